@@ -1,0 +1,27 @@
+#ifndef IDEMPOTENCY_CORE_CLOCK_H_
+#define IDEMPOTENCY_CORE_CLOCK_H_
+
+#include <chrono>
+
+#include "absl/time/time.h"
+
+namespace idempotency {
+
+// Where a part reads the time, so that tests can set it. Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Wall time: what records are stamped with by stores that run in this
+  // process. May jump.
+  virtual absl::Time Now() const = 0;
+  // Monotonic time: what waiting and lease deadlines are counted with. Never
+  // jumps, says nothing about the date.
+  virtual std::chrono::steady_clock::time_point Monotonic() const = 0;
+
+  // The process's own clock. Never destroyed.
+  static const Clock& System();
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_CLOCK_H_

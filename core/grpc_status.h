@@ -1,0 +1,27 @@
+// The one bridge between the catalogue and gRPC.
+#ifndef IDEMPOTENCY_CORE_GRPC_STATUS_H_
+#define IDEMPOTENCY_CORE_GRPC_STATUS_H_
+
+#include <grpcpp/support/status.h>
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace idempotency {
+
+// Code and message as they are; the catalogue's details become
+// grpc-status-details-bin (google.rpc.Status with ErrorInfo, RetryInfo,
+// BadRequest).
+grpc::Status ToGrpcStatus(const absl::Status& status);
+// The reverse: reason and details survive the round trip.
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+// The value for the trailer grpc-retry-pushback-ms, if the error carries a
+// retry delay.
+std::optional<std::string> PushbackOf(const absl::Status& status);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_GRPC_STATUS_H_

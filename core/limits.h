@@ -1,0 +1,57 @@
+// Every limit of the product, in one place.
+#ifndef IDEMPOTENCY_CORE_LIMITS_H_
+#define IDEMPOTENCY_CORE_LIMITS_H_
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+
+namespace idempotency::limits {
+
+// Keys. 255 is what the IETF Idempotency-Key draft's users (Stripe, PayPal)
+// settled on; it also keeps four parts and an index entry in one page.
+inline constexpr std::size_t kMaxKeyBytes = 255;
+inline constexpr std::size_t kMaxNamespaceBytes = 64;
+inline constexpr std::size_t kMaxScopeBytes = 255;
+inline constexpr std::size_t kMaxOperationBytes = 512;
+
+// Fingerprints: two versions are needed to roll an algorithm over; four leaves
+// room for a second roll-over before the first has ended.
+inline constexpr std::size_t kMaxFingerprints = 4;
+inline constexpr std::size_t kMinDigestBytes = 16;
+inline constexpr std::size_t kMaxDigestBytes = 64;
+
+// Labels are for people who look a record up.
+inline constexpr std::size_t kMaxLabels = 16;
+inline constexpr std::size_t kMaxLabelKeyBytes = 64;
+inline constexpr std::size_t kMaxLabelValueBytes = 256;
+inline constexpr std::size_t kMaxReleaseReasonBytes = 1024;
+inline constexpr std::size_t kMaxCheckpointBytes = 4 * 1024;
+
+// A reply over this is completed without its content.
+inline constexpr std::size_t kMaxReplyBytes = 8 * 1024 * 1024;
+// What a request to the service may weigh: a reply that is just over the limit
+// must still arrive, so that it can be completed without its content.
+inline constexpr std::size_t kMaxMessageBytes = 16 * 1024 * 1024;
+
+// Durations.
+inline constexpr absl::Duration kDefaultLease = absl::Seconds(30);
+inline constexpr absl::Duration kMinLease = absl::Milliseconds(10);
+inline constexpr absl::Duration kMaxLease = absl::Hours(1);
+inline constexpr absl::Duration kDefaultRetention = absl::Hours(24);
+inline constexpr absl::Duration kMinRetention = absl::Seconds(1);
+inline constexpr absl::Duration kMaxRetention = absl::Hours(24 * 366);
+inline constexpr absl::Duration kMaxWait = absl::Seconds(60);
+// How long after its creation an unknown UUIDv7 key may still start.
+inline constexpr absl::Duration kDefaultWindow = absl::Hours(24);
+// How far ahead of the store's clock a UUIDv7 key may be.
+inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
+
+// The daemon. A batch of 256 is where storage throughput stops growing.
+inline constexpr std::size_t kMaxBatch = 256;
+inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
+inline constexpr std::size_t kMaxWaiters = 64 * 1024;
+
+}  // namespace idempotency::limits
+
+#endif  // IDEMPOTENCY_CORE_LIMITS_H_

@@ -1,0 +1,67 @@
+#ifndef IDEMPOTENCY_CORE_VERDICT_H_
+#define IDEMPOTENCY_CORE_VERDICT_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "core/reply.h"
+#include "core/uuid.h"
+
+namespace idempotency {
+
+// The answers of Reserve. Data, not errors.
+
+// The caller holds the reservation and runs the operation.
+struct Reserved {
+  Uuid token;
+  std::uint32_t attempt = 0;
+  // From the moment of the answer, by the store's clock. Never negative.
+  absl::Duration lease_remaining;
+  // An earlier attempt's outcome is unknown.
+  bool recovering = false;
+  std::string checkpoint;
+  absl::Time created_at;
+  absl::Time expires_at;
+  // For counting only: an attempt whose lease had run out was taken over; an
+  // expired record of the same key was started afresh; the same grant was
+  // given again to a repeated request token.
+  bool took_over = false;
+  bool after_expiry = false;
+  bool repeated = false;
+};
+
+// The operation completed; this was its reply.
+struct Replay {
+  EncodedReply reply;
+  absl::Time completed_at;
+  absl::Time expires_at;
+  std::uint32_t attempt = 0;
+};
+
+// Another attempt holds a live lease.
+struct InFlight {
+  // What is left of that lease; callers are told less (the service decides).
+  absl::Duration lease_remaining;
+  std::uint32_t attempt = 0;
+};
+
+// The key belongs to a different request.
+struct Mismatch {
+  std::uint32_t attempt = 0;
+};
+
+// An attempt ended without a trace and the record wants recovery.
+struct OutcomeUnknown {
+  std::uint32_t attempt = 0;
+};
+
+// The key is too old to tell whether it ran.
+struct Expired {};
+
+using Verdict = std::variant<Reserved, Replay, InFlight, Mismatch, OutcomeUnknown, Expired>;
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_VERDICT_H_

@@ -1,0 +1,45 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_CLIENT_RETRY_POLICY_H_
+#define IDEMPOTENCY_INTERCEPTORS_CLIENT_RETRY_POLICY_H_
+
+#include <grpcpp/support/channel_arguments.h>
+
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/support/status_code_enum.h"
+
+namespace idempotency {
+
+// gRPC's own retries (gRFC A6), set up for guarded methods.
+struct RetryPolicy {
+  // Tries in all, 2-5: gRPC takes no more than 5.
+  int max_attempts = 5;
+  // Exponential with jitter; a guard's grpc-retry-pushback-ms comes first.
+  absl::Duration initial_backoff = absl::Milliseconds(50);
+  absl::Duration max_backoff = absl::Seconds(2);
+  double backoff_multiplier = 2.0;
+  // UNAVAILABLE: no answer, or STORE_UNAVAILABLE. ABORTED: IN_FLIGHT and
+  // RESERVATION_LOST, whose retry finds the winner's reply.
+  // RESOURCE_EXHAUSTED: QUOTA_EXCEEDED and OVERLOADED.
+  std::set<grpc::StatusCode> retryable = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::ABORTED,
+                                          grpc::StatusCode::RESOURCE_EXHAUSTED};
+  // What a request may weigh and still be retried; gRPC's own default is
+  // 256 KiB.
+  std::size_t per_rpc_retry_buffer_bytes = 4 * 1024 * 1024;
+};
+
+// The service config (JSON) for `services` ("payments.v1.Payments"); an empty
+// set means every method. INVALID_ARGUMENT for a policy that gRPC would refuse.
+absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
+                                              const std::set<std::string>& services = {});
+
+// Channel arguments with that config, retries on, and the buffer size set.
+// Aborts on an invalid policy: it is a constant of the program.
+grpc::ChannelArguments RetryingChannelArguments(const RetryPolicy& policy = {},
+                                                const std::set<std::string>& services = {});
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_RETRY_POLICY_H_

@@ -1,0 +1,44 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GUARD_OPTIONS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_GUARD_OPTIONS_H_
+
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "core/limits.h"
+#include "interceptors/server/method_policy.h"
+#include "interceptors/server/scope.h"
+
+namespace idempotency {
+
+struct GuardOptions {
+  // Whose records these are at idempotencyd. Required.
+  std::string name_space;
+
+  // Whose key a call carries. Required for a server without mutual TLS; see
+  // interceptors/server/scope.h for the shipped ones. Left empty it is
+  // PeerIdentityScope(), which fails calls from peers without a verified
+  // identity.
+  ScopeFunction scope;
+
+  // Overrides by full method name ("/payments.v1.Payments/Charge"). A name
+  // that no protected service has is refused by Install().
+  std::map<std::string, MethodPolicy> policies;
+
+  // How long a call may wait for idempotencyd's verdict, on top of the
+  // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the
+  // call's own deadline is nearer. 2 s: long enough for a failover of the
+  // daemon behind a load balancer, short enough for a person waiting.
+  absl::Duration verdict_timeout = absl::Seconds(2);
+
+  // How long the reply is held back for idempotencyd to acknowledge it, before
+  // the caller is told OUTCOME_NOT_RECORDED (the recording goes on).
+  absl::Duration recording_timeout = absl::Seconds(5);
+
+  // A reply over this is completed without its content.
+  std::size_t max_reply_bytes = limits::kMaxReplyBytes;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GUARD_OPTIONS_H_

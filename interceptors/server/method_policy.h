@@ -1,0 +1,51 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_POLICY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_POLICY_H_
+
+#include <set>
+
+#include "absl/time/time.h"
+#include "core/limits.h"
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/support/status_code_enum.h"
+
+namespace idempotency {
+
+// How one method is guarded. A value type.
+struct MethodPolicy {
+  enum class Key {
+    kRequired,  // without a key the handler is never reached
+    kOptional,  // guarded when a key comes along
+    kNone,      // passed through, not guarded
+  };
+  enum class InFlight {
+    kReject,  // a concurrent duplicate gets IN_FLIGHT at once
+    kWait,    // it waits up to max_wait for the running attempt's reply
+  };
+  enum class OnLeaseExpiry {
+    kTakeOver,         // running again is acceptable
+    kRequireRecovery,  // nothing runs again until the outcome is known
+  };
+
+  Key key = Key::kRequired;
+  InFlight in_flight = InFlight::kReject;
+  absl::Duration max_wait = absl::ZeroDuration();
+  absl::Duration lease = limits::kDefaultLease;
+  absl::Duration retention = limits::kDefaultRetention;
+  OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver;
+  // Handler outcomes that are replayed. Every other code is indefinite. OK is
+  // always recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and
+  // UNIMPLEMENTED never can be: gRPC makes them itself.
+  std::set<grpc::StatusCode> recorded = DefaultRecorded();
+
+  // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
+  // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to
+  // the same request in the same way.
+  static std::set<grpc::StatusCode> DefaultRecorded();
+  // kNone for NO_SIDE_EFFECTS and IDEMPOTENT methods (protobuf's
+  // idempotency_level), kRequired for every other.
+  static MethodPolicy DefaultFor(const google::protobuf::MethodDescriptor& method);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_POLICY_H_

@@ -1,0 +1,31 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_SCOPE_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_SCOPE_H_
+
+#include <grpcpp/server_context.h>
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace idempotency {
+
+// Whose key this call carries: a stable identity of the caller, asked after
+// authentication. An error is the call's answer. Called on gRPC's threads: it
+// must be thread-safe and must not block.
+using ScopeFunction = std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase&)>;
+
+// The peer's identity from mutual TLS. UNAUTHENTICATED for a peer without one.
+ScopeFunction PeerIdentityScope();
+// The value of a metadata entry that an authenticating proxy sets (and strips
+// from what comes in from outside). UNAUTHENTICATED when absent or repeated.
+ScopeFunction MetadataScope(std::string metadata_key);
+// One scope for everybody: for a service with a single caller.
+ScopeFunction SharedScope(std::string scope);
+// SHA-256 of the `authorization` entry. Only for static credentials: a
+// refreshed token would be a new scope, and a retry a second execution.
+ScopeFunction AuthorizationScope();
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_SCOPE_H_

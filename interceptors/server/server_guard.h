@@ -1,0 +1,78 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_SERVER_GUARD_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_SERVER_GUARD_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/server_interceptor.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/connection.h"
+#include "interceptors/server/guard_options.h"
+
+namespace idempotency {
+
+// Makes the methods of a gRPC server idempotent: a call without a key is
+// refused, a retried one gets the first reply, byte for byte, and its handler
+// does not run again.
+//
+//   auto guard = ServerGuard::Create(channel_to_idempotencyd, options).value();
+//   grpc::ServerBuilder builder;
+//   guard->Protect<payments::v1::Payments>(builder, &payments);
+//   guard->Install(builder, std::move(my_other_interceptors));
+//   auto server = builder.BuildAndStart();
+//   ...
+//   guard->Close();
+//   server->Shutdown();
+//
+// The guard and the protected services must outlive the server. Protect and
+// Install are called before BuildAndStart by one thread; everything else is
+// thread-safe.
+class ServerGuard {
+ public:
+  using InterceptorFactories =
+      std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
+
+  // INVALID_ARGUMENT for options that cannot work, naming the option.
+  static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
+      std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options);
+  // The same over any Connection.
+  static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
+      std::unique_ptr<Connection> connection, GuardOptions options);
+
+  // Close(), then waits for outstanding recordings.
+  virtual ~ServerGuard() = default;
+
+  // Registers `service` in guarded form, instead of
+  // builder.RegisterService(service). Unary methods of the sync and of the
+  // callback API are guarded; streaming methods are handed through. Anything
+  // else (completion-queue, generic, raw methods) is refused with
+  // FAILED_PRECONDITION naming the method, and nothing is registered.
+  template <typename ServiceClass>
+  absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
+    return ProtectService(builder, ServiceClass::service_full_name(), service);
+  }
+
+  // Installs the capturing interceptor, first in line, and the caller's own
+  // after it. Once per server, after every Protect. Do not call
+  // SetInterceptorCreators afterwards: guarded calls would fail (they never
+  // run unrecorded).
+  virtual absl::Status Install(grpc::ServerBuilder& builder,
+                               InterceptorFactories others = {}) = 0;
+
+  // Fails calls that wait for a verdict and refuses new ones, with
+  // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
+  // run are still recorded. Safe to call twice.
+  virtual void Close() = 0;
+
+ protected:
+  virtual absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
+                                      grpc::Service* service) = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_SERVER_GUARD_H_

@@ -1,0 +1,199 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_STORE_H_
+#define IDEMPOTENCY_SERVER_STORE_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "core/fingerprint.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+#include "core/reply.h"
+#include "core/uuid.h"
+#include "core/verdict.h"
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency {
+
+// What to do with a record whose lease ran out. Stored with the record.
+enum class LeaseExpiry { kTakeOver, kRequireRecovery };
+
+enum class RecordState { kReserved, kCompleted, kReleased, kUnknown };
+
+// Operations. `id` is always RecordIdFor(key): callers compute it once. All
+// fields have been validated against core/limits.h before they get here.
+
+struct ReserveOp {
+  RecordKey key;
+  RecordId id;
+  std::vector<Fingerprint> fingerprints;
+  std::optional<Uuid> request_token;
+  absl::Duration lease = limits::kDefaultLease;
+  absl::Duration retention = limits::kDefaultRetention;
+  // How old an unknown UUIDv7 key may be.
+  absl::Duration window = limits::kDefaultWindow;
+  LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
+  bool recover = false;
+  std::optional<RecordKey> parent;
+  std::map<std::string, std::string> labels;
+};
+
+struct CompleteOp {
+  RecordKey key;
+  RecordId id;
+  Uuid token;
+  EncodedReply reply;
+};
+
+struct ReleaseOp {
+  RecordKey key;
+  RecordId id;
+  Uuid token;
+  std::string reason;
+  // The caller cannot say that nothing happened: the record becomes UNKNOWN.
+  bool outcome_unknown = false;
+};
+
+struct ExtendOp {
+  RecordKey key;
+  RecordId id;
+  Uuid token;
+  absl::Duration lease = limits::kDefaultLease;
+  // Replaces the stored checkpoint.
+  std::optional<std::string> checkpoint;
+};
+
+struct GetOp {
+  RecordId id;
+  // When set, a record of another key under this id is an error.
+  std::optional<RecordKey> key;
+};
+
+// Results.
+
+struct Completion {
+  absl::Time completed_at;
+  absl::Time expires_at;
+  // The lease had run out, but nobody had taken over.
+  bool lease_overrun = false;
+  // This completion had been stored before.
+  bool repeated = false;
+};
+
+struct Extension {
+  absl::Duration lease_remaining;
+};
+
+struct Record {
+  RecordId id;
+  RecordKey key;
+  RecordState state = RecordState::kReserved;
+  std::uint32_t attempt = 0;
+  std::vector<Fingerprint> fingerprints;
+  LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
+  std::optional<RecordKey> parent;
+  std::map<std::string, std::string> labels;
+  std::string release_reason;
+  absl::Time created_at;
+  absl::Time lease_expires_at;
+  std::optional<absl::Time> completed_at;
+  absl::Time expires_at;
+  // Set exactly when COMPLETED.
+  std::optional<EncodedReply> reply;
+};
+
+struct SweepOp {
+  // Where the last call of this pass stopped; nullopt starts a pass at the
+  // lowest id.
+  std::optional<RecordId> after;
+  // At most this many records are looked at for removal. At least 1.
+  int limit = 1000;
+};
+
+struct SweepProgress {
+  std::int64_t removed = 0;
+  // RESERVED under REQUIRE_RECOVERY whose lease had run out.
+  std::int64_t marked_unknown = 0;
+  // Where to go on; nullopt when the pass is at its end.
+  std::optional<RecordId> next;
+  // Another replica is sweeping: nothing was done.
+  bool elsewhere = false;
+};
+
+// Numbers for /metrics; reading them must be cheap at any table size.
+struct StoreGauges {
+  // How long ago the oldest record that is RESERVED now was reserved.
+  absl::Duration oldest_reserved_age;
+  std::int64_t unknown_records = 0;
+};
+
+// Where records live. Every implementation decides by the table of states and
+// verdicts in docs/architecture.md, atomically and by its own clock, and holds
+// to one conformance suite (tests/conformance).
+//
+// Every method takes a batch and answers each operation at its index; a single
+// call is a batch of one. Operations of one batch behave as if done one after
+// the other in some order. The caller puts at most one operation per record in
+// a batch, and at most limits::kMaxBatch.
+//
+// Failures of a single operation, beside those named at each method:
+//   UNAVAILABLE / STORE_UNAVAILABLE     Nothing is known: it may or may not
+//                                       have happened. Repeat it with the same
+//                                       tokens until it is answered.
+//   INTERNAL / RECORD_ID_COLLISION      Another key has this id. Nothing changed.
+//   DATA_LOSS / RECORD_DAMAGED          The stored row cannot be read. Nothing
+//                                       changed, and it is never run again.
+// Errors never hold SQL, keys, tokens or replies.
+//
+// Thread-safe. Methods block; they are called from the batcher's threads.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Decides who may run. Beside the verdicts:
+  //   INVALID_ARGUMENT / KEY_INVALID             new UUIDv7 key from more than
+  //                                              limits::kMaxKeyAhead ahead
+  //   FAILED_PRECONDITION / FINGERPRINT_UNKNOWN  no fingerprint version in common
+  //   FAILED_PRECONDITION / RESERVATION_LOST     the request token's grant was released
+  // Once `Reserved` is answered the grant is durable.
+  virtual std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) = 0;
+
+  // Stores a reply. OK if the token matches and the record is RESERVED (also
+  // after its lease, if nobody took over) or UNKNOWN, and again for the same
+  // token and the same reply. Otherwise, and once the record has expired or is
+  // gone, FAILED_PRECONDITION / RESERVATION_LOST. Once OK is answered the reply
+  // is durable.
+  virtual std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) = 0;
+
+  // Gives a reservation back: RESERVED and token matches -> RELEASED, or
+  // UNKNOWN if `outcome_unknown`. Repeating it is OK. Otherwise
+  // FAILED_PRECONDITION / RESERVATION_LOST. The row stays.
+  virtual std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) = 0;
+
+  // Lengthens a lease: never shortens it, never beyond the record's expiry,
+  // never revives UNKNOWN; works after the lease has run out if nobody took
+  // over. Otherwise FAILED_PRECONDITION / RESERVATION_LOST.
+  virtual std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) = 0;
+
+  // Reads a record; changes nothing. NOT_FOUND / RECORD_NOT_FOUND if there is
+  // none, or it is forgotten.
+  virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
+
+  // Removes forgotten records and turns lapsed REQUIRE_RECOVERY reservations
+  // into UNKNOWN, from the lowest id upwards, at most `limit` at a time. Never
+  // touches a record that a Reserve has just revived.
+  virtual absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) = 0;
+
+  // OK while the store can answer; also the gauges.
+  virtual absl::StatusOr<StoreGauges> Inspect() = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_STORE_H_
