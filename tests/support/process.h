@@ -24,7 +24,7 @@ struct ExitStatus {
 };
 
 // A real child process, with its output kept. Ends with the object (SIGKILL).
-// and with this process, however that ends. Thread-safe.
+// Thread-safe.
 class Process {
  public:
   using Seconds = std::chrono::duration<double>;
