@@ -32,7 +32,7 @@ enum class WireType : std::uint32_t {
 constexpr std::uint32_t kCanonicalNan32 = 0x7FC00000;
 constexpr std::uint64_t kCanonicalNan64 = 0x7FF8000000000000;
 
-// Writes into one buffer. Mutually recursive by nature: messages hold messages.
+// Writes into one buffer.
 class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
@@ -116,7 +116,7 @@ struct MapEntry {
   std::int64_t signed_key = 0;
   std::uint64_t unsigned_key = 0;
   std::string text_key;
-  const Message* entry = nullptr;
+  const Message* message = nullptr;
 
   friend bool operator<(const MapEntry& a, const MapEntry& b) {
     return std::tie(a.signed_key, a.unsigned_key, a.text_key) <
@@ -128,7 +128,7 @@ MapEntry MapEntryOf(const Message& entry) {
   const Reflection& reflection = *entry.GetReflection();
   const FieldDescriptor* key = entry.GetDescriptor()->map_key();
   MapEntry result;
-  result.entry = &entry;
+  result.message = &entry;
   switch (key->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       result.signed_key = reflection.GetInt32(entry, key);
@@ -204,14 +204,17 @@ void Writer::WriteMap(const Message& message, const FieldDescriptor& field) {
   for (int i = 0; i < size; ++i) {
     entries.push_back(MapEntryOf(reflection.GetRepeatedMessage(message, &field, i)));
   }
-  std::sort(entries.begin(), entries.end());
+  // Messages made at run time keep a key that came twice: the last one counts.
+  std::stable_sort(entries.begin(), entries.end());
   const FieldDescriptor& key = *field.message_type()->map_key();
   const FieldDescriptor& value = *field.message_type()->map_value();
-  for (const MapEntry& entry : entries) {
+  for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
+    const auto next = entry + 1;
+    if (next != entries.end() && !(*entry < *next)) continue;
     WriteTag(field.number(), WireType::kLength);
     const std::size_t start = out_.size();
-    WriteElement(*entry.entry, key, -1);
-    WriteElement(*entry.entry, value, -1);
+    WriteElement(*entry->message, key, -1);
+    WriteElement(*entry->message, value, -1);
     PrefixLength(start);
   }
 }
