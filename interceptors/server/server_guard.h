@@ -44,14 +44,16 @@ class ServerGuard {
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(std::unique_ptr<Connection> connection,
                                                              GuardOptions options);
 
-  // Close(), then waits for outstanding recordings.
+  // Close(), then waits for outstanding recordings, for
+  // GuardOptions::closing_timeout at most.
   virtual ~ServerGuard() = default;
 
   // Registers `service` in guarded form, instead of
   // builder.RegisterService(service). Unary methods of the sync and of the
   // callback API are guarded; streaming methods are handed through. Anything
-  // else (completion-queue, generic, raw methods) is refused with
-  // FAILED_PRECONDITION naming the method, and nothing is registered.
+  // else (completion-queue, raw, streamed methods) is refused with
+  // FAILED_PRECONDITION naming the method (for generic ones the service: they
+  // cannot be told apart), and nothing is registered.
   template <typename ServiceClass>
   absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
     return ProtectService(builder, ServiceClass::service_full_name(), service);

@@ -356,16 +356,41 @@ TYPED_TEST(ServerGuardTest, MetadataThatMayNotBeSentIsLeftOut) {
   EXPECT_THAT(outcome.own_trailing(), UnorderedElementsAre(Pair("x-bytes-bin", "line\nbreak")));
 }
 
-TYPED_TEST(ServerGuardTest, ClientThatLeftBeforeTheVerdictIsNotRunFor) {
+TYPED_TEST(ServerGuardTest, VerdictIsWaitedForNoLongerThanTheCallHas) {
+  this->options_.verdict_timeout = absl::Hours(1);
   this->Start();
   this->store_->Hold(Operation::kReserve);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
-  // Whose clock is first decides between DEADLINE_EXCEEDED and UNAVAILABLE.
   EXPECT_FALSE(this->Charge(context, kKey).status.ok());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (CallTable::Instance().size() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(CallTable::Instance().size(), 0u);
   this->store_->AnswerHeld(Operation::kReserve);
   EXPECT_TRUE(this->store_->WaitForState(v1::RECORD_STATE_RELEASED));
   EXPECT_EQ(this->book_.runs, 0);
+}
+
+// The callback API cannot tell before the handler runs.
+using SyncServerGuardTest = ServerGuardTest<SyncTill>;
+TEST_F(SyncServerGuardTest, ClientThatHungUpBeforeTheVerdictIsNotRunFor) {
+  Start();
+  store_->Hold(Operation::kReserve);
+  grpc::ClientContext context;
+  auto call = std::async(std::launch::async, [&] { return Charge(context, kKey); });
+  ASSERT_TRUE(store_->WaitForCalls(Operation::kReserve, 1));
+  context.TryCancel();
+  EXPECT_EQ(call.get().status.error_code(), grpc::StatusCode::CANCELLED);
+  // A call over the same connection: once it is answered, the server has read
+  // the cancellation that was sent before it.
+  grpc::ClientContext next;
+  BalanceReply reply;
+  EXPECT_TRUE(Till::NewStub(channel_)->Balance(&next, BalanceRequest(), &reply).ok());
+  store_->AnswerHeld(Operation::kReserve);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  EXPECT_EQ(book_.runs, 0);
 }
 
 TYPED_TEST(ServerGuardTest, ClientThatHangsUpDoesNotStopTheRecording) {
