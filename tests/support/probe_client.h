@@ -54,10 +54,10 @@ class ProbeClient {
   Outcome Send(const Call& call) const;
   // Act with one key.
   Outcome Act(const std::string& key, std::int64_t amount = 1) const;
-  // Act, again and again with the same key while the answer is retryable
-  // (UNAVAILABLE, ABORTED, RESOURCE_EXHAUSTED), until `limit`.
-  Outcome ActUntilSettled(const std::string& key, std::int64_t amount,
-                          std::chrono::milliseconds limit) const;
+  // The call again and again, each with a context of its own, while the answer
+  // is retryable (UNAVAILABLE, ABORTED, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED),
+  // until `limit`.
+  Outcome SendUntilSettled(Call call, std::chrono::milliseconds limit) const;
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
