@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/grpc_status.h"
-#include "tests/antipatterns/gate.h"
+#include "tests/support/gate.h"
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

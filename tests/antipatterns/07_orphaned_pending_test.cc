@@ -8,7 +8,7 @@
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "core/fingerprint.h"
 #include "interceptors/server/execution.h"
-#include "tests/antipatterns/gate.h"
+#include "tests/support/gate.h"
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_TESTS_ANTIPATTERNS_GATE_H_
-#define IDEMPOTENCY_TESTS_ANTIPATTERNS_GATE_H_
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_GATE_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_GATE_H_
 
 #include <chrono>
 
@@ -47,4 +47,4 @@ class Gate {
 
 }  // namespace idempotency::testing
 
-#endif  // IDEMPOTENCY_TESTS_ANTIPATTERNS_GATE_H_
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_GATE_H_
