@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "core/uuid.h"
 #include "core/verdict.h"
 #include "server/store/store.h"
