@@ -41,6 +41,9 @@ absl::Status Overdue() {
                    {kOverloadedRetryDelay, {}, {}});
 }
 
+// Completions, releases and extensions get a quarter more.
+std::size_t WithReserve(std::size_t max_queued) { return max_queued + max_queued / 4; }
+
 // Tells what an answer means for the numbers.
 void Observe(Observer& observer, OperationKind kind, const absl::Status& status) {
   if (status.ok()) return;
@@ -85,40 +88,40 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
 Batcher::~Batcher() { Close(); }
 
 void Batcher::Reserve(ReserveOp op, Deadline deadline, Done<absl::StatusOr<Verdict>> done) {
-  Submit(OperationKind::kReserve, options_.max_queued, reserves_,
+  Submit(OperationKind::kReserve, options_.max_queued, &Batcher::reserves_,
          QueuedReserve{std::move(op), deadline, std::move(done)});
 }
 
 void Batcher::Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done) {
-  Submit(OperationKind::kComplete, options_.max_queued + options_.max_queued / 4, completes_,
+  Submit(OperationKind::kComplete, WithReserve(options_.max_queued), &Batcher::completes_,
          QueuedComplete{std::move(op), deadline, std::move(done)});
 }
 
 void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done) {
-  Submit(OperationKind::kRelease, options_.max_queued + options_.max_queued / 4, releases_,
+  Submit(OperationKind::kRelease, WithReserve(options_.max_queued), &Batcher::releases_,
          QueuedRelease{std::move(op), deadline, std::move(done)});
 }
 
 void Batcher::Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done) {
-  Submit(OperationKind::kExtend, options_.max_queued + options_.max_queued / 4, extends_,
+  Submit(OperationKind::kExtend, WithReserve(options_.max_queued), &Batcher::extends_,
          QueuedExtend{std::move(op), deadline, std::move(done)});
 }
 
 void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done) {
-  Submit(OperationKind::kGet, options_.max_queued, gets_,
+  Submit(OperationKind::kGet, options_.max_queued, &Batcher::gets_,
          QueuedGet{std::move(op), deadline, std::move(done)});
 }
 
 template <typename Op, typename Answer>
-void Batcher::Submit(OperationKind kind, std::size_t limit, RecordQueue<Queued<Op, Answer>>& queue,
-                     Queued<Op, Answer> queued) {
+void Batcher::Submit(OperationKind kind, std::size_t limit,
+                     RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued) {
   const RecordId id = queued.op.id;
   absl::Status admitted;
   {
     MutexLock lock(mutex_);
     admitted = Admit(limit);
     if (admitted.ok()) {
-      queue.Push(id, std::move(queued));
+      (this->*queue).Push(id, std::move(queued));
       ++queued_;
       observer_.QueueDepthChanged(queued_);
     }

@@ -94,8 +94,9 @@ class Batcher {
   };
 
   template <typename Op, typename Answer>
-  void Submit(OperationKind kind, std::size_t limit, RecordQueue<Queued<Op, Answer>>& queue,
-              Queued<Op, Answer> queued) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Submit(OperationKind kind, std::size_t limit,
+              RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // OK if one more operation may be queued.
   absl::Status Admit(std::size_t limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work(int worker);

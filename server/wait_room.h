@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <random>
 #include <thread>
@@ -79,7 +78,8 @@ class WaitRoom {
 
   // Nobody wants the answer any more. A call that waits leaves the room and is
   // never granted. If the store is just granting it, a call without a request
-  // token gives the reservation back; one with a request token keeps it, since
+  // token gives the reservation back (as OUTCOME_UNKNOWN if it was granted for
+  // recovery, else as NOTHING_HAPPENED); one with a request token keeps it, since
   // its caller repeats the call until it has the answer. No effect on a call
   // that was answered.
   void Cancel(const CallPtr& call);
@@ -93,35 +93,99 @@ class WaitRoom {
   void Close();
 
  private:
-  // One record that has waiters, or is being looked at for them.
+  using Seat = std::uint64_t;
+
+  // One record that has waiters, or that is being looked at for them.
   struct Room {
-    // By seat: in the order in which they came.
-    absl::btree_map<std::uint64_t, CallPtr> waiters;
-    // A read is under way; it speaks for those who sat down before it.
+    // In the order in which they sat down.
+    absl::btree_map<Seat, CallPtr> waiters;
+    // A read is under way. It speaks for those who sat down before it was sent.
     bool reading = false;
-    std::uint64_t read_before_seat = 0;
-    // The record moved since that read was sent: read again.
-    bool read_again = false;
-    // One of the waiters has gone to the store.
+    Seat read_before = 0;
+    // One of the waiters has gone to the store again.
     bool trying = false;
-    // What the last in_flight said.
+    // The record moved since the read or the try was sent: look again.
+    bool moved = false;
+    // What is known of the running attempt.
     std::uint32_t attempt = 0;
     Deadline lease_end;
+    // The pause before the next periodic read, without its jitter.
     absl::Duration pause;
     Deadline next_read;
-    // When the timer looks at it: its entry in due_.
+    // Its entry in due_; kNoDeadline if it has none.
     Deadline due = Batcher::kNoDeadline;
   };
-  // Work to do once the lock is free.
-  using Actions = std::vector<std::function<void()>>;
 
-  void Answered(const CallPtr& call, absl::StatusOr<Verdict> answer);
-  void Read(const RecordId& id, absl::StatusOr<Record> record);
+  // What is to be done once the lock is free: callbacks and the batcher, which
+  // may call back at once.
+  struct Todo {
+    std::vector<std::pair<CallPtr, absl::StatusOr<Verdict>>> answers;
+    // Those for whom the record is the answer. Their verdicts are made outside
+    // the lock, one by one: a reply may be large.
+    std::vector<std::pair<CallPtr, std::shared_ptr<const Record>>> proved;
+    std::vector<CallPtr> tries;
+    std::vector<RecordId> reads;
+  };
+
+  // The batcher's answers.
+  void Answered(const CallPtr& call, absl::StatusOr<Verdict> answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReadDone(const RecordId& id, absl::StatusOr<Record> record) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Do(Todo todo) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendTry(const CallPtr& call) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendRead(const RecordId& id) ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(const CallPtr& call, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The end of every callback: nothing of the room may be touched after it.
+  void CallbackReturns() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  bool MayWait(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SitDown(const CallPtr& call, const InFlight& in_flight)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a waiter out of its room.
+  void StandUp(Room& room, const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a try means for those who stayed.
+  void Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LearnFromRecord(Room& room, std::shared_ptr<const Record> record, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LearnFromError(Room& room, const absl::Status& error, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaseRuns(Room& room, std::uint32_t attempt, absl::Duration remaining)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TryFirst(Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadNow(const RecordId& id, Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadLater(Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings due_ up to date after any change of the room; forgets a room that
+  // is not needed any more.
+  void Settle(const RecordId& id, Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // in_flight, as far as this room knows.
+  Verdict StillInFlight(const Room& room) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   void RunTimer();
+  Deadline NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Todo TakeDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Batcher& batcher_;
   Observer& observer_;
   const WaitRoomOptions options_;
+
+  Mutex mutex_;
+  CondVar timer_wakes_;
+  CondVar callbacks_done_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  Seat next_seat_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::node_hash_map<RecordId, Room> rooms_ ABSL_GUARDED_BY(mutex_);
+  // Everybody who waits, by when it stops waiting. Its size is their number.
+  absl::btree_map<std::pair<Deadline, Seat>, CallPtr> limits_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_set<std::pair<Deadline, RecordId>> due_ ABSL_GUARDED_BY(mutex_);
+  std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Operations that the batcher has not answered.
+  std::size_t callbacks_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_);
+
+  // Held while joining, so that two calls of Close() both wait.
+  Mutex join_mutex_;
+  std::thread timer_ ABSL_GUARDED_BY(join_mutex_);
 };
 
 }  // namespace idempotency
