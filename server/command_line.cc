@@ -11,7 +11,7 @@
 namespace idempotency {
 namespace {
 
-constexpr std::string_view kSummary =
+constexpr absl::string_view kSummary =
     R"(idempotencyd makes operations run once: it remembers, for every idempotency
 key, whether the operation is running or has completed, and with which reply.
 Callers reserve a key over gRPC (idempotency.v1.IdempotencyService), run the
@@ -39,7 +39,7 @@ Exit status: 0 done, or stopped by SIGTERM or SIGINT; 2 could not do what was
 asked, with the reason on stderr; 1 anything else.
 )";
 
-constexpr std::string_view kServeSummary =
+constexpr absl::string_view kServeSummary =
     R"(idempotencyd serve --store=ADDRESS [flags]
 
 Answers gRPC calls until SIGTERM or SIGINT; then it lets running calls finish.
@@ -53,7 +53,7 @@ UNAVAILABLE / STORE_UNAVAILABLE, and it recovers by itself.
 Flags:
 )";
 
-constexpr std::string_view kMigrateSummary =
+constexpr absl::string_view kMigrateSummary =
     R"(idempotencyd migrate --store=ADDRESS [flags]
 
 Brings the schema of a Postgres database to the version that this build serves.
@@ -63,14 +63,14 @@ when it opens it.
 Flags:
 )";
 
-constexpr std::string_view kStoreHelp =
+constexpr absl::string_view kStoreHelp =
     R"(Where the records live. Required.
   sqlite:PATH       a file for this process alone; made if it is not there
   postgresql://...  a libpq URI; run `idempotencyd migrate` first. Leave the
                     password out of it: other users of the machine can read
                     command lines. Use PGPASSWORD or a PGPASSFILE.)";
 
-absl::StatusOr<LogLevel> ParseLogLevel(std::string_view text) {
+absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
   if (text == "debug") return LogLevel::kDebug;
   if (text == "info") return LogLevel::kInfo;
   if (text == "warn") return LogLevel::kWarn;
@@ -79,7 +79,7 @@ absl::StatusOr<LogLevel> ParseLogLevel(std::string_view text) {
 }
 
 // Names the flag in an error about its value.
-absl::Status AboutFlag(std::string_view flag, const absl::Status& status) {
+absl::Status AboutFlag(absl::string_view flag, const absl::Status& status) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", status.message()));
 }
 
@@ -121,7 +121,7 @@ ServeFlags::ServeFlags(ServeOptions* options) {
               "warn or error.");
 }
 
-absl::StatusOr<StoreAddress> ParseStore(std::string_view text) {
+absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
   if (text.empty()) {
     return absl::InvalidArgumentError(
         "--store is missing; write for example --store=sqlite:/var/lib/idempotencyd/records.db");
@@ -131,7 +131,7 @@ absl::StatusOr<StoreAddress> ParseStore(std::string_view text) {
   return store;
 }
 
-absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(std::string_view text) {
+absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(absl::string_view text) {
   if (text.empty()) return std::optional<NetworkAddress>();
   absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(text);
   if (!address.ok()) return AboutFlag("metrics", address.status());
@@ -151,7 +151,7 @@ absl::Status ValidateTls(const TlsFiles& tls) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CommandLine> ParseServe(absl::Span<const std::string_view> args) {
+absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args) {
   ServeOptions options;
   ServeFlags flags(&options);
   if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
@@ -192,7 +192,7 @@ struct MigrateFlags {
   FlagSet set;
 };
 
-absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const std::string_view> args) {
+absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> args) {
   MigrateOptions options;
   MigrateFlags flags(&options);
   if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
@@ -218,18 +218,18 @@ std::string MigrateHelp() {
   return absl::StrCat(kMigrateSummary, MigrateFlags(&options).set.Help());
 }
 
-bool AsksForHelp(absl::Span<const std::string_view> args) {
+bool AsksForHelp(absl::Span<const absl::string_view> args) {
   return std::find(args.begin(), args.end(), "--help") != args.end();
 }
 
 }  // namespace
 
-absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string_view> args) {
+absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args) {
   if (args.empty()) {
     return absl::InvalidArgumentError("nothing to do; write `idempotencyd serve --store=ADDRESS`");
   }
-  const std::string_view command = args.front();
-  const absl::Span<const std::string_view> rest = args.subspan(1);
+  const absl::string_view command = args.front();
+  const absl::Span<const absl::string_view> rest = args.subspan(1);
   if (command == "serve") return AsksForHelp(rest) ? ShowText{ServeHelp()} : ParseServe(rest);
   if (command == "migrate") return AsksForHelp(rest) ? ShowText{MigrateHelp()} : ParseMigrate(rest);
   if (command == "--help") return ShowText{std::string(kSummary)};

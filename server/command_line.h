@@ -3,7 +3,7 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
+#include "absl/strings/string_view.h"
 #include <variant>
 
 #include "absl/status/statusor.h"
@@ -57,7 +57,7 @@ using CommandLine = std::variant<ServeOptions, MigrateOptions, ShowText>;
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are looked at by whoever uses them. INVALID_ARGUMENT says which argument is
 // wrong and what to write instead.
-absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const std::string_view> args);
+absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args);
 
 }  // namespace idempotency
 

@@ -92,7 +92,7 @@ void Daemon::Inspected(const absl::StatusOr<StoreGauges>& gauges) {
 }
 
 Daemon::~Daemon() {
-  Log(LogLevel::kInfo, "stopping");
+  if (listener_ != nullptr) Log(LogLevel::kInfo, "stopping");
   if (health_.has_value()) health_->Drain();
   // Those who wait for a running attempt are told that it still runs, and come
   // back to another replica; nobody begins to wait from here on.

@@ -12,22 +12,22 @@
 namespace idempotency {
 namespace {
 
-absl::Status Invalid(std::string_view message) { return absl::InvalidArgumentError(message); }
+absl::Status Invalid(absl::string_view message) { return absl::InvalidArgumentError(message); }
 
 }  // namespace
 
-void FlagSet::AddText(std::string_view name, std::string_view placeholder, std::string* value,
-                      std::string_view help) {
-  const auto set = [value](std::string_view text) {
+void FlagSet::AddText(absl::string_view name, absl::string_view placeholder, std::string* value,
+                      absl::string_view help) {
+  const auto set = [value](absl::string_view text) {
     *value = std::string(text);
     return absl::OkStatus();
   };
   flags_.push_back({std::string(name), std::string(placeholder), std::string(help), *value, set});
 }
 
-void FlagSet::AddInt(std::string_view name, int* value, int min, int max, std::string_view help) {
+void FlagSet::AddInt(absl::string_view name, int* value, int min, int max, absl::string_view help) {
   const std::string limits = absl::StrCat(min, " to ", max);
-  const auto set = [=](std::string_view text) {
+  const auto set = [=](absl::string_view text) {
     int parsed = 0;
     if (!absl::SimpleAtoi(text, &parsed) || parsed < min || parsed > max) {
       return Invalid(absl::StrCat("takes a number, ", limits));
@@ -39,11 +39,11 @@ void FlagSet::AddInt(std::string_view name, int* value, int min, int max, std::s
                     absl::StrCat(*value), set});
 }
 
-void FlagSet::AddDuration(std::string_view name, absl::Duration* value, absl::Duration min,
-                          absl::Duration max, std::string_view help) {
+void FlagSet::AddDuration(absl::string_view name, absl::Duration* value, absl::Duration min,
+                          absl::Duration max, absl::string_view help) {
   const std::string limits =
       absl::StrCat(absl::FormatDuration(min), " to ", absl::FormatDuration(max));
-  const auto set = [=](std::string_view text) {
+  const auto set = [=](absl::string_view text) {
     absl::Duration parsed;
     if (!absl::ParseDuration(text, &parsed) || parsed < min || parsed > max) {
       return Invalid(
@@ -56,8 +56,8 @@ void FlagSet::AddDuration(std::string_view name, absl::Duration* value, absl::Du
                     absl::FormatDuration(*value), set});
 }
 
-void FlagSet::AddSwitch(std::string_view name, bool* value, std::string_view help) {
-  const auto set = [value](std::string_view text) {
+void FlagSet::AddSwitch(absl::string_view name, bool* value, absl::string_view help) {
+  const auto set = [value](absl::string_view text) {
     if (text != "true" && text != "false") return Invalid("takes true or false, or nothing");
     *value = text == "true";
     return absl::OkStatus();
@@ -65,28 +65,28 @@ void FlagSet::AddSwitch(std::string_view name, bool* value, std::string_view hel
   flags_.push_back({std::string(name), "", std::string(help), "", set});
 }
 
-FlagSet::Flag* FlagSet::Find(std::string_view name) {
+FlagSet::Flag* FlagSet::Find(absl::string_view name) {
   for (Flag& flag : flags_) {
     if (flag.name == name) return &flag;
   }
   return nullptr;
 }
 
-absl::Status FlagSet::Parse(absl::Span<const std::string_view> args) {
+absl::Status FlagSet::Parse(absl::Span<const absl::string_view> args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
-    std::string_view rest = args[i];
+    absl::string_view rest = args[i];
     if (!absl::ConsumePrefix(&rest, "--") || rest.empty()) {
       return Invalid(absl::StrCat("'", args[i], "' is not a flag; flags start with --"));
     }
     const std::size_t equals = rest.find('=');
-    const std::string_view name = rest.substr(0, equals);
+    const absl::string_view name = rest.substr(0, equals);
     Flag* flag = Find(name);
     if (flag == nullptr) return Invalid(absl::StrCat("there is no flag --", name));
     if (flag->seen) return Invalid(absl::StrCat("--", name, " is given twice"));
     flag->seen = true;
 
-    std::string_view text = "true";
-    if (equals != std::string_view::npos) {
+    absl::string_view text = "true";
+    if (equals != absl::string_view::npos) {
       text = rest.substr(equals + 1);
     } else if (!flag->placeholder.empty()) {
       if (i + 1 == args.size() || absl::StartsWith(args[i + 1], "--")) {

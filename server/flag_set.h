@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
+#include "absl/strings/string_view.h"
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,20 +20,20 @@ namespace idempotency {
 // that Help() shows. Thread-compatible; the variables must outlive Parse().
 class FlagSet {
  public:
-  void AddText(std::string_view name, std::string_view placeholder, std::string* value,
-               std::string_view help);
+  void AddText(absl::string_view name, absl::string_view placeholder, std::string* value,
+               absl::string_view help);
   // Outside [min, max] is refused, and the limits stand in the help.
-  void AddInt(std::string_view name, int* value, int min, int max, std::string_view help);
-  void AddDuration(std::string_view name, absl::Duration* value, absl::Duration min,
-                   absl::Duration max, std::string_view help);
+  void AddInt(absl::string_view name, int* value, int min, int max, absl::string_view help);
+  void AddDuration(absl::string_view name, absl::Duration* value, absl::Duration min,
+                   absl::Duration max, absl::string_view help);
   // --name, --name=true or --name=false.
-  void AddSwitch(std::string_view name, bool* value, std::string_view help);
+  void AddSwitch(absl::string_view name, bool* value, absl::string_view help);
 
   // Reads --name=value and --name value; the variables of flags that are not
   // given keep their values. INVALID_ARGUMENT says which argument is wrong and
   // what to write: an unknown flag, one given twice, a value missing or out of
   // range, an argument that is not a flag.
-  absl::Status Parse(absl::Span<const std::string_view> args);
+  absl::Status Parse(absl::Span<const absl::string_view> args);
 
   // One paragraph per flag, in the order in which they were added.
   std::string Help() const;
@@ -46,11 +46,11 @@ class FlagSet {
     std::string help;
     std::string default_text;
     // Sets the variable, or says what is wrong with the text.
-    std::function<absl::Status(std::string_view)> set;
+    std::function<absl::Status(absl::string_view)> set;
     bool seen = false;
   };
 
-  Flag* Find(std::string_view name);
+  Flag* Find(absl::string_view name);
 
   std::vector<Flag> flags_;
 };

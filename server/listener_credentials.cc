@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <string_view>
+#include "absl/strings/string_view.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -23,13 +23,13 @@ using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using MemoryBio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 
-absl::Status Wrong(std::string_view flag, std::string_view file, std::string_view what) {
+absl::Status Wrong(absl::string_view flag, absl::string_view file, absl::string_view what) {
   // What OpenSSL queued is of no more use, and must not turn up in gRPC's log.
   ERR_clear_error();
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", file, ": ", what));
 }
 
-absl::StatusOr<std::string> ReadFile(std::string_view flag, const std::string& file) {
+absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Wrong(flag, file, absl::StrCat("cannot be read: ", std::strerror(errno)));
   std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
@@ -54,7 +54,7 @@ PrivateKey ParseKey(const std::string& pem) {
                     &EVP_PKEY_free);
 }
 
-absl::Status CheckCertificate(std::string_view flag, const std::string& file,
+absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
                               const std::string& pem) {
   const Certificate certificate = ParseCertificate(pem);
   if (certificate == nullptr) return Wrong(flag, file, "holds no certificate in PEM form");

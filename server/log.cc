@@ -1,6 +1,7 @@
 #include "server/log.h"
 
 #include <grpc/support/log.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -42,7 +43,7 @@ void LogFromGrpc(gpr_log_func_args* args) {
   Log(FromGrpc(args->severity), "grpc", {{"message", args->message}});
 }
 
-bool NeedsQuotes(std::string_view value) {
+bool NeedsQuotes(absl::string_view value) {
   if (value.empty()) return true;
   for (const char c : value) {
     if (!absl::ascii_isgraph(c) || c == '"' || c == '=' || c == '\\') return true;
@@ -50,13 +51,13 @@ bool NeedsQuotes(std::string_view value) {
   return false;
 }
 
-void AppendQuoted(std::string* line, std::string_view value) {
+void AppendQuoted(std::string* line, absl::string_view value) {
   absl::StrAppend(line, "\"", absl::Utf8SafeCEscape(value), "\"");
 }
 
 }  // namespace
 
-std::string FormatLogLine(std::string_view event, std::initializer_list<LogField> fields) {
+std::string FormatLogLine(absl::string_view event, std::initializer_list<LogField> fields) {
   std::string line = "event=";
   AppendQuoted(&line, event);
   for (const LogField& field : fields) {
@@ -81,7 +82,7 @@ void StartLog(LogLevel level) {
   gpr_set_log_function(&LogFromGrpc);
 }
 
-void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
   const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
   if (!spdlog::should_log(spdlog_level)) return;
   spdlog::log(spdlog_level, spdlog::string_view_t(FormatLogLine(event, fields)));

@@ -10,7 +10,7 @@
 
 #include <initializer_list>
 #include <string>
-#include <string_view>
+#include "absl/strings/string_view.h"
 
 #include "absl/strings/str_cat.h"
 #include "server/command_line.h"
@@ -20,7 +20,7 @@ namespace idempotency {
 // One key=value pair. The name is a word; the value is quoted where it has to
 // be, so that it neither ends the line nor starts another pair.
 struct LogField {
-  LogField(std::string_view field_name, const absl::AlphaNum& field_value)
+  LogField(absl::string_view field_name, const absl::AlphaNum& field_value)
       : name(field_name), value(field_value.Piece()) {}
 
   std::string name;
@@ -32,10 +32,10 @@ struct LogField {
 void StartLog(LogLevel level);
 
 // Thread-safe. Does nothing below the level given to StartLog().
-void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
 
 // The text of an event, without time and level.
-std::string FormatLogLine(std::string_view event, std::initializer_list<LogField> fields);
+std::string FormatLogLine(absl::string_view event, std::initializer_list<LogField> fields);
 
 }  // namespace idempotency
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/absl_view.h"
 #include "server/log.h"
 
 namespace idempotency {
@@ -13,8 +14,8 @@ void LoggingMetrics::MismatchSeen(std::string_view name_space, std::string_view 
   const std::optional<std::int64_t> left_out = mismatches_.Admit();
   if (!left_out.has_value()) return;
   Log(LogLevel::kWarn, "key reused for another request",
-      {{"namespace", name_space},
-       {"operation", operation},
+      {{"namespace", AbslView(name_space)},
+       {"operation", AbslView(operation)},
        {"record", id.ToString()},
        {"left_out", *left_out}});
 }
@@ -24,7 +25,7 @@ void LoggingMetrics::StoreFailed(OperationKind kind, const absl::Status& status)
   const std::optional<std::int64_t> left_out = store_failures_.Admit();
   if (!left_out.has_value()) return;
   Log(LogLevel::kWarn, "store failed",
-      {{"method", OperationName(kind)}, {"error", status.message()}, {"left_out", *left_out}});
+      {{"method", AbslView(OperationName(kind))}, {"error", status.message()}, {"left_out", *left_out}});
 }
 
 }  // namespace idempotency

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <string_view>
+#include "absl/strings/string_view.h"
 #include <variant>
 #include <vector>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kRefused = 2;
 
-void Print(std::FILE* stream, std::string_view text) {
+void Print(std::FILE* stream, absl::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
 }
@@ -74,7 +74,7 @@ int Run(const ShowText& show) {
   return kDone;
 }
 
-int Main(const std::vector<std::string_view>& arguments) {
+int Main(const std::vector<absl::string_view>& arguments) {
   const absl::StatusOr<CommandLine> command_line = ParseCommandLine(arguments);
   if (!command_line.ok()) return RefuseUsage(command_line.status());
   return std::visit([](const auto& command) { return Run(command); }, *command_line);
@@ -84,5 +84,7 @@ int Main(const std::vector<std::string_view>& arguments) {
 }  // namespace idempotency
 
 int main(int argc, char** argv) {
-  return idempotency::Main(std::vector<std::string_view>(argv + 1, argv + argc));
+  // A caller of exec may leave out even the program's name.
+  const int first = argc > 0 ? 1 : 0;
+  return idempotency::Main(std::vector<absl::string_view>(argv + first, argv + argc));
 }

@@ -14,32 +14,32 @@
 namespace idempotency {
 namespace {
 
-constexpr std::string_view kUnixPrefix = "unix:";
+constexpr absl::string_view kUnixPrefix = "unix:";
 
-absl::Status Invalid(std::string_view text, std::string_view what) {
+absl::Status Invalid(absl::string_view text, absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("'", text, "' ", what,
                    "; write HOST:PORT, [IPV6]:PORT or unix:PATH, for example 127.0.0.1:7411"));
 }
 
 // Splits "host:port" or "[v6]:port". False if it is neither.
-bool Split(std::string_view text, std::string_view& host, std::string_view& port) {
+bool Split(absl::string_view text, absl::string_view& host, absl::string_view& port) {
   if (absl::StartsWith(text, "[")) {
     const std::size_t close = text.find("]:");
-    if (close == std::string_view::npos) return false;
+    if (close == absl::string_view::npos) return false;
     host = text.substr(1, close - 1);
     port = text.substr(close + 2);
     return absl::StrContains(host, ':');
   }
   const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return false;
+  if (colon == absl::string_view::npos) return false;
   host = text.substr(0, colon);
   port = text.substr(colon + 1);
   // A bare IPv6 address leaves colons in the port.
   return !absl::StrContains(port, ':');
 }
 
-bool ParsePort(std::string_view text, std::uint16_t& port) {
+bool ParsePort(absl::string_view text, std::uint16_t& port) {
   std::uint32_t value = 0;
   if (text.empty() || !absl::ascii_isdigit(text.front()) || !absl::SimpleAtoi(text, &value) ||
       value > std::numeric_limits<std::uint16_t>::max()) {
@@ -49,7 +49,7 @@ bool ParsePort(std::string_view text, std::uint16_t& port) {
   return true;
 }
 
-bool IsHost(std::string_view host) {
+bool IsHost(absl::string_view host) {
   if (host.empty()) return false;
   for (const char c : host) {
     if (!absl::ascii_isalnum(c) && !absl::StrContains("-._:%", c)) return false;
@@ -59,7 +59,7 @@ bool IsHost(std::string_view host) {
 
 }  // namespace
 
-absl::StatusOr<NetworkAddress> NetworkAddress::Parse(std::string_view text) {
+absl::StatusOr<NetworkAddress> NetworkAddress::Parse(absl::string_view text) {
   NetworkAddress address;
   if (absl::StartsWith(text, kUnixPrefix)) {
     address.unix_path = std::string(absl::StripPrefix(text, kUnixPrefix));
@@ -69,7 +69,7 @@ absl::StatusOr<NetworkAddress> NetworkAddress::Parse(std::string_view text) {
     }
     return address;
   }
-  std::string_view host, port;
+  absl::string_view host, port;
   if (!Split(text, host, port)) return Invalid(text, "is not an address");
   if (!IsHost(host)) return Invalid(text, "has no usable host");
   if (!ParsePort(port, address.port)) return Invalid(text, "has no port from 0 to 65535");

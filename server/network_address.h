@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include "absl/strings/string_view.h"
 
 #include "absl/status/statusor.h"
 
@@ -19,7 +19,7 @@ struct NetworkAddress {
   std::string unix_path;
 
   // INVALID_ARGUMENT with what is wrong and an example. Resolves no names.
-  static absl::StatusOr<NetworkAddress> Parse(std::string_view text);
+  static absl::StatusOr<NetworkAddress> Parse(absl::string_view text);
 
   // As it is written on the command line, which is also how gRPC takes it.
   std::string ToString() const;

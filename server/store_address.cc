@@ -14,9 +14,9 @@
 namespace idempotency {
 namespace {
 
-constexpr std::string_view kSqlitePrefix = "sqlite:";
+constexpr absl::string_view kSqlitePrefix = "sqlite:";
 
-absl::StatusOr<StoreAddress> ParseSqlite(std::string_view path) {
+absl::StatusOr<StoreAddress> ParseSqlite(absl::string_view path) {
   if (path.empty()) {
     return absl::InvalidArgumentError(
         "sqlite: has no path; write for example sqlite:/var/lib/idempotencyd/records.db");
@@ -45,7 +45,7 @@ std::optional<std::map<std::string, std::string>> ConnectionOptions(const std::s
   return values;
 }
 
-absl::StatusOr<StoreAddress> ParsePostgres(std::string_view uri) {
+absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
   StoreAddress address{StoreAddress::Kind::kPostgres, std::string(uri)};
   if (!ConnectionOptions(address.location).has_value()) {
     return absl::InvalidArgumentError(
@@ -57,7 +57,7 @@ absl::StatusOr<StoreAddress> ParsePostgres(std::string_view uri) {
 
 }  // namespace
 
-absl::StatusOr<StoreAddress> StoreAddress::Parse(std::string_view text) {
+absl::StatusOr<StoreAddress> StoreAddress::Parse(absl::string_view text) {
   if (absl::StartsWith(text, kSqlitePrefix)) {
     return ParseSqlite(absl::StripPrefix(text, kSqlitePrefix));
   }

@@ -2,7 +2,7 @@
 #define IDEMPOTENCY_SERVER_STORE_ADDRESS_H_
 
 #include <string>
-#include <string_view>
+#include "absl/strings/string_view.h"
 
 #include "absl/status/statusor.h"
 
@@ -23,7 +23,7 @@ struct StoreAddress {
   // Understands sqlite:PATH, postgresql://... and postgres://... . Looks at the
   // text only: opens and connects to nothing. INVALID_ARGUMENT says what is
   // wrong and never quotes a URI, which may hold a password.
-  static absl::StatusOr<StoreAddress> Parse(std::string_view text);
+  static absl::StatusOr<StoreAddress> Parse(absl::string_view text);
 
   // For logs and messages: without user, password and parameters.
   std::string Display() const;

@@ -2,6 +2,6 @@
 
 namespace idempotency {
 
-std::string_view Version() { return IDEMPOTENCY_VERSION; }
+absl::string_view Version() { return IDEMPOTENCY_VERSION; }
 
 }  // namespace idempotency

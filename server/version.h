@@ -1,12 +1,12 @@
 #ifndef IDEMPOTENCY_SERVER_VERSION_H_
 #define IDEMPOTENCY_SERVER_VERSION_H_
 
-#include <string_view>
+#include "absl/strings/string_view.h"
 
 namespace idempotency {
 
 // MAJOR.MINOR.PATCH of this build, from the file VERSION.
-std::string_view Version();
+absl::string_view Version();
 
 }  // namespace idempotency
 
