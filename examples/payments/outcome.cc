@@ -1,6 +1,6 @@
 #include "examples/payments/outcome.h"
 
-#include <map>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"

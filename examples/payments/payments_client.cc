@@ -33,8 +33,8 @@
 #include "interceptors/client/client_interceptor.h"
 #include "interceptors/client/retry_policy.h"
 
-ABSL_FLAG(std::string, server, "127.0.0.1:50061", "Where the payments service serves.");
-ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:50051", "Where idempotencyd serves (record).");
+ABSL_FLAG(std::string, server, "127.0.0.1:7412", "Where the payments service serves.");
+ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves (record).");
 ABSL_FLAG(std::string, account, "alice", "Whose money (charge, balance, entries).");
 ABSL_FLAG(std::int64_t, amount, 500, "How many cents (charge, refund).");
 ABSL_FLAG(std::string, charge, "", "Which charge to give back (refund).");

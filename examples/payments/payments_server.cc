@@ -25,6 +25,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 
@@ -33,8 +34,8 @@
 #include "examples/payments/payments_service.h"
 #include "interceptors/server/server_guard.h"
 
-ABSL_FLAG(std::string, listen, "127.0.0.1:50061", "Where to serve; port 0 takes a free one.");
-ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:50051", "Where idempotencyd serves.");
+ABSL_FLAG(std::string, listen, "127.0.0.1:7412", "Where to serve; port 0 takes a free one.");
+ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves.");
 ABSL_FLAG(std::string, database, "payments.sqlite", "The ledger's SQLite file.");
 ABSL_FLAG(std::string, accounts, "alice:100000,bob:300",
           "Accounts to open with their cents, name:cents,...; those that exist stay as they are.");
@@ -53,7 +54,7 @@ namespace {
 constexpr absl::Duration kMaxWait = absl::Seconds(2);
 constexpr std::chrono::seconds kDrain(10);
 
-absl::StatusOr<idempotency::ScopeFunction> ScopeFromFlag(std::string_view flag) {
+absl::StatusOr<idempotency::ScopeFunction> ScopeFromFlag(absl::string_view flag) {
   if (absl::ConsumePrefix(&flag, "shared:") && !flag.empty()) {
     return idempotency::SharedScope(std::string(flag));
   }
@@ -64,8 +65,8 @@ absl::StatusOr<idempotency::ScopeFunction> ScopeFromFlag(std::string_view flag) 
   return absl::InvalidArgumentError("--scope is shared:NAME, metadata:KEY or authorization");
 }
 
-absl::Status OpenAccounts(Ledger& ledger, std::string_view flag) {
-  for (std::string_view account : absl::StrSplit(flag, ',', absl::SkipEmpty())) {
+absl::Status OpenAccounts(Ledger& ledger, absl::string_view flag) {
+  for (absl::string_view account : absl::StrSplit(flag, ',', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> parts = absl::StrSplit(account, ':');
     std::int64_t cents = 0;
     if (!absl::SimpleAtoi(parts.second, &cents)) {

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kMaxNoteBytes = 256;
 constexpr int kMaxEntries = 100;
-constexpr std::string_view kChargePrefix = "ch_";
-constexpr std::string_view kRefundPrefix = "re_";
+constexpr absl::string_view kChargePrefix = "ch_";
+constexpr absl::string_view kRefundPrefix = "re_";
 
 // absl's and gRPC's codes have the same numbers.
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -47,7 +47,7 @@ grpc::Status CheckNote(const std::string& note) {
           absl::StrCat("note has over ", kMaxNoteBytes, " bytes")};
 }
 
-std::optional<std::int64_t> ParseChargeId(std::string_view text) {
+std::optional<std::int64_t> ParseChargeId(absl::string_view text) {
   std::int64_t id = 0;
   if (!absl::ConsumePrefix(&text, kChargePrefix) || !absl::SimpleAtoi(text, &id)) {
     return std::nullopt;
