@@ -29,6 +29,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 
+#include "client/channel_arguments.h"
 #include "core/limits.h"
 #include "examples/payments/ledger.h"
 #include "examples/payments/payments_service.h"
@@ -115,9 +116,10 @@ absl::Status Serve(const sigset_t& stop_signals) {
 
   auto options = OptionsFromFlags();
   if (!options.ok()) return options.status();
-  auto guard = idempotency::ServerGuard::Create(
-      grpc::CreateChannel(absl::GetFlag(FLAGS_idempotencyd), grpc::InsecureChannelCredentials()),
-      *std::move(options));
+  auto channel = grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
+                                           grpc::InsecureChannelCredentials(),
+                                           idempotency::IdempotencydChannelArguments());
+  auto guard = idempotency::ServerGuard::Create(channel, *std::move(options));
   if (!guard.ok()) return guard.status();
 
   grpc::EnableDefaultHealthCheckService(true);
