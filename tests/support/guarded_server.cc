@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/channel_arguments.h"
+#include "client/unary_connection.h"
 
 namespace idempotency::testing {
 namespace {
@@ -22,10 +23,13 @@ GuardedServer::GuardedServer(Options options)
     : service_(ProbeService::Make(options.api, std::move(options.handler))) {
   if (options.guard.name_space.empty()) options.guard.name_space = "probe";
   if (!options.guard.scope) options.guard.scope = SharedScope("everybody");
-  auto guard = ServerGuard::Create(
+  std::unique_ptr<Connection> connection = MakeUnaryConnection(
       grpc::CreateCustomChannel(options.idempotencyd, grpc::InsecureChannelCredentials(),
-                                IdempotencydChannelArguments()),
-      std::move(options.guard));
+                                IdempotencydChannelArguments()));
+  if (options.gate != nullptr) {
+    connection = std::make_unique<GatedConnection>(std::move(connection), options.gate);
+  }
+  auto guard = ServerGuard::Create(std::move(connection), std::move(options.guard));
   OrAbort(guard.status());
   guard_ = *std::move(guard);
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "interceptors/server/server_guard.h"
+#include "tests/support/gated_connection.h"
 #include "tests/support/probe_service.h"
 
 namespace idempotency::testing {
@@ -21,6 +22,8 @@ class GuardedServer {
     // What grpc::CreateChannel takes: "127.0.0.1:7411", or several as
     // "ipv4:127.0.0.1:7411,127.0.0.1:7412".
     std::string idempotencyd;
+    // When set, operations go through this gate.
+    std::shared_ptr<ConnectionGate> gate;
     Api api = Api::kSync;
     ProbeHandler handler;
     // One shared scope in the namespace "probe" unless the test says more.

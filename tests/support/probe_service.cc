@@ -2,10 +2,15 @@
 
 #include <pthread.h>
 
+#include <stdexcept>
 #include <utility>
 
 namespace idempotency::testing {
 namespace {
+
+void ThrowIfAsked(const ActRequest& request) {
+  if (request.account() == kThrowing) throw std::runtime_error("as asked");
+}
 
 class SyncProbe final : public ProbeService, public Probe::Service {
  public:
@@ -14,6 +19,7 @@ class SyncProbe final : public ProbeService, public Probe::Service {
 
   grpc::Status Act(grpc::ServerContext* context, const ActRequest* request,
                    ActReply* reply) override {
+    ThrowIfAsked(*request);
     return handler_(*context, *request, *reply);
   }
   grpc::Status Look(grpc::ServerContext* context, const ActRequest* request,
@@ -95,6 +101,7 @@ class CallbackProbe final : public ProbeService,
 
   grpc::ServerUnaryReactor* Act(grpc::CallbackServerContext* context, const ActRequest* request,
                                 ActReply* reply) override {
+    ThrowIfAsked(*request);
     return Run(context, request, reply);
   }
   grpc::ServerUnaryReactor* Look(grpc::CallbackServerContext* context, const ActRequest* request,

@@ -17,7 +17,9 @@ namespace idempotency::testing {
 enum class Api { kSync, kCallback };
 
 // What a handler does. May block. For the callback API it runs on a thread of
-// its own, and the call finishes when it returns.
+// its own, and the call finishes when it returns. It must not throw: a request
+// for the account kThrowing throws in the method itself, in either API.
+inline constexpr char kThrowing[] = "throwing";
 using ProbeHandler = std::function<grpc::Status(grpc::ServerContextBase& context,
                                                 const ActRequest& request, ActReply& reply)>;
 
