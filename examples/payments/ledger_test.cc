@@ -3,15 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <unistd.h>
 
-#include <filesystem>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "tests/support/temp_folder.h"
 
 namespace payments {
 namespace {
@@ -22,30 +21,22 @@ using ::testing::Field;
 class LedgerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = absl::StrCat(::testing::TempDir(), "ledger.XXXXXX");
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
     Reopen();
     ASSERT_TRUE(ledger_->OpenAccount("alice", 1000).ok());
-  }
-  void TearDown() override {
-    ledger_.reset();
-    std::filesystem::remove_all(directory_);
   }
 
   void Reopen() {
     ledger_.reset();
-    auto ledger = Ledger::Open(path());
+    auto ledger = Ledger::Open(folder_.File("ledger.sqlite"));
     ASSERT_TRUE(ledger.ok()) << ledger.status();
     ledger_ = *std::move(ledger);
   }
-  std::string path() const { return absl::StrCat(directory_, "/ledger.sqlite"); }
   std::int64_t BalanceOf(const std::string& account) {
     return ledger_->Balance(account).value_or(-1);
   }
   std::size_t EntryCount() { return ledger_->Entries("alice", 1000).value().size(); }
 
-  std::string directory_;
+  idempotency::testing::TempFolder folder_;
   std::unique_ptr<Ledger> ledger_;
 };
 
@@ -160,8 +151,8 @@ TEST_F(LedgerTest, ChargesFromManyThreadsNeverOverdraw) {
 }
 
 TEST_F(LedgerTest, AFileThatCannotBeOpenedIsAnError) {
-  EXPECT_FALSE(Ledger::Open(absl::StrCat(directory_, "/no/such/folder.sqlite")).ok());
-  EXPECT_FALSE(Ledger::Open(directory_).ok());
+  EXPECT_FALSE(Ledger::Open(folder_.File("no/such/folder.sqlite")).ok());
+  EXPECT_FALSE(Ledger::Open(folder_.path()).ok());
 }
 
 }  // namespace

@@ -170,7 +170,8 @@ int PrintCrowd(const std::vector<std::unique_ptr<ChargeCall>>& calls) {
   for (const auto& call : calls) {
     const Outcome outcome = OutcomeOf(call->status, call->context);
     if (!outcome.status.ok()) {
-      ++refusals[absl::StrCat(CodeName(outcome.status.error_code()), "/", outcome.reason)];
+      ++refusals[absl::StrCat(CodeName(outcome.status.error_code()),
+                              outcome.reason.empty() ? "" : "/", outcome.reason)];
       continue;
     }
     ++ok;
