@@ -20,23 +20,23 @@ inline constexpr std::string_view kErrorDomain = "grpc-idempotency.dev";
 // Stable: callers and dashboards match on them. The name on the wire is in
 // the comment, with its status code.
 enum class Reason {
-  kKeyMissing,           // KEY_MISSING, INVALID_ARGUMENT
-  kKeyInvalid,           // KEY_INVALID, INVALID_ARGUMENT
-  kKeyReused,            // KEY_REUSED, FAILED_PRECONDITION
-  kKeyExpired,           // KEY_EXPIRED, FAILED_PRECONDITION
-  kInFlight,             // IN_FLIGHT, ABORTED
-  kOutcomeUnknown,       // OUTCOME_UNKNOWN, FAILED_PRECONDITION
-  kReservationLost,      // RESERVATION_LOST, FAILED_PRECONDITION (service), ABORTED (guard)
-  kOutcomeNotRecorded,   // OUTCOME_NOT_RECORDED, UNAVAILABLE
-  kReplyNotKept,         // REPLY_NOT_KEPT, FAILED_PRECONDITION
-  kStoreUnavailable,     // STORE_UNAVAILABLE, UNAVAILABLE
-  kQuotaExceeded,        // QUOTA_EXCEEDED, RESOURCE_EXHAUSTED
-  kOverloaded,           // OVERLOADED, RESOURCE_EXHAUSTED
-  kRequestInvalid,       // REQUEST_INVALID, INVALID_ARGUMENT
-  kFingerprintUnknown,   // FINGERPRINT_UNKNOWN, FAILED_PRECONDITION
-  kRecordNotFound,       // RECORD_NOT_FOUND, NOT_FOUND
-  kRecordDamaged,        // RECORD_DAMAGED, DATA_LOSS
-  kRecordIdCollision,    // RECORD_ID_COLLISION, INTERNAL
+  kKeyMissing,          // KEY_MISSING, INVALID_ARGUMENT
+  kKeyInvalid,          // KEY_INVALID, INVALID_ARGUMENT
+  kKeyReused,           // KEY_REUSED, FAILED_PRECONDITION
+  kKeyExpired,          // KEY_EXPIRED, FAILED_PRECONDITION
+  kInFlight,            // IN_FLIGHT, ABORTED
+  kOutcomeUnknown,      // OUTCOME_UNKNOWN, FAILED_PRECONDITION
+  kReservationLost,     // RESERVATION_LOST, FAILED_PRECONDITION (service), ABORTED (guard)
+  kOutcomeNotRecorded,  // OUTCOME_NOT_RECORDED, UNAVAILABLE
+  kReplyNotKept,        // REPLY_NOT_KEPT, FAILED_PRECONDITION
+  kStoreUnavailable,    // STORE_UNAVAILABLE, UNAVAILABLE
+  kQuotaExceeded,       // QUOTA_EXCEEDED, RESOURCE_EXHAUSTED
+  kOverloaded,          // OVERLOADED, RESOURCE_EXHAUSTED
+  kRequestInvalid,      // REQUEST_INVALID, INVALID_ARGUMENT
+  kFingerprintUnknown,  // FINGERPRINT_UNKNOWN, FAILED_PRECONDITION
+  kRecordNotFound,      // RECORD_NOT_FOUND, NOT_FOUND
+  kRecordDamaged,       // RECORD_DAMAGED, DATA_LOSS
+  kRecordIdCollision,   // RECORD_ID_COLLISION, INTERNAL
 };
 
 // The name on the wire, for example "KEY_MISSING".

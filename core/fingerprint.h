@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "google/protobuf/message.h"
+
 #include "idempotency/v1/record.pb.h"
 
 namespace idempotency {

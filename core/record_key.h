@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "core/uuid.h"
 #include "idempotency/v1/record.pb.h"
 
@@ -34,13 +35,14 @@ std::string NormaliseKey(std::string_view key);
 
 // OK, or INVALID_ARGUMENT naming the part: `key` alone is KEY_MISSING (empty)
 // or KEY_INVALID, the other parts REQUEST_INVALID. Limits are in
-// core/limits.h. The error never quotes the key.
-absl::Status ValidateRecordKey(const RecordKey& key);
+// core/limits.h. The error never quotes the key. `field` is where the key
+// stands in the request that is being checked.
+absl::Status ValidateRecordKey(const RecordKey& key, std::string_view field = "record_key");
 
 // The record id. For a UUIDv7 key: its 48-bit timestamp (top bit 0), then the
-// first 80 bits of SHA-256 over the four parts, each preceded by its length as
-// 4 bytes big-endian. For any other key: a 1 bit, then the first 127 bits of
-// that hash. Ids of UUIDv7 keys are therefore ordered by time, which keeps a
+// first 80 bits of SHA-256 over the four parts (namespace, scope, operation,
+// key), each preceded by its length as 4 bytes big-endian. For any other key: a 1 bit, then the
+// first 127 bits of that hash. Ids of UUIDv7 keys are therefore ordered by time, which keeps a
 // large index fast; different keys have different ids but for a collision of
 // the hash, which stores detect.
 RecordId RecordIdFor(const RecordKey& key);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+
 #include "idempotency/v1/record.pb.h"
 
 namespace idempotency {

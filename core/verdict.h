@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/time/time.h"
+
 #include "core/reply.h"
 #include "core/uuid.h"
 

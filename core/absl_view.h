@@ -1,0 +1,17 @@
+#ifndef IDEMPOTENCY_CORE_ABSL_VIEW_H_
+#define IDEMPOTENCY_CORE_ABSL_VIEW_H_
+
+#include <string_view>
+
+#include "absl/strings/string_view.h"
+
+namespace idempotency {
+
+// For calls into abseil. Debian 12 builds it for C++14, where its string_view
+// is a class of its own that std::string_view does not convert to; built for
+// C++17 the two are one type and this does nothing.
+inline absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_ABSL_VIEW_H_

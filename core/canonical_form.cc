@@ -1,0 +1,344 @@
+#include "core/canonical_form.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/unknown_field_set.h"
+
+namespace idempotency {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using google::protobuf::UnknownField;
+using google::protobuf::UnknownFieldSet;
+
+enum class WireType : std::uint32_t {
+  kVarint = 0,
+  kFixed64 = 1,
+  kLength = 2,
+  kStartGroup = 3,
+  kEndGroup = 4,
+  kFixed32 = 5,
+};
+
+constexpr std::uint32_t kCanonicalNan32 = 0x7FC00000;
+constexpr std::uint64_t kCanonicalNan64 = 0x7FF8000000000000;
+
+// Writes into one buffer.
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) {}
+
+  void WriteMessage(const Message& message);
+
+ private:
+  void WriteField(const Message& message, const FieldDescriptor& field);
+  void WritePacked(const Message& message, const FieldDescriptor& field);
+  void WriteMap(const Message& message, const FieldDescriptor& field);
+  // `index` is -1 for a field that is not repeated.
+  void WriteElement(const Message& message, const FieldDescriptor& field, int index);
+  void WriteSubmessage(const Message& submessage, const FieldDescriptor& field);
+  void WriteScalar(const Message& message, const FieldDescriptor& field, int index);
+
+  void WriteUnknown(const UnknownField& field);
+  void WriteUnknownGroup(const UnknownFieldSet& fields);
+
+  void WriteTag(int number, WireType type) {
+    WriteVarint((static_cast<std::uint64_t>(number) << 3) | static_cast<std::uint64_t>(type));
+  }
+  void WriteVarint(std::uint64_t value);
+  void WriteFixed(std::uint64_t value, int bytes);
+  void WriteBytes(const std::string& bytes);
+  // Puts the length of everything from `start` on before it.
+  void PrefixLength(std::size_t start);
+
+  std::string& out_;
+};
+
+// Signed integers are extended to 64 bits, as protobuf does.
+std::uint64_t SignExtended(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+std::uint64_t ZigZag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+
+std::uint32_t BitsOf(float value) {
+  if (std::isnan(value)) return kCanonicalNan32;
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+std::uint64_t BitsOf(double value) {
+  if (std::isnan(value)) return kCanonicalNan64;
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+WireType WireTypeOf(const FieldDescriptor& field) {
+  switch (field.type()) {
+    case FieldDescriptor::TYPE_DOUBLE:
+    case FieldDescriptor::TYPE_FIXED64:
+    case FieldDescriptor::TYPE_SFIXED64:
+      return WireType::kFixed64;
+    case FieldDescriptor::TYPE_FLOAT:
+    case FieldDescriptor::TYPE_FIXED32:
+    case FieldDescriptor::TYPE_SFIXED32:
+      return WireType::kFixed32;
+    case FieldDescriptor::TYPE_STRING:
+    case FieldDescriptor::TYPE_BYTES:
+    case FieldDescriptor::TYPE_MESSAGE:
+      return WireType::kLength;
+    case FieldDescriptor::TYPE_GROUP:
+      return WireType::kStartGroup;
+    default:
+      return WireType::kVarint;
+  }
+}
+
+// Reads a value whether its field is repeated or not.
+#define IDEMPOTENCY_VALUE(Type)                                    \
+  (index < 0 ? message.GetReflection()->Get##Type(message, &field) \
+             : message.GetReflection()->GetRepeated##Type(message, &field, index))
+
+// A map's key, with an order that needs no knowledge of the encoding: numbers
+// by value, false before true, strings byte by byte.
+struct MapEntry {
+  std::int64_t signed_key = 0;
+  std::uint64_t unsigned_key = 0;
+  std::string text_key;
+  const Message* message = nullptr;
+
+  friend bool operator<(const MapEntry& a, const MapEntry& b) {
+    return std::tie(a.signed_key, a.unsigned_key, a.text_key) <
+           std::tie(b.signed_key, b.unsigned_key, b.text_key);
+  }
+};
+
+MapEntry MapEntryOf(const Message& entry) {
+  const Reflection& reflection = *entry.GetReflection();
+  const FieldDescriptor* key = entry.GetDescriptor()->map_key();
+  MapEntry result;
+  result.message = &entry;
+  switch (key->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      result.signed_key = reflection.GetInt32(entry, key);
+      break;
+    case FieldDescriptor::CPPTYPE_INT64:
+      result.signed_key = reflection.GetInt64(entry, key);
+      break;
+    case FieldDescriptor::CPPTYPE_UINT32:
+      result.unsigned_key = reflection.GetUInt32(entry, key);
+      break;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      result.unsigned_key = reflection.GetUInt64(entry, key);
+      break;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      result.unsigned_key = reflection.GetBool(entry, key) ? 1 : 0;
+      break;
+    default:
+      result.text_key = reflection.GetString(entry, key);
+      break;
+  }
+  return result;
+}
+
+std::vector<const UnknownField*> SortedByNumber(const UnknownFieldSet& fields) {
+  std::vector<const UnknownField*> sorted;
+  sorted.reserve(fields.field_count());
+  for (int i = 0; i < fields.field_count(); ++i) sorted.push_back(&fields.field(i));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const UnknownField* a, const UnknownField* b) {
+    return a->number() < b->number();
+  });
+  return sorted;
+}
+
+void Writer::WriteMessage(const Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  // Exactly the fields that count, extensions among them, in number order.
+  std::vector<const FieldDescriptor*> known;
+  reflection.ListFields(message, &known);
+  const std::vector<const UnknownField*> unknown =
+      SortedByNumber(reflection.GetUnknownFields(message));
+  auto next_unknown = unknown.begin();
+  for (const FieldDescriptor* field : known) {
+    for (; next_unknown != unknown.end() && (*next_unknown)->number() < field->number();
+         ++next_unknown) {
+      WriteUnknown(**next_unknown);
+    }
+    WriteField(message, *field);
+  }
+  for (; next_unknown != unknown.end(); ++next_unknown) WriteUnknown(**next_unknown);
+}
+
+void Writer::WriteField(const Message& message, const FieldDescriptor& field) {
+  if (!field.is_repeated()) return WriteElement(message, field, -1);
+  if (field.is_map()) return WriteMap(message, field);
+  if (field.is_packable()) return WritePacked(message, field);
+  const int size = message.GetReflection()->FieldSize(message, &field);
+  for (int i = 0; i < size; ++i) WriteElement(message, field, i);
+}
+
+void Writer::WritePacked(const Message& message, const FieldDescriptor& field) {
+  WriteTag(field.number(), WireType::kLength);
+  const std::size_t start = out_.size();
+  const int size = message.GetReflection()->FieldSize(message, &field);
+  for (int i = 0; i < size; ++i) WriteScalar(message, field, i);
+  PrefixLength(start);
+}
+
+void Writer::WriteMap(const Message& message, const FieldDescriptor& field) {
+  const Reflection& reflection = *message.GetReflection();
+  const int size = reflection.FieldSize(message, &field);
+  std::vector<MapEntry> entries;
+  entries.reserve(size);
+  for (int i = 0; i < size; ++i) {
+    entries.push_back(MapEntryOf(reflection.GetRepeatedMessage(message, &field, i)));
+  }
+  // Messages made at run time keep a key that came twice: the last one counts.
+  std::stable_sort(entries.begin(), entries.end());
+  const FieldDescriptor& key = *field.message_type()->map_key();
+  const FieldDescriptor& value = *field.message_type()->map_value();
+  for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
+    const auto next = entry + 1;
+    if (next != entries.end() && !(*entry < *next)) continue;
+    WriteTag(field.number(), WireType::kLength);
+    const std::size_t start = out_.size();
+    WriteElement(*entry->message, key, -1);
+    WriteElement(*entry->message, value, -1);
+    PrefixLength(start);
+  }
+}
+
+void Writer::WriteElement(const Message& message, const FieldDescriptor& field, int index) {
+  WriteTag(field.number(), WireTypeOf(field));
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    const Reflection& reflection = *message.GetReflection();
+    return WriteSubmessage(index < 0 ? reflection.GetMessage(message, &field)
+                                     : reflection.GetRepeatedMessage(message, &field, index),
+                           field);
+  }
+  WriteScalar(message, field, index);
+}
+
+void Writer::WriteSubmessage(const Message& submessage, const FieldDescriptor& field) {
+  const std::size_t start = out_.size();
+  WriteMessage(submessage);
+  if (field.type() == FieldDescriptor::TYPE_GROUP) {
+    WriteTag(field.number(), WireType::kEndGroup);
+  } else {
+    PrefixLength(start);
+  }
+}
+
+void Writer::WriteScalar(const Message& message, const FieldDescriptor& field, int index) {
+  std::string scratch;
+  switch (field.type()) {
+    case FieldDescriptor::TYPE_DOUBLE:
+      return WriteFixed(BitsOf(IDEMPOTENCY_VALUE(Double)), 8);
+    case FieldDescriptor::TYPE_FLOAT:
+      return WriteFixed(BitsOf(IDEMPOTENCY_VALUE(Float)), 4);
+    case FieldDescriptor::TYPE_INT64:
+      return WriteVarint(SignExtended(IDEMPOTENCY_VALUE(Int64)));
+    case FieldDescriptor::TYPE_UINT64:
+      return WriteVarint(IDEMPOTENCY_VALUE(UInt64));
+    case FieldDescriptor::TYPE_INT32:
+      return WriteVarint(SignExtended(IDEMPOTENCY_VALUE(Int32)));
+    case FieldDescriptor::TYPE_UINT32:
+      return WriteVarint(IDEMPOTENCY_VALUE(UInt32));
+    case FieldDescriptor::TYPE_FIXED64:
+      return WriteFixed(IDEMPOTENCY_VALUE(UInt64), 8);
+    case FieldDescriptor::TYPE_FIXED32:
+      return WriteFixed(IDEMPOTENCY_VALUE(UInt32), 4);
+    case FieldDescriptor::TYPE_SFIXED64:
+      return WriteFixed(SignExtended(IDEMPOTENCY_VALUE(Int64)), 8);
+    case FieldDescriptor::TYPE_SFIXED32:
+      return WriteFixed(SignExtended(IDEMPOTENCY_VALUE(Int32)), 4);
+    case FieldDescriptor::TYPE_SINT64:
+      return WriteVarint(ZigZag(IDEMPOTENCY_VALUE(Int64)));
+    case FieldDescriptor::TYPE_SINT32:
+      return WriteVarint(ZigZag(IDEMPOTENCY_VALUE(Int32)));
+    case FieldDescriptor::TYPE_BOOL:
+      return WriteVarint(IDEMPOTENCY_VALUE(Bool) ? 1 : 0);
+    case FieldDescriptor::TYPE_ENUM:
+      return WriteVarint(SignExtended(IDEMPOTENCY_VALUE(EnumValue)));
+    case FieldDescriptor::TYPE_STRING:
+    case FieldDescriptor::TYPE_BYTES:
+      return WriteBytes(index < 0
+                            ? message.GetReflection()->GetStringReference(message, &field, &scratch)
+                            : message.GetReflection()->GetRepeatedStringReference(message, &field,
+                                                                                  index, &scratch));
+    case FieldDescriptor::TYPE_GROUP:
+    case FieldDescriptor::TYPE_MESSAGE:
+      return;  // Written by WriteSubmessage().
+  }
+}
+
+void Writer::WriteUnknown(const UnknownField& field) {
+  switch (field.type()) {
+    case UnknownField::TYPE_VARINT:
+      WriteTag(field.number(), WireType::kVarint);
+      return WriteVarint(field.varint());
+    case UnknownField::TYPE_FIXED32:
+      WriteTag(field.number(), WireType::kFixed32);
+      return WriteFixed(field.fixed32(), 4);
+    case UnknownField::TYPE_FIXED64:
+      WriteTag(field.number(), WireType::kFixed64);
+      return WriteFixed(field.fixed64(), 8);
+    case UnknownField::TYPE_LENGTH_DELIMITED:
+      WriteTag(field.number(), WireType::kLength);
+      return WriteBytes(field.length_delimited());
+    case UnknownField::TYPE_GROUP:
+      WriteTag(field.number(), WireType::kStartGroup);
+      WriteUnknownGroup(field.group());
+      return WriteTag(field.number(), WireType::kEndGroup);
+  }
+}
+
+void Writer::WriteUnknownGroup(const UnknownFieldSet& fields) {
+  for (const UnknownField* field : SortedByNumber(fields)) WriteUnknown(*field);
+}
+
+void Writer::WriteVarint(std::uint64_t value) {
+  while (value >= 0x80) {
+    out_.push_back(static_cast<char>((value & 0x7F) | 0x80));
+    value >>= 7;
+  }
+  out_.push_back(static_cast<char>(value));
+}
+
+void Writer::WriteFixed(std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out_.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
+}
+
+void Writer::WriteBytes(const std::string& bytes) {
+  WriteVarint(bytes.size());
+  out_.append(bytes);
+}
+
+void Writer::PrefixLength(std::size_t start) {
+  // Written behind and rotated to the front: one move of what is there already
+  // costs less than measuring the whole message first.
+  const std::size_t end = out_.size();
+  WriteVarint(end - start);
+  std::rotate(out_.begin() + start, out_.begin() + end, out_.end());
+}
+
+#undef IDEMPOTENCY_VALUE
+
+}  // namespace
+
+void AppendCanonicalForm(const Message& message, std::string& out) {
+  Writer(out).WriteMessage(message);
+}
+
+}  // namespace idempotency

@@ -1,0 +1,211 @@
+#include "core/errors.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "core/absl_view.h"
+#include "core/status_payload.h"
+#include "core/utf8.h"
+#include "idempotency/wire/rpc_status.pb.h"
+
+namespace idempotency {
+namespace {
+
+constexpr std::string_view kErrorInfoUrl = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr std::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr std::string_view kBadRequestUrl = "type.googleapis.com/google.rpc.BadRequest";
+
+// The most that google.protobuf.Duration can say: 10,000 years.
+constexpr absl::Duration kMaxProtoDuration = absl::Seconds(315'576'000'000);
+
+struct Entry {
+  Reason reason;
+  std::string_view name;
+  absl::StatusCode code;
+};
+
+// In the order of the enumeration.
+constexpr std::array kCatalogue = {
+    Entry{Reason::kKeyMissing, "KEY_MISSING", absl::StatusCode::kInvalidArgument},
+    Entry{Reason::kKeyInvalid, "KEY_INVALID", absl::StatusCode::kInvalidArgument},
+    Entry{Reason::kKeyReused, "KEY_REUSED", absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kKeyExpired, "KEY_EXPIRED", absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kInFlight, "IN_FLIGHT", absl::StatusCode::kAborted},
+    Entry{Reason::kOutcomeUnknown, "OUTCOME_UNKNOWN", absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kReservationLost, "RESERVATION_LOST", absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kOutcomeNotRecorded, "OUTCOME_NOT_RECORDED", absl::StatusCode::kUnavailable},
+    Entry{Reason::kReplyNotKept, "REPLY_NOT_KEPT", absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kStoreUnavailable, "STORE_UNAVAILABLE", absl::StatusCode::kUnavailable},
+    Entry{Reason::kQuotaExceeded, "QUOTA_EXCEEDED", absl::StatusCode::kResourceExhausted},
+    Entry{Reason::kOverloaded, "OVERLOADED", absl::StatusCode::kResourceExhausted},
+    Entry{Reason::kRequestInvalid, "REQUEST_INVALID", absl::StatusCode::kInvalidArgument},
+    Entry{Reason::kFingerprintUnknown, "FINGERPRINT_UNKNOWN",
+          absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kRecordNotFound, "RECORD_NOT_FOUND", absl::StatusCode::kNotFound},
+    Entry{Reason::kRecordDamaged, "RECORD_DAMAGED", absl::StatusCode::kDataLoss},
+    Entry{Reason::kRecordIdCollision, "RECORD_ID_COLLISION", absl::StatusCode::kInternal},
+};
+
+constexpr bool IsInOrder() {
+  for (std::size_t i = 0; i < kCatalogue.size(); ++i) {
+    if (static_cast<std::size_t>(kCatalogue[i].reason) != i) return false;
+  }
+  return true;
+}
+static_assert(IsInOrder());
+
+const Entry& EntryOf(Reason reason) { return kCatalogue[static_cast<std::size_t>(reason)]; }
+
+void AddDetail(std::string_view type_url, const google::protobuf::Message& detail,
+               wire::Status& status) {
+  google::protobuf::Any& any = *status.add_details();
+  any.set_type_url(std::string(type_url));
+  detail.SerializeToString(any.mutable_value());
+}
+
+wire::ErrorInfo ErrorInfoFor(Reason reason, const ErrorDetails& details) {
+  wire::ErrorInfo info;
+  info.set_reason(std::string(ReasonName(reason)));
+  info.set_domain(std::string(kErrorDomain));
+  for (const auto& [key, value] : details.metadata) {
+    (*info.mutable_metadata())[ToUtf8(key)] = ToUtf8(value);
+  }
+  return info;
+}
+
+wire::RetryInfo RetryInfoFor(absl::Duration delay) {
+  absl::Duration rest = std::clamp(delay, absl::ZeroDuration(), kMaxProtoDuration);
+  wire::RetryInfo info;
+  info.mutable_retry_delay()->set_seconds(absl::IDivDuration(rest, absl::Seconds(1), &rest));
+  info.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(rest)));
+  return info;
+}
+
+wire::BadRequest BadRequestFor(const std::vector<FieldViolation>& violations) {
+  wire::BadRequest bad_request;
+  for (const FieldViolation& violation : violations) {
+    wire::BadRequest::FieldViolation& added = *bad_request.add_field_violations();
+    added.set_field(ToUtf8(violation.field));
+    added.set_description(ToUtf8(violation.description));
+  }
+  return bad_request;
+}
+
+std::optional<wire::Status> PayloadOf(const absl::Status& status) {
+  if (status.ok()) return std::nullopt;
+  const absl::optional<absl::Cord> payload = status.GetPayload(AbslView(kStatusPayloadUrl));
+  if (!payload.has_value()) return std::nullopt;
+  wire::Status parsed;
+  // A payload that another library wrote may be anything.
+  if (!parsed.ParseFromString(std::string(*payload))) return std::nullopt;
+  return parsed;
+}
+
+// Only the last segment of a type URL names the type.
+template <typename Detail>
+bool Unpack(const google::protobuf::Any& any, std::string_view type_url, Detail& detail) {
+  const std::string_view type = type_url.substr(type_url.rfind('/'));
+  return absl::EndsWith(any.type_url(), AbslView(type)) && detail.ParseFromString(any.value());
+}
+
+std::optional<wire::ErrorInfo> CatalogueInfo(const wire::Status& status) {
+  for (const google::protobuf::Any& any : status.details()) {
+    wire::ErrorInfo info;
+    if (Unpack(any, kErrorInfoUrl, info) && info.domain() == kErrorDomain &&
+        ReasonFromName(info.reason()).has_value()) {
+      return info;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view ReasonName(Reason reason) { return EntryOf(reason).name; }
+
+std::optional<Reason> ReasonFromName(std::string_view name) {
+  for (const Entry& entry : kCatalogue) {
+    if (entry.name == name) return entry.reason;
+  }
+  return std::nullopt;
+}
+
+absl::StatusCode CodeOf(Reason reason) { return EntryOf(reason).code; }
+
+absl::Status MakeError(Reason reason, std::string_view message, ErrorDetails details) {
+  return MakeErrorWithCode(reason, CodeOf(reason), message, std::move(details));
+}
+
+absl::Status MakeErrorWithCode(Reason reason, absl::StatusCode code, std::string_view message,
+                               ErrorDetails details) {
+  wire::Status payload;
+  payload.set_code(static_cast<int>(code));
+  payload.set_message(ToUtf8(message));
+  AddDetail(kErrorInfoUrl, ErrorInfoFor(reason, details), payload);
+  if (details.retry_delay.has_value()) {
+    AddDetail(kRetryInfoUrl, RetryInfoFor(*details.retry_delay), payload);
+  }
+  if (!details.violations.empty()) {
+    AddDetail(kBadRequestUrl, BadRequestFor(details.violations), payload);
+  }
+  absl::Status status(code, payload.message());
+  status.SetPayload(AbslView(kStatusPayloadUrl), absl::Cord(payload.SerializeAsString()));
+  return status;
+}
+
+absl::Status InvalidField(std::string_view field, std::string_view description) {
+  ErrorDetails details;
+  details.violations.push_back({std::string(field), std::string(description)});
+  return MakeError(Reason::kRequestInvalid,
+                   absl::StrCat(AbslView(field), ": ", AbslView(description)), std::move(details));
+}
+
+std::optional<Reason> ReasonOf(const absl::Status& status) {
+  const std::optional<wire::Status> payload = PayloadOf(status);
+  if (!payload.has_value()) return std::nullopt;
+  const std::optional<wire::ErrorInfo> info = CatalogueInfo(*payload);
+  return info.has_value() ? ReasonFromName(info->reason()) : std::nullopt;
+}
+
+ErrorDetails DetailsOf(const absl::Status& status) {
+  ErrorDetails details;
+  const std::optional<wire::Status> payload = PayloadOf(status);
+  if (!payload.has_value()) return details;
+  const std::optional<wire::ErrorInfo> info = CatalogueInfo(*payload);
+  if (!info.has_value()) return details;
+  details.metadata.insert(info->metadata().begin(), info->metadata().end());
+  for (const google::protobuf::Any& any : payload->details()) {
+    wire::RetryInfo retry;
+    wire::BadRequest bad_request;
+    if (Unpack(any, kRetryInfoUrl, retry)) {
+      details.retry_delay = absl::Seconds(retry.retry_delay().seconds()) +
+                            absl::Nanoseconds(retry.retry_delay().nanos());
+    } else if (Unpack(any, kBadRequestUrl, bad_request)) {
+      for (const wire::BadRequest::FieldViolation& violation : bad_request.field_violations()) {
+        details.violations.push_back({violation.field(), violation.description()});
+      }
+    }
+  }
+  return details;
+}
+
+bool IsIndefinite(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace idempotency

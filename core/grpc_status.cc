@@ -1,0 +1,55 @@
+#include "core/grpc_status.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/cord.h"
+#include "absl/types/optional.h"
+
+#include "core/absl_view.h"
+#include "core/errors.h"
+#include "core/status_payload.h"
+
+namespace idempotency {
+namespace {
+
+// A code that gRPC does not know is UNKNOWN, as its specification asks.
+absl::StatusCode CodeFrom(grpc::StatusCode code) {
+  if (code < grpc::StatusCode::OK || code > grpc::StatusCode::UNAUTHENTICATED) {
+    return absl::StatusCode::kUnknown;
+  }
+  return static_cast<absl::StatusCode>(code);
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const absl::optional<absl::Cord> payload = status.GetPayload(AbslView(kStatusPayloadUrl));
+  // absl's codes are gRPC's, number for number.
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+                      payload.has_value() ? std::string(*payload) : std::string());
+}
+
+absl::Status FromGrpcStatus(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(CodeFrom(status.error_code()), status.error_message());
+  // Kept as they are, whoever wrote them: reading them judges them.
+  if (!status.error_details().empty()) {
+    result.SetPayload(AbslView(kStatusPayloadUrl), absl::Cord(status.error_details()));
+  }
+  return result;
+}
+
+std::optional<std::string> PushbackOf(const absl::Status& status) {
+  const std::optional<absl::Duration> delay = DetailsOf(status).retry_delay;
+  if (!delay.has_value()) return std::nullopt;
+  // Rounded up, so that nobody comes too early. gRPC reads an int32, and takes
+  // anything else for "do not retry".
+  const std::int64_t millis = absl::ToInt64Milliseconds(absl::Ceil(*delay, absl::Milliseconds(1)));
+  constexpr std::int64_t kMostMillis = std::numeric_limits<std::int32_t>::max();
+  return std::to_string(std::clamp<std::int64_t>(millis, 1, kMostMillis));
+}
+
+}  // namespace idempotency

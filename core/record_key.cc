@@ -1,0 +1,125 @@
+#include "core/record_key.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/absl_view.h"
+#include "core/errors.h"
+#include "core/limits.h"
+#include "core/sha256.h"
+#include "core/utf8.h"
+
+namespace idempotency {
+namespace {
+
+bool IsNamespaceCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+bool IsVisibleAscii(char c) { return c >= 0x21 && c <= 0x7E; }
+
+absl::Status ValidateNamespace(std::string_view name_space, std::string_view field) {
+  if (name_space.empty() || name_space.size() > limits::kMaxNamespaceBytes ||
+      !std::all_of(name_space.begin(), name_space.end(), IsNamespaceCharacter)) {
+    return InvalidField(absl::StrCat(AbslView(field), ".namespace"),
+                        absl::StrCat("must be 1-", limits::kMaxNamespaceBytes,
+                                     " characters of a-z, 0-9, '.', '_' and '-'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateText(std::string_view text, std::size_t max_bytes, std::string_view field,
+                          std::string_view part) {
+  if (text.empty() || text.size() > max_bytes || !IsUtf8WithoutControls(text)) {
+    return InvalidField(
+        absl::StrCat(AbslView(field), ".", AbslView(part)),
+        absl::StrCat("must be 1-", max_bytes, " bytes of UTF-8 without control characters"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateKey(std::string_view key, std::string_view field) {
+  if (key.empty()) {
+    return MakeError(Reason::kKeyMissing,
+                     absl::StrCat(AbslView(field), ".key: an idempotency key is needed"));
+  }
+  if (key.size() > limits::kMaxKeyBytes || !std::all_of(key.begin(), key.end(), IsVisibleAscii)) {
+    return MakeError(Reason::kKeyInvalid,
+                     absl::StrCat(AbslView(field), ".key: must be 1-", limits::kMaxKeyBytes,
+                                  " visible ASCII characters"));
+  }
+  return absl::OkStatus();
+}
+
+void AppendPart(std::string_view part, std::string& out) {
+  AppendBigEndian32(static_cast<std::uint32_t>(part.size()), out);
+  out.append(part);
+}
+
+Sha256Digest HashOf(const RecordKey& key) {
+  std::string input;
+  input.reserve(4 * 4 + key.name_space.size() + key.scope.size() + key.operation.size() +
+                key.key.size());
+  AppendPart(key.name_space, input);
+  AppendPart(key.scope, input);
+  AppendPart(key.operation, input);
+  AppendPart(key.key, input);
+  return Sha256(input);
+}
+
+}  // namespace
+
+std::string NormaliseKey(std::string_view key) {
+  const std::optional<Uuid> uuid = Uuid::Parse(key);
+  return uuid.has_value() ? uuid->ToString() : std::string(key);
+}
+
+absl::Status ValidateRecordKey(const RecordKey& key, std::string_view field) {
+  if (absl::Status status = ValidateNamespace(key.name_space, field); !status.ok()) return status;
+  if (absl::Status status = ValidateText(key.scope, limits::kMaxScopeBytes, field, "scope");
+      !status.ok()) {
+    return status;
+  }
+  if (absl::Status status =
+          ValidateText(key.operation, limits::kMaxOperationBytes, field, "operation");
+      !status.ok()) {
+    return status;
+  }
+  return ValidateKey(key.key, field);
+}
+
+RecordId RecordIdFor(const RecordKey& key) {
+  const Sha256Digest hash = HashOf(key);
+  Uuid::Bytes id;
+  const std::optional<Uuid> uuid = Uuid::Parse(key.key);
+  if (uuid.has_value() && uuid->TimeOrderedAt().has_value()) {
+    const auto after_time = std::copy_n(uuid->bytes().begin(), 6, id.begin());
+    std::copy_n(hash.begin(), 10, after_time);
+    id[0] &= 0x7F;
+  } else {
+    std::copy_n(hash.begin(), 16, id.begin());
+    id[0] |= 0x80;
+  }
+  return RecordId(id);
+}
+
+std::optional<absl::Time> KeyTime(const RecordKey& key) {
+  const std::optional<Uuid> uuid = Uuid::Parse(key.key);
+  return uuid.has_value() ? uuid->TimeOrderedAt() : std::nullopt;
+}
+
+RecordKey FromProto(const v1::RecordKey& proto) {
+  return {proto.namespace_(), proto.scope(), proto.operation(), NormaliseKey(proto.key())};
+}
+
+v1::RecordKey ToProto(const RecordKey& key) {
+  v1::RecordKey proto;
+  proto.set_namespace_(key.name_space);
+  proto.set_scope(key.scope);
+  proto.set_operation(key.operation);
+  proto.set_key(key.key);
+  return proto;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,45 @@
+#include "core/reply.h"
+
+#include "core/errors.h"
+#include "core/sha256.h"
+#include "core/utf8.h"
+
+namespace idempotency {
+namespace {
+
+constexpr std::size_t kMaxMessageWithoutContentBytes = 1024;
+
+}  // namespace
+
+EncodedReply EncodeReply(const v1::Reply& reply) {
+  EncodedReply encoded;
+  encoded.bytes = reply.SerializeAsString();
+  encoded.digest = Sha256(encoded.bytes);
+  return encoded;
+}
+
+absl::StatusOr<v1::Reply> DecodeReply(const EncodedReply& encoded) {
+  v1::Reply reply;
+  if (Sha256(encoded.bytes) != encoded.digest || !reply.ParseFromString(encoded.bytes)) {
+    return MakeError(Reason::kRecordDamaged,
+                     "the stored reply is damaged; the operation will not run again");
+  }
+  return reply;
+}
+
+std::size_t ReplyBytes(const v1::Reply& reply) { return reply.ByteSizeLong(); }
+
+v1::Reply WithoutContent(const v1::Reply& reply) {
+  v1::Reply rest;
+  rest.set_code(reply.code());
+  rest.set_message(std::string(Utf8Prefix(reply.message(), kMaxMessageWithoutContentBytes)));
+  rest.set_content(v1::REPLY_CONTENT_STATUS_ONLY);
+  return rest;
+}
+
+bool IsComplete(const v1::Reply& reply) {
+  return reply.content() == v1::REPLY_CONTENT_UNSPECIFIED ||
+         reply.content() == v1::REPLY_CONTENT_FULL;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,35 @@
+#include "core/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <cstdlib>
+
+namespace idempotency {
+namespace {
+
+// OpenSSL 3 looks an algorithm up by name on every use of EVP_sha256(), which
+// costs more than hashing a short text. Fetched once and kept for ever.
+const EVP_MD* Algorithm() {
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  return algorithm;
+}
+
+}  // namespace
+
+Sha256Digest Sha256(std::string_view bytes) {
+  Sha256Digest digest;
+  const EVP_MD* algorithm = Algorithm();
+  if (algorithm == nullptr ||
+      EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, algorithm, nullptr) != 1) {
+    std::abort();
+  }
+  return digest;
+}
+
+void AppendBigEndian32(std::uint32_t value, std::string& out) {
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    out.push_back(static_cast<char>((value >> shift) & 0xFF));
+  }
+}
+
+}  // namespace idempotency

@@ -1,0 +1,23 @@
+#ifndef IDEMPOTENCY_CORE_SHA256_H_
+#define IDEMPOTENCY_CORE_SHA256_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace idempotency {
+
+using Sha256Digest = std::array<std::uint8_t, 32>;
+
+// SHA-256 of the bytes. Aborts the process if OpenSSL cannot compute it:
+// nothing here works without. Thread-safe.
+Sha256Digest Sha256(std::string_view bytes);
+
+// Adds `value` as 4 bytes, big-endian: how lengths are written into what is
+// hashed.
+void AppendBigEndian32(std::uint32_t value, std::string& out);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_SHA256_H_

@@ -1,0 +1,14 @@
+#ifndef IDEMPOTENCY_CORE_STATUS_PAYLOAD_H_
+#define IDEMPOTENCY_CORE_STATUS_PAYLOAD_H_
+
+#include <string_view>
+
+namespace idempotency {
+
+// Where an absl::Status carries its details: a serialised google.rpc.Status,
+// exactly the bytes of grpc-status-details-bin.
+inline constexpr std::string_view kStatusPayloadUrl = "type.googleapis.com/google.rpc.Status";
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_STATUS_PAYLOAD_H_
