@@ -29,6 +29,7 @@ class CountingObserver final : public Observer {
     std::size_t take_overs = 0;
     std::size_t retries_after_expiry = 0;
     std::size_t repeated_grants = 0;
+    std::size_t callers_left = 0;
     std::size_t waiters = 0;
   };
 
@@ -63,6 +64,7 @@ class CountingObserver final : public Observer {
   void TookOver() override { Add(&Counts::take_overs); }
   void RetriedAfterExpiry() override { Add(&Counts::retries_after_expiry); }
   void GrantRepeated() override { Add(&Counts::repeated_grants); }
+  void CallerLeft() override { Add(&Counts::callers_left); }
   void WaitersChanged(std::size_t waiters) override { Set(&Counts::waiters, waiters); }
 
  private:
