@@ -104,13 +104,17 @@ await_ready() {
 }
 
 cleanup() {
-  local status=$? index
-  trap - EXIT INT TERM
+  local status=$? index pid
+  # Bounded in time, and not to be cut short by a second Ctrl-C.
+  trap - EXIT
+  trap '' INT TERM
   set +e
   # The last one started goes first, so that nobody loses what it stands on.
   for ((index = ${#started[@]} - 1; index >= 0; index--)); do
     if [ "${started[index]}" = postgres ]; then end postgres INT; else end "${started[index]}" TERM; fi
   done
+  # One that was just being started when Ctrl-C came is in no list yet.
+  for pid in $(jobs -pr); do kill -s KILL "$pid" 2>/dev/null; done
   if [ -n "$folder" ]; then
     if [ "$keep" = 1 ]; then echo "kept: $folder"; else rm -rf "$folder"; fi
   fi
