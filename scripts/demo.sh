@@ -13,6 +13,7 @@
 #
 # Exit status: 0 if every scene went as promised, 1 if not, 2 for a bad argument.
 set -euo pipefail
+called_from="$PWD"
 cd "$(dirname "$0")/.."
 
 usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; }
@@ -192,6 +193,8 @@ set_the_stage() {
   folder="$(mktemp -d "${TMPDIR:-/tmp}/idempotency-demo.XXXXXX")"
   case "$store" in
     "") store="sqlite:$folder/records.sqlite" ;;
+    sqlite:/*) ;;
+    sqlite:*) store="sqlite:$called_from/${store#sqlite:}" ;;
     postgres) start_postgres ;;
   esac
   if [[ "$store" == postgres* ]]; then timeout 60 "$bin/idempotencyd" migrate "--store=$store"; fi
