@@ -11,10 +11,10 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include "absl/strings/string_view.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace idempotency {
 namespace {
