@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
+
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency {

@@ -10,7 +10,18 @@
 namespace idempotency {
 
 // A Connection that sends each operation as one unary RPC over `channel`,
-// which may be remote or grpc::Server::InProcessChannel().
+// which may be remote (make it with IdempotencydChannelArguments()) or
+// grpc::Server::InProcessChannel().
+//
+// Calls are fail-fast: while the daemon cannot be reached they are answered
+// STORE_UNAVAILABLE at once, not at their deadline, and the caller decides how
+// to repeat. Callbacks run on gRPC's threads. Do not destroy the connection in
+// one of them: its destructor waits for the callback that it would run in.
+//
+// STORE_UNAVAILABLE is also the answer to any other status that names no
+// reason of the catalogue, such as a refusal by a proxy between: no verdict
+// could be had. Its message names the status code; gRPC's own text, which may
+// hold addresses, goes to the log when the state changes, not to callers.
 std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> channel);
 
 }  // namespace idempotency

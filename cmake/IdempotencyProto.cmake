@@ -1,6 +1,11 @@
+include_guard(GLOBAL)
+
 # idempotency_proto_library(TARGET ROOT dir PROTOS files... [GRPC files...]
 #                           [IMPORT dirs...])
 # Generates C++ for PROTOS and gRPC stubs for those named by GRPC.
+# All generated sources, for tools that only read the code.
+add_custom_target(generated)
+
 function(idempotency_proto_library target)
   cmake_parse_arguments(arg "" "ROOT" "PROTOS;GRPC;IMPORT" ${ARGN})
   set(out "${CMAKE_CURRENT_BINARY_DIR}/gen")
@@ -27,6 +32,8 @@ function(idempotency_proto_library target)
     list(APPEND sources ${outputs})
   endforeach()
   add_library(${target} STATIC ${sources})
+  add_custom_target(${target}_generated DEPENDS ${sources})
+  add_dependencies(generated ${target}_generated)
   target_compile_features(${target} PUBLIC cxx_std_17)
   target_include_directories(${target} SYSTEM PUBLIC "$<BUILD_INTERFACE:${out}>")
   target_link_libraries(${target} PUBLIC protobuf::libprotobuf gRPC::grpc++)

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_CORE_MUTEX_H_
 #define IDEMPOTENCY_CORE_MUTEX_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 

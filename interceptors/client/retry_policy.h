@@ -12,7 +12,11 @@
 
 namespace idempotency {
 
-// gRPC's own retries (gRFC A6), set up for guarded methods.
+// gRPC's own retries (gRFC A6), set up for guarded methods. They obey the
+// pushback of a guard's rejections. What gRPC does not retry, whatever the
+// policy says: a call whose server sent initial metadata before it failed (a
+// guard's rejections send none), and a request over the buffer below.
+// In-process channels have no retries.
 struct RetryPolicy {
   // Tries in all, 2-5: gRPC takes no more than 5.
   int max_attempts = 5;

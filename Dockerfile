@@ -1,0 +1,32 @@
+# idempotencyd and the payments example on Debian 12.
+#   docker build -t grpc-idempotency .
+FROM debian:12 AS build
+WORKDIR /src
+COPY scripts/install-dependencies.sh scripts/
+RUN scripts/install-dependencies.sh build
+COPY . .
+RUN cmake --preset release -DIDEMPOTENCY_BUILD_TESTS=OFF \
+ && cmake --build --preset release \
+      --target idempotencyd payments_server payments_client \
+ && strip build/release/bin/*
+
+FROM debian:12-slim
+# The libraries that the binaries are linked with, and nothing of the compiler.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends \
+      libgrpc++1.51 libprotobuf32 libabsl20220623 libssl3 libpqxx-6.4 libpq5 libsqlite3-0 \
+      libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libspdlog1.10 libfmt9 \
+      ca-certificates \
+ && rm -rf /var/lib/apt/lists/* \
+ && useradd --system --uid 10001 --home-dir /var/lib/idempotency --create-home idempotency
+COPY --from=build /src/build/release/bin/idempotencyd /usr/bin/
+COPY --from=build /src/build/release/bin/payments_server /src/build/release/bin/payments_client /usr/bin/
+USER idempotency
+WORKDIR /var/lib/idempotency
+VOLUME /var/lib/idempotency
+EXPOSE 7411 9464
+# Asks the service's own health check.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=3 \
+  CMD ["idempotencyd", "health", "--address=127.0.0.1:7411"]
+ENTRYPOINT ["idempotencyd"]
+CMD ["serve", "--listen=0.0.0.0:7411", "--metrics=0.0.0.0:9464", "--store=sqlite:/var/lib/idempotency/records.db"]

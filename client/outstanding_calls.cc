@@ -1,0 +1,52 @@
+#include "client/outstanding_calls.h"
+
+#include <cassert>
+#include <utility>
+#include <vector>
+
+namespace idempotency {
+
+OutstandingCalls::~OutstandingCalls() { assert(size() == 0); }
+
+void OutstandingCalls::Add(std::shared_ptr<Call> call) {
+  MutexLock lock(mutex_);
+  const Call* key = call.get();
+  calls_.emplace(key, std::move(call));
+  ++outstanding_;
+}
+
+void OutstandingCalls::End(const Call* call) {
+  std::shared_ptr<Call> ended;
+  {
+    MutexLock lock(mutex_);
+    auto node = calls_.extract(call);
+    assert(!node.empty());
+    ended = std::move(node.mapped());
+  }
+  ended.reset();
+  // Notified under the lock: once it is free the waiter may destroy this.
+  MutexLock lock(mutex_);
+  --outstanding_;
+  ended_.NotifyAll();
+}
+
+void OutstandingCalls::CancelAndWait() {
+  std::vector<std::shared_ptr<Call>> calls;
+  {
+    MutexLock lock(mutex_);
+    calls.reserve(calls_.size());
+    for (const auto& [key, call] : calls_) calls.push_back(call);
+  }
+  // Without the lock: a cancellation may run the call's callback right here.
+  for (const auto& call : calls) call->Cancel();
+  calls.clear();
+  MutexLock lock(mutex_);
+  while (outstanding_ > 0) ended_.Wait(lock);
+}
+
+std::size_t OutstandingCalls::size() const {
+  MutexLock lock(mutex_);
+  return outstanding_;
+}
+
+}  // namespace idempotency

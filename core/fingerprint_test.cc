@@ -1,0 +1,67 @@
+#include "core/fingerprint.h"
+
+#include <gtest/gtest.h>
+
+#include "core/errors.h"
+#include "core/limits.h"
+
+namespace idempotency {
+namespace {
+
+Fingerprint Of(std::uint32_t version, char fill, std::size_t size = 32) {
+  return {version, std::string(size, fill)};
+}
+
+TEST(CompareFingerprintsTest, EveryCommonVersionMustAgree) {
+  EXPECT_EQ(CompareFingerprints({Of(1, 'a')}, {Of(1, 'a')}), FingerprintMatch::kSame);
+  EXPECT_EQ(CompareFingerprints({Of(1, 'a')}, {Of(1, 'b')}), FingerprintMatch::kDifferent);
+  EXPECT_EQ(CompareFingerprints({Of(1, 'a')}, {Of(2, 'a')}), FingerprintMatch::kNothingInCommon);
+  EXPECT_EQ(CompareFingerprints({}, {Of(1, 'a')}), FingerprintMatch::kNothingInCommon);
+  EXPECT_EQ(CompareFingerprints({Of(1, 'a'), Of(2, 'b')}, {Of(2, 'b'), Of(3, 'c')}),
+            FingerprintMatch::kSame);
+  EXPECT_EQ(CompareFingerprints({Of(1, 'a'), Of(2, 'b')}, {Of(1, 'a'), Of(2, 'x')}),
+            FingerprintMatch::kDifferent);
+  EXPECT_EQ(CompareFingerprints({Of(1, 'a'), Of(2, 'b')}, {Of(1, 'x'), Of(2, 'b')}),
+            FingerprintMatch::kDifferent);
+}
+
+TEST(ValidateFingerprintsTest, Limits) {
+  EXPECT_TRUE(ValidateFingerprints({Of(1, 'a', 16), Of(2, 'b', 64), Of(9, 'c'), Of(4, 'd')}).ok());
+  EXPECT_FALSE(ValidateFingerprints({}).ok());
+  EXPECT_FALSE(
+      ValidateFingerprints({Of(1, 'a'), Of(2, 'a'), Of(3, 'a'), Of(4, 'a'), Of(5, 'a')}).ok());
+  EXPECT_FALSE(ValidateFingerprints({Of(0, 'a')}).ok());
+  EXPECT_FALSE(ValidateFingerprints({Of(1, 'a', 15)}).ok());
+  EXPECT_FALSE(ValidateFingerprints({Of(1, 'a', 65)}).ok());
+  const absl::Status twice = ValidateFingerprints({Of(2, 'a'), Of(1, 'a'), Of(2, 'a')});
+  EXPECT_EQ(ReasonOf(twice), Reason::kRequestInvalid);
+  EXPECT_EQ(DetailsOf(twice).violations.at(0).field, "fingerprints[2].version");
+}
+
+TEST(EncodeFingerprintsTest, RoundTripAndLayout) {
+  const std::vector<Fingerprint> fingerprints = {Of(1, 'a', 16), Of(0x80000002, 'b', 64)};
+  const std::string bytes = EncodeFingerprints(fingerprints);
+  EXPECT_EQ(bytes, std::string("\0\0\0\x01\x10", 5) + std::string(16, 'a') +
+                       std::string("\x80\0\0\x02\x40", 5) + std::string(64, 'b'));
+  EXPECT_EQ(DecodeFingerprints(bytes).value(), fingerprints);
+}
+
+TEST(EncodeFingerprintsTest, AnythingElseIsDamaged) {
+  const std::string good = EncodeFingerprints({Of(1, 'a', 16), Of(2, 'b', 16)});
+  // At 21 bytes the first fingerprint stands alone: that is well-formed.
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_EQ(DecodeFingerprints(good.substr(0, size)).ok(), size == 21) << size;
+  }
+  EXPECT_EQ(ReasonOf(DecodeFingerprints(good + "x").status()), Reason::kRecordDamaged);
+  EXPECT_EQ(DecodeFingerprints(good + good).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(DecodeFingerprints(std::string("\0\0\0\x01\x02xy", 7)).ok());
+}
+
+TEST(FingerprintTest, ProtoRoundTrip) {
+  const v1::Fingerprint proto = ToProto(Of(3, 'z'));
+  EXPECT_EQ(proto.version(), 3u);
+  EXPECT_EQ(FromProto(proto), Of(3, 'z'));
+}
+
+}  // namespace
+}  // namespace idempotency

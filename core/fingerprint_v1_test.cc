@@ -1,0 +1,239 @@
+// The canonical form, against the vectors that every implementation shares and
+// against what must hold for any request.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/escaping.h"
+#include "google/protobuf/dynamic_message.h"
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/json_util.h"
+#include "testdata/legacy_shapes.pb.h"
+#include "testdata/shapes.pb.h"
+
+#include "core/fingerprint.h"
+#include "core/sha256.h"
+
+namespace idempotency {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::DescriptorPool;
+using google::protobuf::DynamicMessageFactory;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::MessageFactory;
+using testdata::LegacyShapes;
+using testdata::OlderPayment;
+using testdata::Payment;
+using testdata::Shapes;
+
+constexpr std::string_view kMethod = "/payments.v1.Payments/Charge";
+
+struct Vector {
+  std::string name;
+  std::string method;
+  std::string message;
+  std::string wire;
+  std::string canonical;
+  std::string digest;
+};
+
+void PrintTo(const Vector& vector, std::ostream* out) { *out << vector.name; }
+
+std::vector<Vector> ReadVectors() {
+  std::ifstream file(IDEMPOTENCY_VECTORS);
+  std::stringstream text;
+  text << file.rdbuf();
+  google::protobuf::Struct document;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(text.str(), &document).ok());
+  std::vector<Vector> vectors;
+  for (const auto& value : document.fields().at("vectors").list_value().values()) {
+    const auto& fields = value.struct_value().fields();
+    const auto get = [&](const char* name) { return fields.at(name).string_value(); };
+    vectors.push_back({get("name"), get("method"), get("message"),
+                       absl::HexStringToBytes(get("wire")),
+                       absl::HexStringToBytes(get("canonical")), get("digest")});
+  }
+  return vectors;
+}
+
+const Descriptor* DescriptorOf(const std::string& message) {
+  // Mentioned, so that the linker keeps their descriptors.
+  Payment::descriptor();
+  LegacyShapes::descriptor();
+  return DescriptorPool::generated_pool()->FindMessageTypeByName(message);
+}
+
+std::string Hex(const std::string& bytes) { return absl::BytesToHexString(bytes); }
+
+std::string DigestOf(const Message& request, std::string_view method = kMethod) {
+  return Hex(FingerprintV1(method, request).digest);
+}
+
+std::string DigestOfWire(MessageFactory& factory, const Vector& vector, const std::string& wire) {
+  const std::unique_ptr<Message> message(factory.GetPrototype(DescriptorOf(vector.message))->New());
+  EXPECT_TRUE(message->ParseFromString(wire)) << vector.name;
+  return DigestOf(*message, vector.method);
+}
+
+class FingerprintVectorTest : public ::testing::TestWithParam<Vector> {};
+
+TEST_P(FingerprintVectorTest, TheDigestIsThatOfTheCanonicalForm) {
+  const Vector& vector = GetParam();
+  std::string input;
+  AppendBigEndian32(static_cast<std::uint32_t>(vector.method.size()), input);
+  const Sha256Digest digest = Sha256(input + vector.method + vector.canonical);
+  EXPECT_EQ(Hex(std::string(digest.begin(), digest.end())), vector.digest);
+}
+
+TEST_P(FingerprintVectorTest, GeneratedMessages) {
+  MessageFactory& factory = *MessageFactory::generated_factory();
+  EXPECT_EQ(DigestOfWire(factory, GetParam(), GetParam().wire), GetParam().digest);
+  EXPECT_EQ(DigestOfWire(factory, GetParam(), GetParam().canonical), GetParam().digest);
+}
+
+// Another implementation of the same messages, with its own rules for what is
+// stored where.
+TEST_P(FingerprintVectorTest, DynamicMessages) {
+  DynamicMessageFactory factory(DescriptorPool::generated_pool());
+  EXPECT_EQ(DigestOfWire(factory, GetParam(), GetParam().wire), GetParam().digest);
+}
+
+INSTANTIATE_TEST_SUITE_P(Vectors, FingerprintVectorTest, ::testing::ValuesIn(ReadVectors()),
+                         [](const auto& vector) { return vector.param.name; });
+
+TEST(FingerprintV1Test, VersionAndSize) {
+  const Fingerprint fingerprint = FingerprintV1(kMethod, Payment());
+  EXPECT_EQ(fingerprint.version, 1u);
+  EXPECT_EQ(fingerprint.digest.size(), 32u);
+}
+
+TEST(FingerprintV1Test, MethodAndRequestDoNotRunTogether) {
+  Payment payment;
+  payment.set_payer("x");
+  const std::string wire = payment.SerializeAsString();
+  EXPECT_NE(DigestOf(payment, "m"), DigestOf(Payment(), "m" + wire));
+}
+
+// Equal requests, whatever order the map was filled in.
+TEST(FingerprintV1Test, TheOrderOfAMapDoesNotMatter) {
+  std::set<std::string> digests;
+  for (int shift = 0; shift < 50; ++shift) {
+    Shapes shapes;
+    for (int i = 0; i < 50; ++i) {
+      const int key = (i * 7 + shift) % 50;
+      (*shapes.mutable_names_by_sint32())[key - 25] = "n";
+      (*shapes.mutable_children_by_name())[std::to_string(key)].set_int32_value(key);
+    }
+    digests.insert(DigestOf(shapes));
+  }
+  EXPECT_EQ(digests.size(), 1u);
+}
+
+TEST(FingerprintV1Test, EqualWhetherBuiltOrReceived) {
+  Shapes built;
+  built.set_string_value("s");
+  built.mutable_child()->mutable_child()->set_choice_string("");
+  built.add_children()->add_doubles(-0.0);
+  (*built.mutable_uint64_by_bool())[true] = 0;
+  built.mutable_any()->PackFrom(Payment());
+  Shapes received;
+  ASSERT_TRUE(received.ParseFromString(built.SerializeAsString()));
+  EXPECT_EQ(DigestOf(received), DigestOf(built));
+}
+
+// A request stays the same while fields are added to its message: the server
+// that ran it and the one that sees the retry may be of different builds.
+TEST(FingerprintV1Test, RollingOutANewFieldChangesNothing) {
+  Shapes newer;
+  newer.set_int32_value(-5);
+  newer.set_sint64_value(-7);
+  newer.set_double_value(0.25);
+  newer.set_float_value(-0.0F);
+  newer.set_string_value("s");
+  newer.mutable_child()->set_int32_value(1);
+  newer.add_packed_int32(0);
+  newer.add_packed_int32(-1);
+  newer.add_children()->set_bool_value(true);
+  (*newer.mutable_names_by_sint32())[3] = "three";
+  newer.set_optional_int32(0);
+  testdata::Empty older;
+  ASSERT_TRUE(older.ParseFromString(newer.SerializeAsString()));
+  EXPECT_EQ(DigestOf(older), DigestOf(newer));
+}
+
+// Two values for each field, and every request has a fingerprint of its own.
+TEST(FingerprintV1Test, DifferentRequestsDiffer) {
+  std::map<std::string, std::string> seen;
+  const auto add = [&](const std::string& name, const Message& request) {
+    const auto [other, is_new] = seen.emplace(DigestOf(request), name);
+    EXPECT_TRUE(is_new) << name << " and " << other->second;
+  };
+  add("nothing", Shapes());
+  const Descriptor& descriptor = *Shapes::descriptor();
+  for (int i = 0; i < descriptor.field_count(); ++i) {
+    // A varint, four bytes, eight bytes and two lengths under every number:
+    // what the field's type does not take becomes an unknown field.
+    const std::uint32_t number = descriptor.field(i)->number() << 3;
+    const auto tag = [&](std::uint32_t type) {
+      const std::uint32_t value = number | type;
+      if (value < 0x80) return std::string(1, static_cast<char>(value));
+      return std::string{static_cast<char>((value & 0x7F) | 0x80), static_cast<char>(value >> 7)};
+    };
+    const std::pair<const char*, std::string> wires[] = {
+        {" varint", tag(0) + "\x01"},
+        {" other varint", tag(0) + (number == (13u << 3) ? std::string("\0", 1) : "\x02")},
+        {" fixed32", tag(5) + "\x01\x02\x03\x04"},
+        {" fixed64", tag(1) + "\x01\x02\x03\x04\x05\x06\x07\x08"},
+        {" two", tag(0) + "\x01" + tag(0) + "\x01" + tag(5) + "\x01\x02\x03\x04"},
+    };
+    for (const auto& [kind, wire] : wires) {
+      Shapes shapes;
+      ASSERT_TRUE(shapes.ParseFromString(wire));
+      if (shapes.ByteSizeLong() == 0) continue;  // `false` without presence is nothing.
+      add(descriptor.field(i)->name() + kind, shapes);
+    }
+  }
+  EXPECT_GT(seen.size(), 100u);
+}
+
+TEST(FingerprintV1Test, PartsOfStringsDoNotRunTogether) {
+  Shapes one;
+  one.add_strings("ab");
+  one.add_strings("c");
+  Shapes other;
+  other.add_strings("a");
+  other.add_strings("bc");
+  EXPECT_NE(DigestOf(one), DigestOf(other));
+  Shapes swapped;
+  swapped.add_strings("c");
+  swapped.add_strings("ab");
+  EXPECT_NE(DigestOf(one), DigestOf(swapped));
+}
+
+TEST(FingerprintV1Test, ReadingLeavesTheRequestAsItWas) {
+  Shapes shapes;
+  (*shapes.mutable_names_by_sint32())[3] = "three";
+  const std::string before = shapes.SerializeAsString();
+  DigestOf(shapes);
+  EXPECT_EQ(shapes.SerializeAsString(), before);
+  EXPECT_EQ(shapes.names_by_sint32().at(3), "three");
+}
+
+TEST(FingerprintV1Test, DeepRequests) {
+  Shapes shapes;
+  Shapes* child = &shapes;
+  for (int i = 0; i < 90; ++i) child = child->mutable_child();
+  child->set_bool_value(true);
+  Shapes received;
+  ASSERT_TRUE(received.ParseFromString(shapes.SerializeAsString()));
+  EXPECT_EQ(DigestOf(received), DigestOf(shapes));
+}
+
+}  // namespace
+}  // namespace idempotency

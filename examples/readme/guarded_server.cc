@@ -1,0 +1,32 @@
+// The README's way to guard a server, compiled so that it stays true.
+#include <grpcpp/grpcpp.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+#include "payments.grpc.pb.h"
+
+// [readme:server]
+#include "client/channel_arguments.h"
+#include "interceptors/server/server_guard.h"
+
+std::unique_ptr<idempotency::ServerGuard> GuardPayments(grpc::ServerBuilder& builder,
+                                                        grpc::Service* payments) {
+  idempotency::GuardOptions options;
+  options.name_space = "payments";
+  options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
+  auto channel = grpc::CreateCustomChannel("dns:///idempotencyd:7411",
+                                           grpc::InsecureChannelCredentials(),
+                                           idempotency::IdempotencydChannelArguments());
+
+  auto guard = idempotency::ServerGuard::Create(channel, options).value();
+  auto status = guard->Protect<payments::v1::Payments>(builder, payments);
+  if (status.ok()) status = guard->Install(builder);  // your own interceptors go in here
+  if (!status.ok()) {
+    std::cerr << status.message() << "\n";
+    std::exit(2);
+  }
+  return guard;  // outlives the server; guard->Close() comes before server->Shutdown()
+}
+// [readme:end]

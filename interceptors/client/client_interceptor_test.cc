@@ -1,0 +1,112 @@
+#include "interceptors/client/client_interceptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+
+#include "absl/time/clock.h"
+
+#include "core/errors.h"
+#include "core/uuid.h"
+#include "interceptors/client/testdata/till_server.h"
+
+namespace idempotency {
+namespace {
+
+using testdata::ChargeReply;
+using testdata::ChargeRequest;
+using testdata::Till;
+using testdata::TillServer;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ClientInterceptorTest : public ::testing::Test {
+ protected:
+  TillServer server_;
+  const std::unique_ptr<Till::Stub> stub_ = Till::NewStub(server_.Dial());
+  grpc::ClientContext context_;
+  ChargeRequest request_;
+  ChargeReply reply_;
+};
+
+TEST_F(ClientInterceptorTest, AMutatingCallGetsATimeOrderedKey) {
+  const absl::Time before = absl::Now();
+  ASSERT_TRUE(stub_->Charge(&context_, request_, &reply_).ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(1));
+  ASSERT_THAT(arrivals[0].keys, SizeIs(1));
+  const auto key = Uuid::Parse(arrivals[0].keys[0]);
+  ASSERT_TRUE(key.has_value()) << arrivals[0].keys[0];
+  const auto made_at = key->TimeOrderedAt();
+  ASSERT_TRUE(made_at.has_value());
+  EXPECT_GE(*made_at, before - absl::Milliseconds(1));
+  EXPECT_LE(*made_at, absl::Now());
+}
+
+TEST_F(ClientInterceptorTest, EveryCallGetsAKeyOfItsOwn) {
+  ASSERT_TRUE(stub_->Charge(&context_, request_, &reply_).ok());
+  grpc::ClientContext second;
+  ASSERT_TRUE(stub_->Charge(&second, request_, &reply_).ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(2));
+  EXPECT_NE(arrivals[0].keys, arrivals[1].keys);
+}
+
+TEST_F(ClientInterceptorTest, MethodsThatMayRunTwiceGetNone) {
+  ASSERT_TRUE(stub_->Balance(&context_, request_, &reply_).ok());
+  grpc::ClientContext second;
+  ASSERT_TRUE(stub_->SetLimit(&second, request_, &reply_).ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(2));
+  EXPECT_THAT(arrivals[0].keys, IsEmpty());
+  EXPECT_THAT(arrivals[1].keys, IsEmpty());
+}
+
+TEST_F(ClientInterceptorTest, StreamsGetNone) {
+  auto writer = stub_->ChargeMany(&context_, &reply_);
+  writer->WritesDone();
+  ASSERT_TRUE(writer->Finish().ok());
+  grpc::ClientContext second;
+  auto reader = stub_->Watch(&second, request_);
+  ASSERT_FALSE(reader->Read(&reply_));
+  ASSERT_TRUE(reader->Finish().ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(2));
+  EXPECT_THAT(arrivals[0].keys, IsEmpty());
+  EXPECT_THAT(arrivals[1].keys, IsEmpty());
+}
+
+TEST_F(ClientInterceptorTest, APinnedKeyIsLeftAlone) {
+  ASSERT_TRUE(WithKey(context_, "order-42").ok());
+  ASSERT_TRUE(stub_->Charge(&context_, request_, &reply_).ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(1));
+  EXPECT_THAT(arrivals[0].keys, ElementsAre("order-42"));
+}
+
+TEST_F(ClientInterceptorTest, TheCallbackApiIsServedToo) {
+  std::promise<grpc::Status> done;
+  stub_->async()->Charge(&context_, &request_, &reply_,
+                         [&](const grpc::Status& status) { done.set_value(status); });
+  ASSERT_TRUE(done.get_future().get().ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(1));
+  EXPECT_THAT(arrivals[0].keys, SizeIs(1));
+}
+
+TEST_F(ClientInterceptorTest, AKeyThatNoGuardWouldTakeIsRefusedAndNotSent) {
+  for (const std::string& key : {std::string(), std::string(256, 'k'), std::string("a b"),
+                                 std::string("a,b"), std::string("\xc3\xa9")}) {
+    EXPECT_EQ(ReasonOf(WithKey(context_, key)), Reason::kKeyInvalid) << key;
+  }
+  ASSERT_TRUE(WithKey(context_, "order-42").ok());
+  ASSERT_TRUE(stub_->Charge(&context_, request_, &reply_).ok());
+  EXPECT_THAT(server_.arrivals().at(0).keys, ElementsAre("order-42"));
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,151 @@
+#include "interceptors/client/retry_policy.h"
+
+#include <grpc/grpc.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+#include "core/errors.h"
+
+namespace idempotency {
+namespace {
+
+// gRPC's own bound on a duration in a service config, about 10,000 years.
+constexpr absl::Duration kMaxJsonDuration = absl::Seconds(315'576'000'000);
+
+// The names that a service config uses; empty for OK and unknown codes.
+absl::string_view CodeName(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::CANCELLED:
+      return "CANCELLED";
+    case grpc::StatusCode::UNKNOWN:
+      return "UNKNOWN";
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return "INVALID_ARGUMENT";
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return "DEADLINE_EXCEEDED";
+    case grpc::StatusCode::NOT_FOUND:
+      return "NOT_FOUND";
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return "ALREADY_EXISTS";
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return "PERMISSION_DENIED";
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return "UNAUTHENTICATED";
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return "RESOURCE_EXHAUSTED";
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return "FAILED_PRECONDITION";
+    case grpc::StatusCode::ABORTED:
+      return "ABORTED";
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return "OUT_OF_RANGE";
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return "UNIMPLEMENTED";
+    case grpc::StatusCode::INTERNAL:
+      return "INTERNAL";
+    case grpc::StatusCode::UNAVAILABLE:
+      return "UNAVAILABLE";
+    case grpc::StatusCode::DATA_LOSS:
+      return "DATA_LOSS";
+    default:
+      return "";
+  }
+}
+
+absl::Status ValidateBackoff(std::string_view field, absl::Duration backoff) {
+  // gRPC reads nanoseconds; less than one would be written as zero.
+  if (backoff >= absl::Nanoseconds(1) && backoff <= kMaxJsonDuration) return absl::OkStatus();
+  return InvalidField(field, "must be positive and finite");
+}
+
+absl::Status Validate(const RetryPolicy& policy) {
+  if (policy.max_attempts < 2 || policy.max_attempts > 5) {
+    return InvalidField("max_attempts", "must be 2 to 5");
+  }
+  if (auto status = ValidateBackoff("initial_backoff", policy.initial_backoff); !status.ok()) {
+    return status;
+  }
+  if (auto status = ValidateBackoff("max_backoff", policy.max_backoff); !status.ok()) {
+    return status;
+  }
+  if (!(policy.backoff_multiplier > 0) || std::isinf(policy.backoff_multiplier)) {
+    return InvalidField("backoff_multiplier", "must be positive and finite");
+  }
+  if (policy.retryable.empty()) return InvalidField("retryable", "must name a status code");
+  for (const grpc::StatusCode code : policy.retryable) {
+    if (CodeName(code).empty()) return InvalidField("retryable", "must hold error codes only");
+  }
+  if (policy.per_rpc_retry_buffer_bytes >
+      static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    return InvalidField("per_rpc_retry_buffer_bytes", "must be under 2 GiB");
+  }
+  return absl::OkStatus();
+}
+
+// A protobuf name: nothing in it needs escaping in JSON.
+bool IsServiceName(absl::string_view name) {
+  for (const char c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') return false;
+  }
+  return !name.empty();
+}
+
+std::string JsonDuration(absl::Duration duration) {
+  const std::int64_t seconds = absl::ToInt64Seconds(duration);
+  const std::int64_t nanos = absl::ToInt64Nanoseconds(duration - absl::Seconds(seconds));
+  return absl::StrFormat("\"%d.%09ds\"", seconds, nanos);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
+                                              const std::set<std::string>& services) {
+  if (auto status = Validate(policy); !status.ok()) return status;
+  std::vector<std::string> names;
+  for (const std::string& service : services) {
+    if (!IsServiceName(service)) {
+      return InvalidField("services", "must hold names such as payments.v1.Payments");
+    }
+    names.push_back(absl::StrCat("{\"service\":\"", service, "\"}"));
+  }
+  // An empty name is gRPC's word for every method.
+  if (names.empty()) names.push_back("{}");
+  std::vector<std::string> codes;
+  for (const grpc::StatusCode code : policy.retryable) {
+    codes.push_back(absl::StrCat("\"", CodeName(code), "\""));
+  }
+  return absl::StrCat("{\"methodConfig\":[{\"name\":[", absl::StrJoin(names, ","),
+                      "],\"retryPolicy\":{\"maxAttempts\":", policy.max_attempts,
+                      ",\"initialBackoff\":", JsonDuration(policy.initial_backoff),
+                      ",\"maxBackoff\":", JsonDuration(policy.max_backoff),
+                      ",\"backoffMultiplier\":", absl::StrFormat("%f", policy.backoff_multiplier),
+                      ",\"retryableStatusCodes\":[", absl::StrJoin(codes, ","), "]}}]}");
+}
+
+grpc::ChannelArguments RetryingChannelArguments(const RetryPolicy& policy,
+                                                const std::set<std::string>& services) {
+  const auto config = ServiceConfigJson(policy, services);
+  if (!config.ok()) {
+    std::fprintf(stderr, "RetryingChannelArguments: %s\n", config.status().ToString().c_str());
+    std::abort();
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 1);
+  arguments.SetServiceConfigJSON(*config);
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE,
+                   static_cast<int>(policy.per_rpc_retry_buffer_bytes));
+  return arguments;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,198 @@
+#include "interceptors/client/retry_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/errors.h"
+#include "interceptors/client/testdata/till_server.h"
+
+namespace idempotency {
+namespace {
+
+using std::chrono::milliseconds;
+using testdata::ChargeReply;
+using testdata::ChargeRequest;
+using testdata::Till;
+using testdata::TillServer;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+grpc::Status Unavailable() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "try again"); }
+
+std::vector<TillServer::Answer> Times(int count, const TillServer::Answer& answer) {
+  return std::vector<TillServer::Answer>(count, answer);
+}
+
+// Short pauses, so that what a test waits for is what it is about.
+RetryPolicy QuickPolicy() {
+  RetryPolicy policy;
+  policy.initial_backoff = absl::Milliseconds(1);
+  policy.max_backoff = absl::Milliseconds(5);
+  return policy;
+}
+
+class RetryPolicyTest : public ::testing::Test {
+ protected:
+  grpc::Status Charge(const RetryPolicy& policy = QuickPolicy(),
+                      const std::set<std::string>& services = {}) {
+    auto stub = Till::NewStub(server_.Dial(RetryingChannelArguments(policy, services)));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    ChargeReply reply;
+    return stub->Charge(&context, request_, &reply);
+  }
+  // The time from one arrival to the next.
+  milliseconds Pause(std::size_t after) {
+    const auto arrivals = server_.arrivals();
+    return std::chrono::duration_cast<milliseconds>(arrivals.at(after + 1).at -
+                                                    arrivals.at(after).at);
+  }
+
+  TillServer server_;
+  ChargeRequest request_;
+};
+
+TEST_F(RetryPolicyTest, EveryAttemptCarriesTheSameKey) {
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::ABORTED,
+                          grpc::StatusCode::RESOURCE_EXHAUSTED}) {
+    const std::size_t before = server_.arrivals().size();
+    server_.Script(Times(4, {grpc::Status(code, "again"), {}, false, false}));
+    EXPECT_TRUE(Charge().ok());
+    const auto arrivals = server_.arrivals();
+    ASSERT_THAT(arrivals, SizeIs(before + 5)) << code;
+    ASSERT_THAT(arrivals[before].keys, SizeIs(1));
+    for (std::size_t i = before; i < arrivals.size(); ++i) {
+      EXPECT_EQ(arrivals[i].keys, arrivals[before].keys);
+    }
+  }
+}
+
+TEST_F(RetryPolicyTest, StopsAfterMaxAttempts) {
+  server_.Script(Times(10, {Unavailable(), {}, false, false}));
+  RetryPolicy policy = QuickPolicy();
+  policy.max_attempts = 3;
+  EXPECT_EQ(Charge(policy).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(server_.arrivals(), SizeIs(3));
+}
+
+TEST_F(RetryPolicyTest, VerdictsAreNotRetried) {
+  server_.Script(
+      {{grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "KEY_REUSED"), {}, false, false}});
+  EXPECT_EQ(Charge().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(server_.arrivals(), SizeIs(1));
+}
+
+TEST_F(RetryPolicyTest, PushbackSetsThePause) {
+  server_.Script({{Unavailable(), "400", false, false}});
+  EXPECT_TRUE(Charge().ok());
+  ASSERT_THAT(server_.arrivals(), SizeIs(2));
+  EXPECT_GE(Pause(0), milliseconds(390));
+}
+
+TEST_F(RetryPolicyTest, PushbackComesBeforeALongerBackoff) {
+  RetryPolicy policy;
+  policy.initial_backoff = absl::Seconds(30);
+  policy.max_backoff = absl::Seconds(30);
+  server_.Script({{Unavailable(), "10", false, false}});
+  EXPECT_TRUE(Charge(policy).ok());
+  EXPECT_THAT(server_.arrivals(), SizeIs(2));
+}
+
+TEST_F(RetryPolicyTest, NegativePushbackStops) {
+  server_.Script({{Unavailable(), "-1", false, false}});
+  EXPECT_EQ(Charge().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(server_.arrivals(), SizeIs(1));
+}
+
+// Why a guard's rejections are Trailers-Only.
+TEST_F(RetryPolicyTest, InitialMetadataOnAFailureStops) {
+  server_.Script({{Unavailable(), {}, true, false}});
+  EXPECT_EQ(Charge().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(server_.arrivals(), SizeIs(1));
+}
+
+TEST_F(RetryPolicyTest, RequestsUpToTheBufferAreRetried) {
+  request_.set_note(std::string(1 << 20, 'n'));
+  server_.Script({{Unavailable(), {}, false, false}});
+  EXPECT_TRUE(Charge().ok());
+  EXPECT_THAT(server_.arrivals(), SizeIs(2));
+}
+
+TEST_F(RetryPolicyTest, RequestsOverTheBufferAreNot) {
+  request_.set_note(std::string(1 << 20, 'n'));
+  RetryPolicy policy = QuickPolicy();
+  policy.per_rpc_retry_buffer_bytes = 256 * 1024;
+  server_.Script({{Unavailable(), {}, false, false}});
+  EXPECT_EQ(Charge(policy).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(server_.arrivals(), SizeIs(1));
+}
+
+TEST_F(RetryPolicyTest, OnlyTheNamedServicesAreRetried) {
+  server_.Script({{Unavailable(), {}, false, false}});
+  EXPECT_TRUE(Charge(QuickPolicy(), {"other.v1.Other", "idempotency.testdata.Till"}).ok());
+  server_.Script({{Unavailable(), {}, false, false}});
+  EXPECT_FALSE(Charge(QuickPolicy(), {"other.v1.Other"}).ok());
+  EXPECT_THAT(server_.arrivals(), SizeIs(3));
+}
+
+TEST(ServiceConfigJsonTest, Spelling) {
+  RetryPolicy policy;
+  policy.max_attempts = 4;
+  policy.initial_backoff = absl::Milliseconds(1500);
+  policy.max_backoff = absl::Seconds(20) + absl::Nanoseconds(1);
+  policy.backoff_multiplier = 1.5;
+  policy.retryable = {grpc::StatusCode::ABORTED, grpc::StatusCode::UNAVAILABLE};
+  const auto json = ServiceConfigJson(policy, {"b.B", "a.A"});
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(*json, R"({"methodConfig":[{"name":[{"service":"a.A"},{"service":"b.B"}],)"
+                   R"("retryPolicy":{"maxAttempts":4,"initialBackoff":"1.500000000s",)"
+                   R"("maxBackoff":"20.000000001s","backoffMultiplier":1.500000,)"
+                   R"("retryableStatusCodes":["ABORTED","UNAVAILABLE"]}}]})");
+}
+
+TEST(ServiceConfigJsonTest, RefusesWhatGrpcWouldRefuse) {
+  const auto expect_refused = [](const char* field, auto change) {
+    RetryPolicy policy;
+    change(policy);
+    const absl::Status status = ServiceConfigJson(policy).status();
+    EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid) << field;
+    ASSERT_THAT(DetailsOf(status).violations, SizeIs(1)) << field;
+    EXPECT_EQ(DetailsOf(status).violations[0].field, field);
+  };
+  expect_refused("max_attempts", [](RetryPolicy& p) { p.max_attempts = 1; });
+  expect_refused("max_attempts", [](RetryPolicy& p) { p.max_attempts = 6; });
+  expect_refused("initial_backoff",
+                 [](RetryPolicy& p) { p.initial_backoff = absl::ZeroDuration(); });
+  expect_refused("max_backoff", [](RetryPolicy& p) { p.max_backoff = absl::InfiniteDuration(); });
+  expect_refused("max_backoff", [](RetryPolicy& p) { p.max_backoff = -absl::Seconds(1); });
+  expect_refused("backoff_multiplier", [](RetryPolicy& p) { p.backoff_multiplier = 0; });
+  expect_refused("backoff_multiplier", [](RetryPolicy& p) {
+    p.backoff_multiplier = std::numeric_limits<double>::quiet_NaN();
+  });
+  expect_refused("retryable", [](RetryPolicy& p) { p.retryable.clear(); });
+  expect_refused("retryable", [](RetryPolicy& p) { p.retryable = {grpc::StatusCode::OK}; });
+  expect_refused("per_rpc_retry_buffer_bytes",
+                 [](RetryPolicy& p) { p.per_rpc_retry_buffer_bytes = std::size_t{1} << 31; });
+}
+
+TEST(ServiceConfigJsonTest, RefusesServiceNamesThatWouldNotBeOne) {
+  for (const char* name : {"", "a\"b", "a/b", "a b"}) {
+    EXPECT_EQ(ReasonOf(ServiceConfigJson(RetryPolicy(), {name}).status()), Reason::kRequestInvalid)
+        << name;
+  }
+}
+
+TEST(RetryingChannelArgumentsDeathTest, AnInvalidPolicyAborts) {
+  RetryPolicy policy;
+  policy.max_attempts = 9;
+  EXPECT_DEATH(RetryingChannelArguments(policy), "max_attempts");
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,108 @@
+#include "interceptors/client/testdata/till_server.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/idempotency_key.h"
+#include "interceptors/client/client_interceptor.h"
+
+namespace idempotency::testdata {
+namespace {
+
+constexpr int kMaxRequestBytes = 16 << 20;
+
+// Returns when the caller's deadline has passed or it hung up.
+void WaitForCancellation(const grpc::ServerContext& context) {
+  Mutex mutex;
+  CondVar never;
+  while (!context.IsCancelled()) {
+    MutexLock lock(mutex);
+    never.WaitUntil(lock, std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace
+
+TillServer::TillServer() {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) std::abort();
+}
+
+TillServer::~TillServer() { server_->Shutdown(); }
+
+void TillServer::Script(std::vector<Answer> answers) {
+  MutexLock lock(mutex_);
+  script_.assign(answers.begin(), answers.end());
+}
+
+std::vector<TillServer::Arrival> TillServer::arrivals() const {
+  MutexLock lock(mutex_);
+  return arrivals_;
+}
+
+std::shared_ptr<grpc::Channel> TillServer::Dial(const grpc::ChannelArguments& arguments) const {
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(MakeClientInterceptor());
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      absl::StrCat("127.0.0.1:", port_), grpc::InsecureChannelCredentials(), arguments,
+      std::move(interceptors));
+}
+
+grpc::Status TillServer::Answered(grpc::ServerContext& context, const std::string& method) {
+  Answer answer;
+  {
+    Arrival arrival{method, {}, std::chrono::steady_clock::now()};
+    const auto [begin, end] = context.client_metadata().equal_range(std::string(kKeyMetadata));
+    for (auto it = begin; it != end; ++it) {
+      arrival.keys.emplace_back(it->second.data(), it->second.size());
+    }
+    MutexLock lock(mutex_);
+    arrivals_.push_back(std::move(arrival));
+    if (!script_.empty()) {
+      answer = std::move(script_.front());
+      script_.pop_front();
+    }
+  }
+  if (answer.too_late) WaitForCancellation(context);
+  if (answer.initial_metadata) context.AddInitialMetadata("early", "1");
+  if (answer.pushback_ms) {
+    context.AddTrailingMetadata(std::string(kPushbackMetadata), *answer.pushback_ms);
+  }
+  return answer.status;
+}
+
+grpc::Status TillServer::Charge(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) {
+  return Answered(*context, "Charge");
+}
+grpc::Status TillServer::Balance(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) {
+  return Answered(*context, "Balance");
+}
+grpc::Status TillServer::SetLimit(grpc::ServerContext* context, const ChargeRequest*,
+                                  ChargeReply*) {
+  return Answered(*context, "SetLimit");
+}
+grpc::Status TillServer::ChargeMany(grpc::ServerContext* context,
+                                    grpc::ServerReader<ChargeRequest>* reader, ChargeReply*) {
+  ChargeRequest request;
+  while (reader->Read(&request)) {
+  }
+  return Answered(*context, "ChargeMany");
+}
+grpc::Status TillServer::Watch(grpc::ServerContext* context, const ChargeRequest*,
+                               grpc::ServerWriter<ChargeReply>*) {
+  return Answered(*context, "Watch");
+}
+
+}  // namespace idempotency::testdata

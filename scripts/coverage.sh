@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Reports the lines that the last test run executed, and fails when the core,
+# the stores or the guard fall under 90 %.
+#
+#   scripts/coverage.sh [build/dev]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build="${1:-build/dev}"
+
+summary="$(mktemp)"
+trap 'rm -f "$summary"' EXIT
+gcovr --root . --object-directory "$build" --exclude '.*_test\.cc$' --exclude '.*/testdata/.*' \
+  --exclude 'build/.*' --exclude 'tests/.*' --gcov-ignore-parse-errors \
+  --json-summary "$summary" "$build" 2>/dev/null
+
+python3 - "$summary" <<'PY'
+import json
+import sys
+
+# part, how its files start, the least that is accepted
+PARTS = [
+    ("core", "core/", 90),
+    ("stores", "server/store/", 90),
+    ("guard", "interceptors/server/", 90),
+    ("client", "client/", 0),
+    ("client interceptor", "interceptors/client/", 0),
+    ("daemon", "server/", 0),
+    ("payments example", "examples/", 0),
+]
+files = json.load(open(sys.argv[1]))["files"]
+low = []
+for name, prefix, least in PARTS:
+    own = [f for f in files if f["filename"].startswith(prefix)
+           and not (prefix == "server/" and f["filename"].startswith("server/store/"))]
+    total = sum(f["line_total"] for f in own)
+    covered = sum(f["line_covered"] for f in own)
+    percent = 100.0 * covered / total if total else 0.0
+    print(f"{name:<20} {percent:5.1f} % of {total} lines" + (f" (at least {least})" if least else ""))
+    if percent < least:
+        low.append(name)
+        for f in sorted(own, key=lambda f: f["line_percent"])[:8]:
+            print(f"    {f['line_percent']:5.1f} %  {f['filename']}")
+if low:
+    sys.exit("coverage is too low: " + ", ".join(low))
+PY

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Installs what this project needs from Debian's packages, and nothing that is
+# there already. Safe to run again, also after it was interrupted.
+#
+#   scripts/install-dependencies.sh build      what building and running takes
+#   scripts/install-dependencies.sh postgres   the Postgres server that tests and the demo may start
+#   scripts/install-dependencies.sh test       that, and what the tests take
+#   scripts/install-dependencies.sh lint       that, and the formatter and clang-tidy
+set -euo pipefail
+
+build_packages=(
+  ca-certificates g++ cmake ninja-build pkg-config ccache
+  libgrpc++-dev libgrpc-dev grpc-proto libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
+  prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
+)
+test_packages=(openssl python3 python3-yaml gcovr procps)
+# Takes part in the tests and in the demo on Postgres.
+postgres_packages=(postgresql-15)
+lint_packages=(clang-format-14 clang-tidy-14 shellcheck)
+
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
+
+missing_of() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+      echo "$package"
+  done
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo --preserve-env=DEBIAN_FRONTEND "$@"
+  else
+    echo "error: installing packages needs root or sudo: run this script as root once" >&2
+    exit 1
+  fi
+}
+
+apt_install() {
+  as_root apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 \
+    -o Dpkg::Use-Pty=0 "$@" >/dev/null
+}
+
+# Debian's package would start a server of its own on port 5432. The tests
+# start private ones, so none is wanted: it is told not to, for this install.
+install_postgres() {
+  local conf=/etc/postgresql-common/createcluster.conf
+  apt_install postgresql-common
+  as_root sed -i.idempotency-saved 's/^#\?create_main_cluster.*/create_main_cluster = false/' "$conf"
+  local status=0
+  apt_install "$@" || status=$?
+  as_root mv "$conf.idempotency-saved" "$conf"
+  return "$status"
+}
+
+install() {
+  local missing
+  mapfile -t missing < <(missing_of "$@")
+  [ "${#missing[@]}" = 0 ] && return
+  echo "installing with apt (once): ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  # An earlier run that was cut off may have left packages half configured.
+  as_root dpkg --configure -a >/dev/null
+  as_root apt-get update -qq -o DPkg::Lock::Timeout=300
+  if [[ " ${missing[*]} " == *" postgresql-15 "* ]]; then
+    install_postgres "${missing[@]}"
+  else
+    apt_install "${missing[@]}"
+  fi
+}
+
+case "${1:-}" in
+  build) install "${build_packages[@]}" ;;
+  postgres) install "${postgres_packages[@]}" ;;
+  test) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" ;;
+  lint) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}" ;;
+  -h | --help) usage ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Formats, then checks that nothing changed; runs clang-tidy and shellcheck.
+# Any finding is an error.
+#
+#   scripts/lint.sh            everything
+#   scripts/lint.sh format     only the formatter (it also mends)
+#   scripts/lint.sh tidy       only clang-tidy
+set -euo pipefail
+cd "$(dirname "$0")/.."
+what="${1:-all}"
+scripts/install-dependencies.sh lint
+
+sources() { git ls-files '*.cc' '*.h'; }
+
+if [ "$what" = all ] || [ "$what" = format ]; then
+  echo "== format"
+  before="$(sources | xargs sha256sum)"
+  sources | xargs clang-format-14 -i
+  if [ "$before" != "$(sources | xargs sha256sum)" ]; then
+    git --no-pager diff --stat
+    echo "formatting has changed files: look at them and commit" >&2
+    exit 1
+  fi
+  echo "== shell"
+  git ls-files '*.sh' .ci/run | xargs shellcheck
+fi
+
+if [ "$what" = all ] || [ "$what" = tidy ]; then
+  echo "== clang-tidy"
+  cmake --preset tidy >/dev/null
+  # Generated sources must be there to be included; nothing else is built.
+  cmake --build --preset tidy --target generated
+  sources | grep '\.cc$' | xargs -P "$(nproc)" -n 2 \
+    clang-tidy-14 -p build/tidy --quiet --warnings-as-errors='*' 2> >(grep -v 'warnings generated' >&2)
+fi
+echo "lint: clean"

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Builds and runs every test. Installs what is missing first.
+#
+#   scripts/test.sh                  everything, and the lines that it covered
+#   scripts/test.sh --preset=asan    under AddressSanitizer and UBSan
+#   scripts/test.sh --preset=tsan    what is ours and concurrent, under ThreadSanitizer
+#   scripts/test.sh --label=unit     only the tests with that label
+#   scripts/test.sh --only=REGEX     only the tests whose name matches
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=dev
+select=()
+for argument in "$@"; do
+  case "$argument" in
+    --preset=*) preset="${argument#*=}" ;;
+    --label=*) select+=(-L "${argument#*=}") ;;
+    --only=*) select+=(-R "${argument#*=}") ;;
+    -h | --help)
+      sed -n '2,8s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    *)
+      echo "unknown argument: $argument (see --help)" >&2
+      exit 2
+      ;;
+  esac
+done
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "packages"
+scripts/install-dependencies.sh test
+echo "all there"
+
+step "build ($preset)"
+cmake --preset "$preset" >"/tmp/idempotency-configure.$$" 2>&1 || {
+  cat "/tmp/idempotency-configure.$$"
+  exit 1
+}
+rm -f "/tmp/idempotency-configure.$$"
+cmake --build --preset "$preset"
+
+step "test ($preset)"
+# Counters of an earlier run would be added up.
+find "build/$preset" -name '*.gcda' -delete
+ctest --preset "$preset" --no-tests=error "${select[@]}"
+
+if [ "$preset" = dev ] && [ "${#select[@]}" = 0 ]; then
+  step "coverage"
+  scripts/coverage.sh "build/$preset"
+fi

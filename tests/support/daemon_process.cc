@@ -1,0 +1,53 @@
+#include "tests/support/daemon_process.h"
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <regex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace idempotency::testing {
+
+DaemonProcess::DaemonProcess(std::string store, std::vector<std::string> flags)
+    : store_(std::move(store)), flags_(std::move(flags)) {
+  Start("127.0.0.1:0");
+}
+
+void DaemonProcess::Start(const std::string& listen) {
+  std::vector<std::string> arguments = {"idempotencyd", "serve", absl::StrCat("--listen=", listen),
+                                        absl::StrCat("--store=", store_), "--metrics=127.0.0.1:0"};
+  arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+  auto process = Process::Start(arguments);
+  absl::StatusOr<std::string> line = process.status();
+  if (process.ok()) line = (*process)->WaitForLine("idempotencyd: serving on ");
+  static const std::regex kReady("idempotencyd: serving on (\\S+), metrics on (\\S+)");
+  std::smatch match;
+  if (!line.ok() || !std::regex_match(*line, match, kReady)) {
+    std::cerr << "idempotencyd did not start: " << (line.ok() ? *line : line.status().ToString())
+              << "\n";
+    std::abort();
+  }
+  process_ = *std::move(process);
+  address_ = match[1];
+  metrics_address_ = match[2];
+}
+
+void DaemonProcess::Restart() {
+  process_->Kill();
+  Start(address_);
+}
+
+ExitStatus DaemonProcess::Terminate() {
+  process_->Signal(SIGTERM);
+  auto exit = process_->Wait();
+  if (!exit.ok()) {
+    std::cerr << "idempotencyd did not end: " << exit.status() << "\n";
+    std::abort();
+  }
+  return *exit;
+}
+
+}  // namespace idempotency::testing

@@ -1,0 +1,184 @@
+#include "tests/support/process.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/match.h"
+
+extern char** environ;
+
+namespace idempotency::testing {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+SteadyTime After(Process::Seconds limit) {
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
+}
+
+std::string Resolve(const std::string& binary) {
+  return absl::StrContains(binary, '/') ? binary : absl::StrCat(BinaryFolder(), "/", binary);
+}
+
+std::vector<std::string> Environment(const std::map<std::string, std::string>& extra) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string name = std::string(*entry).substr(0, std::strcspn(*entry, "="));
+    if (extra.find(name) == extra.end()) all.emplace_back(*entry);
+  }
+  for (const auto& [name, value] : extra) all.push_back(absl::StrCat(name, "=", value));
+  return all;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (std::string& s : strings) pointers.push_back(s.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+std::string BinaryFolder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(
+    std::vector<std::string> arguments, std::map<std::string, std::string> environment) {
+  std::array<int, 2> out{};
+  std::array<int, 2> err{};
+  // The read ends must not leak into other children: a pipe that somebody
+  // else holds open never ends.
+  if (pipe2(out.data(), O_CLOEXEC) != 0) return absl::InternalError("no pipe for stdout");
+  if (pipe2(err.data(), O_CLOEXEC) != 0) return absl::InternalError("no pipe for stderr");
+  arguments[0] = Resolve(arguments[0]);
+  std::vector<std::string> variables = Environment(environment);
+  std::vector<char*> argv = Pointers(arguments);
+  std::vector<char*> envp = Pointers(variables);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return absl::InternalError(absl::StrCat("fork failed: ", std::strerror(errno)));
+  if (pid == 0) {
+    // PR_SET_PDEATHSIG follows the *thread* that forked, so it is of no use
+    // here: tests start processes from threads that end. A process group of
+    // its own keeps Ctrl-C for us.
+    setpgid(0, 0);
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    if (getppid() == parent) execve(argv[0], argv.data(), envp.data());
+    _exit(127);
+  }
+  close(out[1]);
+  close(err[1]);
+  return std::unique_ptr<Process>(new Process(pid, out[0], err[0]));
+}
+
+Process::Process(pid_t pid, int out, int err)
+    : pid_(pid),
+      read_stdout_([this, out] { Read(out, &stdout_); }),
+      read_stderr_([this, err] { Read(err, &stderr_); }),
+      wait_([this] {
+        pthread_setname_np(pthread_self(), "process-wait");
+        int status = 0;
+        while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+        }
+        ExitStatus exit;
+        if (WIFEXITED(status)) exit.code = WEXITSTATUS(status);
+        if (WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
+        MutexLock lock(mutex_);
+        exit_ = exit;
+        changed_.NotifyAll();
+      }) {}
+
+Process::~Process() {
+  Kill();
+  read_stdout_.join();
+  read_stderr_.join();
+  wait_.join();
+}
+
+void Process::Read(int fd, std::string* into) {
+  pthread_setname_np(pthread_self(), "process-read");
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const ssize_t n = read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    MutexLock lock(mutex_);
+    if (n <= 0) {
+      --open_pipes_;
+      changed_.NotifyAll();
+      break;
+    }
+    into->append(buffer.data(), static_cast<std::size_t>(n));
+    changed_.NotifyAll();
+  }
+  close(fd);
+}
+
+absl::StatusOr<std::string> Process::WaitForLine(std::string prefix, Seconds limit) {
+  const SteadyTime deadline = After(limit);
+  MutexLock lock(mutex_);
+  while (true) {
+    std::vector<std::string> lines = absl::StrSplit(stdout_, '\n');
+    lines.pop_back();  // not ended yet
+    for (const std::string& line : lines) {
+      if (absl::StartsWith(line, prefix)) return line;
+    }
+    const std::string printed = absl::StrCat("\nstdout: ", stdout_, "\nstderr: ", stderr_);
+    if (exit_.has_value() && open_pipes_ == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("ended before it printed '", prefix, "'", printed));
+    }
+    if (!changed_.WaitUntil(lock, deadline) && std::chrono::steady_clock::now() >= deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("did not print '", prefix, "'", printed));
+    }
+  }
+}
+
+void Process::Signal(int signal) {
+  MutexLock lock(mutex_);
+  // Not after its end: the number may be another process's by then.
+  if (!exit_.has_value()) kill(pid_, signal);
+}
+
+absl::StatusOr<ExitStatus> Process::Wait(Seconds limit) {
+  const SteadyTime deadline = After(limit);
+  MutexLock lock(mutex_);
+  while (!exit_.has_value() || open_pipes_ != 0) {
+    if (!changed_.WaitUntil(lock, deadline) && std::chrono::steady_clock::now() >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("did not end\nstdout: ", stdout_, "\nstderr: ", stderr_));
+    }
+  }
+  return *exit_;
+}
+
+void Process::Kill() {
+  Signal(SIGKILL);
+  Wait().status().IgnoreError();
+}
+
+std::string Process::Stdout() {
+  MutexLock lock(mutex_);
+  return stdout_;
+}
+
+std::string Process::Stderr() {
+  MutexLock lock(mutex_);
+  return stderr_;
+}
+
+}  // namespace idempotency::testing

@@ -1,0 +1,73 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_PROCESS_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/mutex.h"
+
+namespace idempotency::testing {
+
+// How a process ended.
+struct ExitStatus {
+  // The exit code; nullopt if a signal ended it.
+  std::optional<int> code;
+  std::optional<int> signal;
+};
+
+// A real child process, with its output kept. Ends with the object (SIGKILL).
+// Thread-safe.
+class Process {
+ public:
+  using Seconds = std::chrono::duration<double>;
+
+  // `arguments[0]` is the binary: a path, or a name in the folder of the
+  // running test's binary.
+  static absl::StatusOr<std::unique_ptr<Process>> Start(
+      std::vector<std::string> arguments, std::map<std::string, std::string> environment = {});
+  ~Process();
+
+  pid_t pid() const { return pid_; }
+  // Waits for a line of stdout that starts with `prefix` and returns it.
+  // DEADLINE_EXCEEDED, or FAILED_PRECONDITION if the process ended first; both
+  // with what it printed.
+  absl::StatusOr<std::string> WaitForLine(std::string prefix, Seconds limit = Seconds(30));
+  void Signal(int signal);
+  // Waits for the end. DEADLINE_EXCEEDED if it did not come.
+  absl::StatusOr<ExitStatus> Wait(Seconds limit = Seconds(30));
+  // SIGKILL, and wait.
+  void Kill();
+  // What it has printed so far.
+  std::string Stdout();
+  std::string Stderr();
+
+ private:
+  Process(pid_t pid, int out, int err);
+  void Read(int fd, std::string* into);
+
+  const pid_t pid_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::string stdout_ ABSL_GUARDED_BY(mutex_);
+  std::string stderr_ ABSL_GUARDED_BY(mutex_);
+  int open_pipes_ ABSL_GUARDED_BY(mutex_) = 2;
+  std::optional<ExitStatus> exit_ ABSL_GUARDED_BY(mutex_);
+  std::thread read_stdout_;
+  std::thread read_stderr_;
+  std::thread wait_;
+};
+
+// The folder of the running binary.
+std::string BinaryFolder();
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_PROCESS_H_
