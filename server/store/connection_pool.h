@@ -174,8 +174,8 @@ class ConnectionPool {
 
   absl::Status Down() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ErrorDetails details;
-    details.retry_delay = std::max(absl::FromChrono(next_attempt_ - clock_.Monotonic()),
-                                   options_.min_backoff);
+    details.retry_delay =
+        std::max(absl::FromChrono(next_attempt_ - clock_.Monotonic()), options_.min_backoff);
     return MakeError(Reason::kStoreUnavailable, "the store cannot be reached; retry",
                      std::move(details));
   }

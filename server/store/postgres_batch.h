@@ -68,6 +68,30 @@ class PostgresBatch {
   absl::flat_hash_map<RecordId, std::size_t> by_id_;
 };
 
+// How often a record is looked at again before its operation is given up.
+// Each further look means that someone else got something done with it.
+inline constexpr int kMaxPostgresRounds = 16;
+
+// What a caller is told about a failed statement.
+absl::Status ToCallerStatus(const absl::Status& failure);
+
+// Lets `round`, an absl::Status(const Indices& pending), answer operations
+// until none is left. Where a value of one operation fails the statement of
+// all, they go on alone: only that one fails. Everything is answered afterwards.
+template <typename Op, typename Answer, typename Round>
+void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round) {
+  for (int i = 0; i < kMaxPostgresRounds && !pending.empty(); ++i) {
+    const absl::Status status = round(pending);
+    pending = batch.Unanswered(pending);
+    if (status.ok()) continue;
+    const bool lost = status.code() == absl::StatusCode::kUnavailable;
+    if (lost || pending.size() == 1) return batch.FailAll(pending, ToCallerStatus(status));
+    for (const std::size_t index : pending) RunRounds(batch, {index}, round);
+    return;
+  }
+  batch.FailAll(pending, ToCallerStatus(absl::UnavailableError("the record keeps changing")));
+}
+
 }  // namespace idempotency
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCH_H_

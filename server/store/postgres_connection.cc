@@ -44,9 +44,8 @@ bool Succeeded(const PGresult* result) {
 }
 
 std::string Seconds(absl::Duration duration) {
-  return absl::StrCat(std::max<std::int64_t>(absl::ToInt64Seconds(absl::Ceil(
-                                                 duration, absl::Seconds(1))),
-                                             2));
+  return absl::StrCat(
+      std::max<std::int64_t>(absl::ToInt64Seconds(absl::Ceil(duration, absl::Seconds(1))), 2));
 }
 
 std::string Millis(absl::Duration duration) {
@@ -83,8 +82,8 @@ std::string SessionSettings(const PostgresOptions& options) {
   // Statements of this store read few rows by primary key, always. On a table
   // that was analysed while it was small the planner thinks otherwise, and
   // throughput falls to a quarter.
-  return absl::StrCat("SET search_path TO ", options.schema,
-                      ";SET statement_timeout TO ", Millis(options.statement_timeout),
+  return absl::StrCat("SET search_path TO ", options.schema, ";SET statement_timeout TO ",
+                      Millis(options.statement_timeout),
                       ";SET default_transaction_isolation TO 'read committed'"
                       ";SET plan_cache_mode TO force_generic_plan"
                       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
@@ -105,8 +104,8 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(
   PGconn* const raw = opened->connection_.get();
   if (raw == nullptr || PQstatus(raw) != CONNECTION_OK) {
     // libpq's text names host, port, user and database; never the password.
-    spdlog::warn("postgres: cannot connect: {}", raw == nullptr ? "out of memory"
-                                                                : PQerrorMessage(raw));
+    spdlog::warn("postgres: cannot connect: {}",
+                 raw == nullptr ? "out of memory" : PQerrorMessage(raw));
     return absl::UnavailableError("cannot connect to postgres");
   }
   PQsetNoticeReceiver(raw, &PostgresConnection::OnNotice, opened.get());
@@ -181,8 +180,8 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteOnce(
 
 absl::Status PostgresConnection::Prepare(const PostgresStatement& statement) {
   if (prepared_.contains(statement.name)) return absl::OkStatus();
-  if (PQsendPrepare(connection_.get(), statement.name.c_str(), statement.sql.c_str(), 0,
-                    nullptr) == 0) {
+  if (PQsendPrepare(connection_.get(), statement.name.c_str(), statement.sql.c_str(), 0, nullptr) ==
+      0) {
     broken_ = true;
     return absl::UnavailableError("postgres session lost");
   }
@@ -193,8 +192,8 @@ absl::Status PostgresConnection::Prepare(const PostgresStatement& statement) {
 }
 
 std::string PostgresConnection::TryPrepare(const PostgresStatement& statement) {
-  if (PQsendPrepare(connection_.get(), statement.name.c_str(), statement.sql.c_str(), 0,
-                    nullptr) == 0) {
+  if (PQsendPrepare(connection_.get(), statement.name.c_str(), statement.sql.c_str(), 0, nullptr) ==
+      0) {
     broken_ = true;
     return "08006";
   }

@@ -87,8 +87,6 @@ void PostgresParameters::Add(absl::Time value) {
   AppendBigEndian(ToPostgresMicros(value), values_.emplace_back());
 }
 
-void PostgresParameters::Add(std::int32_t value) {
-  AppendBigEndian(value, values_.emplace_back());
-}
+void PostgresParameters::Add(std::int32_t value) { AppendBigEndian(value, values_.emplace_back()); }
 
 }  // namespace idempotency

@@ -116,8 +116,8 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
   auto fingerprints = DecodeFingerprints(result.Bytes(row, kFingerprints));
   if (!fingerprints.ok()) return Damaged();
   record.fingerprints = *std::move(fingerprints);
-  record.on_lease_expiry = result.Bool(row, kRequireRecovery) ? LeaseExpiry::kRequireRecovery
-                                                              : LeaseExpiry::kTakeOver;
+  record.on_lease_expiry =
+      result.Bool(row, kRequireRecovery) ? LeaseExpiry::kRequireRecovery : LeaseExpiry::kTakeOver;
   record.parent = ReadParent(result, row);
   record.labels = ReadLabels(result, row);
   if (Has(result, row, kReleaseReason)) record.release_reason = result.Text(row, kReleaseReason);

@@ -60,7 +60,8 @@ std::vector<std::string> PostgresResult::TextArray(int row, int column) const {
   TakeBytes(4, rest);
   for (std::int64_t i = 0; i < size && !rest.empty(); ++i) {
     const std::int64_t length = ReadBigEndian(TakeBytes(4, rest));
-    texts.emplace_back(TakeBytes(static_cast<std::size_t>(std::max<std::int64_t>(length, 0)), rest));
+    texts.emplace_back(
+        TakeBytes(static_cast<std::size_t>(std::max<std::int64_t>(length, 0)), rest));
   }
   return texts;
 }

@@ -262,8 +262,8 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
-             {"{ahead}", absl::StrCat("interval '",
-                                      absl::ToInt64Seconds(limits::kMaxKeyAhead), " seconds'")}});
+             {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
+                                      " seconds'")}});
   return absl::StrReplaceAll(text, {{"{now}", clock_sql}});
 }
 
@@ -297,12 +297,15 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       inspect{"inspect", Fill(kInspect, clock_sql)} {}
 
 std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
-  return {&insert,           &read_to_reserve,   &remove_forgotten,
-          &grant,            &renew_lease,       &mark_unknown,
-          &complete,         &release,           &extend,
-          &extend_with_checkpoint, &read_to_settle, &read_whole,
-          &visit_ordered,    &visit_hashed,      &sweep_forgotten,
-          &sweep_checkpoints, &sweep_lapsed,     &watch,
+  return {&insert,           &read_to_reserve,
+          &remove_forgotten, &grant,
+          &renew_lease,      &mark_unknown,
+          &complete,         &release,
+          &extend,           &extend_with_checkpoint,
+          &read_to_settle,   &read_whole,
+          &visit_ordered,    &visit_hashed,
+          &sweep_forgotten,  &sweep_checkpoints,
+          &sweep_lapsed,     &watch,
           &inspect};
 }
 

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_STORE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -55,10 +56,15 @@ class PostgresStore final : public Store {
 
   explicit PostgresStore(const PostgresOptions& options);
 
-  template <typename Op, typename Answer, typename Round>
-  void Run(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> indices, Round&& round);
-  template <typename Op, typename Answer, typename Round>
-  std::vector<Answer> RunAll(absl::Span<const Op> ops, Round&& round);
+  // Answers a batch in rounds, on one connection.
+  template <typename Op, typename Answer>
+  std::vector<Answer> OnConnection(absl::Span<const Op> ops,
+                                   absl::Status (*round)(PostgresConnection&,
+                                                         const PostgresStatements&,
+                                                         PostgresBatch<Op, Answer>&,
+                                                         const std::vector<std::size_t>&));
+  // Keeps the running mean.
+  void NoteKnown(std::size_t known, std::size_t of);
 
   const PostgresOptions options_;
   const PostgresStatements statements_;
