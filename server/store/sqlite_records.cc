@@ -18,13 +18,13 @@ namespace {
 
 // In the order in which ReadRow and its parts number them; the reply is 18 and
 // the checkpoint 19.
-constexpr std::string_view kRowColumns =
+constexpr char kRowColumns[] =
     "namespace, scope, operation, key, state, attempt, token, request_token, recovering,"
     " on_lease_expiry, created_at, lease_expires_at, expires_at, completed_at, fingerprints,"
     " release_reason, annotations, reply_digest";
-constexpr std::string_view kReplyAndCheckpoint =
+constexpr char kReplyAndCheckpoint[] =
     ", reply, (SELECT checkpoint FROM checkpoints AS c WHERE c.id = r.id)";
-constexpr std::string_view kFromRecords = " FROM records AS r WHERE id = ?1";
+constexpr char kFromRecords[] = " FROM records AS r WHERE id = ?1";
 
 constexpr char kInsert[] =
     "INSERT INTO records (id, namespace, scope, operation, key, state, attempt, token,"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -40,7 +39,7 @@ absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
   return canonical.string();
 }
 
-absl::Status CannotUse(std::string_view path, std::string_view what) {
+absl::Status CannotUse(const std::string& path, const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat(path, " ", what));
 }
 
@@ -75,7 +74,7 @@ absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& pa
 }
 
 absl::StatusOr<std::unique_ptr<SqliteRecords>> PrepareRecords(SqliteConnection& connection,
-                                                              std::string_view path) {
+                                                              const std::string& path) {
   absl::StatusOr<SqliteRecords> records = SqliteRecords::Prepare(connection);
   if (!records.ok()) return CannotUse(path, "has not the tables of this schema version");
   return std::make_unique<SqliteRecords>(*std::move(records));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,15 @@ struct StoreUnderTest {
   std::string name;
   std::function<absl::StatusOr<std::unique_ptr<StoreHarness>>()> make;
   // Why data does not survive Reopen. nullopt: it does.
-  std::optional<std::string> forgets_because;
+  std::optional<std::string> forgets_because = std::nullopt;
   // How many reservations the racing test makes.
   int racing_reservations = 20'000;
   // How many operations the random test makes.
   int random_operations = 20'000;
 };
+
+// For GoogleTest's messages.
+inline void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << store.name; }
 
 // The stores that this test binary runs the suite over. Each binary links the
 // same tests (CONFORMANCE_SUITE in CMakeLists.txt) with a definition of its
