@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/effects.h"
+#include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
@@ -94,10 +95,7 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
   for (const auto& [key, count] : runs) EXPECT_EQ(count, 1) << key;
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, Replicas, ::testing::Values(Api::kSync, Api::kCallback),
-                         [](const auto& info) {
-                           return info.param == Api::kSync ? "Sync" : "Callback";
-                         });
+INSTANTIATE_TEST_SUITE_P(BothApis, Replicas, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing
