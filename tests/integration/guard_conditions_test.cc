@@ -375,7 +375,8 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
       {"reflection_client", "-plaintext", server.address(), "list"});
   ASSERT_TRUE(reflection.ok());
   ASSERT_TRUE((*reflection)->Wait().ok());
-  EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"));
+  EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
+      << (*reflection)->Stderr();
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
   auto health = Process::Start({"reflection_client", "-plaintext", server.address(),
                                 "describe", "grpc.health.v1.Health"});
@@ -592,7 +593,7 @@ TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   const std::vector<std::vector<std::string>> bad = {
-      {""}, {std::string(256, 'k')}, {"with space"}, {"a\"b"}, {"a,b"}, {"\"open"}, {"a", "b"}};
+      {""}, {std::string(256, 'k')}, {"with space"}, {"bare\"quote"}, {"bare,comma"}, {"\"open"}, {"first-key", "second-key"}};
   for (const auto& keys : bad) {
     Call call;
     call.keys = keys;
