@@ -70,9 +70,9 @@ class PostgresStoreTest : public ::testing::Test {
   absl::StatusOr<Completion> Complete(const CompleteOp& op) {
     return store_->Complete({&op, 1}).at(0);
   }
-  // Until a query answers `value`, or a minute has passed.
+  // Until a query answers `value`, or 20 seconds have passed.
   bool Await(const std::string& sql, const std::string& value) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (schema_->Value(sql) != value) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
