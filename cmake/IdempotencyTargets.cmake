@@ -29,6 +29,9 @@ if(IDEMPOTENCY_SANITIZE)
   add_compile_options(-fsanitize=${IDEMPOTENCY_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${IDEMPOTENCY_SANITIZE})
+  if(IDEMPOTENCY_SANITIZE MATCHES "thread")
+    add_compile_options(-include "${PROJECT_SOURCE_DIR}/cmake/protobuf_under_tsan.h")
+  endif()
 endif()
 
 # idempotency_library(NAME SOURCES ... PUBLIC targets ... PRIVATE targets ...)

@@ -13,6 +13,7 @@
 #
 # Exit status: 0 if every scene went as promised, 1 if not, 2 for a bad argument.
 set -euo pipefail
+called_from="$PWD"
 cd "$(dirname "$0")/.."
 
 usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; }
@@ -104,13 +105,17 @@ await_ready() {
 }
 
 cleanup() {
-  local status=$? index
-  trap - EXIT INT TERM
+  local status=$? index pid
+  # Bounded in time, and not to be cut short by a second Ctrl-C.
+  trap - EXIT
+  trap '' INT TERM
   set +e
   # The last one started goes first, so that nobody loses what it stands on.
   for ((index = ${#started[@]} - 1; index >= 0; index--)); do
     if [ "${started[index]}" = postgres ]; then end postgres INT; else end "${started[index]}" TERM; fi
   done
+  # One that was just being started when Ctrl-C came is in no list yet.
+  for pid in $(jobs -pr); do kill -s KILL "$pid" 2>/dev/null; done
   if [ -n "$folder" ]; then
     if [ "$keep" = 1 ]; then echo "kept: $folder"; else rm -rf "$folder"; fi
   fi
@@ -188,6 +193,8 @@ set_the_stage() {
   folder="$(mktemp -d "${TMPDIR:-/tmp}/idempotency-demo.XXXXXX")"
   case "$store" in
     "") store="sqlite:$folder/records.sqlite" ;;
+    sqlite:/*) ;;
+    sqlite:*) store="sqlite:$called_from/${store#sqlite:}" ;;
     postgres) start_postgres ;;
   esac
   if [[ "$store" == postgres* ]]; then timeout 60 "$bin/idempotencyd" migrate "--store=$store"; fi

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+
 #include "server/flag_set.h"
 #include "server/version.h"
 
@@ -20,9 +21,10 @@ operation, and complete it; every later call with that key gets the same reply.
 Usage:
   idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
   idempotencyd migrate --store=ADDRESS [flags]  bring a Postgres schema up to date
+  idempotencyd health --address=ADDRESS         ask a server whether it is SERVING
   idempotencyd --help | --version
 
-`idempotencyd serve --help` and `idempotencyd migrate --help` list the flags.
+`idempotencyd COMMAND --help` lists a command's flags.
 
 Examples:
   # One machine: SQLite in a file, on the default port.
@@ -36,7 +38,7 @@ Examples:
       --tls_cert=server.pem --tls_key=server.key --tls_client_ca=clients.pem
 
 Exit status: 0 done, or stopped by SIGTERM or SIGINT; 2 could not do what was
-asked, with the reason on stderr; 1 anything else.
+asked, with the reason on stderr; 1 `health`: it is not SERVING.
 )";
 
 constexpr absl::string_view kServeSummary =
@@ -59,6 +61,15 @@ constexpr absl::string_view kMigrateSummary =
 Brings the schema of a Postgres database to the version that this build serves.
 Running it again changes nothing. A SQLite file is brought up to date by `serve`
 when it opens it.
+
+Flags:
+)";
+
+constexpr absl::string_view kHealthSummary =
+    R"(idempotencyd health --address=ADDRESS [flags]
+
+Asks grpc.health.v1.Health of any gRPC server, without TLS. Exits 0 if the
+answer is SERVING, 1 if it is not or does not come: for container health checks.
 
 Flags:
 )";
@@ -102,8 +113,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("metrics", "ADDRESS", &metrics,
               "Where Prometheus reads /metrics over plain HTTP: IP:PORT. Empty for none.");
   set.AddInt("store_connections", &options->store_connections, 1, 64,
-             "Connections to Postgres. Calls share them in batches, so few are enough; SQLite\n"
-             "always uses one writer.");
+             "Connections to Postgres for calls, which share them in batches, so that few are\n"
+             "enough. One more sweeps and one more watches. SQLite always has one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, absl::Milliseconds(100),
                   absl::Hours(24),
                   "Time between two passes that remove forgotten records. One replica sweeps at a\n"
@@ -117,8 +128,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
               "it, a client without one cannot connect.");
-  set.AddText("log_level", "LEVEL", &log_level, "Least severe event that is logged: debug, info,\n"
-              "warn or error.");
+  set.AddText("log_level", "LEVEL", &log_level,
+              "Least severe event that is logged: debug, info, warn or error.");
 }
 
 absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
@@ -136,7 +147,8 @@ absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(absl::string_view tex
   absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(text);
   if (!address.ok()) return AboutFlag("metrics", address.status());
   if (!address->unix_path.empty()) {
-    return AboutFlag("metrics", absl::InvalidArgumentError("cannot be a unix socket; write IP:PORT"));
+    return AboutFlag("metrics",
+                     absl::InvalidArgumentError("cannot be a unix socket; write IP:PORT"));
   }
   return std::optional<NetworkAddress>(*std::move(address));
 }
@@ -181,8 +193,8 @@ struct MigrateFlags {
   explicit MigrateFlags(MigrateOptions* options) {
     set.AddText("store", "ADDRESS", &store, kStoreHelp);
     set.AddInt("to", &to, kNewest, 9999,
-               "The version to stop at; a lower one than the schema's goes back, 0 removes\n"
-               "everything. -1 is the newest.");
+               "The version to stop at; -1 is the newest. A lower one than the schema's goes\n"
+               "back, and what only the newer tables held is lost; 0 removes every record.");
     set.AddSwitch("status", &options->status, "Say where the schema stands and change nothing.");
   }
 
@@ -208,6 +220,35 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
   return options;
 }
 
+// What stands on the command line of `health`, before it is validated.
+struct HealthFlags {
+  explicit HealthFlags(HealthOptions* options) {
+    set.AddText("address", "ADDRESS", &address,
+                "The server: HOST:PORT, [IPV6]:PORT or unix:PATH. Required.");
+    set.AddText("service", "NAME", &options->service,
+                "The service to ask about. Empty for the server as a whole.");
+    set.AddDuration("timeout", &options->timeout, absl::Milliseconds(10), absl::Minutes(1),
+                    "How long to wait for the answer.");
+  }
+
+  std::string address;
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args) {
+  HealthOptions options;
+  HealthFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+  if (flags.address.empty()) {
+    return absl::InvalidArgumentError(
+        "--address is missing; write for example --address=127.0.0.1:7411");
+  }
+  absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(flags.address);
+  if (!address.ok()) return AboutFlag("address", address.status());
+  options.address = *std::move(address);
+  return options;
+}
+
 std::string ServeHelp() {
   ServeOptions options;
   return absl::StrCat(kServeSummary, ServeFlags(&options).set.Help());
@@ -216,6 +257,11 @@ std::string ServeHelp() {
 std::string MigrateHelp() {
   MigrateOptions options;
   return absl::StrCat(kMigrateSummary, MigrateFlags(&options).set.Help());
+}
+
+std::string HealthHelp() {
+  HealthOptions options;
+  return absl::StrCat(kHealthSummary, HealthFlags(&options).set.Help());
 }
 
 bool AsksForHelp(absl::Span<const absl::string_view> args) {
@@ -232,10 +278,11 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
   const absl::Span<const absl::string_view> rest = args.subspan(1);
   if (command == "serve") return AsksForHelp(rest) ? ShowText{ServeHelp()} : ParseServe(rest);
   if (command == "migrate") return AsksForHelp(rest) ? ShowText{MigrateHelp()} : ParseMigrate(rest);
+  if (command == "health") return AsksForHelp(rest) ? ShowText{HealthHelp()} : ParseHealth(rest);
   if (command == "--help") return ShowText{std::string(kSummary)};
   if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
   return absl::InvalidArgumentError(
-      absl::StrCat("'", command, "' is not a command; the commands are serve and migrate"));
+      absl::StrCat("'", command, "' is not a command; the commands are serve, migrate and health"));
 }
 
 }  // namespace idempotency

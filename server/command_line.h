@@ -3,12 +3,13 @@
 
 #include <optional>
 #include <string>
-#include "absl/strings/string_view.h"
 #include <variant>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+
 #include "server/network_address.h"
 #include "server/store_address.h"
 
@@ -47,12 +48,20 @@ struct MigrateOptions {
   bool status = false;
 };
 
+// What `idempotencyd health` was asked for, validated.
+struct HealthOptions {
+  NetworkAddress address;
+  // Empty: the server as a whole.
+  std::string service;
+  absl::Duration timeout = absl::Seconds(2);
+};
+
 // Text to print on stdout: --help, --version.
 struct ShowText {
   std::string text;
 };
 
-using CommandLine = std::variant<ServeOptions, MigrateOptions, ShowText>;
+using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are looked at by whoever uses them. INVALID_ARGUMENT says which argument is

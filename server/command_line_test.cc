@@ -47,8 +47,8 @@ TEST(CommandLineTest, ServeHasDefaultsForEverythingButTheStore) {
 
 TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   const auto options = ParseAs<ServeOptions>(
-      {"serve", "--store", "postgresql://db/records", "--listen=unix:/run/d.sock", "--metrics=",
-       "--store_connections", "64", "--sweep_interval=500ms", "--drain_timeout=0",
+      {"serve", "--store", "postgresql://db/records", "--listen=unix:/run/d.sock",
+       "--metrics=", "--store_connections", "64", "--sweep_interval=500ms", "--drain_timeout=0",
        "--log_level=debug", "--tls_cert=c.pem", "--tls_key", "k.pem", "--tls_client_ca=ca.pem"});
   EXPECT_EQ(options.store.kind, StoreAddress::Kind::kPostgres);
   EXPECT_EQ(options.listen.unix_path, "/run/d.sock");
@@ -68,6 +68,14 @@ TEST(CommandLineTest, MigrateTakesATargetOrAsksForTheStatus) {
   EXPECT_FALSE(newest.status);
   EXPECT_EQ(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--to=0"}).to, 0);
   EXPECT_TRUE(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--status"}).status);
+}
+
+TEST(CommandLineTest, HealthTakesAnAddress) {
+  const auto options = ParseAs<HealthOptions>(
+      {"health", "--address=127.0.0.1:7412", "--service=a.B", "--timeout=1s"});
+  EXPECT_EQ(options.address.ToString(), "127.0.0.1:7412");
+  EXPECT_EQ(options.service, "a.B");
+  EXPECT_EQ(options.timeout, absl::Seconds(1));
 }
 
 struct Bad {
@@ -103,6 +111,9 @@ TEST(CommandLineTest, SaysWhatIsWrong) {
       {"serve --store=sqlite:r.db --tls_cert=c.pem", "go together"},
       {"serve --store=sqlite:r.db --tls_key=k.pem", "go together"},
       {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},
+      {"health", "--address is missing"},
+      {"health --address=7411", "--address: '7411' is not an address"},
+      {"health --address=a:1 --timeout=2m", "10ms to 1m"},
       {"migrate", "--store is missing"},
       {"migrate --store=postgresql://db --to=-2", "takes a number"},
       {"migrate --store=postgresql://db --status=maybe", "takes true or false"},
@@ -125,8 +136,8 @@ TEST(CommandLineTest, HelpNamesEveryFlagWithItsDefaultAndLimits) {
        {"--store=ADDRESS", "--listen=ADDRESS  (default 127.0.0.1:7411)",
         "--metrics=ADDRESS  (default 127.0.0.1:9464)", "--store_connections=N  (default 4)",
         "1 to 64", "--sweep_interval=DURATION  (default 1m)", "100ms to 24h",
-        "--drain_timeout=DURATION  (default 25s)", "0 to 10m", "--tls_cert=FILE",
-        "--tls_key=FILE", "--tls_client_ca=FILE", "--log_level=LEVEL  (default info)"}) {
+        "--drain_timeout=DURATION  (default 25s)", "0 to 10m", "--tls_cert=FILE", "--tls_key=FILE",
+        "--tls_client_ca=FILE", "--log_level=LEVEL  (default info)"}) {
     EXPECT_THAT(serve, HasSubstr(text));
   }
   const std::string migrate = TextOf({"migrate", "--help"});
@@ -137,8 +148,8 @@ TEST(CommandLineTest, HelpNamesEveryFlagWithItsDefaultAndLimits) {
 }
 
 TEST(CommandLineTest, LinesOfTheHelpFitATerminal) {
-  for (const std::string& text :
-       {TextOf({"--help"}), TextOf({"serve", "--help"}), TextOf({"migrate", "--help"})}) {
+  for (const std::string& text : {TextOf({"--help"}), TextOf({"serve", "--help"}),
+                                  TextOf({"migrate", "--help"}), TextOf({"health", "--help"})}) {
     for (const absl::string_view line : absl::StrSplit(text, '\n')) {
       EXPECT_LE(line.size(), 90u) << line;
     }
@@ -146,7 +157,8 @@ TEST(CommandLineTest, LinesOfTheHelpFitATerminal) {
 }
 
 TEST(CommandLineTest, VersionIsThreeNumbers) {
-  EXPECT_THAT(TextOf({"--version"}), ::testing::MatchesRegex("idempotencyd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(TextOf({"--version"}),
+              ::testing::MatchesRegex("idempotencyd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 }  // namespace

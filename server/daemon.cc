@@ -35,9 +35,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const ServeOptions& option
 }
 
 Daemon::Daemon(const ServeOptions& options, StopRequest* stop)
-    : options_(options), stop_(stop), store_([this] {
-        return OpenStore(options_.store, options_.store_connections);
-      }) {}
+    : options_(options), stop_(stop), store_([this] { return Open(); }) {}
+
+absl::StatusOr<std::unique_ptr<Store>> Daemon::Open() {
+  absl::StatusOr<OpenedStore> opened = OpenStore(options_.store, options_.store_connections);
+  if (!opened.ok()) return opened.status();
+  connections_ = std::move(opened->connections);
+  return std::move(opened->store);
+}
 
 absl::Status Daemon::StartParts() {
   // Whatever is wrong with files, the store or the schema shows before a port
@@ -87,6 +92,7 @@ absl::Status Daemon::StartParts() {
 
 void Daemon::Inspected(const absl::StatusOr<StoreGauges>& gauges) {
   metrics_.StoreInspected(gauges);
+  if (connections_ != nullptr) metrics_.ConnectionsChanged(connections_());
   health_->ReportStore(gauges.status());
   if (!gauges.ok() && !MayRecover(gauges.status())) stop_->Ask(gauges.status());
 }

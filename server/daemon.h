@@ -1,11 +1,13 @@
 #ifndef IDEMPOTENCY_SERVER_DAEMON_H_
 #define IDEMPOTENCY_SERVER_DAEMON_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+
 #include "server/batcher.h"
 #include "server/command_line.h"
 #include "server/deferred_store.h"
@@ -49,12 +51,16 @@ class Daemon {
   Daemon(const ServeOptions& options, StopRequest* stop);
 
   absl::Status StartParts();
+  absl::StatusOr<std::unique_ptr<Store>> Open();
   void Inspected(const absl::StatusOr<StoreGauges>& gauges);
 
   const ServeOptions options_;
   StopRequest* const stop_;
 
   LoggingMetrics metrics_;
+  // Of the opened store's pool. Touched only by whoever inspects the store:
+  // the starting thread, then the monitor's.
+  std::function<Metrics::Connections()> connections_;
   DeferredStore store_;
   std::unique_ptr<MetricsExposer> exposer_;
   std::optional<Sweeper> sweeper_;

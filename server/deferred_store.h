@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+
 #include "core/mutex.h"
 #include "server/store/store.h"
 

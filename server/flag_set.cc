@@ -35,8 +35,8 @@ void FlagSet::AddInt(absl::string_view name, int* value, int min, int max, absl:
     *value = parsed;
     return absl::OkStatus();
   };
-  flags_.push_back({std::string(name), "N", absl::StrCat(help, "\n", limits, "."),
-                    absl::StrCat(*value), set});
+  flags_.push_back(
+      {std::string(name), "N", absl::StrCat(help, "\n", limits, "."), absl::StrCat(*value), set});
 }
 
 void FlagSet::AddDuration(absl::string_view name, absl::Duration* value, absl::Duration min,
@@ -90,8 +90,8 @@ absl::Status FlagSet::Parse(absl::Span<const absl::string_view> args) {
       text = rest.substr(equals + 1);
     } else if (!flag->placeholder.empty()) {
       if (i + 1 == args.size() || absl::StartsWith(args[i + 1], "--")) {
-        return Invalid(absl::StrCat("--", name, " has no value; write --", name, "=",
-                                    flag->placeholder));
+        return Invalid(
+            absl::StrCat("--", name, " has no value; write --", name, "=", flag->placeholder));
       }
       text = args[++i];
     }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "server/network_address.h"
 
 namespace idempotency {

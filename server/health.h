@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+
 #include "core/mutex.h"
 
 namespace idempotency {

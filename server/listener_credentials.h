@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+
 #include "server/command_line.h"
 
 namespace idempotency {

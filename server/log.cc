@@ -5,13 +5,17 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <ctime>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 
 namespace idempotency {
 namespace {
+
+const char* const kEventLogger = "events";
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -55,6 +59,28 @@ void AppendQuoted(std::string* line, absl::string_view value) {
   absl::StrAppend(line, "\"", absl::Utf8SafeCEscape(value), "\"");
 }
 
+// "%*" in a pattern: the text, quoted.
+class QuotedText final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& line) override {
+    std::string quoted;
+    AppendQuoted(&quoted, absl::string_view(message.payload.data(), message.payload.size()));
+    line.append(quoted.data(), quoted.data() + quoted.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<QuotedText>();
+  }
+};
+
+spdlog::sink_ptr NewSink(const std::string& text) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  formatter->add_flag<QuotedText>('*').set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l " + text);
+  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  sink->set_formatter(std::move(formatter));
+  return sink;
+}
+
 }  // namespace
 
 std::string FormatLogLine(absl::string_view event, std::initializer_list<LogField> fields) {
@@ -72,20 +98,22 @@ std::string FormatLogLine(absl::string_view event, std::initializer_list<LogFiel
 }
 
 void StartLog(LogLevel level) {
-  auto logger = std::make_shared<spdlog::logger>(
-      "idempotencyd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  auto formatter = std::make_unique<spdlog::pattern_formatter>("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v",
-                                                               spdlog::pattern_time_type::utc);
-  logger->set_formatter(std::move(formatter));
-  logger->set_level(ToSpdlog(level));
-  spdlog::set_default_logger(std::move(logger));
+  // Events come as pairs already. Everything else that is logged in the process
+  // is text, which becomes one.
+  const auto events = std::make_shared<spdlog::logger>(kEventLogger, NewSink("%v"));
+  const auto texts = std::make_shared<spdlog::logger>("", NewSink("event=%*"));
+  events->set_level(ToSpdlog(level));
+  texts->set_level(ToSpdlog(level));
+  spdlog::register_logger(events);
+  spdlog::set_default_logger(texts);
   gpr_set_log_function(&LogFromGrpc);
 }
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
+  const std::shared_ptr<spdlog::logger> logger = spdlog::get(kEventLogger);
   const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
-  if (!spdlog::should_log(spdlog_level)) return;
-  spdlog::log(spdlog_level, spdlog::string_view_t(FormatLogLine(event, fields)));
+  if (logger == nullptr || !logger->should_log(spdlog_level)) return;
+  logger->log(spdlog_level, spdlog::string_view_t(FormatLogLine(event, fields)));
 }
 
 }  // namespace idempotency

@@ -10,9 +10,10 @@
 
 #include <initializer_list>
 #include <string>
-#include "absl/strings/string_view.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
 #include "server/command_line.h"
 
 namespace idempotency {
@@ -31,7 +32,8 @@ struct LogField {
 // once, before there are other threads.
 void StartLog(LogLevel level);
 
-// Thread-safe. Does nothing below the level given to StartLog().
+// Thread-safe. Does nothing below the level given to StartLog(), and nothing
+// before it.
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
 
 // The text of an event, without time and level.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
+
 #include "core/clock.h"
 #include "core/mutex.h"
 

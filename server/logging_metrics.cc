@@ -25,7 +25,9 @@ void LoggingMetrics::StoreFailed(OperationKind kind, const absl::Status& status)
   const std::optional<std::int64_t> left_out = store_failures_.Admit();
   if (!left_out.has_value()) return;
   Log(LogLevel::kWarn, "store failed",
-      {{"method", AbslView(OperationName(kind))}, {"error", status.message()}, {"left_out", *left_out}});
+      {{"method", AbslView(OperationName(kind))},
+       {"error", status.message()},
+       {"left_out", *left_out}});
 }
 
 }  // namespace idempotency

@@ -2,13 +2,15 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include "absl/strings/string_view.h"
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
 #include "server/command_line.h"
 #include "server/daemon.h"
+#include "server/health_probe.h"
 #include "server/log.h"
 #include "server/migrate_command.h"
 #include "server/signal_thread.h"
@@ -18,6 +20,7 @@ namespace idempotency {
 namespace {
 
 constexpr int kDone = 0;
+constexpr int kNotServing = 1;
 constexpr int kRefused = 2;
 
 void Print(std::FILE* stream, absl::string_view text) {
@@ -37,8 +40,7 @@ int RefuseUsage(const absl::Status& status) {
 }
 
 std::string ReadyLine(const Daemon& daemon) {
-  std::string line =
-      absl::StrCat("idempotencyd: serving on ", daemon.listen_address().ToString());
+  std::string line = absl::StrCat("idempotencyd: serving on ", daemon.listen_address().ToString());
   if (const NetworkAddress* metrics = daemon.metrics_address(); metrics != nullptr) {
     absl::StrAppend(&line, ", metrics on ", metrics->ToString());
   }
@@ -63,10 +65,18 @@ int Run(const ServeOptions& options) {
 }
 
 int Run(const MigrateOptions& options) {
+  StartLog(LogLevel::kWarn);
   const absl::StatusOr<std::string> report = Migrate(options);
   if (!report.ok()) return Refuse(report.status());
   Print(stdout, *report);
   return kDone;
+}
+
+int Run(const HealthOptions& options) {
+  const absl::Status serving = ProbeHealth(options);
+  if (serving.ok()) return kDone;
+  Print(stderr, absl::StrCat("idempotencyd: ", serving.message(), "\n"));
+  return kNotServing;
 }
 
 int Run(const ShowText& show) {

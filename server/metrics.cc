@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+
 #include "core/errors.h"
 #include "server/version.h"
 
@@ -63,9 +64,8 @@ Metrics::Metrics()
                                      "From the arrival of an RPC to its answer.")),
       mismatches_(NewCounter("idempotency_mismatches_total",
                              "Keys that came with another request: bugs of clients.")),
-      batch_operations_(NewOperationHistograms("idempotency_batch_operations",
-                                               "Operations in one call of the store.",
-                                               kBatchSizes)),
+      batch_operations_(NewOperationHistograms(
+          "idempotency_batch_operations", "Operations in one call of the store.", kBatchSizes)),
       store_latency_(NewOperationHistograms("idempotency_store_call_duration_seconds",
                                             "How long one call of the store took.",
                                             kLatencySeconds)),

@@ -69,8 +69,9 @@ class Metrics : public Observer {
   prometheus::Counter& NewCounter(const std::string& name, const std::string& help);
   prometheus::Gauge& NewGauge(const std::string& name, const std::string& help);
   OperationCounters NewOperationCounters(const std::string& name, const std::string& help);
-  OperationHistograms NewOperationHistograms(const std::string& name, const std::string& help,
-                                             const prometheus::Histogram::BucketBoundaries& buckets);
+  OperationHistograms NewOperationHistograms(
+      const std::string& name, const std::string& help,
+      const prometheus::Histogram::BucketBoundaries& buckets);
   prometheus::Histogram& RpcLatency(OperationKind kind, absl::StatusCode code);
 
   // Owns everything that is pointed to below. Shared with the exposer, which

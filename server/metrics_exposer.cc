@@ -25,8 +25,7 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
   if (const std::vector<int> ports = exposer->GetListeningPorts(); !ports.empty()) {
     bound.port = static_cast<std::uint16_t>(ports.front());
   }
-  return std::unique_ptr<MetricsExposer>(
-      new MetricsExposer(std::move(exposer), std::move(bound)));
+  return std::unique_ptr<MetricsExposer>(new MetricsExposer(std::move(exposer), std::move(bound)));
 }
 
 MetricsExposer::MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer, NetworkAddress address)

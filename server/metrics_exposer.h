@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+
 #include "server/network_address.h"
 
 namespace idempotency {

@@ -81,6 +81,8 @@ class Observer {
 
   // The wait room.
 
+  // A caller of Reserve hung up.
+  virtual void CallerLeft() {}
   // Calls that wait for a running attempt, after every change.
   virtual void WaitersChanged(std::size_t /*waiters*/) {}
 

@@ -3,6 +3,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+
 #include "core/mutex.h"
 
 namespace idempotency {

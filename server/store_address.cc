@@ -8,7 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace idempotency {
@@ -45,9 +47,22 @@ std::optional<std::map<std::string, std::string>> ConnectionOptions(const std::s
   return values;
 }
 
+// libpq reads ports only when it connects, and then a wrong one would look like
+// a server that is away.
+bool HasPorts(const std::map<std::string, std::string>& options) {
+  const auto ports = options.find("port");
+  if (ports == options.end()) return true;
+  for (const absl::string_view text : absl::StrSplit(ports->second, ',')) {
+    int port = 0;
+    if (!text.empty() && (!absl::SimpleAtoi(text, &port) || port < 1 || port > 65535)) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
   StoreAddress address{StoreAddress::Kind::kPostgres, std::string(uri)};
-  if (!ConnectionOptions(address.location).has_value()) {
+  const auto options = ConnectionOptions(address.location);
+  if (!options.has_value() || !HasPorts(*options)) {
     return absl::InvalidArgumentError(
         "the Postgres URI cannot be read; write postgresql://USER@HOST:PORT/DATABASE?NAME=VALUE, "
         "with special characters as %XX, and the password in PGPASSWORD or a PGPASSFILE");

@@ -2,9 +2,9 @@
 #define IDEMPOTENCY_SERVER_STORE_ADDRESS_H_
 
 #include <string>
-#include "absl/strings/string_view.h"
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace idempotency {
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "server/stop_latch.h"
 #include "server/store/store.h"
 

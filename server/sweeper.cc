@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-
 #include "server/log.h"
 
 namespace idempotency {
@@ -47,8 +46,7 @@ absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     const absl::StatusOr<SweepProgress> progress = store_.Sweep(op);
-    observer_.SweepStepDone(progress,
-                            absl::FromChrono(std::chrono::steady_clock::now() - began));
+    observer_.SweepStepDone(progress, absl::FromChrono(std::chrono::steady_clock::now() - began));
     if (!progress.ok()) return progress.status();
     pass.removed += progress->removed;
     pass.marked_unknown += progress->marked_unknown;

@@ -175,7 +175,9 @@ TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
 
 TEST_F(SweeperTest, GoesOnAfterAFailedPass) {
   ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
-  Sweeper sweeper(broken, steps_, Unpaced(10));
+  Sweeper::Options options = Unpaced(10);
+  options.interval = absl::Milliseconds(1);
+  Sweeper sweeper(broken, steps_, options);
   sweeper.Start();
   EXPECT_TRUE(steps_.WaitForCount(3));
 }

@@ -105,6 +105,7 @@ void WaitRoom::Cancel(const CallPtr& call) {
   {
     MutexLock lock(mutex_);
     call->cancelled = true;
+    observer_.CallerLeft();
     if (!call->seat.has_value()) return;
     Room& room = rooms_.at(call->op.id);
     StandUp(room, call);

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/server/execution.h"
+#include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/guarded_server.h"
@@ -277,7 +278,9 @@ TEST_P(GuardConditions, FewThreadsAndManyWaitersStillRunOnce) {
   // With the sync API waiting callers hold threads, and gRPC refuses the rest:
   // why the documentation recommends the callback API for methods that wait.
   EXPECT_EQ(ok + exhausted, 24);
-  if (GetParam() == Api::kCallback) EXPECT_EQ(exhausted, 0);
+  if (GetParam() == Api::kCallback) {
+    EXPECT_EQ(exhausted, 0);
+  }
   EXPECT_TRUE(client.SendUntilSettled(With("crowd"), kLong).replayed());
   EXPECT_EQ(runs_, 1);
 }
@@ -625,10 +628,7 @@ TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
   EXPECT_EQ(runs_, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback),
-                         [](const auto& info) {
-                           return info.param == Api::kSync ? "Sync" : "Callback";
-                         });
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing
