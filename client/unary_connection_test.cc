@@ -251,8 +251,7 @@ TEST_F(UnaryConnectionTest, ARestartedServerIsFoundAgainQuickly) {
   ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   server_->Shutdown();
   server_.reset();
-  // Long enough down that gRPC's default backoff would have grown: its fifth
-  // attempt comes after more than 5 s.
+  // Long enough down for the pauses between attempts to have grown.
   const auto up_again = In(seconds(3));
   Mutex mutex;
   CondVar never;

@@ -29,6 +29,9 @@ if(IDEMPOTENCY_SANITIZE)
   add_compile_options(-fsanitize=${IDEMPOTENCY_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${IDEMPOTENCY_SANITIZE})
+  if(IDEMPOTENCY_SANITIZE MATCHES "thread")
+    add_compile_options(-include "${PROJECT_SOURCE_DIR}/cmake/protobuf_under_tsan.h")
+  endif()
 endif()
 
 # idempotency_library(NAME SOURCES ... PUBLIC targets ... PRIVATE targets ...)
@@ -51,6 +54,9 @@ function(idempotency_binary name)
   target_link_libraries(${name} PRIVATE ${arg_LINK} idempotency_flags)
 endfunction()
 
+# Everything with the label tsan: all that the preset of that name builds.
+add_custom_target(tsan_tests)
+
 # idempotency_test(NAME LABEL label... SOURCES ... LINK targets ...
 #                  [TIMEOUT seconds] [GMOCK_MAIN OFF])
 # One binary, one ctest entry. Labels: unit, conformance, integration,
@@ -72,4 +78,7 @@ function(idempotency_test name)
     set(arg_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  if("tsan" IN_LIST arg_LABELS)
+    add_dependencies(tsan_tests ${name})
+  endif()
 endfunction()

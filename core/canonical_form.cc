@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "google/protobuf/descriptor.h"
@@ -45,8 +44,9 @@ class Writer {
   void WriteMap(const Message& message, const FieldDescriptor& field);
   // `index` is -1 for a field that is not repeated.
   void WriteElement(const Message& message, const FieldDescriptor& field, int index);
-  void WriteSubmessage(const Message& submessage, const FieldDescriptor& field);
-  void WriteScalar(const Message& message, const FieldDescriptor& field, int index);
+  void WriteSubmessage(const Message& message, const FieldDescriptor& field, int index);
+  void WriteString(const Message& message, const FieldDescriptor& field, int index);
+  void WriteNumber(const Message& message, const FieldDescriptor& field, int index);
 
   void WriteUnknown(const UnknownField& field);
   void WriteUnknownGroup(const UnknownFieldSet& fields);
@@ -63,11 +63,9 @@ class Writer {
   std::string& out_;
 };
 
-// Signed integers are extended to 64 bits, as protobuf does.
-std::uint64_t SignExtended(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-
-std::uint64_t ZigZag(std::int64_t value) {
-  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+std::uint64_t ZigZag(std::uint64_t value) {
+  const bool negative = (value >> 63) != 0;
+  return (value << 1) ^ (negative ? ~std::uint64_t{0} : 0);
 }
 
 std::uint32_t BitsOf(float value) {
@@ -82,6 +80,11 @@ std::uint64_t BitsOf(double value) {
   std::uint64_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
+}
+
+bool IsZigZag(const FieldDescriptor& field) {
+  return field.type() == FieldDescriptor::TYPE_SINT32 ||
+         field.type() == FieldDescriptor::TYPE_SINT64;
 }
 
 WireType WireTypeOf(const FieldDescriptor& field) {
@@ -105,10 +108,41 @@ WireType WireTypeOf(const FieldDescriptor& field) {
   }
 }
 
-// Reads a value whether its field is repeated or not.
-#define IDEMPOTENCY_VALUE(Type)                                    \
-  (index < 0 ? message.GetReflection()->Get##Type(message, &field) \
-             : message.GetReflection()->GetRepeated##Type(message, &field, index))
+// A value by one getter of Reflection or the other; `index` is -1 for a field
+// that is not repeated.
+template <typename T>
+T Get(const Message& message, const FieldDescriptor& field, int index,
+      T (Reflection::*single)(const Message&, const FieldDescriptor*) const,
+      T (Reflection::*repeated)(const Message&, const FieldDescriptor*, int) const) {
+  const Reflection& reflection = *message.GetReflection();
+  return index < 0 ? (reflection.*single)(message, &field)
+                   : (reflection.*repeated)(message, &field, index);
+}
+
+// The bits of a number; signed ones are extended to 64 bits, as protobuf does.
+std::uint64_t NumberBits(const Message& message, const FieldDescriptor& field, int index) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return Get(message, field, index, &Reflection::GetInt32, &Reflection::GetRepeatedInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return Get(message, field, index, &Reflection::GetInt64, &Reflection::GetRepeatedInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return Get(message, field, index, &Reflection::GetUInt32, &Reflection::GetRepeatedUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return Get(message, field, index, &Reflection::GetUInt64, &Reflection::GetRepeatedUInt64);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return BitsOf(
+          Get(message, field, index, &Reflection::GetDouble, &Reflection::GetRepeatedDouble));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return BitsOf(
+          Get(message, field, index, &Reflection::GetFloat, &Reflection::GetRepeatedFloat));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return Get(message, field, index, &Reflection::GetBool, &Reflection::GetRepeatedBool);
+    default:  // Only enumerations are left; their number, known or not.
+      return Get(message, field, index, &Reflection::GetEnumValue,
+                 &Reflection::GetRepeatedEnumValue);
+  }
+}
 
 // A map's key, with an order that needs no knowledge of the encoding: numbers
 // by value, false before true, strings byte by byte.
@@ -192,7 +226,7 @@ void Writer::WritePacked(const Message& message, const FieldDescriptor& field) {
   WriteTag(field.number(), WireType::kLength);
   const std::size_t start = out_.size();
   const int size = message.GetReflection()->FieldSize(message, &field);
-  for (int i = 0; i < size; ++i) WriteScalar(message, field, i);
+  for (int i = 0; i < size; ++i) WriteNumber(message, field, i);
   PrefixLength(start);
 }
 
@@ -221,18 +255,21 @@ void Writer::WriteMap(const Message& message, const FieldDescriptor& field) {
 
 void Writer::WriteElement(const Message& message, const FieldDescriptor& field, int index) {
   WriteTag(field.number(), WireTypeOf(field));
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-    const Reflection& reflection = *message.GetReflection();
-    return WriteSubmessage(index < 0 ? reflection.GetMessage(message, &field)
-                                     : reflection.GetRepeatedMessage(message, &field, index),
-                           field);
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return WriteSubmessage(message, field, index);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return WriteString(message, field, index);
+    default:
+      return WriteNumber(message, field, index);
   }
-  WriteScalar(message, field, index);
 }
 
-void Writer::WriteSubmessage(const Message& submessage, const FieldDescriptor& field) {
+void Writer::WriteSubmessage(const Message& message, const FieldDescriptor& field, int index) {
+  const Reflection& reflection = *message.GetReflection();
   const std::size_t start = out_.size();
-  WriteMessage(submessage);
+  WriteMessage(index < 0 ? reflection.GetMessage(message, &field)
+                         : reflection.GetRepeatedMessage(message, &field, index));
   if (field.type() == FieldDescriptor::TYPE_GROUP) {
     WriteTag(field.number(), WireType::kEndGroup);
   } else {
@@ -240,47 +277,23 @@ void Writer::WriteSubmessage(const Message& submessage, const FieldDescriptor& f
   }
 }
 
-void Writer::WriteScalar(const Message& message, const FieldDescriptor& field, int index) {
-  std::string scratch;
-  switch (field.type()) {
-    case FieldDescriptor::TYPE_DOUBLE:
-      return WriteFixed(BitsOf(IDEMPOTENCY_VALUE(Double)), 8);
-    case FieldDescriptor::TYPE_FLOAT:
-      return WriteFixed(BitsOf(IDEMPOTENCY_VALUE(Float)), 4);
-    case FieldDescriptor::TYPE_INT64:
-      return WriteVarint(SignExtended(IDEMPOTENCY_VALUE(Int64)));
-    case FieldDescriptor::TYPE_UINT64:
-      return WriteVarint(IDEMPOTENCY_VALUE(UInt64));
-    case FieldDescriptor::TYPE_INT32:
-      return WriteVarint(SignExtended(IDEMPOTENCY_VALUE(Int32)));
-    case FieldDescriptor::TYPE_UINT32:
-      return WriteVarint(IDEMPOTENCY_VALUE(UInt32));
-    case FieldDescriptor::TYPE_FIXED64:
-      return WriteFixed(IDEMPOTENCY_VALUE(UInt64), 8);
-    case FieldDescriptor::TYPE_FIXED32:
-      return WriteFixed(IDEMPOTENCY_VALUE(UInt32), 4);
-    case FieldDescriptor::TYPE_SFIXED64:
-      return WriteFixed(SignExtended(IDEMPOTENCY_VALUE(Int64)), 8);
-    case FieldDescriptor::TYPE_SFIXED32:
-      return WriteFixed(SignExtended(IDEMPOTENCY_VALUE(Int32)), 4);
-    case FieldDescriptor::TYPE_SINT64:
-      return WriteVarint(ZigZag(IDEMPOTENCY_VALUE(Int64)));
-    case FieldDescriptor::TYPE_SINT32:
-      return WriteVarint(ZigZag(IDEMPOTENCY_VALUE(Int32)));
-    case FieldDescriptor::TYPE_BOOL:
-      return WriteVarint(IDEMPOTENCY_VALUE(Bool) ? 1 : 0);
-    case FieldDescriptor::TYPE_ENUM:
-      return WriteVarint(SignExtended(IDEMPOTENCY_VALUE(EnumValue)));
-    case FieldDescriptor::TYPE_STRING:
-    case FieldDescriptor::TYPE_BYTES:
-      return WriteBytes(index < 0
-                            ? message.GetReflection()->GetStringReference(message, &field, &scratch)
-                            : message.GetReflection()->GetRepeatedStringReference(message, &field,
-                                                                                  index, &scratch));
-    case FieldDescriptor::TYPE_GROUP:
-    case FieldDescriptor::TYPE_MESSAGE:
-      return;  // Written by WriteSubmessage().
+void Writer::WriteNumber(const Message& message, const FieldDescriptor& field, int index) {
+  const std::uint64_t bits = NumberBits(message, field, index);
+  switch (WireTypeOf(field)) {
+    case WireType::kFixed32:
+      return WriteFixed(bits, 4);
+    case WireType::kFixed64:
+      return WriteFixed(bits, 8);
+    default:
+      return WriteVarint(IsZigZag(field) ? ZigZag(bits) : bits);
   }
+}
+
+void Writer::WriteString(const Message& message, const FieldDescriptor& field, int index) {
+  const Reflection& reflection = *message.GetReflection();
+  std::string scratch;
+  WriteBytes(index < 0 ? reflection.GetStringReference(message, &field, &scratch)
+                       : reflection.GetRepeatedStringReference(message, &field, index, &scratch));
 }
 
 void Writer::WriteUnknown(const UnknownField& field) {
@@ -332,8 +345,6 @@ void Writer::PrefixLength(std::size_t start) {
   WriteVarint(end - start);
   std::rotate(out_.begin() + start, out_.begin() + end, out_.end());
 }
-
-#undef IDEMPOTENCY_VALUE
 
 }  // namespace
 

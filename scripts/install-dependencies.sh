@@ -10,11 +10,11 @@ set -euo pipefail
 
 build_packages=(
   ca-certificates g++ cmake ninja-build pkg-config ccache
-  libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
+  libgrpc++-dev libgrpc-dev grpc-proto libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
-test_packages=(openssl python3 python3-yaml gcovr grpc-proto procps)
+test_packages=(openssl python3 python3-yaml gcovr procps)
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
 lint_packages=(clang-format-14 clang-tidy-14 shellcheck)

@@ -4,10 +4,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <string>
 
-#include "examples/payments/ledger.h"
-#include "examples/payments/payments_service.h"
 #include "payments.grpc.pb.h"
 
 // [readme:server]

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+
 #include "core/fingerprint.h"
 #include "core/limits.h"
 #include "core/record_key.h"

@@ -1,0 +1,26 @@
+// The README's way to put keys on a channel, compiled so that it stays true.
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// [readme:client]
+#include "interceptors/client/client_interceptor.h"
+#include "interceptors/client/retry_policy.h"
+
+std::shared_ptr<grpc::Channel> KeyedChannel(const std::string& target) {
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(idempotency::MakeClientInterceptor());
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      target, grpc::InsecureChannelCredentials(), idempotency::RetryingChannelArguments(),
+      std::move(interceptors));
+}
+
+// For retries that outlive this process: store the key with the work, and pin
+// it on every try.
+absl::Status PinKey(grpc::ClientContext& context, const std::string& stored_key) {
+  return idempotency::WithKey(context, stored_key);
+}
+// [readme:end]

@@ -1,0 +1,2 @@
+-- Forgets every record: callers that retry afterwards run again.
+DROP TABLE records;

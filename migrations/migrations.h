@@ -1,0 +1,26 @@
+#ifndef IDEMPOTENCY_MIGRATIONS_MIGRATIONS_H_
+#define IDEMPOTENCY_MIGRATIONS_MIGRATIONS_H_
+
+#include <string_view>
+
+#include "absl/types/span.h"
+
+namespace idempotency {
+
+// One step of the Postgres schema: the files NNN_name.{up,down}.sql of this
+// folder, as they were when the binary was built. A file that was released is
+// never edited: the schema changes by a new number.
+struct Migration {
+  // 1, 2, 3 … without gaps.
+  int version;
+  std::string_view name;
+  std::string_view up;
+  std::string_view down;
+};
+
+// In ascending order of version.
+absl::Span<const Migration> AllMigrations();
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_MIGRATIONS_MIGRATIONS_H_

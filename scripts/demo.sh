@@ -1,0 +1,504 @@
+#!/usr/bin/env bash
+# Shows what grpc-idempotency promises, on real processes: builds idempotencyd
+# and the payments example, starts them on free ports of this machine, and plays
+# a scene for each promise: retries, duplicates, kill -9. Nothing is left behind.
+#
+#   scripts/demo.sh                          records in SQLite
+#   scripts/demo.sh --store=postgres         in a private Postgres that it starts and removes
+#   scripts/demo.sh --store=postgresql://... in a Postgres that is there
+#   scripts/demo.sh --store=sqlite:PATH      in that file
+#   scripts/demo.sh --serve                  leaves it all running afterwards, until Ctrl-C
+#   scripts/demo.sh --preset=PRESET          another build than release
+#   scripts/demo.sh --keep                   keeps the folder with logs and databases
+#
+# Exit status: 0 if every scene went as promised, 1 if not, 2 for a bad argument.
+set -euo pipefail
+called_from="$PWD"
+cd "$(dirname "$0")/.."
+
+usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; }
+
+store=""
+serve=0
+keep=0
+preset=release
+for argument in "$@"; do
+  case "$argument" in
+    --store=sqlite:?* | --store=postgresql://* | --store=postgres://* | --store=postgres)
+      store="${argument#*=}"
+      ;;
+    --serve) serve=1 ;;
+    --keep) keep=1 ;;
+    --preset=?*) preset="${argument#*=}" ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      echo "unknown argument: $argument (see --help)" >&2
+      exit 2
+      ;;
+  esac
+done
+
+bin="build/$preset/bin"
+# How long a crashed attempt keeps its key: short, so that nobody has to wait.
+lease_seconds=2
+# How long anything is waited for, in seconds.
+patience=20
+
+step() { printf '\n== %s\n' "$*"; }
+
+die() {
+  echo "error: $*" >&2
+  exit 1
+}
+
+# --- Processes: started in the background, ended by their own ids -----------
+
+declare -A pid_of=()
+started=()
+folder=""
+
+is_running() { [ -n "${pid_of[$1]:-}" ] && kill -0 "${pid_of[$1]}" 2>/dev/null; }
+
+# start NAME COMMAND...: stdout to NAME.out (fresh), stderr added to NAME.log.
+start() {
+  local name="$1"
+  shift
+  "$@" >"$folder/$name.out" 2>>"$folder/$name.log" </dev/null &
+  pid_of[$name]=$!
+  started+=("$name")
+}
+
+# end NAME SIGNAL: sends it and waits; a process that does not listen is killed.
+end() {
+  local name="$1" signal="$2" pid="${pid_of[$1]:-}" deadline=$((SECONDS + patience))
+  [ -n "$pid" ] || return 0
+  if [ "$signal" != KILL ]; then
+    kill -s "$signal" "$pid" 2>/dev/null || true
+    while kill -0 "$pid" 2>/dev/null && [ "$SECONDS" -lt "$deadline" ]; do sleep 0.05; done
+  fi
+  kill -s KILL "$pid" 2>/dev/null || true
+  wait "$pid" 2>/dev/null || true
+  pid_of[$name]=""
+}
+
+# until_true COMMAND...: polls for at most `patience`.
+until_true() {
+  local deadline=$((SECONDS + patience))
+  until "$@"; do
+    [ "$SECONDS" -lt "$deadline" ] || return 1
+    sleep 0.05
+  done
+}
+
+said() { grep -q "$2" "$folder/$1" 2>/dev/null; }
+said_or_ended() { said "$1.out" "$2" || ! is_running "$1"; }
+
+# await_ready NAME PATTERN: waits for its line on stdout.
+await_ready() {
+  if ! until_true said_or_ended "$1" "$2" || ! said "$1.out" "$2"; then
+    tail -n 20 "$folder/$1.log" >&2 || true
+    die "$1 did not start"
+  fi
+}
+
+cleanup() {
+  local status=$? index pid
+  # Bounded in time, and not to be cut short by a second Ctrl-C.
+  trap - EXIT
+  trap '' INT TERM
+  set +e
+  # The last one started goes first, so that nobody loses what it stands on.
+  for ((index = ${#started[@]} - 1; index >= 0; index--)); do
+    if [ "${started[index]}" = postgres ]; then end postgres INT; else end "${started[index]}" TERM; fi
+  done
+  # One that was just being started when Ctrl-C came is in no list yet.
+  for pid in $(jobs -pr); do kill -s KILL "$pid" 2>/dev/null; done
+  if [ -n "$folder" ]; then
+    if [ "$keep" = 1 ]; then echo "kept: $folder"; else rm -rf "$folder"; fi
+  fi
+  exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# --- The stage ---------------------------------------------------------------
+
+build() {
+  step "packages"
+  scripts/install-dependencies.sh build
+  if [ "$store" = postgres ]; then scripts/install-dependencies.sh postgres; fi
+  echo "all there"
+
+  step "build ($preset)"
+  if [ ! -f "build/$preset/build.ninja" ]; then
+    # Without the tests: they need packages that running does not.
+    cmake --preset "$preset" -DIDEMPOTENCY_BUILD_TESTS=OFF
+  fi
+  cmake --build --preset "$preset" --target idempotencyd payments_server payments_client
+}
+
+# As root, Postgres refuses to run: then it runs as the user that its package made.
+as_postgres() {
+  if [ "$(id -u)" = 0 ]; then
+    exec setpriv --reuid=postgres --regid=postgres --init-groups "$@"
+  else
+    exec "$@"
+  fi
+}
+
+# A private cluster, reached through a socket in our own folder only.
+start_postgres() {
+  local bindir data="$folder/pg"
+  bindir="$(find /usr/lib/postgresql -mindepth 2 -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)"
+  [ -n "$bindir" ] || die "no Postgres under /usr/lib/postgresql"
+  chmod 711 "$folder"
+  mkdir -m 700 "$data"
+  if [ "$(id -u)" = 0 ]; then chown postgres:postgres "$data"; fi
+  (cd "$data" && as_postgres "$bindir/initdb" -D "$data/cluster" -U postgres --auth=trust \
+    --encoding=UTF8 --locale=C) >"$folder/initdb.log" 2>&1 || {
+    cat "$folder/initdb.log" >&2
+    die "initdb failed"
+  }
+  start postgres as_postgres "$bindir/postgres" -D "$data/cluster" -k "$data" -c listen_addresses=
+  until_true "$bindir/pg_isready" -q -h "$data" -U postgres || {
+    tail -n 20 "$folder/postgres.log" >&2
+    die "Postgres did not start"
+  }
+  store="postgresql://postgres@/postgres?host=$data"
+}
+
+idempotencyd_at=127.0.0.1:0
+start_idempotencyd() {
+  start idempotencyd "$bin/idempotencyd" serve "--listen=$idempotencyd_at" "--store=$store" \
+    --metrics=127.0.0.1:0
+  await_ready idempotencyd '^idempotencyd: serving on '
+  # After a crash it comes back where it was.
+  idempotencyd_at="$(sed -n 's/^idempotencyd: serving on \([^,]*\).*/\1/p' "$folder/idempotencyd.out")"
+}
+
+payments_at=127.0.0.1:0
+# start_payments [FLAG...]
+start_payments() {
+  start payments "$bin/payments_server" "--listen=$payments_at" "--idempotencyd=$idempotencyd_at" \
+    "--database=$folder/payments.sqlite" "--lease=${lease_seconds}s" "$@"
+  await_ready payments '^payments: serving on '
+  payments_at="$(sed -n 's/^payments: serving on //p' "$folder/payments.out")"
+}
+
+set_the_stage() {
+  folder="$(mktemp -d "${TMPDIR:-/tmp}/idempotency-demo.XXXXXX")"
+  case "$store" in
+    "") store="sqlite:$folder/records.sqlite" ;;
+    sqlite:/*) ;;
+    sqlite:*) store="sqlite:$called_from/${store#sqlite:}" ;;
+    postgres) start_postgres ;;
+  esac
+  if [[ "$store" == postgres* ]]; then timeout 60 "$bin/idempotencyd" migrate "--store=$store"; fi
+  start_idempotencyd
+  start_payments
+  echo "idempotencyd serves on $idempotencyd_at, payments on $payments_at"
+}
+
+# --- Words for the scenes ----------------------------------------------------
+
+scenes=0
+kept_promises=0
+scene_ok=1
+# Keys of one run; the next run's are others, so that a store that stays can be
+# used again.
+run="$(date +%s)-$$"
+
+scene() {
+  scene_ok=1
+  scenes=$((scenes + 1))
+  printf '\n%d. %s\n' "$scenes" "$1"
+}
+say() { printf '   %s\n' "$*"; }
+
+scene_end() {
+  if [ "$scene_ok" = 1 ]; then
+    kept_promises=$((kept_promises + 1))
+    say "-> as promised"
+  else
+    say "-> NOT as promised"
+  fi
+}
+
+# client COMMAND FLAG...: the answer's last line is in $answer. Shown as typed.
+answer=""
+client() {
+  say "\$ payments_client $*"
+  client_silently "$@"
+  say "  $answer"
+}
+client_silently() {
+  answer="$(timeout 60 "$bin/payments_client" "--server=$payments_at" "$@" 2>&1 | tail -n 1)" || true
+}
+
+# field NAME LINE: the value of NAME=value.
+field() {
+  if [[ " $2 " =~ \ $1=([^\ ]*)\  ]]; then echo "${BASH_REMATCH[1]}"; fi
+}
+
+balance() {
+  client_silently balance "--account=$1"
+  field balance_cents "$answer"
+}
+
+# expect WHAT PATTERN [TEXT]: TEXT (or the last answer) begins as the shell
+# pattern says.
+expect() {
+  local text="${3-$answer}"
+  # shellcheck disable=SC2053  # a pattern is what is wanted
+  if [[ "$text" != $2* ]]; then
+    scene_ok=0
+    say "!! $1: wanted \"$2\", got \"$text\""
+  fi
+}
+
+expect_same() {
+  if [ -z "$2" ] || [ "$2" != "$3" ]; then
+    scene_ok=0
+    say "!! $1: wanted \"$2\", got \"$3\""
+  fi
+}
+
+# expect_balance ACCOUNT CENTS
+expect_balance() {
+  local now
+  now="$(balance "$1")"
+  say "$1 has ${now:-?} cents"
+  expect_same "the balance of $1" "$2" "$now"
+}
+
+# until_ok COMMAND FLAG...: repeats the call with its key until it is OK, as a
+# patient client would.
+until_ok() {
+  client "$@"
+  local deadline=$((SECONDS + patience))
+  while [[ "$answer" != OK* ]] && [ "$SECONDS" -lt "$deadline" ]; do
+    sleep 0.2
+    client_silently "$@"
+    if [[ "$answer" == OK* ]]; then say "  ... $answer"; fi
+  done
+}
+
+# --- The scenes --------------------------------------------------------------
+
+a_call_without_a_key() {
+  scene "A charge without a key never reaches the handler"
+  local before
+  before="$(balance alice)"
+  client charge --account=alice --amount=500 --no_key
+  expect "the refusal" "INVALID_ARGUMENT KEY_MISSING "
+  expect_balance alice "$before"
+  scene_end
+}
+
+a_charge_and_its_retry() {
+  scene "A charge with a key runs"
+  local before first
+  before="$(balance alice)"
+  client charge --account=alice --amount=500 "--key=rent-$run"
+  first="$answer"
+  expect "the charge" "OK *replayed=false record="
+  expect_balance alice $((before - 500))
+  scene_end
+
+  scene "Its retry gets the same reply, and no money moves"
+  client charge --account=alice --amount=500 "--key=rent-$run"
+  expect "the retry" "OK *replayed=true record="
+  expect_same "the same charge" "$(field charge_id "$first")" "$(field charge_id "$answer")"
+  expect_same "the same balance in the reply" "$((before - 500))" "$(field balance_cents "$answer")"
+  expect_balance alice $((before - 500))
+  scene_end
+}
+
+fifty_duplicates() {
+  scene "Fifty duplicates at once: one charge"
+  local before
+  before="$(balance alice)"
+  client charge --account=alice --amount=700 "--key=crowd-$run" --concurrency=50 --retries
+  expect "one charge" "calls=50 ok=50 replayed=49 distinct_replies=1 distinct_charge_ids=1 "
+  expect_balance alice $((before - 700))
+  scene_end
+}
+
+a_key_used_twice() {
+  scene "The same key with another amount is refused, and never runs"
+  local before
+  before="$(balance alice)"
+  client charge --account=alice --amount=501 "--key=rent-$run"
+  expect "the refusal" "FAILED_PRECONDITION KEY_REUSED "
+  expect_balance alice "$before"
+  scene_end
+}
+
+a_declined_charge() {
+  scene "A declined charge stays declined: deterministic failures are replayed too"
+  local before
+  before="$(balance bob)"
+  client charge --account=bob --amount=999999 "--key=yacht-$run"
+  expect "the first answer" "FAILED_PRECONDITION replayed=false "
+  client charge --account=bob --amount=999999 "--key=yacht-$run"
+  expect "the replay" "FAILED_PRECONDITION replayed=true "
+  expect_balance bob "$before"
+  scene_end
+}
+
+a_read() {
+  scene "A method marked NO_SIDE_EFFECTS needs no key"
+  client balance --account=alice --no_key
+  expect "the balance" "OK balance_cents="
+  scene_end
+}
+
+kill_payments() {
+  scene "kill -9 of the payments service in the middle of a charge"
+  local before record
+  before="$(balance alice)"
+  say "(the payments service starts again, with a handler that takes its time)"
+  end payments TERM
+  : >"$folder/payments.log"
+  start_payments --charge_delay=60s
+  say "\$ payments_client charge --account=alice --amount=900 --key=killed-$run  (in the background)"
+  start client "$bin/payments_client" "--server=$payments_at" charge --account=alice --amount=900 \
+    "--key=killed-$run" --deadline=60s
+  until_true said payments.log 'charge begins: ' || expect "the handler" "started" "not started"
+  record="$(sed -n 's/.*charge begins: record=\([^ ]*\).*/\1/p' "$folder/payments.log")"
+  say "the handler runs; kill -9 ${pid_of[payments]}"
+  end payments KILL
+  wait "${pid_of[client]}" || true
+  pid_of[client]=""
+  say "the client saw: $(cat "$folder/client.out")"
+  expect "the client's answer" "UNAVAILABLE" "$(cat "$folder/client.out")"
+
+  start_payments
+  expect_balance alice "$before"
+  say "the dead attempt keeps the key for its lease of $lease_seconds s; then the retry runs"
+  until_ok charge --account=alice --amount=900 "--key=killed-$run"
+  expect "the second attempt" "OK *replayed=false record=$record"
+  expect_balance alice $((before - 900))
+  say "idempotencyd on that record:"
+  client record "--idempotencyd=$idempotencyd_at" "--record=$record"
+  expect "attempt 2" "OK *state=RECORD_STATE_COMPLETED attempt=2 "
+  local moved
+  moved="$("$bin/payments_client" "--server=$payments_at" entries --account=alice | grep -F "record=$record" || true)"
+  say "the ledger on that record:"
+  say "  $moved"
+  expect "one entry, of attempt 2" "entry=* attempt=2 " "$moved"
+  expect_same "one entry only" 1 "$(printf '%s\n' "$moved" | grep -c '^entry=' || true)"
+  scene_end
+}
+
+kill_idempotencyd() {
+  scene "kill -9 of idempotencyd between two calls: what it acknowledged is not forgotten"
+  local before first
+  before="$(balance alice)"
+  client charge --account=alice --amount=1100 "--key=before-$run"
+  first="$answer"
+  expect "the charge" "OK *replayed=false "
+  say "kill -9 ${pid_of[idempotencyd]}"
+  end idempotencyd KILL
+  say "while it is away nothing runs:"
+  client charge --account=alice --amount=1200 "--key=while-$run"
+  expect "the refusal" "UNAVAILABLE STORE_UNAVAILABLE "
+  say "idempotencyd starts again"
+  start_idempotencyd
+  until_ok charge --account=alice --amount=1100 "--key=before-$run"
+  expect "the replay" "OK *replayed=true "
+  expect_same "the same charge" "$(field charge_id "$first")" "$(field charge_id "$answer")"
+  expect_balance alice $((before - 1100))
+  scene_end
+}
+
+# Prints the words before the address; fails if there is no such tool.
+lookup_tool() {
+  if command -v grpcurl >/dev/null; then
+    echo grpcurl
+  elif [ -x "$bin/reflection_client" ]; then
+    echo "$bin/reflection_client"
+  else
+    return 1
+  fi
+}
+
+a_lookup() {
+  scene "A support ticket quotes the record id: look it up"
+  client charge --account=alice --amount=500 "--key=rent-$run"
+  local record tool
+  record="$(field record "$answer")"
+  if tool="$(lookup_tool)"; then
+    say "\$ $tool -plaintext -d '{\"record_id\": \"$record\"}' $idempotencyd_at \\"
+    say "    idempotency.v1.IdempotencyService/Get"
+    answer="$(timeout 30 "$tool" -plaintext -d "{\"record_id\": \"$record\"}" "$idempotencyd_at" \
+      idempotency.v1.IdempotencyService/Get 2>&1)" || true
+    printf '%s\n' "$answer" | sed 's/^/     /'
+    expect "the record" "*RECORD_STATE_COMPLETED"
+  else
+    client record "--idempotencyd=$idempotencyd_at" "--record=$record"
+    expect "the record" "OK record=$record state=RECORD_STATE_COMPLETED attempt=1 "
+  fi
+  scene_end
+}
+
+play() {
+  step "scenes"
+  a_call_without_a_key
+  a_charge_and_its_retry
+  fifty_duplicates
+  a_key_used_twice
+  a_declined_charge
+  a_read
+  kill_payments
+  kill_idempotencyd
+  a_lookup
+}
+
+# Stays until Ctrl-C, or until one of the two ends by itself.
+serve_until_stopped() {
+  step "running until Ctrl-C"
+  cat <<TRY
+idempotencyd on $idempotencyd_at, payments on $payments_at, logs in $folder. To try:
+
+  $bin/payments_client --server=$payments_at charge --account=alice --amount=500 --key=order-1001
+  $bin/payments_client --server=$payments_at charge --account=alice --amount=500 --key=order-1001
+  $bin/payments_client --server=$payments_at charge --amount=500 --concurrency=50 --retries
+  $bin/payments_client --server=$payments_at entries --account=alice
+  $bin/payments_client record --idempotencyd=$idempotencyd_at --record=RECORD_ID
+  grpcurl -plaintext -H 'idempotency-key: order-1002' \\
+    -d '{"account": "alice", "amount_cents": 500}' -v $payments_at payments.v1.Payments/Charge
+  grpcurl -plaintext -d '{"record_id": "RECORD_ID"}' $idempotencyd_at \\
+    idempotency.v1.IdempotencyService/Get
+TRY
+  local stopped=0
+  trap 'stopped=1' INT TERM
+  wait -n "${pid_of[idempotencyd]}" "${pid_of[payments]}" || true
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  if [ "$stopped" = 0 ]; then die "a process ended by itself; its log is in $folder"; fi
+  echo
+  echo "stopping"
+}
+
+build
+step "processes"
+set_the_stage
+play
+if [ "$kept_promises" != "$scenes" ]; then
+  for name in idempotencyd payments; do
+    printf '\n-- the end of the log of %s\n' "$name"
+    tail -n 15 "$folder/$name.log" || true
+  done
+fi
+result="demo: $kept_promises of $scenes scenes as promised"
+if [ "$serve" = 1 ]; then
+  printf '\n%s\n' "$result"
+  serve_until_stopped
+fi
+printf '\n%s\n' "$result"
+[ "$kept_promises" = "$scenes" ]

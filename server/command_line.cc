@@ -1,0 +1,288 @@
+#include "server/command_line.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/flag_set.h"
+#include "server/version.h"
+
+namespace idempotency {
+namespace {
+
+constexpr absl::string_view kSummary =
+    R"(idempotencyd makes operations run once: it remembers, for every idempotency
+key, whether the operation is running or has completed, and with which reply.
+Callers reserve a key over gRPC (idempotency.v1.IdempotencyService), run the
+operation, and complete it; every later call with that key gets the same reply.
+
+Usage:
+  idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
+  idempotencyd migrate --store=ADDRESS [flags]  bring a Postgres schema up to date
+  idempotencyd health --address=ADDRESS         ask a server whether it is SERVING
+  idempotencyd --help | --version
+
+`idempotencyd COMMAND --help` lists a command's flags.
+
+Examples:
+  # One machine: SQLite in a file, on the default port.
+  idempotencyd serve --store=sqlite:/var/lib/idempotencyd/records.db
+
+  # Production: any number of replicas over one Postgres.
+  export PGPASSWORD=...
+  idempotencyd migrate --store=postgresql://idempotency@db/idempotency
+  idempotencyd serve --store=postgresql://idempotency@db/idempotency \
+      --listen=0.0.0.0:7411 --metrics=0.0.0.0:9464 \
+      --tls_cert=server.pem --tls_key=server.key --tls_client_ca=clients.pem
+
+Exit status: 0 done, or stopped by SIGTERM or SIGINT; 2 could not do what was
+asked, with the reason on stderr; 1 `health`: it is not SERVING.
+)";
+
+constexpr absl::string_view kServeSummary =
+    R"(idempotencyd serve --store=ADDRESS [flags]
+
+Answers gRPC calls until SIGTERM or SIGINT; then it lets running calls finish.
+A second signal ends it at once. When it is ready it prints one line on stdout,
+with the ports that it got; its log goes to stderr, one line per event.
+
+The gRPC server also offers reflection, channelz and grpc.health.v1.Health.
+Health is NOT_SERVING while the store cannot be reached; calls are then answered
+UNAVAILABLE / STORE_UNAVAILABLE, and it recovers by itself.
+
+Flags:
+)";
+
+constexpr absl::string_view kMigrateSummary =
+    R"(idempotencyd migrate --store=ADDRESS [flags]
+
+Brings the schema of a Postgres database to the version that this build serves.
+Running it again changes nothing. A SQLite file is brought up to date by `serve`
+when it opens it.
+
+Flags:
+)";
+
+constexpr absl::string_view kHealthSummary =
+    R"(idempotencyd health --address=ADDRESS [flags]
+
+Asks grpc.health.v1.Health of any gRPC server, without TLS. Exits 0 if the
+answer is SERVING, 1 if it is not or does not come: for container health checks.
+
+Flags:
+)";
+
+constexpr absl::string_view kStoreHelp =
+    R"(Where the records live. Required.
+  sqlite:PATH       a file for this process alone; made if it is not there
+  postgresql://...  a libpq URI; run `idempotencyd migrate` first. Leave the
+                    password out of it: other users of the machine can read
+                    command lines. Use PGPASSWORD or a PGPASSFILE.)";
+
+absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
+  if (text == "debug") return LogLevel::kDebug;
+  if (text == "info") return LogLevel::kInfo;
+  if (text == "warn") return LogLevel::kWarn;
+  if (text == "error") return LogLevel::kError;
+  return absl::InvalidArgumentError("takes debug, info, warn or error");
+}
+
+// Names the flag in an error about its value.
+absl::Status AboutFlag(absl::string_view flag, const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", status.message()));
+}
+
+// What stands on the command line of `serve`, before it is validated.
+struct ServeFlags {
+  explicit ServeFlags(ServeOptions* options);
+
+  std::string listen = "127.0.0.1:7411";
+  std::string store;
+  std::string metrics = "127.0.0.1:9464";
+  std::string log_level = "info";
+  FlagSet set;
+};
+
+ServeFlags::ServeFlags(ServeOptions* options) {
+  set.AddText("store", "ADDRESS", &store, kStoreHelp);
+  set.AddText("listen", "ADDRESS", &listen,
+              "Where calls are answered: HOST:PORT, [IPV6]:PORT or unix:PATH. Port 0 takes a\n"
+              "free one.");
+  set.AddText("metrics", "ADDRESS", &metrics,
+              "Where Prometheus reads /metrics over plain HTTP: IP:PORT. Empty for none.");
+  set.AddInt("store_connections", &options->store_connections, 1, 64,
+             "Connections to Postgres for calls, which share them in batches, so that few are\n"
+             "enough. One more sweeps and one more watches. SQLite always has one writer.");
+  set.AddDuration("sweep_interval", &options->sweep_interval, absl::Milliseconds(100),
+                  absl::Hours(24),
+                  "Time between two passes that remove forgotten records. One replica sweeps at a\n"
+                  "time.");
+  set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
+                  "How long running calls may take to finish after SIGTERM; then they are\n"
+                  "cancelled. Stay under the grace period of what stops the process.");
+  set.AddText("tls_cert", "FILE", &options->tls.certificate,
+              "PEM file of the server's certificate chain. Without it calls are not encrypted.");
+  set.AddText("tls_key", "FILE", &options->tls.key, "PEM file of the certificate's private key.");
+  set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
+              "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
+              "it, a client without one cannot connect.");
+  set.AddText("log_level", "LEVEL", &log_level,
+              "Least severe event that is logged: debug, info, warn or error.");
+}
+
+absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
+  if (text.empty()) {
+    return absl::InvalidArgumentError(
+        "--store is missing; write for example --store=sqlite:/var/lib/idempotencyd/records.db");
+  }
+  absl::StatusOr<StoreAddress> store = StoreAddress::Parse(text);
+  if (!store.ok()) return AboutFlag("store", store.status());
+  return store;
+}
+
+absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(absl::string_view text) {
+  if (text.empty()) return std::optional<NetworkAddress>();
+  absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(text);
+  if (!address.ok()) return AboutFlag("metrics", address.status());
+  if (!address->unix_path.empty()) {
+    return AboutFlag("metrics",
+                     absl::InvalidArgumentError("cannot be a unix socket; write IP:PORT"));
+  }
+  return std::optional<NetworkAddress>(*std::move(address));
+}
+
+absl::Status ValidateTls(const TlsFiles& tls) {
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError("--tls_cert and --tls_key go together; give both or neither");
+  }
+  if (!tls.client_ca.empty() && tls.certificate.empty()) {
+    return absl::InvalidArgumentError("--tls_client_ca needs --tls_cert and --tls_key");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args) {
+  ServeOptions options;
+  ServeFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+
+  absl::StatusOr<StoreAddress> store = ParseStore(flags.store);
+  if (!store.ok()) return store.status();
+  options.store = *std::move(store);
+
+  absl::StatusOr<NetworkAddress> listen = NetworkAddress::Parse(flags.listen);
+  if (!listen.ok()) return AboutFlag("listen", listen.status());
+  options.listen = *std::move(listen);
+
+  absl::StatusOr<std::optional<NetworkAddress>> metrics = ParseMetrics(flags.metrics);
+  if (!metrics.ok()) return metrics.status();
+  options.metrics = *std::move(metrics);
+
+  const absl::StatusOr<LogLevel> level = ParseLogLevel(flags.log_level);
+  if (!level.ok()) return AboutFlag("log_level", level.status());
+  options.log_level = *level;
+
+  if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
+  return options;
+}
+
+// What stands on the command line of `migrate`, before it is validated.
+struct MigrateFlags {
+  explicit MigrateFlags(MigrateOptions* options) {
+    set.AddText("store", "ADDRESS", &store, kStoreHelp);
+    set.AddInt("to", &to, kNewest, 9999,
+               "The version to stop at; -1 is the newest. A lower one than the schema's goes\n"
+               "back, and what only the newer tables held is lost; 0 removes every record.");
+    set.AddSwitch("status", &options->status, "Say where the schema stands and change nothing.");
+  }
+
+  static constexpr int kNewest = -1;
+  std::string store;
+  int to = kNewest;
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> args) {
+  MigrateOptions options;
+  MigrateFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+
+  absl::StatusOr<StoreAddress> store = ParseStore(flags.store);
+  if (!store.ok()) return store.status();
+  options.store = *std::move(store);
+
+  if (flags.to != MigrateFlags::kNewest) options.to = flags.to;
+  if (options.status && options.to.has_value()) {
+    return absl::InvalidArgumentError("--status changes nothing, so it does not go with --to");
+  }
+  return options;
+}
+
+// What stands on the command line of `health`, before it is validated.
+struct HealthFlags {
+  explicit HealthFlags(HealthOptions* options) {
+    set.AddText("address", "ADDRESS", &address,
+                "The server: HOST:PORT, [IPV6]:PORT or unix:PATH. Required.");
+    set.AddText("service", "NAME", &options->service,
+                "The service to ask about. Empty for the server as a whole.");
+    set.AddDuration("timeout", &options->timeout, absl::Milliseconds(10), absl::Minutes(1),
+                    "How long to wait for the answer.");
+  }
+
+  std::string address;
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args) {
+  HealthOptions options;
+  HealthFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+  if (flags.address.empty()) {
+    return absl::InvalidArgumentError(
+        "--address is missing; write for example --address=127.0.0.1:7411");
+  }
+  absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(flags.address);
+  if (!address.ok()) return AboutFlag("address", address.status());
+  options.address = *std::move(address);
+  return options;
+}
+
+std::string ServeHelp() {
+  ServeOptions options;
+  return absl::StrCat(kServeSummary, ServeFlags(&options).set.Help());
+}
+
+std::string MigrateHelp() {
+  MigrateOptions options;
+  return absl::StrCat(kMigrateSummary, MigrateFlags(&options).set.Help());
+}
+
+std::string HealthHelp() {
+  HealthOptions options;
+  return absl::StrCat(kHealthSummary, HealthFlags(&options).set.Help());
+}
+
+bool AsksForHelp(absl::Span<const absl::string_view> args) {
+  return std::find(args.begin(), args.end(), "--help") != args.end();
+}
+
+}  // namespace
+
+absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args) {
+  if (args.empty()) {
+    return absl::InvalidArgumentError("nothing to do; write `idempotencyd serve --store=ADDRESS`");
+  }
+  const absl::string_view command = args.front();
+  const absl::Span<const absl::string_view> rest = args.subspan(1);
+  if (command == "serve") return AsksForHelp(rest) ? ShowText{ServeHelp()} : ParseServe(rest);
+  if (command == "migrate") return AsksForHelp(rest) ? ShowText{MigrateHelp()} : ParseMigrate(rest);
+  if (command == "health") return AsksForHelp(rest) ? ShowText{HealthHelp()} : ParseHealth(rest);
+  if (command == "--help") return ShowText{std::string(kSummary)};
+  if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", command, "' is not a command; the commands are serve, migrate and health"));
+}
+
+}  // namespace idempotency

@@ -1,0 +1,73 @@
+#ifndef IDEMPOTENCY_SERVER_COMMAND_LINE_H_
+#define IDEMPOTENCY_SERVER_COMMAND_LINE_H_
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "server/network_address.h"
+#include "server/store_address.h"
+
+namespace idempotency {
+
+// PEM files of the listener. All empty: no TLS.
+struct TlsFiles {
+  std::string certificate;
+  std::string key;
+  // Set: clients must show a certificate that it signed.
+  std::string client_ca;
+};
+
+enum class LogLevel { kDebug, kInfo, kWarn, kError };
+
+// What `idempotencyd serve` was asked for, validated.
+struct ServeOptions {
+  NetworkAddress listen;
+  StoreAddress store;
+  // nullopt: no metrics.
+  std::optional<NetworkAddress> metrics;
+  int store_connections = 4;
+  absl::Duration sweep_interval = absl::Minutes(1);
+  absl::Duration drain_timeout = absl::Seconds(25);
+  LogLevel log_level = LogLevel::kInfo;
+  TlsFiles tls;
+};
+
+// What `idempotencyd migrate` was asked for, validated.
+struct MigrateOptions {
+  StoreAddress store;
+  // Where to stop; nullopt goes to the newest version. Lower than the schema's
+  // version goes back.
+  std::optional<int> to;
+  // Only says where the schema stands.
+  bool status = false;
+};
+
+// What `idempotencyd health` was asked for, validated.
+struct HealthOptions {
+  NetworkAddress address;
+  // Empty: the server as a whole.
+  std::string service;
+  absl::Duration timeout = absl::Seconds(2);
+};
+
+// Text to print on stdout: --help, --version.
+struct ShowText {
+  std::string text;
+};
+
+using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, ShowText>;
+
+// Reads the arguments after the program's name. Opens nothing: files and stores
+// are looked at by whoever uses them. INVALID_ARGUMENT says which argument is
+// wrong and what to write instead.
+absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_COMMAND_LINE_H_

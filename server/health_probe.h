@@ -1,0 +1,16 @@
+#ifndef IDEMPOTENCY_SERVER_HEALTH_PROBE_H_
+#define IDEMPOTENCY_SERVER_HEALTH_PROBE_H_
+
+#include "absl/status/status.h"
+
+#include "server/command_line.h"
+
+namespace idempotency {
+
+// `idempotencyd health`: OK if the server answers SERVING in time. Otherwise
+// UNAVAILABLE with what it answered, or that it did not.
+absl::Status ProbeHealth(const HealthOptions& options);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_HEALTH_PROBE_H_

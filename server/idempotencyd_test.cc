@@ -1,0 +1,157 @@
+// The binary as a process: what it prints, how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "tests/support/process.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency {
+namespace {
+
+using ::idempotency::testing::Process;
+using ::idempotency::testing::TempFolder;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+// How a run that ends by itself ended.
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+class IdempotencydTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<Process> Start(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "idempotencyd");
+    auto process = Process::Start(std::move(arguments));
+    EXPECT_TRUE(process.ok()) << process.status();
+    return process.ok() ? *std::move(process) : nullptr;
+  }
+
+  static Ended Run(std::vector<std::string> arguments) {
+    const std::unique_ptr<Process> process = Start(std::move(arguments));
+    const auto exit = process->Wait();
+    EXPECT_TRUE(exit.ok()) << exit.status();
+    Ended ended;
+    if (exit.ok()) ended.code = exit->code.value_or(-1);
+    ended.out = process->Stdout();
+    ended.err = process->Stderr();
+    return ended;
+  }
+
+  // Starts `serve` on free ports and returns its ready line.
+  std::unique_ptr<Process> Serve(std::string* ready, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"serve", "--listen=127.0.0.1:0", Store()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    auto process = Start(std::move(arguments));
+    const auto line = process->WaitForLine("idempotencyd: serving on ");
+    EXPECT_TRUE(line.ok()) << line.status();
+    if (line.ok()) *ready = *line;
+    return process;
+  }
+
+  static int EndWith(Process& process, int signal) {
+    process.Signal(signal);
+    const auto exit = process.Wait();
+    EXPECT_TRUE(exit.ok()) << exit.status();
+    return exit.ok() ? exit->code.value_or(-1) : -1;
+  }
+
+  std::string Store() const { return absl::StrCat("--store=sqlite:", folder_.File("records.db")); }
+
+  TempFolder folder_;
+};
+
+// "127.0.0.1:PORT" out of the ready line.
+std::string AddressIn(const std::string& ready) {
+  const std::vector<std::string> words = absl::StrSplit(ready, absl::ByAnyChar(" ,"));
+  return words.size() > 3 ? words[3] : "";
+}
+
+TEST_F(IdempotencydTest, HelpAndVersionGoToStdout) {
+  const Ended help = Run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, HasSubstr("idempotencyd serve --store="));
+  const Ended version = Run({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, MatchesRegex("idempotencyd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(IdempotencydTest, MistakesExitWith2AndSayWhatToDo) {
+  const std::string missing = folder_.File("missing.pem");
+  const struct {
+    std::vector<std::string> arguments;
+    std::string message;
+  } cases[] = {
+      {{}, "nothing to do"},
+      {{"serve", Store(), "--nonsense=1"}, "there is no flag --nonsense"},
+      {{"serve", "--store=mysql://db"}, "sqlite:PATH or postgresql://"},
+      {{"serve", "--store=sqlite:/no/such/folder/r.db"}, "/no/such/folder"},
+      {{"serve", Store(), "--tls_cert=" + missing, "--tls_key=" + missing}, "cannot be read"},
+      // TEST-NET-1: an address of no machine.
+      {{"serve", Store(), "--listen=192.0.2.1:0", "--metrics="}, "cannot listen on 192.0.2.1:0"},
+      {{"serve", Store(), "--listen=127.0.0.1:0", "--metrics=192.0.2.1:0"},
+       "cannot listen on 192.0.2.1:0 for metrics"},
+  };
+  for (const auto& mistake : cases) {
+    const Ended ended = Run(mistake.arguments);
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_EQ(ended.out, "");
+    EXPECT_THAT(ended.err, HasSubstr(mistake.message));
+  }
+}
+
+TEST_F(IdempotencydTest, ServesUntilSigterm) {
+  std::string ready;
+  const auto process = Serve(&ready, {"--metrics=127.0.0.1:0"});
+  EXPECT_THAT(ready, MatchesRegex("idempotencyd: serving on 127\\.0\\.0\\.1:[1-9][0-9]*, "
+                                  "metrics on 127\\.0\\.0\\.1:[1-9][0-9]*"));
+  EXPECT_EQ(Run({"health", "--address=" + AddressIn(ready)}).code, 0);
+  EXPECT_EQ(Run({"health", "--service=idempotency.v1.IdempotencyService",
+                 "--address=" + AddressIn(ready)})
+                .code,
+            0);
+  EXPECT_EQ(EndWith(*process, SIGTERM), 0) << process->Stderr();
+  EXPECT_EQ(Run({"health", "--address=" + AddressIn(ready)}).code, 1);
+}
+
+TEST_F(IdempotencydTest, SigintEndsItAndSighupDoesNot) {
+  std::string ready;
+  const auto process = Serve(&ready, {"--metrics="});
+  EXPECT_THAT(ready, MatchesRegex("idempotencyd: serving on 127\\.0\\.0\\.1:[1-9][0-9]*"));
+  process->Signal(SIGHUP);
+  EXPECT_EQ(Run({"health", "--address=" + AddressIn(ready)}).code, 0);
+  EXPECT_EQ(EndWith(*process, SIGINT), 0) << process->Stderr();
+}
+
+TEST_F(IdempotencydTest, ListensOnAUnixSocket) {
+  const std::string address = "unix:" + folder_.File("d.sock");
+  const auto process = Start({"serve", Store(), "--metrics=", "--listen=" + address});
+  const auto line = process->WaitForLine("idempotencyd: serving on ");
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(*line, "idempotencyd: serving on " + address);
+  EXPECT_EQ(Run({"health", "--address=" + address}).code, 0);
+  EXPECT_EQ(EndWith(*process, SIGTERM), 0);
+}
+
+TEST_F(IdempotencydTest, TwoOfThemDoNotShareAPort) {
+  std::string ready;
+  const auto process = Serve(&ready, {"--metrics="});
+  const Ended second = Run({"serve", "--metrics=", "--listen=" + AddressIn(ready),
+                            absl::StrCat("--store=sqlite:", folder_.File("other.db"))});
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.err, HasSubstr("cannot listen on " + AddressIn(ready)));
+}
+
+}  // namespace
+}  // namespace idempotency

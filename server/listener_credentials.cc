@@ -1,0 +1,111 @@
+#include "server/listener_credentials.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace idempotency {
+namespace {
+
+using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using MemoryBio = std::unique_ptr<BIO, decltype(&BIO_free)>;
+
+absl::Status Wrong(absl::string_view flag, absl::string_view file, absl::string_view what) {
+  // What OpenSSL queued is of no more use, and must not turn up in gRPC's log.
+  ERR_clear_error();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", file, ": ", what));
+}
+
+absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return Wrong(flag, file, absl::StrCat("cannot be read: ", std::strerror(errno)));
+  // Reading a folder throws inside of the stream, which keeps it to itself here.
+  std::ostringstream content;
+  content << stream.rdbuf();
+  if (content.str().empty()) return Wrong(flag, file, "cannot be read, or is empty");
+  return content.str();
+}
+
+MemoryBio Open(const std::string& pem) {
+  return MemoryBio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free);
+}
+
+// Key files with a passphrase are not asked about: a daemon has no terminal.
+int NoPassphrase(char*, int, int, void*) { return -1; }
+
+Certificate ParseCertificate(const std::string& pem) {
+  return Certificate(PEM_read_bio_X509(Open(pem).get(), nullptr, &NoPassphrase, nullptr),
+                     &X509_free);
+}
+
+PrivateKey ParseKey(const std::string& pem) {
+  return PrivateKey(PEM_read_bio_PrivateKey(Open(pem).get(), nullptr, &NoPassphrase, nullptr),
+                    &EVP_PKEY_free);
+}
+
+absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
+                              const std::string& pem) {
+  const Certificate certificate = ParseCertificate(pem);
+  if (certificate == nullptr) return Wrong(flag, file, "holds no certificate in PEM form");
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
+    return Wrong(flag, file, "holds a certificate that has expired");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
+                      const std::string& key_pem) {
+  const PrivateKey key = ParseKey(key_pem);
+  if (key == nullptr) {
+    return Wrong("tls_key", files.key, "holds no private key in PEM form without a passphrase");
+  }
+  const Certificate certificate = ParseCertificate(certificate_pem);
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return Wrong("tls_key", files.key, "is not the key of the certificate in --tls_cert");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeListenerCredentials(
+    const TlsFiles& files) {
+  if (files.certificate.empty()) return grpc::InsecureServerCredentials();
+
+  absl::StatusOr<std::string> certificate = ReadFile("tls_cert", files.certificate);
+  if (!certificate.ok()) return certificate.status();
+  absl::Status checked = CheckCertificate("tls_cert", files.certificate, *certificate);
+  if (!checked.ok()) return checked;
+
+  absl::StatusOr<std::string> key = ReadFile("tls_key", files.key);
+  if (!key.ok()) return key.status();
+  checked = CheckKey(files, *certificate, *key);
+  if (!checked.ok()) return checked;
+
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  options.pem_key_cert_pairs.push_back({*std::move(key), *std::move(certificate)});
+  if (!files.client_ca.empty()) {
+    absl::StatusOr<std::string> authority = ReadFile("tls_client_ca", files.client_ca);
+    if (!authority.ok()) return authority.status();
+    checked = CheckCertificate("tls_client_ca", files.client_ca, *authority);
+    if (!checked.ok()) return checked;
+    options.pem_root_certs = *std::move(authority);
+    options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+  }
+  return grpc::SslServerCredentials(options);
+}
+
+}  // namespace idempotency

@@ -1,0 +1,26 @@
+#ifndef IDEMPOTENCY_SERVER_LOGGING_METRICS_H_
+#define IDEMPOTENCY_SERVER_LOGGING_METRICS_H_
+
+#include <string_view>
+
+#include "server/log_throttle.h"
+#include "server/metrics.h"
+
+namespace idempotency {
+
+// Metrics that also logs what somebody should look into: a client that reuses
+// keys, a store that fails. Thread-safe.
+class LoggingMetrics final : public Metrics {
+ public:
+  void MismatchSeen(std::string_view name_space, std::string_view operation,
+                    const RecordId& id) override;
+  void StoreFailed(OperationKind kind, const absl::Status& status) override;
+
+ private:
+  LogThrottle mismatches_;
+  LogThrottle store_failures_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_LOGGING_METRICS_H_

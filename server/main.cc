@@ -1,0 +1,100 @@
+// idempotencyd: what the command line says, and how the process ends.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "server/command_line.h"
+#include "server/daemon.h"
+#include "server/health_probe.h"
+#include "server/log.h"
+#include "server/migrate_command.h"
+#include "server/signal_thread.h"
+#include "server/stop_request.h"
+
+namespace idempotency {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kNotServing = 1;
+constexpr int kRefused = 2;
+
+void Print(std::FILE* stream, absl::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+int Refuse(const absl::Status& status) {
+  Print(stderr, absl::StrCat("idempotencyd: ", status.message(), "\n"));
+  return kRefused;
+}
+
+int RefuseUsage(const absl::Status& status) {
+  const int code = Refuse(status);
+  Print(stderr, "`idempotencyd --help` explains the commands and their flags.\n");
+  return code;
+}
+
+std::string ReadyLine(const Daemon& daemon) {
+  std::string line = absl::StrCat("idempotencyd: serving on ", daemon.listen_address().ToString());
+  if (const NetworkAddress* metrics = daemon.metrics_address(); metrics != nullptr) {
+    absl::StrAppend(&line, ", metrics on ", metrics->ToString());
+  }
+  return line + "\n";
+}
+
+int Run(const ServeOptions& options) {
+  StartLog(options.log_level);
+  StopRequest stop;
+  const SignalThread signals([&stop](int number) {
+    Log(LogLevel::kInfo, "signal", {{"number", number}});
+    stop.Ask(absl::OkStatus());
+  });
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(options, &stop);
+  if (!daemon.ok()) return Refuse(daemon.status());
+  Print(stdout, ReadyLine(**daemon));
+  const absl::Status reason = stop.Wait();
+  daemon->reset();
+  if (!reason.ok()) return Refuse(reason);
+  Log(LogLevel::kInfo, "stopped");
+  return kDone;
+}
+
+int Run(const MigrateOptions& options) {
+  StartLog(LogLevel::kWarn);
+  const absl::StatusOr<std::string> report = Migrate(options);
+  if (!report.ok()) return Refuse(report.status());
+  Print(stdout, *report);
+  return kDone;
+}
+
+int Run(const HealthOptions& options) {
+  const absl::Status serving = ProbeHealth(options);
+  if (serving.ok()) return kDone;
+  Print(stderr, absl::StrCat("idempotencyd: ", serving.message(), "\n"));
+  return kNotServing;
+}
+
+int Run(const ShowText& show) {
+  Print(stdout, show.text);
+  return kDone;
+}
+
+int Main(const std::vector<absl::string_view>& arguments) {
+  const absl::StatusOr<CommandLine> command_line = ParseCommandLine(arguments);
+  if (!command_line.ok()) return RefuseUsage(command_line.status());
+  return std::visit([](const auto& command) { return Run(command); }, *command_line);
+}
+
+}  // namespace
+}  // namespace idempotency
+
+int main(int argc, char** argv) {
+  // A caller of exec may leave out even the program's name.
+  const int first = argc > 0 ? 1 : 0;
+  return idempotency::Main(std::vector<absl::string_view>(argv + first, argv + argc));
+}

@@ -1,0 +1,234 @@
+#include "server/metrics.h"
+
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+
+#include "core/errors.h"
+#include "server/version.h"
+
+namespace idempotency {
+namespace {
+
+constexpr OperationKind kOperationKinds[] = {OperationKind::kReserve, OperationKind::kComplete,
+                                             OperationKind::kRelease, OperationKind::kExtend,
+                                             OperationKind::kGet};
+
+// In the order of Verdict's alternatives.
+constexpr std::string_view kVerdictNames[] = {"reserved", "replay",          "in_flight",
+                                              "mismatch", "outcome_unknown", "expired"};
+static_assert(std::size(kVerdictNames) == std::variant_size_v<Verdict>);
+
+// From a call that is answered from memory to a caller that waits kMaxWait.
+const prometheus::Histogram::BucketBoundaries kLatencySeconds = {
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+// Up to limits::kMaxBatch.
+const prometheus::Histogram::BucketBoundaries kBatchSizes = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+
+std::size_t Index(OperationKind kind) { return static_cast<std::size_t>(kind); }
+
+prometheus::Labels MethodLabel(OperationKind kind) {
+  return {{"method", std::string(OperationName(kind))}};
+}
+
+// The catalogue's reason, or the code of an error that is not of the catalogue.
+std::string ReasonLabel(const absl::Status& status) {
+  if (const std::optional<Reason> reason = ReasonOf(status); reason.has_value()) {
+    return std::string(ReasonName(*reason));
+  }
+  return absl::StatusCodeToString(status.code());
+}
+
+prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& registry,
+                                                  const std::string& name,
+                                                  const std::string& help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry& registry,
+                                              const std::string& name, const std::string& help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
+prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& registry,
+                                                      const std::string& name,
+                                                      const std::string& help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+}  // namespace
+
+Metrics::Metrics()
+    : registry_(std::make_shared<prometheus::Registry>()),
+      rpc_latency_family_(Histograms(*registry_, "idempotency_rpc_duration_seconds",
+                                     "From the arrival of an RPC to its answer.")),
+      mismatches_(NewCounter("idempotency_mismatches_total",
+                             "Keys that came with another request: bugs of clients.")),
+      batch_operations_(NewOperationHistograms(
+          "idempotency_batch_operations", "Operations in one call of the store.", kBatchSizes)),
+      store_latency_(NewOperationHistograms("idempotency_store_call_duration_seconds",
+                                            "How long one call of the store took.",
+                                            kLatencySeconds)),
+      queued_(NewGauge("idempotency_queued_operations",
+                       "Operations that wait for a connection of the store.")),
+      shed_(NewOperationCounters("idempotency_operations_shed_total",
+                                 "Operations refused because the queue was full.")),
+      overdue_(NewOperationCounters("idempotency_operations_overdue_total",
+                                    "Operations whose deadline passed in the queue.")),
+      store_errors_(Counters(*registry_, "idempotency_store_errors_total",
+                             "Operations that the store could not do, by reason.")),
+      lost_(NewOperationCounters("idempotency_reservations_lost_total",
+                                 "Tokens used that no longer held their reservation.")),
+      lease_overruns_(NewCounter("idempotency_lease_overruns_total",
+                                 "Completions that came after their lease, and still counted.")),
+      take_overs_(NewCounter("idempotency_take_overs_total",
+                             "Reservations granted over one whose lease had run out.")),
+      retries_after_expiry_(NewCounter("idempotency_retries_after_expiry_total",
+                                       "Reservations granted for a record that had expired.")),
+      repeated_grants_(NewCounter("idempotency_repeated_grants_total",
+                                  "Repeated Reserve calls that got the grant they already had.")),
+      waiters_(NewGauge("idempotency_waiters", "Calls that wait for a running attempt.")),
+      swept_(NewCounter("idempotency_swept_records_total", "Forgotten records that were removed.")),
+      marked_unknown_(NewCounter("idempotency_marked_unknown_total",
+                                 "Lapsed reservations that became UNKNOWN in a sweep.")),
+      sweep_errors_(NewCounter("idempotency_sweep_errors_total", "Sweeps that failed.")),
+      sweep_latency_(Histograms(*registry_, "idempotency_sweep_step_duration_seconds",
+                                "How long one step of a sweep took.")
+                         .Add({}, kLatencySeconds)),
+      store_up_(NewGauge("idempotency_store_up", "1 if the store answered the last inspection.")),
+      oldest_reservation_age_(
+          NewGauge("idempotency_oldest_reservation_age_seconds",
+                   "How long ago the oldest record that is in progress was reserved.")),
+      unknown_records_(NewGauge("idempotency_unknown_records",
+                                "Records whose outcome is unknown and that wait for recovery.")),
+      connections_(Gauges(*registry_, "idempotency_store_connections",
+                          "Connections to the store, by what they do.")) {
+  prometheus::Family<prometheus::Counter>& verdicts =
+      Counters(*registry_, "idempotency_verdicts_total", "Answers of Reserve, by verdict.");
+  for (std::size_t i = 0; i < kVerdicts; ++i) {
+    verdicts_[i] = &verdicts.Add({{"verdict", std::string(kVerdictNames[i])}});
+  }
+  Gauges(*registry_, "idempotency_build_info", "1; which build this is.")
+      .Add({{"version", std::string(Version())}})
+      .Set(1);
+  // Dashboards show the usual case as 0 rather than as missing.
+  for (const OperationKind kind : kOperationKinds) {
+    RpcLatency(kind, absl::StatusCode::kOk);
+    prometheus::Labels labels = MethodLabel(kind);
+    labels["reason"] = std::string(ReasonName(Reason::kStoreUnavailable));
+    store_errors_.Add(labels);
+  }
+  ConnectionsChanged({});
+}
+
+prometheus::Counter& Metrics::NewCounter(const std::string& name, const std::string& help) {
+  return Counters(*registry_, name, help).Add({});
+}
+
+prometheus::Gauge& Metrics::NewGauge(const std::string& name, const std::string& help) {
+  return Gauges(*registry_, name, help).Add({});
+}
+
+Metrics::OperationCounters Metrics::NewOperationCounters(const std::string& name,
+                                                         const std::string& help) {
+  prometheus::Family<prometheus::Counter>& family = Counters(*registry_, name, help);
+  OperationCounters counters{};
+  for (const OperationKind kind : kOperationKinds) {
+    counters[Index(kind)] = &family.Add(MethodLabel(kind));
+  }
+  return counters;
+}
+
+Metrics::OperationHistograms Metrics::NewOperationHistograms(
+    const std::string& name, const std::string& help,
+    const prometheus::Histogram::BucketBoundaries& buckets) {
+  prometheus::Family<prometheus::Histogram>& family = Histograms(*registry_, name, help);
+  OperationHistograms histograms{};
+  for (const OperationKind kind : kOperationKinds) {
+    histograms[Index(kind)] = &family.Add(MethodLabel(kind), buckets);
+  }
+  return histograms;
+}
+
+prometheus::Histogram& Metrics::RpcLatency(OperationKind kind, absl::StatusCode code) {
+  // A code that gRPC does not know either counts as UNKNOWN.
+  auto number = static_cast<std::size_t>(code);
+  if (number >= kCodes) number = static_cast<std::size_t>(absl::StatusCode::kUnknown);
+  std::atomic<prometheus::Histogram*>& slot = rpc_latency_[Index(kind)][number];
+  prometheus::Histogram* histogram = slot.load(std::memory_order_acquire);
+  if (histogram == nullptr) {
+    prometheus::Labels labels = MethodLabel(kind);
+    labels["code"] = absl::StatusCodeToString(static_cast<absl::StatusCode>(number));
+    // Two threads that both come here get the same one.
+    histogram = &rpc_latency_family_.Add(labels, kLatencySeconds);
+    slot.store(histogram, std::memory_order_release);
+  }
+  return *histogram;
+}
+
+void Metrics::RpcFinished(OperationKind kind, const absl::Status& status, absl::Duration latency) {
+  RpcLatency(kind, status.code()).Observe(absl::ToDoubleSeconds(latency));
+}
+
+void Metrics::VerdictGiven(const Verdict& verdict) { verdicts_[verdict.index()]->Increment(); }
+
+void Metrics::MismatchSeen(std::string_view, std::string_view, const RecordId&) {
+  mismatches_.Increment();
+}
+
+void Metrics::BatchDone(OperationKind kind, std::size_t operations, absl::Duration took) {
+  batch_operations_[Index(kind)]->Observe(static_cast<double>(operations));
+  store_latency_[Index(kind)]->Observe(absl::ToDoubleSeconds(took));
+}
+
+void Metrics::QueueDepthChanged(std::size_t operations) {
+  queued_.Set(static_cast<double>(operations));
+}
+
+void Metrics::OperationShed(OperationKind kind) { shed_[Index(kind)]->Increment(); }
+
+void Metrics::OperationOverdue(OperationKind kind) { overdue_[Index(kind)]->Increment(); }
+
+void Metrics::StoreFailed(OperationKind kind, const absl::Status& status) {
+  prometheus::Labels labels = MethodLabel(kind);
+  labels["reason"] = ReasonLabel(status);
+  store_errors_.Add(labels).Increment();
+}
+
+void Metrics::ReservationLost(OperationKind kind) { lost_[Index(kind)]->Increment(); }
+
+void Metrics::LeaseOverrun() { lease_overruns_.Increment(); }
+
+void Metrics::TookOver() { take_overs_.Increment(); }
+
+void Metrics::RetriedAfterExpiry() { retries_after_expiry_.Increment(); }
+
+void Metrics::GrantRepeated() { repeated_grants_.Increment(); }
+
+void Metrics::WaitersChanged(std::size_t waiters) { waiters_.Set(static_cast<double>(waiters)); }
+
+void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) {
+  sweep_latency_.Observe(absl::ToDoubleSeconds(took));
+  if (!step.ok()) {
+    sweep_errors_.Increment();
+    return;
+  }
+  swept_.Increment(static_cast<double>(step->removed));
+  marked_unknown_.Increment(static_cast<double>(step->marked_unknown));
+}
+
+void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {
+  store_up_.Set(gauges.ok() ? 1 : 0);
+  // The last known values stay while the store is away.
+  if (!gauges.ok()) return;
+  oldest_reservation_age_.Set(absl::ToDoubleSeconds(gauges->oldest_reserved_age));
+  unknown_records_.Set(static_cast<double>(gauges->unknown_records));
+}
+
+void Metrics::ConnectionsChanged(const Connections& connections) {
+  connections_.Add({{"state", "in_use"}}).Set(connections.in_use);
+  connections_.Add({{"state", "idle"}}).Set(connections.idle);
+  connections_.Add({{"state", "broken"}}).Set(connections.broken);
+}
+
+}  // namespace idempotency

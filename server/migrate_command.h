@@ -1,0 +1,18 @@
+#ifndef IDEMPOTENCY_SERVER_MIGRATE_COMMAND_H_
+#define IDEMPOTENCY_SERVER_MIGRATE_COMMAND_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "server/command_line.h"
+
+namespace idempotency {
+
+// `idempotencyd migrate`: answers what it did, for stdout. Errors say what to
+// do; the schema is then as it was, or at the last version that was reached.
+absl::StatusOr<std::string> Migrate(const MigrateOptions& options);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_MIGRATE_COMMAND_H_

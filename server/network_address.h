@@ -1,0 +1,33 @@
+#ifndef IDEMPOTENCY_SERVER_NETWORK_ADDRESS_H_
+#define IDEMPOTENCY_SERVER_NETWORK_ADDRESS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace idempotency {
+
+// Where a server listens: HOST:PORT, [IPV6]:PORT or unix:PATH. A value type.
+struct NetworkAddress {
+  // Without brackets; empty for a unix socket.
+  std::string host;
+  // 0 asks the system for a free one.
+  std::uint16_t port = 0;
+  // Empty unless it is a unix socket.
+  std::string unix_path;
+
+  // INVALID_ARGUMENT with what is wrong and an example. Resolves no names.
+  static absl::StatusOr<NetworkAddress> Parse(absl::string_view text);
+
+  // As it is written on the command line, which is also how gRPC takes it.
+  std::string ToString() const;
+  // Only this machine can reach it. Names other than "localhost" count as
+  // reachable from outside.
+  bool IsLocal() const;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_NETWORK_ADDRESS_H_

@@ -1,0 +1,97 @@
+#ifndef IDEMPOTENCY_SERVER_OBSERVER_H_
+#define IDEMPOTENCY_SERVER_OBSERVER_H_
+
+#include <cstddef>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/uuid.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// The operations of the service, as the daemon counts them.
+enum class OperationKind { kReserve, kComplete, kRelease, kExtend, kGet };
+
+// "Reserve", "Complete" and so on: the method's name.
+constexpr std::string_view OperationName(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kReserve:
+      return "Reserve";
+    case OperationKind::kComplete:
+      return "Complete";
+    case OperationKind::kRelease:
+      return "Release";
+    case OperationKind::kExtend:
+      return "Extend";
+    case OperationKind::kGet:
+      return "Get";
+  }
+  return "";
+}
+
+// What the parts of the daemon tell about themselves, so that only one class
+// knows how numbers are published. Every method does nothing by default.
+//
+// Thread-safe, called from every thread of the daemon, also with locks held:
+// implementations return at once and never call back.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // The service.
+
+  // An RPC was answered. `latency` counts from its arrival.
+  virtual void RpcFinished(OperationKind, const absl::Status& /*status*/,
+                           absl::Duration /*latency*/) {}
+  // The verdict that a caller of Reserve got.
+  virtual void VerdictGiven(const Verdict&) {}
+  // A key came with a different request: a bug of the client. Comes beside
+  // VerdictGiven. Only what may be logged; never the key.
+  virtual void MismatchSeen(std::string_view /*name_space*/, std::string_view /*operation*/,
+                            const RecordId&) {}
+
+  // The batcher: what the store answered, also to calls that nobody waits for
+  // any more.
+
+  // One store call.
+  virtual void BatchDone(OperationKind, std::size_t /*operations*/, absl::Duration /*took*/) {}
+  // Operations that wait for a worker, after every change.
+  virtual void QueueDepthChanged(std::size_t /*operations*/) {}
+  // An operation was refused because the queue was full.
+  virtual void OperationShed(OperationKind) {}
+  // An operation's deadline passed while it was queued.
+  virtual void OperationOverdue(OperationKind) {}
+  // The store could not do one operation (not: a token that does not match, a
+  // record that does not exist, a request that it refuses).
+  virtual void StoreFailed(OperationKind, const absl::Status&) {}
+  // A token that no longer holds its reservation was used.
+  virtual void ReservationLost(OperationKind) {}
+  // A completion came after its lease had run out, and still counted.
+  virtual void LeaseOverrun() {}
+  // A reservation was granted over one whose lease had run out.
+  virtual void TookOver() {}
+  // A reservation was granted for a record that had expired.
+  virtual void RetriedAfterExpiry() {}
+  // A repeated Reserve got the grant that it already had.
+  virtual void GrantRepeated() {}
+
+  // The wait room.
+
+  // A caller of Reserve hung up.
+  virtual void CallerLeft() {}
+  // Calls that wait for a running attempt, after every change.
+  virtual void WaitersChanged(std::size_t /*waiters*/) {}
+
+  // The sweeper.
+
+  // One step of a sweep.
+  virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_OBSERVER_H_

@@ -1,0 +1,51 @@
+#include "server/record_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/testing/operations.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(RecordQueueTest, KeepsTheOrderOfDifferentRecords) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("c"), 1);
+  queue.Push(IdNamed("a"), 2);
+  queue.Push(IdNamed("b"), 3);
+
+  EXPECT_THAT(queue.Take(2), ElementsAre(1, 2));
+  EXPECT_EQ(queue.size(), 1u);
+  EXPECT_THAT(queue.Take(2), ElementsAre(3));
+  EXPECT_THAT(queue.Take(2), IsEmpty());
+}
+
+TEST(RecordQueueTest, GivesOneItemOfARecordAtATimeInOrder) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("hot"), 1);
+  queue.Push(IdNamed("hot"), 2);
+  queue.Push(IdNamed("hot"), 3);
+  queue.Push(IdNamed("other"), 4);
+
+  EXPECT_THAT(queue.Take(256), ElementsAre(1, 4));
+  EXPECT_THAT(queue.Take(256), ElementsAre(2));
+  EXPECT_THAT(queue.Take(256), ElementsAre(3));
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+TEST(RecordQueueTest, AHotRecordDoesNotHoldUpTheOthers) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("hot"), 1);
+  queue.Push(IdNamed("hot"), 2);
+  queue.Push(IdNamed("other"), 3);
+
+  EXPECT_THAT(queue.Take(1), ElementsAre(1));
+  EXPECT_THAT(queue.Take(1), ElementsAre(3));
+  EXPECT_THAT(queue.Take(1), ElementsAre(2));
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_SERVER_SIGNAL_THREAD_H_
+#define IDEMPOTENCY_SERVER_SIGNAL_THREAD_H_
+
+#include <functional>
+#include <thread>
+
+namespace idempotency {
+
+// Turns SIGTERM and SIGINT into a call on a thread of its own, where anything
+// may be done, unlike in a signal handler. The second signal ends the process
+// at once, with the status that a shell gives for it.
+class SignalThread {
+ public:
+  // Blocks both signals in the calling thread and in those that it starts from
+  // here on, so it must come before all others. SIGHUP and SIGPIPE are ignored
+  // from now on: nothing is reloaded, and a closed stdout is not fatal.
+  // `on_first` is called once, with the signal's number.
+  explicit SignalThread(std::function<void(int)> on_first);
+  // Joins the thread. The signals stay blocked.
+  ~SignalThread();
+  SignalThread(const SignalThread&) = delete;
+  SignalThread& operator=(const SignalThread&) = delete;
+
+ private:
+  void Run();
+
+  const std::function<void(int)> on_first_;
+  // What the thread waits for: the signals, and the end.
+  int signals_ = -1;
+  int ending_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_SIGNAL_THREAD_H_

@@ -1,0 +1,28 @@
+#ifndef IDEMPOTENCY_SERVER_STOP_LATCH_H_
+#define IDEMPOTENCY_SERVER_STOP_LATCH_H_
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+
+namespace idempotency {
+
+// How a background thread waits: for a while, or until it is told to stop.
+// Thread-safe.
+class StopLatch {
+ public:
+  // Ends every wait, now and from here on. Idempotent.
+  void Stop();
+  // False if Stop() was called, before or meanwhile; true after `duration`.
+  bool WaitFor(absl::Duration duration);
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STOP_LATCH_H_

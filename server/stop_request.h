@@ -1,0 +1,29 @@
+#ifndef IDEMPOTENCY_SERVER_STOP_REQUEST_H_
+#define IDEMPOTENCY_SERVER_STOP_REQUEST_H_
+
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+
+#include "core/mutex.h"
+
+namespace idempotency {
+
+// What the main thread waits for while the daemon serves. Thread-safe.
+class StopRequest {
+ public:
+  // OK: somebody asked. Otherwise: why it cannot go on. The first one counts.
+  void Ask(const absl::Status& reason);
+  // Returns the first reason once there is one.
+  absl::Status Wait();
+
+ private:
+  Mutex mutex_;
+  CondVar asked_;
+  std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STOP_REQUEST_H_

@@ -1,0 +1,283 @@
+#include "server/store/decision.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+
+namespace idempotency {
+namespace {
+
+absl::Time WholeMicroseconds(absl::Time time) {
+  return absl::FromUnixMicros(absl::ToUnixMicros(time));
+}
+
+// now + length, but never beyond the record's end.
+absl::Time LeaseEnd(absl::Time now, absl::Duration length, absl::Time expires_at) {
+  return WholeMicroseconds(std::min(now + length, expires_at));
+}
+
+absl::Duration Remaining(absl::Time until, absl::Time now) {
+  return std::max(until - now, absl::ZeroDuration());
+}
+
+absl::Status Collision() {
+  return MakeError(Reason::kRecordIdCollision,
+                   "another key has this record id; nothing was changed");
+}
+
+absl::Status Lost() {
+  return MakeError(Reason::kReservationLost,
+                   "the reservation token no longer holds this record; reserve again");
+}
+
+ReserveDecision AnswerWith(absl::StatusOr<Verdict> answer) {
+  ReserveDecision decision;
+  decision.action = ReserveAction::kAnswer;
+  decision.answer = std::move(answer);
+  return decision;
+}
+
+Guard GuardOf(const StoredRecord& stored) { return {stored.token, stored.record.attempt}; }
+
+bool IsForgotten(const StoredRecord& stored, absl::Time now) {
+  return IsForgotten(stored.record.state, stored.record.on_lease_expiry, stored.record.expires_at,
+                     now);
+}
+
+// Lines 2 and 3.
+ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
+                                const std::optional<StoredRecord>& stored) {
+  if (const auto made_at = KeyTime(op.key)) {
+    if (now >= *made_at + op.window) return AnswerWith(Verdict(Expired{}));
+    if (*made_at > now + limits::kMaxKeyAhead) {
+      return AnswerWith(MakeError(Reason::kKeyInvalid,
+                                  "the key was made more than 24 hours ahead of the store's clock; "
+                                  "check the clock of the machine that makes keys"));
+    }
+  }
+  ReserveDecision decision;
+  decision.grant = FirstGrant(op, now);
+  decision.action = ReserveAction::kInsert;
+  if (stored) {
+    decision.action = ReserveAction::kStartAfresh;
+    decision.guard = GuardOf(*stored);
+    decision.grant.after_expiry = true;
+  }
+  return decision;
+}
+
+// Line 6.
+ReserveDecision DecideRepeated(const ReserveOp& op, absl::Time now, StoredRecord stored) {
+  ReserveDecision decision;
+  decision.guard = GuardOf(stored);
+  Grant& grant = decision.grant;
+  grant.attempt = stored.record.attempt;
+  grant.recovering = stored.recovering;
+  grant.created_at = stored.record.created_at;
+  grant.lease_expires_at = stored.record.lease_expires_at;
+  grant.expires_at = stored.record.expires_at;
+  grant.checkpoint = std::move(stored.checkpoint);
+  grant.token = stored.token;
+  grant.repeated = true;
+  if (now < grant.lease_expires_at) {
+    return AnswerWith(Verdict(ToReserved(grant, grant.token, now)));
+  }
+  grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
+  decision.action = ReserveAction::kRenewLease;
+  return decision;
+}
+
+// The next attempt of the same record: lines 8, 9 and 11.
+ReserveDecision NextAttempt(const ReserveOp& op, absl::Time now, StoredRecord stored,
+                            ReserveAction action) {
+  ReserveDecision decision;
+  decision.action = action;
+  decision.guard = GuardOf(stored);
+  Grant& grant = decision.grant;
+  grant.attempt = stored.record.attempt + 1;
+  grant.created_at = stored.record.created_at;
+  grant.expires_at = stored.record.expires_at;
+  if (action == ReserveAction::kGrantRecovery) {
+    grant.recovering = true;
+    grant.expires_at = std::max(grant.expires_at, WholeMicroseconds(now + op.retention));
+  }
+  grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
+  grant.checkpoint = std::move(stored.checkpoint);
+  grant.took_over = stored.record.state == RecordState::kReserved;
+  return decision;
+}
+
+// Lines 6 to 9.
+ReserveDecision DecideReserved(const ReserveOp& op, absl::Time now, StoredRecord stored) {
+  if (op.request_token && op.request_token == stored.request_token) {
+    return DecideRepeated(op, now, std::move(stored));
+  }
+  const Record& record = stored.record;
+  if (now < record.lease_expires_at) {
+    return AnswerWith(Verdict(InFlight{record.lease_expires_at - now, record.attempt}));
+  }
+  if (record.on_lease_expiry == LeaseExpiry::kTakeOver) {
+    return NextAttempt(op, now, std::move(stored), ReserveAction::kGrant);
+  }
+  if (op.recover) return NextAttempt(op, now, std::move(stored), ReserveAction::kGrantRecovery);
+  ReserveDecision decision = AnswerWith(Verdict(OutcomeUnknown{record.attempt}));
+  decision.action = ReserveAction::kMarkUnknown;
+  decision.guard = GuardOf(stored);
+  return decision;
+}
+
+// Line 5.
+ReserveDecision DecideCompleted(StoredRecord stored) {
+  Record& record = stored.record;
+  if (!record.reply || !record.completed_at) {
+    return AnswerWith(MakeError(Reason::kRecordDamaged, "the completed record has lost its reply"));
+  }
+  return AnswerWith(Verdict(
+      Replay{std::move(*record.reply), *record.completed_at, record.expires_at, record.attempt}));
+}
+
+// Lines 5 to 11: the record is remembered, and it is of the same request.
+ReserveDecision DecideSameRequest(const ReserveOp& op, absl::Time now, StoredRecord stored) {
+  switch (stored.record.state) {
+    case RecordState::kCompleted:
+      return DecideCompleted(std::move(stored));
+    case RecordState::kReserved:
+      return DecideReserved(op, now, std::move(stored));
+    case RecordState::kUnknown:
+      if (!op.recover) return AnswerWith(Verdict(OutcomeUnknown{stored.record.attempt}));
+      return NextAttempt(op, now, std::move(stored), ReserveAction::kGrantRecovery);
+    case RecordState::kReleased:
+      break;
+  }
+  if (op.request_token && op.request_token == stored.request_token) {
+    return AnswerWith(MakeError(Reason::kReservationLost,
+                                "the grant of this request token was released; reserve again with "
+                                "a new request token"));
+  }
+  return NextAttempt(op, now, std::move(stored), ReserveAction::kGrant);
+}
+
+}  // namespace
+
+bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now) {
+  if (now < expires_at || state == RecordState::kUnknown) return false;
+  return !(state == RecordState::kReserved && policy == LeaseExpiry::kRequireRecovery);
+}
+
+Grant FirstGrant(const ReserveOp& op, absl::Time now) {
+  Grant grant;
+  grant.attempt = 1;
+  grant.created_at = now;
+  grant.expires_at = now + op.retention;
+  if (const auto made_at = KeyTime(op.key)) {
+    grant.expires_at = std::max(now, *made_at) + std::max(op.retention, op.window);
+  }
+  grant.expires_at = WholeMicroseconds(grant.expires_at);
+  grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
+  return grant;
+}
+
+Reserved ToReserved(const Grant& grant, const Uuid& token, absl::Time now) {
+  Reserved reserved;
+  reserved.token = token;
+  reserved.attempt = grant.attempt;
+  reserved.lease_remaining = Remaining(grant.lease_expires_at, now);
+  reserved.recovering = grant.recovering;
+  reserved.checkpoint = grant.checkpoint;
+  reserved.created_at = grant.created_at;
+  reserved.expires_at = grant.expires_at;
+  reserved.took_over = grant.took_over;
+  reserved.after_expiry = grant.after_expiry;
+  reserved.repeated = grant.repeated;
+  return reserved;
+}
+
+ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
+                              std::optional<StoredRecord> record) {
+  if (!record) return DecideForgotten(op, now, record);
+  if (record->record.key != op.key) return AnswerWith(Collision());
+  if (IsForgotten(*record, now)) return DecideForgotten(op, now, record);
+  switch (CompareFingerprints(record->record.fingerprints, op.fingerprints)) {
+    case FingerprintMatch::kNothingInCommon:
+      return AnswerWith(MakeError(Reason::kFingerprintUnknown,
+                                  "the record holds none of the fingerprint versions sent; send "
+                                  "the older version too"));
+    case FingerprintMatch::kDifferent:
+      return AnswerWith(Verdict(Mismatch{record->record.attempt}));
+    case FingerprintMatch::kSame:
+      break;
+  }
+  return DecideSameRequest(op, now, std::move(*record));
+}
+
+CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
+                                const std::optional<StoredRecord>& record) {
+  if (!record) return {false, Lost()};
+  const Record& stored = record->record;
+  if (stored.key != op.key) return {false, Collision()};
+  if (now >= stored.expires_at || record->token != op.token) return {false, Lost()};
+  switch (stored.state) {
+    case RecordState::kReserved:
+    case RecordState::kUnknown:
+      return {true, Completion{now, stored.expires_at, now >= stored.lease_expires_at, false}};
+    case RecordState::kCompleted:
+      break;
+    case RecordState::kReleased:
+      return {false, Lost()};
+  }
+  if (!stored.reply || !stored.completed_at || stored.reply->digest != op.reply.digest) {
+    return {false, Lost()};
+  }
+  return {false, Completion{*stored.completed_at, stored.expires_at,
+                            *stored.completed_at >= stored.lease_expires_at, true}};
+}
+
+ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
+                              const std::optional<StoredRecord>& record) {
+  if (!record) return {std::nullopt, Lost()};
+  if (record->record.key != op.key) return {std::nullopt, Collision()};
+  if (IsForgotten(*record, now) || record->token != op.token) return {std::nullopt, Lost()};
+  const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
+  if (record->record.state == RecordState::kReserved) return {wanted, absl::OkStatus()};
+  if (record->record.state == wanted) return {std::nullopt, absl::OkStatus()};
+  return {std::nullopt, Lost()};
+}
+
+ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
+                            const std::optional<StoredRecord>& record) {
+  if (!record) return {std::nullopt, Lost()};
+  const Record& stored = record->record;
+  if (stored.key != op.key) return {std::nullopt, Collision()};
+  if (now >= stored.expires_at || record->token != op.token ||
+      stored.state != RecordState::kReserved) {
+    return {std::nullopt, Lost()};
+  }
+  const absl::Time until =
+      std::max(stored.lease_expires_at, LeaseEnd(now, op.lease, stored.expires_at));
+  return {until, Extension{until - now}};
+}
+
+absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
+                                 std::optional<StoredRecord> record) {
+  if (record && op.key && record->record.key != *op.key) return Collision();
+  if (!record || IsForgotten(*record, now)) {
+    return MakeError(Reason::kRecordNotFound, "there is no such record, or it has expired");
+  }
+  return std::move(record->record);
+}
+
+SweepAction DecideSweep(RecordState state, LeaseExpiry policy, absl::Time lease_expires_at,
+                        absl::Time expires_at, absl::Time now) {
+  if (IsForgotten(state, policy, expires_at, now)) return SweepAction::kRemove;
+  if (state == RecordState::kReserved && policy == LeaseExpiry::kRequireRecovery &&
+      now >= lease_expires_at) {
+    return SweepAction::kMarkUnknown;
+  }
+  return SweepAction::kKeep;
+}
+
+}  // namespace idempotency

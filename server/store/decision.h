@@ -1,0 +1,221 @@
+// The table of states and verdicts (docs/architecture.md) as pure functions:
+// a store reads a record, asks here what to do about it, and does that. No SQL,
+// no IO, no clock: time enters as `now`, which is always the store's own.
+//
+// Every interval is half open. A lease is live while now < lease_expires_at, a
+// record is remembered while now < expires_at, a key is inside its window while
+// now < key's time + window. So at the very instant at which a record of a
+// UUIDv7 key is forgotten its key is outside the window: no gap in which it
+// could run again.
+//
+// How to use a decision: a store that holds the record still between reading
+// and writing (SQLite: BEGIN IMMEDIATE) writes the values of the decision as
+// they are. One that does not (Postgres) writes under the decision's Guard and
+// with its own clock read again after any lock wait, in both SET and WHERE; if
+// the guarded statement hits no row, it reads the record again and decides
+// again.
+//
+// Times are whole microseconds: what every store can keep.
+#ifndef IDEMPOTENCY_SERVER_STORE_DECISION_H_
+#define IDEMPOTENCY_SERVER_STORE_DECISION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/uuid.h"
+#include "core/verdict.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// One record as a store has read it: what Get shows, and what only the store
+// needs to know. For Reserve, `record.reply` is needed whole when COMPLETED;
+// for Complete its digest is enough; Release, Extend and Sweep need none.
+struct StoredRecord {
+  Record record;
+  // Of the current grant, or of the last one when nobody holds the record. A
+  // record keeps it through COMPLETED, RELEASED and UNKNOWN.
+  Uuid token;
+  // What the caller of that grant sent with its Reserve. A new grant always
+  // overwrites it, with nothing if its caller sent none.
+  std::optional<Uuid> request_token;
+  // That grant was a recovery grant. Kept so that a repeated Reserve hears the
+  // same answer.
+  bool recovering = false;
+  // The last one stored; lives on through new grants, dies when the record is
+  // started afresh. Needed by Reserve only.
+  std::string checkpoint;
+};
+
+// What the row must still hold when a change is written: the token and attempt
+// that were read. Never match by id and state alone: the row may have been
+// swept and inserted again for another request.
+struct Guard {
+  Uuid token;
+  std::uint32_t attempt = 0;
+};
+
+// Reserve.
+
+enum class ReserveAction {
+  // Nothing to write: `answer` is the answer.
+  kAnswer,
+  // No row: insert one with `grant`. (A row that turns up meanwhile: read and
+  // decide again.)
+  kInsert,
+  // A forgotten row is still there: replace all of it by what an insert would
+  // have written, and drop its checkpoint. Guard: token, attempt, and still
+  // past expires_at.
+  kStartAfresh,
+  // Next attempt of the same record: write token, request_token, recovering,
+  // attempt, lease and state RESERVED. Everything else stays: created_at,
+  // expires_at, fingerprints, policy, parent, labels, checkpoint, reason.
+  // Guard: token, attempt, the same state, and if that was RESERVED still past
+  // its lease.
+  kGrant,
+  // As kGrant, and expires_at = max(expires_at, now + op.retention). The only
+  // change that ever moves expires_at. The lease is clipped to the new one.
+  kGrantRecovery,
+  // The same grant again for a repeated request token whose lease was over:
+  // write the lease, clipped to expires_at, and nothing else. Guard: token,
+  // attempt, RESERVED.
+  kRenewLease,
+  // Lease over under REQUIRE_RECOVERY: write state UNKNOWN, then give `answer`
+  // (OutcomeUnknown). Guard: token, attempt, RESERVED, still past its lease.
+  kMarkUnknown,
+};
+
+// What a granting action writes, and what its caller is told.
+struct Grant {
+  std::uint32_t attempt = 0;
+  bool recovering = false;
+  absl::Time created_at;
+  absl::Time lease_expires_at;
+  absl::Time expires_at;
+  // The checkpoint that the caller receives.
+  std::string checkpoint;
+  // For kRenewLease the token of the row; otherwise nil: the store mints one.
+  Uuid token;
+  // See Reserved.
+  bool took_over = false;
+  bool after_expiry = false;
+  bool repeated = false;
+};
+
+struct ReserveDecision {
+  ReserveAction action = ReserveAction::kAnswer;
+  // The answer for kAnswer and kMarkUnknown (once written).
+  absl::StatusOr<Verdict> answer;
+  // Set for the other actions.
+  Grant grant;
+  // Set for every action but kAnswer and kInsert.
+  Guard guard;
+};
+
+// Decides by the table. `record` is what stands under op.id, nullopt if there
+// is no row.
+//   line 1   RECORD_ID_COLLISION, also if that other record is forgotten
+//   line 2   Expired: forgotten, and now >= key's time + op.window
+//            KEY_INVALID: forgotten, and the key's time > now + kMaxKeyAhead
+//   line 3   kInsert or kStartAfresh
+//   line 4   FINGERPRINT_UNKNOWN or Mismatch
+//   line 5   Replay
+//   line 6   the same grant: as an answer while its lease is live, kRenewLease
+//            once it is over. Past expires_at (REQUIRE_RECOVERY) the renewed
+//            lease is clipped to nothing: lease_remaining 0
+//   line 7   InFlight
+//   line 8   kGrant with took_over
+//   line 9   kGrantRecovery with op.recover; else kMarkUnknown from RESERVED,
+//            and OutcomeUnknown as an answer from UNKNOWN
+//   line 10  RESERVATION_LOST
+//   line 11  kGrant
+// Fingerprints, policy, parent and labels are those of the first reservation.
+ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
+                              std::optional<StoredRecord> record);
+
+// The verdict for a grant that was written under `token`, at `now`.
+Reserved ToReserved(const Grant& grant, const Uuid& token, absl::Time now);
+
+// What a first reservation at `now` writes.
+Grant FirstGrant(const ReserveOp& op, absl::Time now);
+
+// Complete.
+
+struct CompleteDecision {
+  // Write state COMPLETED, reply, and completed_at = now. Guard: token, and
+  // RESERVED or UNKNOWN, and now < expires_at. False: nothing to write.
+  bool store = false;
+  // Once written, or at once if there is nothing to write.
+  absl::StatusOr<Completion> answer;
+};
+
+// RESERVATION_LOST if there is no row, it is past expires_at (whatever its
+// state or policy), the token differs, or the state is RELEASED; or COMPLETED
+// with another reply by digest. RECORD_ID_COLLISION for another key's record.
+CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
+                                const std::optional<StoredRecord>& record);
+
+// Release.
+
+struct ReleaseDecision {
+  // Write this state, and the reason. Guard: token, and RESERVED. nullopt:
+  // nothing to write.
+  std::optional<RecordState> becomes;
+  // Once written, or at once if there is nothing to write.
+  absl::Status answer;
+};
+
+// A repeat is a record that the token still matches in the very state that
+// this release asks for: OK. So RELEASED for an op that says nothing happened,
+// UNKNOWN for one that says the outcome is unknown; anything else is
+// RESERVATION_LOST, as is a forgotten record. A lapsed lease does not matter,
+// nor expires_at under REQUIRE_RECOVERY: such a record is not forgotten.
+ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
+                              const std::optional<StoredRecord>& record);
+
+// Extend.
+
+struct ExtendDecision {
+  // Write this lease (it is never earlier than the stored one), and
+  // op.checkpoint if set. Guard: token, RESERVED, now < expires_at. nullopt:
+  // nothing to write.
+  std::optional<absl::Time> lease_expires_at;
+  // Once written, or at once if there is nothing to write.
+  absl::StatusOr<Extension> answer;
+};
+
+// max(stored lease, min(now + op.lease, expires_at)). RESERVATION_LOST if there
+// is no row, it is past expires_at (whatever its policy: a lease ends with its
+// record), the token differs, or it is not RESERVED.
+ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
+                            const std::optional<StoredRecord>& record);
+
+// Get: the record, RECORD_NOT_FOUND if there is none or it is forgotten, or
+// RECORD_ID_COLLISION.
+absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
+                                 std::optional<StoredRecord> record);
+
+// Sweep.
+
+enum class SweepAction {
+  kKeep,
+  // Guard: still forgotten.
+  kRemove,
+  // Guard: still RESERVED, REQUIRE_RECOVERY and past its lease.
+  kMarkUnknown,
+};
+
+SweepAction DecideSweep(RecordState state, LeaseExpiry policy, absl::Time lease_expires_at,
+                        absl::Time expires_at, absl::Time now);
+
+// Past expires_at, and neither UNKNOWN nor RESERVED under REQUIRE_RECOVERY.
+bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_DECISION_H_

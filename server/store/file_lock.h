@@ -1,0 +1,32 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_FILE_LOCK_H_
+#define IDEMPOTENCY_SERVER_STORE_FILE_LOCK_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace idempotency {
+
+// An exclusive lock on a file, held for this object's life and never longer
+// than the process's: the kernel drops it (flock). The empty file stays; taking
+// it away would let two processes lock two files of one name. Thread-compatible,
+// movable.
+class FileLock {
+ public:
+  // Creates `path` if there is none. FAILED_PRECONDITION if somebody holds the
+  // lock, in this process or another, or the file cannot be made.
+  static absl::StatusOr<FileLock> Acquire(const std::string& path);
+
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&& other) noexcept;
+  ~FileLock();
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_ = -1;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_FILE_LOCK_H_

@@ -1,0 +1,307 @@
+#include "server/store/memory_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+
+namespace idempotency {
+namespace {
+
+bool LeaseLive(const Record& record, absl::Time now) { return now < record.lease_expires_at; }
+
+bool PastExpiry(const Record& record, absl::Time now) { return now >= record.expires_at; }
+
+bool Forgotten(const Record& record, absl::Time now) {
+  if (!PastExpiry(record, now)) return false;
+  if (record.state == RecordState::kUnknown) return false;
+  if (record.state == RecordState::kReserved &&
+      record.on_lease_expiry == LeaseExpiry::kRequireRecovery) {
+    return false;
+  }
+  return true;
+}
+
+bool SameRequestToken(const ReserveOp& op, const std::optional<Uuid>& of_grant) {
+  return op.request_token.has_value() && of_grant.has_value() && *op.request_token == *of_grant;
+}
+
+absl::Status IdCollision() {
+  return MakeError(Reason::kRecordIdCollision, "another key has this record id");
+}
+
+absl::Status ReservationLost() {
+  return MakeError(Reason::kReservationLost, "the token no longer holds the record");
+}
+
+// Gives `row` its next grant.
+template <typename Row>
+Reserved GrantNextAttempt(const ReserveOp& op, absl::Time now, Row& row, bool recovering) {
+  Record& record = row.record;
+  Reserved reserved;
+  reserved.took_over = record.state == RecordState::kReserved;
+  if (recovering) record.expires_at = std::max(record.expires_at, now + op.retention);
+  record.state = RecordState::kReserved;
+  record.attempt += 1;
+  record.lease_expires_at = std::min(now + op.lease, record.expires_at);
+  row.token = Uuid::Random();
+  row.request_token = op.request_token;
+  row.recovering = recovering;
+  reserved.token = row.token;
+  reserved.attempt = record.attempt;
+  reserved.lease_remaining = record.lease_expires_at - now;
+  reserved.recovering = recovering;
+  reserved.checkpoint = row.checkpoint;
+  reserved.created_at = record.created_at;
+  reserved.expires_at = record.expires_at;
+  return reserved;
+}
+
+template <typename Row>
+Reserved RepeatGrant(const ReserveOp& op, absl::Time now, Row& row) {
+  Record& record = row.record;
+  if (!LeaseLive(record, now)) {
+    record.lease_expires_at = std::min(now + op.lease, record.expires_at);
+  }
+  Reserved reserved;
+  reserved.token = row.token;
+  reserved.attempt = record.attempt;
+  reserved.lease_remaining = std::max(record.lease_expires_at - now, absl::ZeroDuration());
+  reserved.recovering = row.recovering;
+  reserved.checkpoint = row.checkpoint;
+  reserved.created_at = record.created_at;
+  reserved.expires_at = record.expires_at;
+  reserved.repeated = true;
+  return reserved;
+}
+
+}  // namespace
+
+MemoryStore::Row* MemoryStore::Find(const RecordId& id) {
+  const auto it = rows_.find(id);
+  return it == rows_.end() ? nullptr : &it->second;
+}
+
+std::vector<absl::StatusOr<Verdict>> MemoryStore::Reserve(absl::Span<const ReserveOp> ops) {
+  std::vector<absl::StatusOr<Verdict>> answers;
+  answers.reserve(ops.size());
+  MutexLock lock(mutex_);
+  for (const ReserveOp& op : ops) answers.push_back(ReserveOne(op));
+  return answers;
+}
+
+std::vector<absl::StatusOr<Completion>> MemoryStore::Complete(absl::Span<const CompleteOp> ops) {
+  std::vector<absl::StatusOr<Completion>> answers;
+  answers.reserve(ops.size());
+  MutexLock lock(mutex_);
+  for (const CompleteOp& op : ops) answers.push_back(CompleteOne(op));
+  return answers;
+}
+
+std::vector<absl::Status> MemoryStore::Release(absl::Span<const ReleaseOp> ops) {
+  std::vector<absl::Status> answers;
+  answers.reserve(ops.size());
+  MutexLock lock(mutex_);
+  for (const ReleaseOp& op : ops) answers.push_back(ReleaseOne(op));
+  return answers;
+}
+
+std::vector<absl::StatusOr<Extension>> MemoryStore::Extend(absl::Span<const ExtendOp> ops) {
+  std::vector<absl::StatusOr<Extension>> answers;
+  answers.reserve(ops.size());
+  MutexLock lock(mutex_);
+  for (const ExtendOp& op : ops) answers.push_back(ExtendOne(op));
+  return answers;
+}
+
+std::vector<absl::StatusOr<Record>> MemoryStore::Get(absl::Span<const GetOp> ops) {
+  std::vector<absl::StatusOr<Record>> answers;
+  answers.reserve(ops.size());
+  MutexLock lock(mutex_);
+  for (const GetOp& op : ops) answers.push_back(GetOne(op));
+  return answers;
+}
+
+absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
+  const absl::Time now = clock_.Now();
+  Row* const row = Find(op.id);
+  // 1
+  if (row != nullptr && row->record.key != op.key) return IdCollision();
+  // 2, 3
+  if (row == nullptr || Forgotten(row->record, now)) return ReserveForgotten(op, now);
+  const Record& record = row->record;
+  // 4
+  switch (CompareFingerprints(record.fingerprints, op.fingerprints)) {
+    case FingerprintMatch::kNothingInCommon:
+      return MakeError(Reason::kFingerprintUnknown, "no fingerprint version in common");
+    case FingerprintMatch::kDifferent:
+      return Verdict(Mismatch{record.attempt});
+    case FingerprintMatch::kSame:
+      break;
+  }
+  switch (record.state) {
+    case RecordState::kCompleted:  // 5
+      return Verdict(
+          Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt});
+    case RecordState::kReserved:
+      // 6
+      if (SameRequestToken(op, row->request_token)) return Verdict(RepeatGrant(op, now, *row));
+      // 7
+      if (LeaseLive(record, now)) {
+        return Verdict(InFlight{record.lease_expires_at - now, record.attempt});
+      }
+      return ReserveLapsed(op, now, *row);  // 8, 9
+    case RecordState::kUnknown:             // 9
+      return ReserveLapsed(op, now, *row);
+    case RecordState::kReleased:
+      break;
+  }
+  // 10
+  if (SameRequestToken(op, row->request_token)) return ReservationLost();
+  // 11
+  return Verdict(GrantNextAttempt(op, now, *row, /*recovering=*/false));
+}
+
+absl::StatusOr<Verdict> MemoryStore::ReserveForgotten(const ReserveOp& op, absl::Time now) {
+  const std::optional<absl::Time> key_time = KeyTime(op.key);
+  // 2: at the age of exactly one window a key is outside it, since its record
+  // may have been forgotten at this very instant.
+  if (key_time && now - *key_time >= op.window) return Verdict(Expired{});
+  if (key_time && *key_time - now > limits::kMaxKeyAhead) {
+    return MakeError(Reason::kKeyInvalid, "the key was made too far ahead");
+  }
+  // 3
+  Row row;
+  row.record.id = op.id;
+  row.record.key = op.key;
+  row.record.fingerprints = op.fingerprints;
+  row.record.on_lease_expiry = op.on_lease_expiry;
+  row.record.parent = op.parent;
+  row.record.labels = op.labels;
+  row.record.created_at = now;
+  row.record.expires_at =
+      key_time ? std::max(now, *key_time) + std::max(op.retention, op.window) : now + op.retention;
+  row.record.state = RecordState::kReleased;
+  Reserved reserved = GrantNextAttempt(op, now, row, /*recovering=*/false);
+  reserved.after_expiry = !rows_.insert_or_assign(op.id, std::move(row)).second;
+  return Verdict(std::move(reserved));
+}
+
+absl::StatusOr<Verdict> MemoryStore::ReserveLapsed(const ReserveOp& op, absl::Time now, Row& row) {
+  Record& record = row.record;
+  // 8
+  if (record.state == RecordState::kReserved && record.on_lease_expiry == LeaseExpiry::kTakeOver) {
+    return Verdict(GrantNextAttempt(op, now, row, /*recovering=*/false));
+  }
+  // 9
+  if (op.recover) return Verdict(GrantNextAttempt(op, now, row, /*recovering=*/true));
+  record.state = RecordState::kUnknown;
+  return Verdict(OutcomeUnknown{record.attempt});
+}
+
+absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
+  const absl::Time now = clock_.Now();
+  Row* const row = Find(op.id);
+  if (row == nullptr) return ReservationLost();
+  Record& record = row->record;
+  if (record.key != op.key) return IdCollision();
+  if (PastExpiry(record, now)) return ReservationLost();
+  if (row->token != op.token) return ReservationLost();
+  Completion completion;
+  if (record.state == RecordState::kReserved || record.state == RecordState::kUnknown) {
+    record.state = RecordState::kCompleted;
+    record.reply = op.reply;
+    record.completed_at = now;
+  } else if (record.state == RecordState::kCompleted && record.reply->digest == op.reply.digest) {
+    completion.repeated = true;
+  } else {
+    return ReservationLost();
+  }
+  completion.completed_at = *record.completed_at;
+  completion.expires_at = record.expires_at;
+  completion.lease_overrun = *record.completed_at >= record.lease_expires_at;
+  return completion;
+}
+
+absl::Status MemoryStore::ReleaseOne(const ReleaseOp& op) {
+  const absl::Time now = clock_.Now();
+  Row* const row = Find(op.id);
+  if (row == nullptr) return ReservationLost();
+  Record& record = row->record;
+  if (record.key != op.key) return IdCollision();
+  if (Forgotten(record, now)) return ReservationLost();
+  if (row->token != op.token) return ReservationLost();
+  const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
+  if (record.state == wanted) return absl::OkStatus();
+  if (record.state != RecordState::kReserved) return ReservationLost();
+  record.state = wanted;
+  record.release_reason = op.reason;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Extension> MemoryStore::ExtendOne(const ExtendOp& op) {
+  const absl::Time now = clock_.Now();
+  Row* const row = Find(op.id);
+  if (row == nullptr) return ReservationLost();
+  Record& record = row->record;
+  if (record.key != op.key) return IdCollision();
+  if (PastExpiry(record, now)) return ReservationLost();
+  if (row->token != op.token) return ReservationLost();
+  if (record.state != RecordState::kReserved) return ReservationLost();
+  const absl::Time wanted = std::min(now + op.lease, record.expires_at);
+  record.lease_expires_at = std::max(record.lease_expires_at, wanted);
+  if (op.checkpoint) row->checkpoint = *op.checkpoint;
+  return Extension{record.lease_expires_at - now};
+}
+
+absl::StatusOr<Record> MemoryStore::GetOne(const GetOp& op) {
+  const Row* const row = Find(op.id);
+  if (row != nullptr && op.key && row->record.key != *op.key) return IdCollision();
+  if (row == nullptr || Forgotten(row->record, clock_.Now())) {
+    return MakeError(Reason::kRecordNotFound, "there is no such record");
+  }
+  return row->record;
+}
+
+absl::StatusOr<SweepProgress> MemoryStore::Sweep(const SweepOp& op) {
+  SweepProgress progress;
+  MutexLock lock(mutex_);
+  const absl::Time now = clock_.Now();
+  auto it = op.after ? rows_.upper_bound(*op.after) : rows_.begin();
+  for (int seen = 0; it != rows_.end() && seen < op.limit; ++seen) {
+    Record& record = it->second.record;
+    progress.next = it->first;
+    if (Forgotten(record, now)) {
+      it = rows_.erase(it);
+      progress.removed += 1;
+      continue;
+    }
+    if (record.state == RecordState::kReserved &&
+        record.on_lease_expiry == LeaseExpiry::kRequireRecovery && !LeaseLive(record, now)) {
+      record.state = RecordState::kUnknown;
+      progress.marked_unknown += 1;
+    }
+    ++it;
+  }
+  if (it == rows_.end()) progress.next.reset();
+  return progress;
+}
+
+absl::StatusOr<StoreGauges> MemoryStore::Inspect() {
+  StoreGauges gauges;
+  MutexLock lock(mutex_);
+  const absl::Time now = clock_.Now();
+  for (const auto& [id, row] : rows_) {
+    if (row.record.state == RecordState::kUnknown) gauges.unknown_records += 1;
+    if (row.record.state == RecordState::kReserved) {
+      gauges.oldest_reserved_age =
+          std::max(gauges.oldest_reserved_age, now - row.record.created_at);
+    }
+  }
+  return gauges;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,65 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_MEMORY_STORE_H_
+#define IDEMPOTENCY_SERVER_STORE_MEMORY_STORE_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "core/clock.h"
+#include "core/mutex.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// The reference model: the table of states and verdicts written down as
+// literally as C++ allows, in a map under one lock. It is what the other
+// stores are compared with, so it shares no decision with them and is written
+// for reading, not for speed. Nothing outlives it.
+//
+// Thread-safe.
+class MemoryStore final : public Store {
+ public:
+  // `clock` outlives the store.
+  explicit MemoryStore(const Clock& clock) : clock_(clock) {}
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  absl::StatusOr<StoreGauges> Inspect() override;
+
+ private:
+  struct Row {
+    Record record;
+    // The current or last grant.
+    Uuid token;
+    std::optional<Uuid> request_token;
+    bool recovering = false;
+    std::string checkpoint;
+  };
+
+  absl::StatusOr<Verdict> ReserveOne(const ReserveOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Verdict> ReserveForgotten(const ReserveOp& op, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Verdict> ReserveLapsed(const ReserveOp& op, absl::Time now, Row& row);
+  absl::StatusOr<Completion> CompleteOne(const CompleteOp& op)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ReleaseOne(const ReleaseOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Extension> ExtendOne(const ExtendOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Record> GetOne(const GetOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The row under `id`, nullptr if there is none; forgotten or not.
+  Row* Find(const RecordId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Clock& clock_;
+  Mutex mutex_;
+  std::map<RecordId, Row> rows_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_MEMORY_STORE_H_

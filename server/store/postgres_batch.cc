@@ -1,0 +1,22 @@
+#include "server/store/postgres_batch.h"
+
+#include "absl/time/time.h"
+
+#include "core/errors.h"
+
+namespace idempotency {
+
+absl::Status ToCallerStatus(const absl::Status& failure) {
+  if (failure.code() == absl::StatusCode::kInvalidArgument) {
+    return MakeError(Reason::kRequestInvalid,
+                     "the operation holds a value that the store cannot keep, such as a NUL "
+                     "character in a text");
+  }
+  ErrorDetails details;
+  details.retry_delay = absl::Milliseconds(50);
+  return MakeError(Reason::kStoreUnavailable,
+                   "the store did not confirm the operation; repeat it with the same tokens",
+                   std::move(details));
+}
+
+}  // namespace idempotency

@@ -1,0 +1,97 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCH_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCH_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "core/uuid.h"
+
+namespace idempotency {
+
+// A batch of operations on its way through several statements, and the answers
+// so far. Operations are spoken of by their index. Thread-compatible.
+template <typename Op, typename Answer>
+class PostgresBatch {
+ public:
+  using Indices = std::vector<std::size_t>;
+
+  explicit PostgresBatch(absl::Span<const Op> ops) : ops_(ops), answers_(ops.size()) {
+    for (std::size_t i = 0; i < ops.size(); ++i) by_id_.emplace(ops[i].id, i);
+  }
+
+  const Op& op(std::size_t index) const { return ops_[index]; }
+  // The operation on the record `id`, which must be in the batch.
+  std::size_t IndexOf(const RecordId& id) const { return by_id_.at(id); }
+  bool answered(std::size_t index) const { return answers_[index].has_value(); }
+
+  void Settle(std::size_t index, Answer answer) { answers_[index] = std::move(answer); }
+  void FailAll(const Indices& indices, const absl::Status& status) {
+    for (const std::size_t index : indices) answers_[index] = Answer(status);
+  }
+
+  // In the order in which every statement must meet them: by id.
+  Indices All() const {
+    Indices indices(ops_.size());
+    std::iota(indices.begin(), indices.end(), 0);
+    std::sort(indices.begin(), indices.end(),
+              [this](std::size_t a, std::size_t b) { return ops_[a].id < ops_[b].id; });
+    return indices;
+  }
+  // Those of `indices` without an answer yet, in the same order.
+  Indices Unanswered(const Indices& indices) const {
+    Indices left;
+    std::copy_if(indices.begin(), indices.end(), std::back_inserter(left),
+                 [this](std::size_t index) { return !answered(index); });
+    return left;
+  }
+
+  // Every operation must have been answered.
+  std::vector<Answer> Take() && {
+    std::vector<Answer> answers;
+    answers.reserve(answers_.size());
+    for (std::optional<Answer>& answer : answers_) answers.push_back(*std::move(answer));
+    return answers;
+  }
+
+ private:
+  absl::Span<const Op> ops_;
+  std::vector<std::optional<Answer>> answers_;
+  absl::flat_hash_map<RecordId, std::size_t> by_id_;
+};
+
+// How often a record is looked at again before its operation is given up.
+// Each further look means that someone else got something done with it.
+inline constexpr int kMaxPostgresRounds = 16;
+
+// What a caller is told about a failed statement.
+absl::Status ToCallerStatus(const absl::Status& failure);
+
+// Lets `round`, an absl::Status(const Indices& pending), answer operations
+// until none is left. Where a value of one operation fails the statement of
+// all, they go on alone: only that one fails. Everything is answered afterwards.
+template <typename Op, typename Answer, typename Round>
+void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round) {
+  for (int i = 0; i < kMaxPostgresRounds && !pending.empty(); ++i) {
+    const absl::Status status = round(pending);
+    pending = batch.Unanswered(pending);
+    if (status.ok()) continue;
+    const bool lost = status.code() == absl::StatusCode::kUnavailable;
+    if (lost || pending.size() == 1) return batch.FailAll(pending, ToCallerStatus(status));
+    for (const std::size_t index : pending) RunRounds(batch, {index}, round);
+    return;
+  }
+  batch.FailAll(pending, ToCallerStatus(absl::UnavailableError("the record keeps changing")));
+}
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCH_H_

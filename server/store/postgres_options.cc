@@ -1,0 +1,39 @@
+#include "server/store/postgres_options.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+
+namespace idempotency {
+namespace {
+
+// Never needs quotes, and fits Postgres' limit of 63 bytes.
+bool IsPlainName(const std::string& name) {
+  if (name.empty() || name.size() > 63 || absl::ascii_isdigit(name.front())) return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+  });
+}
+
+}  // namespace
+
+absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
+  if (options.url.empty()) return absl::InvalidArgumentError("postgres url: must not be empty");
+  if (!IsPlainName(options.schema) || options.schema.compare(0, 3, "pg_") == 0) {
+    return absl::InvalidArgumentError(
+        "postgres schema: lower-case letters, digits and _ only, at most 63, not pg_…");
+  }
+  if (options.connections < 1 || options.connections > 1000) {
+    return absl::InvalidArgumentError("postgres connections: must be between 1 and 1000");
+  }
+  for (const absl::Duration timeout :
+       {options.connect_timeout, options.statement_timeout, options.reply_grace,
+        options.acquire_timeout, options.min_backoff, options.max_backoff}) {
+    if (timeout < absl::Milliseconds(1) || timeout > absl::Hours(1)) {
+      return absl::InvalidArgumentError("postgres timeouts: must be between 1 ms and 1 h");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,73 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_PARAMETERS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_PARAMETERS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "core/uuid.h"
+
+namespace idempotency {
+
+// What Postgres calls its types (catalog/pg_type.dat); they never change.
+enum class PostgresType : std::uint32_t {
+  kBool = 16,
+  kBytea = 17,
+  kInt2 = 21,
+  kInt4 = 23,
+  kText = 25,
+  kTimestamptz = 1184,
+  kInterval = 1186,
+  kUuid = 2950,
+};
+
+// One array in Postgres' binary form, of one dimension. Append only values of
+// its type. Thread-compatible.
+class PostgresArray {
+ public:
+  explicit PostgresArray(PostgresType type) : type_(type) {}
+
+  void AppendNull();
+  void AppendBytes(std::string_view value);  // kBytea, kText
+  void AppendUuid(const Uuid& value);
+  void AppendBool(bool value);
+  void AppendInt2(std::int16_t value);
+  void AppendInt4(std::int32_t value);
+  void AppendTime(absl::Time value);          // to the microsecond, rounded down
+  void AppendInterval(absl::Duration value);  // to the microsecond, rounded down
+
+  std::string Encode() const;
+
+ private:
+  PostgresType type_;
+  std::int32_t size_ = 0;
+  bool has_null_ = false;
+  std::string elements_;
+};
+
+// The parameters of one statement, $1 first, all in binary form: no copy is
+// escaped, parsed or doubled in size as hex. Thread-compatible.
+class PostgresParameters {
+ public:
+  void Add(const PostgresArray& array) { values_.push_back(array.Encode()); }
+  void Add(const Uuid& value);
+  void Add(absl::Time value);
+  void Add(std::int32_t value);
+
+  const std::vector<std::string>& values() const { return values_; }
+
+ private:
+  std::vector<std::string> values_;
+};
+
+// Microseconds since 2000-01-01 UTC: a timestamptz in binary form.
+std::int64_t ToPostgresMicros(absl::Time time);
+absl::Time FromPostgresMicros(std::int64_t micros);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_PARAMETERS_H_

@@ -1,0 +1,150 @@
+#include "server/store/postgres_record.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "server/store/postgres_statements.h"
+
+namespace idempotency {
+namespace {
+
+using namespace record_column;  // NOLINT(google-build-using-namespace): column names
+
+absl::Status Damaged() {
+  return MakeError(Reason::kRecordDamaged,
+                   "the stored record cannot be read; it is never run again");
+}
+
+bool Has(const PostgresResult& result, int row, int column) {
+  return column < PQnfields(result.get()) && !result.IsNull(row, column);
+}
+
+std::optional<RecordState> FromColumn(std::int64_t state) {
+  switch (state) {
+    case 1:
+      return RecordState::kReserved;
+    case 2:
+      return RecordState::kCompleted;
+    case 3:
+      return RecordState::kReleased;
+    case 4:
+      return RecordState::kUnknown;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<RecordKey> ReadParent(const PostgresResult& result, int row) {
+  if (!Has(result, row, kParentNamespace)) return std::nullopt;
+  return RecordKey{result.Text(row, kParentNamespace), result.Text(row, kParentScope),
+                   result.Text(row, kParentOperation), result.Text(row, kParentKey)};
+}
+
+std::map<std::string, std::string> ReadLabels(const PostgresResult& result, int row) {
+  std::map<std::string, std::string> labels;
+  if (!Has(result, row, kLabelNames) || !Has(result, row, kLabelValues)) return labels;
+  std::vector<std::string> names = result.TextArray(row, kLabelNames);
+  std::vector<std::string> values = result.TextArray(row, kLabelValues);
+  for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
+    labels.emplace(std::move(names[i]), std::move(values[i]));
+  }
+  return labels;
+}
+
+// False if the digest has a wrong size. The reply's bytes are checked against
+// it by whoever decodes them.
+bool ReadReply(const PostgresResult& result, int row, Record& record) {
+  EncodedReply reply;
+  const std::string_view digest = result.Bytes(row, kReplyDigest);
+  if (digest.size() != reply.digest.size()) return false;
+  std::copy(digest.begin(), digest.end(), reply.digest.begin());
+  if (Has(result, row, kReply)) reply.bytes = result.Text(row, kReply);
+  record.reply = std::move(reply);
+  record.completed_at = result.Time(row, kCompletedAt);
+  return true;
+}
+
+void AppendEscaped(std::string_view text, std::string& json) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  json.push_back('"');
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json.push_back('\\');
+      json.push_back(c);
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      json.append("\\u00");
+      json.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+      json.push_back(kHex[static_cast<unsigned char>(c) & 0xF]);
+    } else {
+      json.push_back(c);
+    }
+  }
+  json.push_back('"');
+}
+
+}  // namespace
+
+std::int16_t ToColumn(RecordState state) {
+  switch (state) {
+    case RecordState::kReserved:
+      return 1;
+    case RecordState::kCompleted:
+      return 2;
+    case RecordState::kReleased:
+      return 3;
+    case RecordState::kUnknown:
+      break;
+  }
+  return 4;
+}
+
+absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row) {
+  PostgresRecord read;
+  Record& record = read.stored.record;
+  record.id = result.GetUuid(row, kId);
+  record.key = {result.Text(row, kNamespace), result.Text(row, kScope),
+                result.Text(row, kOperation), result.Text(row, kKey)};
+  const std::optional<RecordState> state = FromColumn(result.Integer(row, kState));
+  if (!state) return Damaged();
+  record.state = *state;
+  record.attempt = static_cast<std::uint32_t>(result.Integer(row, kAttempt));
+  auto fingerprints = DecodeFingerprints(result.Bytes(row, kFingerprints));
+  if (!fingerprints.ok()) return Damaged();
+  record.fingerprints = *std::move(fingerprints);
+  record.on_lease_expiry =
+      result.Bool(row, kRequireRecovery) ? LeaseExpiry::kRequireRecovery : LeaseExpiry::kTakeOver;
+  record.parent = ReadParent(result, row);
+  record.labels = ReadLabels(result, row);
+  if (Has(result, row, kReleaseReason)) record.release_reason = result.Text(row, kReleaseReason);
+  record.created_at = result.Time(row, kCreatedAt);
+  record.lease_expires_at = result.Time(row, kLeaseUntil);
+  record.expires_at = result.Time(row, kExpiresAt);
+  if (record.state == RecordState::kCompleted && !ReadReply(result, row, record)) return Damaged();
+  read.stored.token = result.GetUuid(row, kToken);
+  if (Has(result, row, kRequestToken)) {
+    read.stored.request_token = result.GetUuid(row, kRequestToken);
+  }
+  read.stored.recovering = result.Bool(row, kRecovering);
+  if (Has(result, row, kCheckpoint)) read.stored.checkpoint = result.Text(row, kCheckpoint);
+  read.read_at = result.Time(row, kNow);
+  return read;
+}
+
+std::string LabelsToJson(const std::map<std::string, std::string>& labels) {
+  std::string json = "{";
+  for (const auto& [name, value] : labels) {
+    if (json.size() > 1) json.push_back(',');
+    AppendEscaped(name, json);
+    json.push_back(':');
+    AppendEscaped(value, json);
+  }
+  json.push_back('}');
+  return json;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,35 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORD_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORD_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/store/decision.h"
+#include "server/store/postgres_result.h"
+
+namespace idempotency {
+
+// One row of a statement that reads records, and the store's time when it was
+// read.
+struct PostgresRecord {
+  StoredRecord stored;
+  absl::Time read_at;
+};
+
+// What a read statement selected; the rest is left empty. DATA_LOSS /
+// RECORD_DAMAGED for a row that this store cannot have written.
+absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row);
+
+// How states are stored.
+std::int16_t ToColumn(RecordState state);
+
+// A JSON object, for the column labels.
+std::string LabelsToJson(const std::map<std::string, std::string>& labels);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORD_H_

@@ -1,0 +1,323 @@
+#include "server/store/postgres_reserve.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "core/fingerprint.h"
+#include "core/record_key.h"
+
+namespace idempotency {
+namespace {
+
+bool IsRepeat(const ReserveDecision& decision) {
+  if (decision.action != ReserveAction::kAnswer || !decision.answer.ok()) return false;
+  const auto* const reserved = std::get_if<Reserved>(&*decision.answer);
+  return reserved != nullptr && reserved->repeated;
+}
+
+void AppendOptional(const std::optional<Uuid>& value, PostgresArray& array) {
+  if (value) {
+    array.AppendUuid(*value);
+  } else {
+    array.AppendNull();
+  }
+}
+
+// The columns of `insert` that describe the record and its grant; the tokens
+// are the store's.
+PostgresParameters InsertParameters(const std::vector<const ReserveOp*>& ops,
+                                    const PostgresArray& tokens) {
+  PostgresArray ids(PostgresType::kUuid);
+  PostgresArray namespaces(PostgresType::kText);
+  PostgresArray scopes(PostgresType::kText);
+  PostgresArray operations(PostgresType::kText);
+  PostgresArray keys(PostgresType::kText);
+  PostgresArray made_at(PostgresType::kTimestamptz);
+  PostgresArray windows(PostgresType::kInterval);
+  PostgresArray fingerprints(PostgresType::kBytea);
+  PostgresArray require_recovery(PostgresType::kBool);
+  PostgresArray request_tokens(PostgresType::kUuid);
+  PostgresArray leases(PostgresType::kInterval);
+  PostgresArray retentions(PostgresType::kInterval);
+  std::vector<PostgresArray> parent(4, PostgresArray(PostgresType::kText));
+  PostgresArray labels(PostgresType::kText);
+  for (const ReserveOp* const op : ops) {
+    ids.AppendUuid(op->id);
+    namespaces.AppendBytes(op->key.name_space);
+    scopes.AppendBytes(op->key.scope);
+    operations.AppendBytes(op->key.operation);
+    keys.AppendBytes(op->key.key);
+    if (const auto time = KeyTime(op->key)) {
+      made_at.AppendTime(*time);
+    } else {
+      made_at.AppendNull();
+    }
+    windows.AppendInterval(op->window);
+    fingerprints.AppendBytes(EncodeFingerprints(op->fingerprints));
+    require_recovery.AppendBool(op->on_lease_expiry == LeaseExpiry::kRequireRecovery);
+    AppendOptional(op->request_token, request_tokens);
+    leases.AppendInterval(op->lease);
+    retentions.AppendInterval(op->retention);
+    if (op->parent) {
+      parent[0].AppendBytes(op->parent->name_space);
+      parent[1].AppendBytes(op->parent->scope);
+      parent[2].AppendBytes(op->parent->operation);
+      parent[3].AppendBytes(op->parent->key);
+    } else {
+      for (PostgresArray& part : parent) part.AppendNull();
+    }
+    if (op->labels.empty()) {
+      labels.AppendNull();
+    } else {
+      labels.AppendBytes(LabelsToJson(op->labels));
+    }
+  }
+  PostgresParameters parameters;
+  for (const PostgresArray* const column : std::initializer_list<const PostgresArray*>{
+           &ids, &namespaces, &scopes, &operations, &keys, &made_at, &windows, &fingerprints,
+           &require_recovery, &tokens, &request_tokens, &leases, &retentions, &parent[0],
+           &parent[1], &parent[2], &parent[3], &labels}) {
+    parameters.Add(*column);
+  }
+  return parameters;
+}
+
+}  // namespace
+
+PostgresReserve::PostgresReserve(PostgresConnection& connection,
+                                 const PostgresStatements& statements, Batch& batch,
+                                 std::size_t size, bool read_first)
+    : connection_(connection),
+      statements_(statements),
+      batch_(batch),
+      progress_(size),
+      read_next_(read_first) {}
+
+absl::Status PostgresReserve::operator()(const Indices& pending) {
+  if (!std::exchange(read_next_, true)) return Insert(pending);
+  Plan plan;
+  if (absl::Status status = MakePlan(pending, plan); !status.ok()) return status;
+  if (absl::Status status = Repeat(plan.repeat); !status.ok()) return status;
+  if (absl::Status status = Insert(plan.insert); !status.ok()) return status;
+  if (absl::Status status = StartAfresh(plan.start_afresh); !status.ok()) return status;
+  if (absl::Status status = GrantNext(plan.grant); !status.ok()) return status;
+  if (absl::Status status = RenewLeases(plan.renew_lease); !status.ok()) return status;
+  return MarkUnknown(plan.mark_unknown);
+}
+
+absl::Status PostgresReserve::MakePlan(const Indices& pending, Plan& plan) {
+  PostgresArray ids = IdsOf(batch_, pending);
+  auto rows = ReadRows(connection_, statements_.read_to_reserve, ids);
+  if (!rows.ok()) return rows.status();
+  if (std::exchange(first_look_, false)) known_ += rows->size();
+  Indices missing;
+  for (const std::size_t index : pending) {
+    const ReserveOp& op = batch_.op(index);
+    const auto row = rows->find(op.id);
+    if (row == rows->end()) {
+      // The insert itself checks the window, by the clock of its own moment.
+      (progress_[index].insert_tried ? missing : plan.insert).push_back(index);
+    } else if (!row->second.ok()) {
+      batch_.Settle(index, row->second.status());
+    } else {
+      PostgresRecord& read = *row->second;
+      Step step;
+      step.index = index;
+      step.state = read.stored.record.state;
+      step.lease_until = read.stored.record.lease_expires_at;
+      step.decision = DecideReserve(op, read.read_at, std::move(read.stored));
+      Add(std::move(step), plan);
+    }
+  }
+  return PlanMissing(missing, plan);
+}
+
+// The insert did not take them, and nothing is there: outside the window, or
+// swept in between.
+absl::Status PostgresReserve::PlanMissing(const Indices& missing, Plan& plan) {
+  if (missing.empty()) return absl::OkStatus();
+  const auto clock = connection_.Execute(statements_.read_clock, {});
+  if (!clock.ok()) return clock.status();
+  for (const std::size_t index : missing) {
+    Step step;
+    step.index = index;
+    step.decision = DecideReserve(batch_.op(index), clock->Time(0, 0), std::nullopt);
+    Add(std::move(step), plan);
+  }
+  return absl::OkStatus();
+}
+
+void PostgresReserve::Add(Step step, Plan& plan) {
+  switch (step.decision.action) {
+    case ReserveAction::kAnswer:
+      if (IsRepeat(step.decision)) {
+        plan.repeat.push_back(std::move(step));
+      } else {
+        batch_.Settle(step.index, std::move(step.decision.answer));
+      }
+      return;
+    case ReserveAction::kInsert:
+      plan.insert.push_back(step.index);
+      return;
+    case ReserveAction::kStartAfresh:
+      plan.start_afresh.push_back(std::move(step));
+      return;
+    case ReserveAction::kGrant:
+    case ReserveAction::kGrantRecovery:
+      plan.grant.push_back(std::move(step));
+      return;
+    case ReserveAction::kRenewLease:
+      plan.renew_lease.push_back(std::move(step));
+      return;
+    case ReserveAction::kMarkUnknown:
+      plan.mark_unknown.push_back(std::move(step));
+      return;
+  }
+}
+
+// Returns: id, created_at, lease_until, expires_at, now.
+absl::Status PostgresReserve::Insert(const Indices& indices) {
+  if (indices.empty()) return absl::OkStatus();
+  // A plan may have put keys that were missing behind others.
+  Indices sorted = indices;
+  std::sort(sorted.begin(), sorted.end(),
+            [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
+  std::vector<const ReserveOp*> ops;
+  PostgresArray tokens(PostgresType::kUuid);
+  for (const std::size_t index : sorted) {
+    ops.push_back(&batch_.op(index));
+    progress_[index].token = Uuid::Random();
+    tokens.AppendUuid(progress_[index].token);
+  }
+  const auto result = connection_.Execute(statements_.insert, InsertParameters(ops, tokens));
+  if (!result.ok()) return result.status();
+  for (const std::size_t index : sorted) progress_[index].insert_tried = true;
+  for (int row = 0; row < result->rows(); ++row) {
+    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
+    Grant grant;
+    grant.attempt = 1;
+    grant.created_at = result->Time(row, 1);
+    grant.lease_expires_at = result->Time(row, 2);
+    grant.expires_at = result->Time(row, 3);
+    grant.after_expiry = progress_[index].removed_forgotten;
+    batch_.Settle(index, Verdict(ToReserved(grant, progress_[index].token, result->Time(row, 4))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PostgresReserve::StartAfresh(const std::vector<Step>& steps) {
+  if (steps.empty()) return absl::OkStatus();
+  const auto result = connection_.Execute(statements_.remove_forgotten, GuardsOf(steps));
+  if (!result.ok()) return result.status();
+  Indices removed;
+  for (const Step& step : steps) {
+    progress_[step.index].removed_forgotten = true;
+    removed.push_back(step.index);
+  }
+  return Insert(removed);
+}
+
+// Returns: id, lease_until, expires_at, now.
+absl::Status PostgresReserve::GrantNext(const std::vector<Step>& steps) {
+  if (steps.empty()) return absl::OkStatus();
+  PostgresArray states(PostgresType::kInt2);
+  PostgresArray leases_until(PostgresType::kTimestamptz);
+  PostgresArray tokens(PostgresType::kUuid);
+  PostgresArray request_tokens(PostgresType::kUuid);
+  PostgresArray leases(PostgresType::kInterval);
+  PostgresArray retentions(PostgresType::kInterval);
+  for (const Step& step : steps) {
+    const ReserveOp& op = batch_.op(step.index);
+    progress_[step.index].token = Uuid::Random();
+    states.AppendInt2(ToColumn(step.state));
+    leases_until.AppendTime(step.lease_until);
+    tokens.AppendUuid(progress_[step.index].token);
+    AppendOptional(op.request_token, request_tokens);
+    leases.AppendInterval(op.lease);
+    if (step.decision.action == ReserveAction::kGrantRecovery) {
+      retentions.AppendInterval(op.retention);
+    } else {
+      retentions.AppendNull();
+    }
+  }
+  PostgresParameters parameters = GuardsOf(steps);
+  for (const PostgresArray* const column :
+       {&states, &leases_until, &tokens, &request_tokens, &leases, &retentions}) {
+    parameters.Add(*column);
+  }
+  const auto result = connection_.Execute(statements_.grant, parameters);
+  if (!result.ok()) return result.status();
+  for (int row = 0; row < result->rows(); ++row) {
+    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
+    const auto step = std::find_if(steps.begin(), steps.end(),
+                                   [index](const Step& s) { return s.index == index; });
+    Grant grant = step->decision.grant;
+    grant.lease_expires_at = result->Time(row, 1);
+    grant.expires_at = result->Time(row, 2);
+    batch_.Settle(index, Verdict(ToReserved(grant, progress_[index].token, result->Time(row, 3))));
+  }
+  return absl::OkStatus();
+}
+
+// Returns: id, lease_until, expires_at, now.
+absl::Status PostgresReserve::RenewLeases(const std::vector<Step>& steps) {
+  if (steps.empty()) return absl::OkStatus();
+  PostgresArray leases(PostgresType::kInterval);
+  for (const Step& step : steps) leases.AppendInterval(batch_.op(step.index).lease);
+  PostgresParameters parameters = GuardsOf(steps);
+  parameters.Add(leases);
+  const auto result = connection_.Execute(statements_.renew_lease, parameters);
+  if (!result.ok()) return result.status();
+  for (int row = 0; row < result->rows(); ++row) {
+    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
+    const auto step = std::find_if(steps.begin(), steps.end(),
+                                   [index](const Step& s) { return s.index == index; });
+    Grant grant = step->decision.grant;
+    grant.lease_expires_at = result->Time(row, 1);
+    batch_.Settle(index, Verdict(ToReserved(grant, grant.token, result->Time(row, 3))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
+  if (steps.empty()) return absl::OkStatus();
+  const auto result = connection_.Execute(statements_.mark_unknown, GuardsOf(steps));
+  if (!result.ok()) return result.status();
+  for (int row = 0; row < result->rows(); ++row) {
+    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
+    const auto step = std::find_if(steps.begin(), steps.end(),
+                                   [index](const Step& s) { return s.index == index; });
+    batch_.Settle(index, step->decision.answer);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PostgresReserve::Repeat(const std::vector<Step>& steps) {
+  if (steps.empty()) return absl::OkStatus();
+  const auto confirmed = connection_.Execute(statements_.confirm, {});
+  if (!confirmed.ok()) return confirmed.status();
+  for (const Step& step : steps) batch_.Settle(step.index, step.decision.answer);
+  return absl::OkStatus();
+}
+
+// $1 ids, $2 tokens, $3 attempts: what the rows must still hold.
+PostgresParameters PostgresReserve::GuardsOf(const std::vector<Step>& steps) const {
+  PostgresArray ids(PostgresType::kUuid);
+  PostgresArray tokens(PostgresType::kUuid);
+  PostgresArray attempts(PostgresType::kInt4);
+  for (const Step& step : steps) {
+    ids.AppendUuid(batch_.op(step.index).id);
+    tokens.AppendUuid(step.decision.guard.token);
+    attempts.AppendInt4(static_cast<std::int32_t>(step.decision.guard.attempt));
+  }
+  PostgresParameters parameters;
+  parameters.Add(ids);
+  parameters.Add(tokens);
+  parameters.Add(attempts);
+  return parameters;
+}
+
+}  // namespace idempotency

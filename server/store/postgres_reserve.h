@@ -1,0 +1,89 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_RESERVE_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_RESERVE_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/uuid.h"
+#include "server/store/decision.h"
+#include "server/store/postgres_batch.h"
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_rows.h"
+#include "server/store/postgres_statements.h"
+
+namespace idempotency {
+
+// One batch of Reserve on one connection. A round reads the records, decides,
+// and writes each kind of decision with one statement; what a statement does
+// not hit is left to the next round. Thread-compatible.
+class PostgresReserve {
+ public:
+  using Batch = PostgresBatch<ReserveOp, absl::StatusOr<Verdict>>;
+  using Indices = Batch::Indices;
+
+  // `read_first`: the first round reads too. Otherwise it only inserts, which
+  // saves a statement where most keys are new.
+  PostgresReserve(PostgresConnection& connection, const PostgresStatements& statements,
+                  Batch& batch, std::size_t size, bool read_first);
+
+  absl::Status operator()(const Indices& pending);
+
+  // How many of the batch's records existed already when they were first looked
+  // for.
+  std::size_t known() const { return known_; }
+
+ private:
+  // A decision to be written, and what it was decided from.
+  struct Step {
+    std::size_t index = 0;
+    ReserveDecision decision;
+    RecordState state = RecordState::kReserved;
+    absl::Time lease_until;
+  };
+  // What is known about one operation from earlier rounds.
+  struct Progress {
+    bool insert_tried = false;
+    bool removed_forgotten = false;
+    // Minted for the statement that runs.
+    Uuid token;
+  };
+  // The steps of one round, by what they write.
+  struct Plan {
+    Indices insert;
+    std::vector<Step> start_afresh;
+    std::vector<Step> grant;
+    std::vector<Step> renew_lease;
+    std::vector<Step> mark_unknown;
+    // Answers that vouch for an earlier commit.
+    std::vector<Step> repeat;
+  };
+
+  absl::Status MakePlan(const Indices& pending, Plan& plan);
+  absl::Status PlanMissing(const Indices& missing, Plan& plan);
+  void Add(Step step, Plan& plan);
+
+  absl::Status Insert(const Indices& indices);
+  absl::Status StartAfresh(const std::vector<Step>& steps);
+  absl::Status GrantNext(const std::vector<Step>& steps);
+  absl::Status RenewLeases(const std::vector<Step>& steps);
+  absl::Status MarkUnknown(const std::vector<Step>& steps);
+  absl::Status Repeat(const std::vector<Step>& steps);
+
+  PostgresParameters GuardsOf(const std::vector<Step>& steps) const;
+
+  PostgresConnection& connection_;
+  const PostgresStatements& statements_;
+  Batch& batch_;
+  std::vector<Progress> progress_;
+  bool read_next_;
+  bool first_look_ = true;
+  std::size_t known_ = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RESERVE_H_

@@ -1,0 +1,89 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_ROWS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_ROWS_H_
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/uuid.h"
+#include "server/store/decision.h"
+#include "server/store/postgres_batch.h"
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_parameters.h"
+#include "server/store/postgres_record.h"
+#include "server/store/postgres_statements.h"
+
+namespace idempotency {
+
+// What stood under the ids that were asked for; a damaged row is an error of
+// its own.
+using PostgresRows = absl::flat_hash_map<RecordId, absl::StatusOr<PostgresRecord>>;
+
+template <typename Op, typename Answer>
+PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
+                    const std::vector<std::size_t>& indices) {
+  PostgresArray ids(PostgresType::kUuid);
+  for (const std::size_t index : indices) ids.AppendUuid(batch.op(index).id);
+  return ids;
+}
+
+// Runs a statement that reads records by `ids`.
+absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
+                                      const PostgresStatement& statement, const PostgresArray& ids);
+
+// What a look at a record says about an operation whose statement did not hit it.
+template <typename Answer>
+struct PostgresFinding {
+  // nullopt: the record has changed since; try again.
+  std::optional<Answer> answer;
+  // The answer vouches for an earlier commit: that one must be confirmed first.
+  bool confirm = false;
+};
+
+// Reads what stands under `indices` and settles the operations by `decide`, a
+// PostgresFinding<Answer>(const Op&, absl::Time now, const optional<StoredRecord>&).
+template <typename Op, typename Answer, typename Decide>
+absl::Status SettleByReading(PostgresConnection& connection, const PostgresStatements& statements,
+                             PostgresBatch<Op, Answer>& batch,
+                             const std::vector<std::size_t>& indices, Decide decide) {
+  if (indices.empty()) return absl::OkStatus();
+  auto rows = ReadRows(connection, statements.read_to_settle, IdsOf(batch, indices));
+  if (!rows.ok()) return rows.status();
+  std::vector<std::pair<std::size_t, Answer>> to_confirm;
+  for (const std::size_t index : indices) {
+    const auto row = rows->find(batch.op(index).id);
+    if (row != rows->end() && !row->second.ok()) {
+      batch.Settle(index, Answer(row->second.status()));
+      continue;
+    }
+    std::optional<StoredRecord> stored;
+    absl::Time now;  // of no meaning without a row
+    if (row != rows->end()) {
+      stored = std::move(row->second->stored);
+      now = row->second->read_at;
+    }
+    PostgresFinding<Answer> finding = decide(batch.op(index), now, stored);
+    if (!finding.answer) continue;
+    if (finding.confirm) {
+      to_confirm.emplace_back(index, *std::move(finding.answer));
+    } else {
+      batch.Settle(index, *std::move(finding.answer));
+    }
+  }
+  if (to_confirm.empty()) return absl::OkStatus();
+  if (auto confirmed = connection.Execute(statements.confirm, {}); !confirmed.ok()) {
+    return confirmed.status();
+  }
+  for (auto& [index, answer] : to_confirm) batch.Settle(index, std::move(answer));
+  return absl::OkStatus();
+}
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_ROWS_H_

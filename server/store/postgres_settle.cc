@@ -1,0 +1,180 @@
+#include "server/store/postgres_settle.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "server/store/decision.h"
+#include "server/store/postgres_rows.h"
+
+namespace idempotency {
+namespace {
+
+// Replies that one statement carries, in bytes. Postgres takes a message of up
+// to 1 GB and holds it twice while it runs.
+constexpr std::size_t kMaxStatementBytes = 32 * 1024 * 1024;
+
+// $1-$6: ids, tokens, and the four parts of the keys.
+template <typename Op, typename Answer>
+PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
+                           const std::vector<std::size_t>& indices) {
+  PostgresArray ids(PostgresType::kUuid);
+  PostgresArray tokens(PostgresType::kUuid);
+  PostgresArray namespaces(PostgresType::kText);
+  PostgresArray scopes(PostgresType::kText);
+  PostgresArray operations(PostgresType::kText);
+  PostgresArray keys(PostgresType::kText);
+  for (const std::size_t index : indices) {
+    const Op& op = batch.op(index);
+    ids.AppendUuid(op.id);
+    tokens.AppendUuid(op.token);
+    namespaces.AppendBytes(op.key.name_space);
+    scopes.AppendBytes(op.key.scope);
+    operations.AppendBytes(op.key.operation);
+    keys.AppendBytes(op.key.key);
+  }
+  PostgresParameters parameters;
+  for (const PostgresArray* const column :
+       {&ids, &tokens, &namespaces, &scopes, &operations, &keys}) {
+    parameters.Add(*column);
+  }
+  return parameters;
+}
+
+absl::Status WriteReplies(PostgresConnection& connection, const PostgresStatements& statements,
+                          CompleteBatch& batch, const CompleteBatch::Indices& indices) {
+  PostgresArray replies(PostgresType::kBytea);
+  PostgresArray digests(PostgresType::kBytea);
+  for (const std::size_t index : indices) {
+    const EncodedReply& reply = batch.op(index).reply;
+    replies.AppendBytes(reply.bytes);
+    digests.AppendBytes({reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()});
+  }
+  PostgresParameters parameters = Holders(batch, indices);
+  parameters.Add(replies);
+  parameters.Add(digests);
+  const auto result = connection.Execute(statements.complete, parameters);
+  if (!result.ok()) return result.status();
+  // Columns: id, completed_at, expires_at, lease_until.
+  for (int row = 0; row < result->rows(); ++row) {
+    Completion completion;
+    completion.completed_at = result->Time(row, 1);
+    completion.expires_at = result->Time(row, 2);
+    completion.lease_overrun = completion.completed_at >= result->Time(row, 3);
+    batch.Settle(batch.IndexOf(result->GetUuid(row, 0)), completion);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteExtensions(PostgresConnection& connection, const PostgresStatements& statements,
+                             ExtendBatch& batch, const ExtendBatch::Indices& indices,
+                             bool with_checkpoints) {
+  if (indices.empty()) return absl::OkStatus();
+  PostgresArray leases(PostgresType::kInterval);
+  PostgresArray checkpoints(PostgresType::kBytea);
+  for (const std::size_t index : indices) {
+    leases.AppendInterval(batch.op(index).lease);
+    checkpoints.AppendBytes(batch.op(index).checkpoint.value_or(""));
+  }
+  PostgresParameters parameters = Holders(batch, indices);
+  parameters.Add(leases);
+  if (with_checkpoints) parameters.Add(checkpoints);
+  const auto result = connection.Execute(
+      with_checkpoints ? statements.extend_with_checkpoint : statements.extend, parameters);
+  if (!result.ok()) return result.status();
+  // Columns: id, lease_until, now.
+  for (int row = 0; row < result->rows(); ++row) {
+    const absl::Duration left = result->Time(row, 1) - result->Time(row, 2);
+    batch.Settle(batch.IndexOf(result->GetUuid(row, 0)),
+                 Extension{std::max(left, absl::ZeroDuration())});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
+                           CompleteBatch& batch, const CompleteBatch::Indices& pending) {
+  CompleteBatch::Indices slice;
+  std::size_t bytes = 0;
+  for (const std::size_t index : pending) {
+    const std::size_t size = batch.op(index).reply.bytes.size();
+    if (!slice.empty() && bytes + size > kMaxStatementBytes) {
+      if (absl::Status status = WriteReplies(connection, statements, batch, slice); !status.ok()) {
+        return status;
+      }
+      slice.clear();
+      bytes = 0;
+    }
+    slice.push_back(index);
+    bytes += size;
+  }
+  if (absl::Status status = WriteReplies(connection, statements, batch, slice); !status.ok()) {
+    return status;
+  }
+  using Finding = PostgresFinding<absl::StatusOr<Completion>>;
+  return SettleByReading(
+      connection, statements, batch, batch.Unanswered(pending),
+      [](const CompleteOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
+        CompleteDecision decision = DecideComplete(op, now, stored);
+        if (decision.store) return Finding{};
+        const bool repeated = decision.answer.ok();
+        return Finding{std::move(decision.answer), repeated};
+      });
+}
+
+absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,
+                          ReleaseBatch& batch, const ReleaseBatch::Indices& pending) {
+  PostgresArray states(PostgresType::kInt2);
+  PostgresArray reasons(PostgresType::kText);
+  for (const std::size_t index : pending) {
+    const ReleaseOp& op = batch.op(index);
+    states.AppendInt2(
+        ToColumn(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
+    reasons.AppendBytes(op.reason);
+  }
+  PostgresParameters parameters = Holders(batch, pending);
+  parameters.Add(states);
+  parameters.Add(reasons);
+  const auto result = connection.Execute(statements.release, parameters);
+  if (!result.ok()) return result.status();
+  for (int row = 0; row < result->rows(); ++row) {
+    batch.Settle(batch.IndexOf(result->GetUuid(row, 0)), absl::OkStatus());
+  }
+  using Finding = PostgresFinding<absl::Status>;
+  return SettleByReading(
+      connection, statements, batch, batch.Unanswered(pending),
+      [](const ReleaseOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
+        const ReleaseDecision decision = DecideRelease(op, now, stored);
+        if (decision.becomes) return Finding{};
+        return Finding{decision.answer, decision.answer.ok()};
+      });
+}
+
+absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatements& statements,
+                         ExtendBatch& batch, const ExtendBatch::Indices& pending) {
+  ExtendBatch::Indices plain;
+  ExtendBatch::Indices with_checkpoint;
+  for (const std::size_t index : pending) {
+    (batch.op(index).checkpoint ? with_checkpoint : plain).push_back(index);
+  }
+  if (absl::Status status = WriteExtensions(connection, statements, batch, plain, false);
+      !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = WriteExtensions(connection, statements, batch, with_checkpoint, true);
+      !status.ok()) {
+    return status;
+  }
+  using Finding = PostgresFinding<absl::StatusOr<Extension>>;
+  return SettleByReading(
+      connection, statements, batch, batch.Unanswered(pending),
+      [](const ExtendOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
+        ExtendDecision decision = DecideExtend(op, now, stored);
+        if (decision.lease_expires_at) return Finding{};
+        return Finding{std::move(decision.answer), false};
+      });
+}
+
+}  // namespace idempotency

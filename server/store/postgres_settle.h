@@ -1,0 +1,33 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SETTLE_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_SETTLE_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "server/store/postgres_batch.h"
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_statements.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// One round each of Complete, Release and Extend: one guarded statement, which
+// hits nearly always; what it does not hit is read and decided by the table.
+
+using CompleteBatch = PostgresBatch<CompleteOp, absl::StatusOr<Completion>>;
+absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
+                           CompleteBatch& batch, const CompleteBatch::Indices& pending);
+
+using ReleaseBatch = PostgresBatch<ReleaseOp, absl::Status>;
+absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,
+                          ReleaseBatch& batch, const ReleaseBatch::Indices& pending);
+
+using ExtendBatch = PostgresBatch<ExtendOp, absl::StatusOr<Extension>>;
+absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatements& statements,
+                         ExtendBatch& batch, const ExtendBatch::Indices& pending);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SETTLE_H_

@@ -1,0 +1,320 @@
+#include "server/store/postgres_statements.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+#include "core/absl_view.h"
+#include "core/limits.h"
+
+namespace idempotency {
+namespace {
+
+// Words that stand for recurring pieces of SQL:
+//   {now}         the store's clock, read anew wherever it stands
+//   {i}           the place of row t in the batch
+//   {remembered}  t is not forgotten (design: "Words")
+//   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
+//                 and that its token holds
+//   {record}      the columns that every read has, in the order of record_column
+// States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
+
+constexpr std::string_view kRemembered =
+    "(t.expires_at > {now} OR t.state = 4 OR (t.state = 1 AND t.require_recovery))";
+
+constexpr std::string_view kRecord =
+    "t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,"
+    " t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at,"
+    " t.completed_at, t.fingerprints, t.reply_digest, {now}";
+
+constexpr std::string_view kHeld =
+    "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}]"
+    " AND t.namespace = ($3::text[])[{i}] AND t.scope = ($4::text[])[{i}]"
+    " AND t.operation = ($5::text[])[{i}] AND t.key = ($6::text[])[{i}]";
+
+// $1 ids, $2-$5 the four parts, $6 when the key was made or NULL, $7 its window,
+// $8 fingerprints, $9 require_recovery, $10 tokens, $11 request tokens or NULL,
+// $12 leases, $13 retentions, $14-$17 the parent's parts or NULL, $18 labels or
+// NULL. Returns id, created_at, lease_until, expires_at, now for those inserted;
+// those missing exist, or their key is outside the window.
+//
+// The clock is read per row, when the row's turn has come: the WHERE inside c
+// ties it to u, so that it can neither be computed once nor before the sort.
+constexpr std::string_view kInsert = R"sql(
+INSERT INTO records AS t (
+  id, namespace, scope, operation, key, state, require_recovery, attempt, token, request_token,
+  created_at, lease_until, expires_at, fingerprints,
+  parent_namespace, parent_scope, parent_operation, parent_key, labels)
+SELECT
+  u.id, u.namespace, u.scope, u.operation, u.key, 1, u.require_recovery, 1, u.token, u.request_token,
+  c.now, least(c.now + u.lease, e.expires_at), e.expires_at, u.fingerprints,
+  u.parent_namespace, u.parent_scope, u.parent_operation, u.parent_key, u.labels::jsonb
+FROM (
+  SELECT * FROM unnest(
+    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::interval[],
+    $8::bytea[], $9::boolean[], $10::uuid[], $11::uuid[], $12::interval[], $13::interval[],
+    $14::text[], $15::text[], $16::text[], $17::text[], $18::text[])
+  AS v(id, namespace, scope, operation, key, made_at, key_window,
+    fingerprints, require_recovery, token, request_token, lease, retention,
+    parent_namespace, parent_scope, parent_operation, parent_key, labels)
+  ORDER BY v.id) u
+CROSS JOIN LATERAL (SELECT {now} AS now WHERE u.id IS NOT NULL) c
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN u.made_at IS NULL THEN c.now + u.retention
+    ELSE greatest(c.now, u.made_at) + greatest(u.retention, u.key_window) END AS expires_at) e
+WHERE u.made_at IS NULL
+  OR (c.now < u.made_at + u.key_window AND u.made_at <= c.now + {ahead})
+ON CONFLICT (id) DO NOTHING
+RETURNING t.id, t.created_at, t.lease_until, t.expires_at, {now}
+)sql";
+
+// $1 ids. A completed record's checkpoint is of no use to anyone.
+constexpr std::string_view kReadToReserve = R"sql(
+SELECT {record}, t.reply,
+  CASE WHEN t.state <> 2 THEN (SELECT p.checkpoint FROM checkpoints p
+    WHERE p.id = t.id AND p.record_created_at = t.created_at) END
+FROM records t WHERE t.id = ANY($1::uuid[])
+)sql";
+
+constexpr std::string_view kReadClock = "SELECT {now}";
+
+// A forgotten record that is to start afresh goes the way the sweep would have
+// sent it. $1 ids, $2 tokens, $3 attempts, as read.
+constexpr std::string_view kRemoveForgotten = R"sql(
+WITH removed AS (
+  DELETE FROM records t
+  WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
+    AND NOT {remembered}
+  RETURNING t.id)
+DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT r.id FROM removed r))
+)sql";
+
+// $1 ids; $2 tokens, $3 attempts, $4 states, $5 leases' ends, as read (any
+// heartbeat in between moves the last one); $6 new tokens, $7 request tokens or
+// NULL, $8 leases, $9 retentions for recovery grants, else NULL. Returns id,
+// lease_until, expires_at, now.
+constexpr std::string_view kGrant = R"sql(
+UPDATE records t SET
+  state = 1, watched = false, attempt = t.attempt + 1,
+  token = ($6::uuid[])[{i}], request_token = ($7::uuid[])[{i}],
+  recovering = ($9::interval[])[{i}] IS NOT NULL,
+  lease_until = least({now} + ($8::interval[])[{i}],
+    greatest(t.expires_at, {now} + ($9::interval[])[{i}])),
+  expires_at = greatest(t.expires_at, {now} + ($9::interval[])[{i}])
+WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
+  AND t.state = ($4::smallint[])[{i}] AND t.lease_until = ($5::timestamptz[])[{i}]
+  AND (t.state <> 1 OR t.lease_until <= {now}) AND {remembered}
+RETURNING t.id, t.lease_until, t.expires_at, {now}
+)sql";
+
+// $1 ids, $2 tokens, $3 attempts, as read; $4 leases. Returns id, lease_until,
+// expires_at, now.
+constexpr std::string_view kRenewLease = R"sql(
+UPDATE records t SET lease_until = least({now} + ($4::interval[])[{i}], t.expires_at)
+WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
+  AND t.state = 1 AND t.lease_until <= {now} AND {remembered}
+RETURNING t.id, t.lease_until, t.expires_at, {now}
+)sql";
+
+// $1 ids, $2 tokens, $3 attempts, as read. Returns id.
+constexpr std::string_view kMarkUnknown = R"sql(
+UPDATE records t SET state = 4, watched = true
+WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
+  AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
+RETURNING t.id
+)sql";
+
+// $1-$6 as in {held}, $7 replies, $8 their digests. Returns id, completed_at,
+// expires_at, lease_until.
+constexpr std::string_view kComplete = R"sql(
+UPDATE records t SET
+  state = 2, watched = false, completed_at = {now},
+  reply = ($7::bytea[])[{i}], reply_digest = ($8::bytea[])[{i}]
+WHERE {held}
+  AND t.state IN (1, 4) AND t.expires_at > {now}
+RETURNING t.id, t.completed_at, t.expires_at, t.lease_until
+)sql";
+
+// $1-$6 as in {held}, $7 states to take, $8 reasons. Returns id.
+constexpr std::string_view kRelease = R"sql(
+UPDATE records t SET
+  state = ($7::smallint[])[{i}], watched = ($7::smallint[])[{i}] = 4,
+  release_reason = ($8::text[])[{i}]
+WHERE {held} AND t.state = 1 AND {remembered}
+RETURNING t.id
+)sql";
+
+// $1-$6 as in {held}, $7 leases. Returns id, lease_until, now.
+constexpr std::string_view kExtend = R"sql(
+UPDATE records t SET
+  lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+WHERE {held} AND t.state = 1
+  AND t.expires_at > {now}
+RETURNING t.id, t.lease_until, {now}
+)sql";
+
+// As above; $8 checkpoints. One statement, so that neither is kept alone.
+constexpr std::string_view kExtendWithCheckpoint = R"sql(
+WITH extended AS (
+  UPDATE records t SET
+    lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+  WHERE {held} AND t.state = 1
+    AND t.expires_at > {now}
+  RETURNING t.id, t.created_at, t.lease_until, {now} AS now),
+stored AS (
+  INSERT INTO checkpoints (id, record_created_at, checkpoint)
+  SELECT t.id, t.created_at, ($8::bytea[])[{i}] FROM extended t ORDER BY t.id
+  ON CONFLICT (id) DO UPDATE
+    SET record_created_at = excluded.record_created_at, checkpoint = excluded.checkpoint)
+SELECT e.id, e.lease_until, e.now FROM extended e
+)sql";
+
+// $1 ids.
+constexpr std::string_view kReadToSettle = R"sql(
+SELECT {record} FROM records t WHERE t.id = ANY($1::uuid[])
+)sql";
+
+constexpr std::string_view kConfirm = "SELECT pg_logical_emit_message(true, 'idempotency', '')";
+
+// $1 ids.
+constexpr std::string_view kReadWhole = R"sql(
+SELECT {record}, t.reply, NULL::bytea,
+  t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key, t.release_reason,
+  ARRAY(SELECT l.key FROM jsonb_each_text(t.labels) l ORDER BY l.key),
+  ARRAY(SELECT l.value FROM jsonb_each_text(t.labels) l ORDER BY l.key)
+FROM records t WHERE t.id = ANY($1::uuid[])
+)sql";
+
+// One replica sweeps a schema at a time.
+constexpr std::string_view kLockSweep =
+    "SELECT pg_try_advisory_xact_lock(hashtextextended('idempotency sweep ' || current_schema, 0))";
+
+// What a visit tells of a row: id, whether to remove it, to mark it UNKNOWN, to
+// watch it (a reservation open for over a minute), created_at.
+constexpr std::string_view kVisited =
+    "t.id, NOT {remembered},"
+    " t.state = 1 AND t.require_recovery AND t.lease_until <= {now},"
+    " t.state = 1 AND NOT t.watched AND t.created_at <= {now} - interval '1 minute',"
+    " t.created_at";
+
+// $1 the id to go on after, $2 how many.
+constexpr std::string_view kVisitOrdered = R"sql(
+SELECT {visited} FROM records t
+WHERE t.id > $1::uuid AND t.id < '80000000-0000-0000-0000-000000000000'
+ORDER BY t.id LIMIT $2::integer
+)sql";
+
+// $1 and $2 created_at and id to go on after, $3 how many.
+constexpr std::string_view kVisitHashed = R"sql(
+SELECT {visited} FROM records t
+WHERE t.id >= '80000000-0000-0000-0000-000000000000'
+  AND (t.created_at, t.id) > ($1::timestamptz, $2::uuid)
+ORDER BY t.created_at, t.id LIMIT $3::integer
+)sql";
+
+// $1 ids. The predicate stands outside too: a record may be reserved again
+// between the look and the lock. Locked rows are busy, so not forgotten for long.
+constexpr std::string_view kSweepForgotten = R"sql(
+DELETE FROM records t
+WHERE t.id = ANY(ARRAY(
+    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
+  AND NOT {remembered}
+RETURNING t.id
+)sql";
+
+// $1 ids, just removed.
+constexpr std::string_view kSweepCheckpoints =
+    "DELETE FROM checkpoints p WHERE p.id = ANY($1::uuid[])";
+
+// $1 ids. Returns id.
+constexpr std::string_view kSweepLapsed = R"sql(
+UPDATE records t SET state = 4, watched = true
+WHERE t.id = ANY(ARRAY(
+    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
+  AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
+RETURNING t.id
+)sql";
+
+// $1 ids.
+constexpr std::string_view kWatch = R"sql(
+UPDATE records t SET watched = true
+WHERE t.id = ANY(ARRAY(
+    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
+  AND t.state = 1
+)sql";
+
+// Returns now, created_at of the oldest record that is RESERVED or NULL, how
+// many are UNKNOWN. Cheap at any size: what has been open for long is watched,
+// what has not is among the newest. Counts to a hundred thousand.
+constexpr std::string_view kInspect = R"sql(
+SELECT {now},
+  least(
+    (SELECT min(t.created_at) FROM records t WHERE t.watched AND t.state = 1),
+    (SELECT min(n.created_at) FROM (
+       SELECT t.created_at, t.state FROM records t
+       WHERE t.id < '80000000-0000-0000-0000-000000000000'
+       ORDER BY t.id DESC LIMIT 1000) n WHERE n.state = 1),
+    (SELECT min(n.created_at) FROM (
+       SELECT t.created_at, t.state FROM records t
+       WHERE t.id >= '80000000-0000-0000-0000-000000000000'
+       ORDER BY t.created_at DESC, t.id DESC LIMIT 1000) n WHERE n.state = 1)),
+  (SELECT count(*) FROM (SELECT 1 FROM records t WHERE t.watched AND t.state = 4 LIMIT 100000) n)
+)sql";
+
+std::string Fill(std::string_view sql, const std::string& clock_sql) {
+  // In the order of nesting: a piece may hold those after it.
+  std::string text = absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
+                                                         {"{visited}", AbslView(kVisited)},
+                                                         {"{held}", AbslView(kHeld)}});
+  text = absl::StrReplaceAll(
+      text, {{"{remembered}", AbslView(kRemembered)},
+             {"{i}", "array_position($1::uuid[], t.id)"},
+             {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
+                                      " seconds'")}});
+  return absl::StrReplaceAll(text, {{"{now}", clock_sql}});
+}
+
+}  // namespace
+
+PostgresStatements::PostgresStatements(const std::string& clock_sql)
+    : insert{"insert", Fill(kInsert, clock_sql)},
+      read_to_reserve{"read_to_reserve", Fill(kReadToReserve, clock_sql)},
+      read_clock{"read_clock", Fill(kReadClock, clock_sql)},
+      remove_forgotten{"remove_forgotten", Fill(kRemoveForgotten, clock_sql)},
+      grant{"grant", Fill(kGrant, clock_sql)},
+      renew_lease{"renew_lease", Fill(kRenewLease, clock_sql)},
+      mark_unknown{"mark_unknown", Fill(kMarkUnknown, clock_sql)},
+      complete{"complete", Fill(kComplete, clock_sql)},
+      release{"release", Fill(kRelease, clock_sql)},
+      extend{"extend", Fill(kExtend, clock_sql)},
+      extend_with_checkpoint{"extend_with_checkpoint", Fill(kExtendWithCheckpoint, clock_sql)},
+      read_to_settle{"read_to_settle", Fill(kReadToSettle, clock_sql)},
+      confirm{"confirm", std::string(kConfirm)},
+      read_whole{"read_whole", Fill(kReadWhole, clock_sql)},
+      begin{"begin", "BEGIN"},
+      commit{"commit", "COMMIT"},
+      rollback{"rollback", "ROLLBACK"},
+      lock_sweep{"lock_sweep", std::string(kLockSweep)},
+      visit_ordered{"visit_ordered", Fill(kVisitOrdered, clock_sql)},
+      visit_hashed{"visit_hashed", Fill(kVisitHashed, clock_sql)},
+      sweep_forgotten{"sweep_forgotten", Fill(kSweepForgotten, clock_sql)},
+      sweep_checkpoints{"sweep_checkpoints", std::string(kSweepCheckpoints)},
+      sweep_lapsed{"sweep_lapsed", Fill(kSweepLapsed, clock_sql)},
+      watch{"watch", Fill(kWatch, clock_sql)},
+      inspect{"inspect", Fill(kInspect, clock_sql)} {}
+
+std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
+  return {&insert,           &read_to_reserve,
+          &remove_forgotten, &grant,
+          &renew_lease,      &mark_unknown,
+          &complete,         &release,
+          &extend,           &extend_with_checkpoint,
+          &read_to_settle,   &read_whole,
+          &visit_ordered,    &visit_hashed,
+          &sweep_forgotten,  &sweep_checkpoints,
+          &sweep_lapsed,     &watch,
+          &inspect};
+}
+
+}  // namespace idempotency

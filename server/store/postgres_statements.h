@@ -1,0 +1,104 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_H_
+
+#include <string>
+#include <vector>
+
+#include "server/store/postgres_connection.h"
+
+namespace idempotency {
+
+// All SQL of the store. The shapes were measured; each has a reason:
+//   - `id = ANY($1)` with `array_position`, never `UPDATE … FROM unnest`: on a
+//     table that was analysed while small the latter scans the whole table.
+//   - ids come sorted, so that rows are locked in one order and nothing
+//     deadlocks.
+//   - the clock is read again in SET and in WHERE, after any wait for a lock.
+//   - a change matches the token, and where it was decided from a row that was
+//     read, that row's token, attempt, state and lease too: by id alone it could
+//     hit a row that was swept and inserted again for another request.
+//   - each statement is a transaction of its own.
+//
+// Parameters and columns are named beside each statement in the .cc.
+struct PostgresStatements {
+  // `clock_sql` is an expression for the store's time.
+  explicit PostgresStatements(const std::string& clock_sql);
+
+  // Reserve.
+  PostgresStatement insert;
+  PostgresStatement read_to_reserve;
+  PostgresStatement read_clock;
+  PostgresStatement remove_forgotten;
+  PostgresStatement grant;
+  PostgresStatement renew_lease;
+  PostgresStatement mark_unknown;
+
+  PostgresStatement complete;
+  PostgresStatement release;
+  PostgresStatement extend;
+  PostgresStatement extend_with_checkpoint;
+  // For the three above: what stands under ids that were not hit, and a commit
+  // that waits for every commit before it (a repeat may ask about one whose
+  // confirmation nobody saw).
+  PostgresStatement read_to_settle;
+  PostgresStatement confirm;
+
+  PostgresStatement read_whole;
+
+  // Sweep.
+  PostgresStatement begin;
+  PostgresStatement commit;
+  PostgresStatement rollback;
+  PostgresStatement lock_sweep;
+  PostgresStatement visit_ordered;
+  PostgresStatement visit_hashed;
+  PostgresStatement sweep_forgotten;
+  PostgresStatement sweep_checkpoints;
+  PostgresStatement sweep_lapsed;
+  PostgresStatement watch;
+
+  PostgresStatement inspect;
+
+  // Every statement that names a table: the schema must be able to plan them.
+  std::vector<const PostgresStatement*> OverTables() const;
+};
+
+// Columns of read_to_reserve, read_to_settle and read_whole; the first ones are
+// the same in all three.
+namespace record_column {
+enum : int {
+  kId,
+  kNamespace,
+  kScope,
+  kOperation,
+  kKey,
+  kState,
+  kRequireRecovery,
+  kRecovering,
+  kAttempt,
+  kToken,
+  kRequestToken,
+  kCreatedAt,
+  kLeaseUntil,
+  kExpiresAt,
+  kCompletedAt,
+  kFingerprints,
+  kReplyDigest,
+  kNow,
+  // read_to_settle ends here.
+  kReply,
+  kCheckpoint,
+  // read_to_reserve ends here; read_whole has no checkpoint but NULL.
+  kParentNamespace,
+  kParentScope,
+  kParentOperation,
+  kParentKey,
+  kReleaseReason,
+  kLabelNames,
+  kLabelValues,
+};
+}  // namespace record_column
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_H_

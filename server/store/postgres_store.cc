@@ -1,0 +1,142 @@
+#include "server/store/postgres_store.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/clock.h"
+#include "server/store/decision.h"
+#include "server/store/postgres_reserve.h"
+#include "server/store/postgres_rows.h"
+#include "server/store/postgres_settle.h"
+#include "server/store/postgres_sweep.h"
+
+namespace idempotency {
+namespace {
+
+// From here on a round that reads first is the cheaper one (1.2 times at 95 %
+// replays, more on hot keys; the insert alone wins while most keys are new).
+constexpr int kReadFirstPermille = 500;
+
+ConnectionPoolOptions PoolOptions(const PostgresOptions& options) {
+  ConnectionPoolOptions pool;
+  pool.size = options.connections;
+  pool.acquire_timeout = options.acquire_timeout;
+  pool.min_backoff = options.min_backoff;
+  pool.max_backoff = options.max_backoff;
+  return pool;
+}
+
+using GetBatch = PostgresBatch<GetOp, absl::StatusOr<Record>>;
+
+absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& statements,
+                      GetBatch& batch, const GetBatch::Indices& pending) {
+  auto rows = ReadRows(connection, statements.read_whole, IdsOf(batch, pending));
+  if (!rows.ok()) return rows.status();
+  for (const std::size_t index : pending) {
+    const GetOp& op = batch.op(index);
+    const auto row = rows->find(op.id);
+    if (row == rows->end()) {
+      batch.Settle(index, DecideGet(op, absl::Time(), std::nullopt));
+    } else if (!row->second.ok()) {
+      batch.Settle(index, row->second.status());
+    } else {
+      batch.Settle(index, DecideGet(op, row->second->read_at, std::move(row->second->stored)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PostgresStore>> PostgresStore::Create(
+    const PostgresOptions& options) {
+  if (absl::Status status = ValidatePostgresOptions(options); !status.ok()) return status;
+  return std::unique_ptr<PostgresStore>(new PostgresStore(options));  // private constructor
+}
+
+PostgresStore::PostgresStore(const PostgresOptions& options)
+    : options_(options),
+      statements_(options.clock_sql),
+      pool_(PoolOptions(options), Clock::System(),
+            [this] { return PostgresConnection::Open(options_); }) {}
+
+template <typename Op, typename Answer>
+std::vector<Answer> PostgresStore::OnConnection(
+    absl::Span<const Op> ops,
+    absl::Status (*round)(PostgresConnection&, const PostgresStatements&,
+                          PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&)) {
+  if (ops.empty()) return {};
+  PostgresBatch<Op, Answer> batch(ops);
+  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  if (!connection.ok()) {
+    batch.FailAll(batch.All(), connection.status());
+    return std::move(batch).Take();
+  }
+  const auto on_this = [&](const std::vector<std::size_t>& pending) {
+    return round(**connection, statements_, batch, pending);
+  };
+  RunRounds(batch, batch.All(), on_this);
+  return std::move(batch).Take();
+}
+
+std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const ReserveOp> ops) {
+  if (ops.empty()) return {};
+  PostgresReserve::Batch batch(ops);
+  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  if (!connection.ok()) {
+    batch.FailAll(batch.All(), connection.status());
+    return std::move(batch).Take();
+  }
+  const bool read_first = known_permille_.load(std::memory_order_relaxed) >= kReadFirstPermille;
+  PostgresReserve reserve(**connection, statements_, batch, ops.size(), read_first);
+  RunRounds(batch, batch.All(), reserve);
+  NoteKnown(reserve.known(), ops.size());
+  return std::move(batch).Take();
+}
+
+void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
+  // Updates that cross may lose one another; a mean survives that.
+  const int seen = static_cast<int>(1000 * known / of);
+  const int mean = known_permille_.load(std::memory_order_relaxed);
+  known_permille_.store((7 * mean + seen) / 8, std::memory_order_relaxed);
+}
+
+std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const CompleteOp> ops) {
+  return OnConnection(ops, &CompleteRound);
+}
+
+std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops) {
+  return OnConnection(ops, &ReleaseRound);
+}
+
+std::vector<absl::StatusOr<Extension>> PostgresStore::Extend(absl::Span<const ExtendOp> ops) {
+  return OnConnection(ops, &ExtendRound);
+}
+
+std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> ops) {
+  return OnConnection(ops, &GetRound);
+}
+
+absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  if (!connection.ok()) return connection.status();
+  return PostgresSweep(**connection, statements_).Step(op);
+}
+
+absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
+  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  if (!connection.ok()) return connection.status();
+  const auto result = (*connection)->Execute(statements_.inspect, {});
+  if (!result.ok()) return ToCallerStatus(result.status());
+  // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.
+  StoreGauges gauges;
+  if (!result->IsNull(0, 1)) {
+    gauges.oldest_reserved_age =
+        std::max(result->Time(0, 0) - result->Time(0, 1), absl::ZeroDuration());
+  }
+  gauges.unknown_records = result->Integer(0, 2);
+  return gauges;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,80 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_STORE_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_STORE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "server/store/connection_pool.h"
+#include "server/store/postgres_batch.h"
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_options.h"
+#include "server/store/postgres_statements.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// The production store. Any number of processes may share one schema.
+//
+// Each statement is a transaction of its own under READ COMMITTED; a verdict
+// comes from a row that was read, and is written under the guard of what was
+// read. A row found changed is looked at again, a bounded number of times.
+//
+// What a lost connection, a timeout or an unconfirmed synchronous standby left
+// undecided is answered STORE_UNAVAILABLE; an operation that holds a value
+// which Postgres cannot keep (a NUL in a text), REQUEST_INVALID, alone.
+//
+// Thread-safe: calls share a pool of connections, one per call in progress.
+class PostgresStore final : public Store {
+ public:
+  // Connects with the first call. INVALID_ARGUMENT if an option is wrong. Check
+  // the schema first: PostgresMigrator::CheckSchema.
+  static absl::StatusOr<std::unique_ptr<PostgresStore>> Create(const PostgresOptions& options);
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  // `next` of a pass is a place of this store's own, not always the id of a
+  // record: records whose ids are hashed are walked by age.
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  // Exact while the table is small. In a large one a reservation shows in
+  // oldest_reserved_age once the sweep has passed it at the age of a minute, and
+  // unknown_records stops at 100,000.
+  absl::StatusOr<StoreGauges> Inspect() override;
+
+  ConnectionPoolGauges connections() const { return pool_.gauges(); }
+
+ private:
+  using Pool = ConnectionPool<PostgresConnection>;
+
+  explicit PostgresStore(const PostgresOptions& options);
+
+  // Answers a batch in rounds, on one connection.
+  template <typename Op, typename Answer>
+  std::vector<Answer> OnConnection(absl::Span<const Op> ops,
+                                   absl::Status (*round)(PostgresConnection&,
+                                                         const PostgresStatements&,
+                                                         PostgresBatch<Op, Answer>&,
+                                                         const std::vector<std::size_t>&));
+  // Keeps the running mean.
+  void NoteKnown(std::size_t known, std::size_t of);
+
+  const PostgresOptions options_;
+  const PostgresStatements statements_;
+  Pool pool_;
+  // How many of the operations that Reserve saw lately were on records that
+  // existed already, in thousandths; a running mean. Decides whether to insert
+  // or to read first.
+  std::atomic<int> known_permille_{0};
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_STORE_H_

@@ -1,0 +1,15 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_ERROR_H_
+#define IDEMPOTENCY_SERVER_STORE_SQLITE_ERROR_H_
+
+#include "absl/status/status.h"
+
+namespace idempotency {
+
+// Logs what SQLite reported (an extended result code) and answers
+// STORE_UNAVAILABLE, which says nothing of it: disk full, IO error, damaged
+// file, file locked by another program.
+absl::Status SqliteUnavailable(int extended_code);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_ERROR_H_

@@ -1,0 +1,400 @@
+#include "server/store/sqlite_records.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "core/record_key.h"
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency {
+namespace {
+
+// In the order in which ReadRow and its parts number them; the reply is 18 and
+// the checkpoint 19.
+constexpr char kRowColumns[] =
+    "namespace, scope, operation, key, state, attempt, token, request_token, recovering,"
+    " on_lease_expiry, created_at, lease_expires_at, expires_at, completed_at, fingerprints,"
+    " release_reason, annotations, reply_digest";
+constexpr char kReplyAndCheckpoint[] =
+    ", reply, (SELECT checkpoint FROM checkpoints AS c WHERE c.id = r.id)";
+constexpr char kFromRecords[] = " FROM records AS r WHERE id = ?1";
+
+constexpr char kInsert[] =
+    "INSERT INTO records (id, namespace, scope, operation, key, state, attempt, token,"
+    " request_token, recovering, on_lease_expiry, created_at, lease_expires_at, expires_at,"
+    " fingerprints, annotations)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?13, ?14)";
+constexpr char kRemove[] = "DELETE FROM records WHERE id = ?1 AND token = ?2 AND attempt = ?3";
+constexpr char kGrantNext[] =
+    "UPDATE records SET state = 1, attempt = ?4, token = ?5, request_token = ?6, recovering = ?7,"
+    " lease_expires_at = ?8, expires_at = ?9"
+    " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state <> 2";
+constexpr char kRenewLease[] =
+    "UPDATE records SET lease_expires_at = ?4"
+    " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 1";
+constexpr char kMarkUnknown[] =
+    "UPDATE records SET state = 4 WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 1";
+constexpr char kComplete[] =
+    "UPDATE records SET state = 2, completed_at = ?3, reply_digest = ?4, reply = ?5"
+    " WHERE id = ?1 AND token = ?2 AND state IN (1, 4)";
+constexpr char kRelease[] =
+    "UPDATE records SET state = ?3, release_reason = ?4"
+    " WHERE id = ?1 AND token = ?2 AND state = 1";
+constexpr char kExtend[] =
+    "UPDATE records SET lease_expires_at = ?3 WHERE id = ?1 AND token = ?2 AND state = 1";
+constexpr char kStoreCheckpoint[] =
+    "INSERT INTO checkpoints (id, checkpoint) VALUES (?1, ?2)"
+    " ON CONFLICT (id) DO UPDATE SET checkpoint = excluded.checkpoint";
+constexpr char kSweepPage[] =
+    "SELECT id, token, attempt, state, on_lease_expiry, lease_expires_at, expires_at"
+    " FROM records WHERE id > ?1 ORDER BY id LIMIT ?2";
+constexpr char kOldestReserved[] = "SELECT min(created_at) FROM records WHERE state = 1";
+constexpr char kCountUnknown[] = "SELECT count(*) FROM records WHERE state = 4";
+
+std::int64_t ToColumn(RecordState state) {
+  switch (state) {
+    case RecordState::kReserved:
+      return v1::RECORD_STATE_RESERVED;
+    case RecordState::kCompleted:
+      return v1::RECORD_STATE_COMPLETED;
+    case RecordState::kReleased:
+      return v1::RECORD_STATE_RELEASED;
+    case RecordState::kUnknown:
+      break;
+  }
+  return v1::RECORD_STATE_UNKNOWN;
+}
+
+std::optional<RecordState> StateFromColumn(std::optional<std::int64_t> column) {
+  switch (column.value_or(0)) {
+    case v1::RECORD_STATE_RESERVED:
+      return RecordState::kReserved;
+    case v1::RECORD_STATE_COMPLETED:
+      return RecordState::kCompleted;
+    case v1::RECORD_STATE_RELEASED:
+      return RecordState::kReleased;
+    case v1::RECORD_STATE_UNKNOWN:
+      return RecordState::kUnknown;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::int64_t ToColumn(LeaseExpiry policy) {
+  return policy == LeaseExpiry::kTakeOver ? v1::LEASE_EXPIRY_TAKE_OVER
+                                          : v1::LEASE_EXPIRY_REQUIRE_RECOVERY;
+}
+
+std::optional<LeaseExpiry> PolicyFromColumn(std::optional<std::int64_t> column) {
+  if (column == v1::LEASE_EXPIRY_TAKE_OVER) return LeaseExpiry::kTakeOver;
+  if (column == v1::LEASE_EXPIRY_REQUIRE_RECOVERY) return LeaseExpiry::kRequireRecovery;
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> AttemptFromColumn(std::optional<std::int64_t> column) {
+  if (!column || *column < 1 || *column > std::numeric_limits<std::uint32_t>::max()) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(*column);
+}
+
+std::string EncodeAnnotations(const ReserveOp& op) {
+  v1::Record annotations;
+  if (op.parent) *annotations.mutable_parent() = ToProto(*op.parent);
+  annotations.mutable_labels()->insert(op.labels.begin(), op.labels.end());
+  return annotations.SerializeAsString();
+}
+
+// The parts of a row. Each is false if the row has not the shape that this
+// program writes.
+
+bool ReadKey(const SqliteStatement& row, RecordKey& key) {
+  const auto name_space = row.Text(0);
+  const auto scope = row.Text(1);
+  const auto operation = row.Text(2);
+  const auto text = row.Text(3);
+  if (!name_space || !scope || !operation || !text) return false;
+  key = {std::string(*name_space), std::string(*scope), std::string(*operation),
+         std::string(*text)};
+  return true;
+}
+
+bool ReadGrant(const SqliteStatement& row, StoredRecord& stored) {
+  const auto state = StateFromColumn(row.Integer(4));
+  const auto attempt = AttemptFromColumn(row.Integer(5));
+  const auto token = row.UuidBlob(6);
+  const auto recovering = row.Integer(8);
+  const auto policy = PolicyFromColumn(row.Integer(9));
+  stored.request_token = row.UuidBlob(7);
+  if (!state || !attempt || !token || !recovering || !policy) return false;
+  if (!stored.request_token && !row.IsNull(7)) return false;
+  stored.record.state = *state;
+  stored.record.attempt = *attempt;
+  stored.token = *token;
+  stored.recovering = *recovering != 0;
+  stored.record.on_lease_expiry = *policy;
+  return true;
+}
+
+bool ReadTimes(const SqliteStatement& row, Record& record) {
+  const auto created_at = row.Time(10);
+  const auto lease_expires_at = row.Time(11);
+  const auto expires_at = row.Time(12);
+  record.completed_at = row.Time(13);
+  if (!created_at || !lease_expires_at || !expires_at) return false;
+  if (!record.completed_at && !row.IsNull(13)) return false;
+  record.created_at = *created_at;
+  record.lease_expires_at = *lease_expires_at;
+  record.expires_at = *expires_at;
+  return true;
+}
+
+bool ReadDescription(const SqliteStatement& row, Record& record) {
+  const auto fingerprints = row.Blob(14);
+  const auto reason = row.Text(15);
+  if (!fingerprints || !reason) return false;
+  absl::StatusOr<std::vector<Fingerprint>> decoded = DecodeFingerprints(*fingerprints);
+  if (!decoded.ok()) return false;
+  record.fingerprints = *std::move(decoded);
+  record.release_reason = std::string(*reason);
+  if (row.IsNull(16)) return true;
+  const auto bytes = row.Blob(16);
+  v1::Record annotations;
+  if (!bytes || !annotations.ParseFromArray(bytes->data(), static_cast<int>(bytes->size()))) {
+    return false;
+  }
+  if (annotations.has_parent()) record.parent = FromProto(annotations.parent());
+  record.labels.insert(annotations.labels().begin(), annotations.labels().end());
+  return true;
+}
+
+bool ReadReply(const SqliteStatement& row, SqliteRecords::Detail detail, Record& record) {
+  const bool completed = record.state == RecordState::kCompleted;
+  if (completed != record.completed_at.has_value() || completed == row.IsNull(17)) return false;
+  if (!completed) return true;
+  const auto digest = row.Blob(17);
+  EncodedReply reply;
+  if (!digest || digest->size() != reply.digest.size()) return false;
+  std::copy(digest->begin(), digest->end(), reply.digest.begin());
+  if (detail == SqliteRecords::Detail::kWhole) {
+    const auto bytes = row.Blob(18);
+    if (!bytes) return false;
+    reply.bytes = std::string(*bytes);
+  }
+  record.reply = std::move(reply);
+  return true;
+}
+
+absl::StatusOr<std::optional<StoredRecord>> ReadRow(const SqliteStatement& row, const RecordId& id,
+                                                    SqliteRecords::Detail detail) {
+  StoredRecord stored;
+  Record& record = stored.record;
+  record.id = id;
+  if (!ReadKey(row, record.key) || !ReadGrant(row, stored) || !ReadTimes(row, record) ||
+      !ReadDescription(row, record) || !ReadReply(row, detail, record)) {
+    return MakeError(Reason::kRecordDamaged,
+                     "the stored record is damaged; it is kept as it is and never run again");
+  }
+  if (detail == SqliteRecords::Detail::kWhole) {
+    stored.checkpoint = std::string(row.Blob(19).value_or(""));
+  }
+  return std::optional<StoredRecord>(std::move(stored));
+}
+
+}  // namespace
+
+absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connection) {
+  const std::string find_whole =
+      absl::StrCat("SELECT ", kRowColumns, kReplyAndCheckpoint, kFromRecords);
+  const std::string find_slim = absl::StrCat("SELECT ", kRowColumns, kFromRecords);
+  SqliteRecords records;
+  const std::pair<SqliteStatement*, const char*> statements[] = {
+      {&records.find_whole_, find_whole.c_str()},
+      {&records.find_slim_, find_slim.c_str()},
+      {&records.insert_, kInsert},
+      {&records.remove_, kRemove},
+      {&records.grant_next_, kGrantNext},
+      {&records.renew_lease_, kRenewLease},
+      {&records.mark_unknown_, kMarkUnknown},
+      {&records.complete_, kComplete},
+      {&records.release_, kRelease},
+      {&records.extend_, kExtend},
+      {&records.store_checkpoint_, kStoreCheckpoint},
+      {&records.sweep_page_, kSweepPage},
+      {&records.oldest_reserved_, kOldestReserved},
+      {&records.count_unknown_, kCountUnknown},
+  };
+  for (const auto& [statement, sql] : statements) {
+    absl::StatusOr<SqliteStatement> prepared = connection.Prepare(sql);
+    if (!prepared.ok()) return prepared.status();
+    *statement = *std::move(prepared);
+  }
+  return records;
+}
+
+absl::StatusOr<std::optional<StoredRecord>> SqliteRecords::Find(const RecordId& id, Detail detail) {
+  SqliteStatement::Run run(detail == Detail::kWhole ? find_whole_ : find_slim_);
+  run->Bind(1, id);
+  const absl::StatusOr<bool> row = run->Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return std::optional<StoredRecord>();
+  return ReadRow(*run, id, detail);
+}
+
+absl::Status SqliteRecords::Insert(const ReserveOp& op, const Grant& grant, const Uuid& token) {
+  const std::string fingerprints = EncodeFingerprints(op.fingerprints);
+  const std::string annotations = EncodeAnnotations(op);
+  SqliteStatement::Run run(insert_);
+  run->Bind(1, op.id);
+  run->BindText(2, op.key.name_space);
+  run->BindText(3, op.key.scope);
+  run->BindText(4, op.key.operation);
+  run->BindText(5, op.key.key);
+  run->Bind(6, std::int64_t{grant.attempt});
+  run->Bind(7, token);
+  run->Bind(8, op.request_token);
+  run->Bind(9, ToColumn(op.on_lease_expiry));
+  run->Bind(10, grant.created_at);
+  run->Bind(11, grant.lease_expires_at);
+  run->Bind(12, grant.expires_at);
+  run->BindBlob(13, fingerprints);
+  if (!annotations.empty()) run->BindBlob(14, annotations);
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::StartAfresh(const ReserveOp& op, const Grant& grant, const Uuid& token,
+                                        const Guard& guard) {
+  const absl::Status removed = Remove(op.id, guard);
+  return removed.ok() ? Insert(op, grant, token) : removed;
+}
+
+absl::Status SqliteRecords::GrantNext(const ReserveOp& op, const Grant& grant, const Uuid& token,
+                                      const Guard& guard) {
+  SqliteStatement::Run run(grant_next_);
+  run->Bind(1, op.id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(4, std::int64_t{grant.attempt});
+  run->Bind(5, token);
+  run->Bind(6, op.request_token);
+  run->Bind(7, std::int64_t{grant.recovering});
+  run->Bind(8, grant.lease_expires_at);
+  run->Bind(9, grant.expires_at);
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::RenewLease(const RecordId& id, absl::Time lease_expires_at,
+                                       const Guard& guard) {
+  SqliteStatement::Run run(renew_lease_);
+  run->Bind(1, id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(4, lease_expires_at);
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::MarkUnknown(const RecordId& id, const Guard& guard) {
+  SqliteStatement::Run run(mark_unknown_);
+  run->Bind(1, id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::Complete(const CompleteOp& op, absl::Time now) {
+  const std::string_view digest(reinterpret_cast<const char*>(op.reply.digest.data()),
+                                op.reply.digest.size());
+  SqliteStatement::Run run(complete_);
+  run->Bind(1, op.id);
+  run->Bind(2, op.token);
+  run->Bind(3, now);
+  run->BindBlob(4, digest);
+  run->BindBlob(5, op.reply.bytes);
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::Release(const ReleaseOp& op, RecordState becomes) {
+  SqliteStatement::Run run(release_);
+  run->Bind(1, op.id);
+  run->Bind(2, op.token);
+  run->Bind(3, ToColumn(becomes));
+  run->BindText(4, op.reason);
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::Extend(const ExtendOp& op, absl::Time lease_expires_at) {
+  {
+    SqliteStatement::Run run(extend_);
+    run->Bind(1, op.id);
+    run->Bind(2, op.token);
+    run->Bind(3, lease_expires_at);
+    const absl::Status extended = run->ChangeOne();
+    if (!extended.ok() || !op.checkpoint) return extended;
+  }
+  SqliteStatement::Run run(store_checkpoint_);
+  run->Bind(1, op.id);
+  run->BindBlob(2, *op.checkpoint);
+  return run->ChangeOne();
+}
+
+absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
+    const std::optional<RecordId>& after, int limit) {
+  SweepPage page;
+  SqliteStatement::Run run(sweep_page_);
+  if (after) {
+    run->Bind(1, *after);
+  } else {
+    // Below every id.
+    run->BindBlob(1, "");
+  }
+  run->Bind(2, std::int64_t{limit});
+  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+    if (!row.ok()) return row.status();
+    if (!*row) return page;
+    page.looked_at += 1;
+    const auto id = run->UuidBlob(0);
+    const auto token = run->UuidBlob(1);
+    const auto attempt = AttemptFromColumn(run->Integer(2));
+    const auto state = StateFromColumn(run->Integer(3));
+    const auto policy = PolicyFromColumn(run->Integer(4));
+    const auto lease_expires_at = run->Time(5);
+    const auto expires_at = run->Time(6);
+    if (id) page.last = id;
+    if (!id || !token || !attempt || !state || !policy || !lease_expires_at || !expires_at) {
+      continue;
+    }
+    page.rows.push_back(
+        {*id, Guard{*token, *attempt}, *state, *policy, *lease_expires_at, *expires_at});
+  }
+}
+
+absl::Status SqliteRecords::Remove(const RecordId& id, const Guard& guard) {
+  SqliteStatement::Run run(remove_);
+  run->Bind(1, id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
+  return run->ChangeOne();
+}
+
+absl::StatusOr<std::optional<absl::Time>> SqliteRecords::OldestReserved() {
+  SqliteStatement::Run run(oldest_reserved_);
+  const absl::StatusOr<bool> row = run->Step();
+  if (!row.ok()) return row.status();
+  return *row ? run->Time(0) : std::nullopt;
+}
+
+absl::StatusOr<std::int64_t> SqliteRecords::CountUnknown() {
+  SqliteStatement::Run run(count_unknown_);
+  const absl::StatusOr<bool> row = run->Step();
+  if (!row.ok()) return row.status();
+  return *row ? run->Integer(0).value_or(0) : 0;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,95 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_
+#define IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/store/decision.h"
+#include "server/store/sqlite_connection.h"
+#include "server/store/sqlite_statement.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// The records of one connection: its prepared statements, and rows to and from
+// C++. Decides nothing. Thread-compatible; lives no longer than its connection.
+//
+// Every method can answer STORE_UNAVAILABLE. Writes carry their guard: one that
+// hits no row is STORE_UNAVAILABLE too, since under the write lock it can only
+// be a fault.
+class SqliteRecords {
+ public:
+  static absl::StatusOr<SqliteRecords> Prepare(SqliteConnection& connection);
+
+  enum class Detail {
+    kWhole,
+    // Without the reply's bytes (its digest is there) and the checkpoint.
+    kSlim,
+  };
+  // What stands under `id`, forgotten or not; nullopt if there is no row.
+  // DATA_LOSS / RECORD_DAMAGED for a row that this program cannot have written.
+  absl::StatusOr<std::optional<StoredRecord>> Find(const RecordId& id, Detail detail);
+
+  absl::Status Insert(const ReserveOp& op, const Grant& grant, const Uuid& token);
+  // Removes the row and its checkpoint, then inserts.
+  absl::Status StartAfresh(const ReserveOp& op, const Grant& grant, const Uuid& token,
+                           const Guard& guard);
+  absl::Status GrantNext(const ReserveOp& op, const Grant& grant, const Uuid& token,
+                         const Guard& guard);
+  absl::Status RenewLease(const RecordId& id, absl::Time lease_expires_at, const Guard& guard);
+  absl::Status MarkUnknown(const RecordId& id, const Guard& guard);
+  absl::Status Complete(const CompleteOp& op, absl::Time now);
+  absl::Status Release(const ReleaseOp& op, RecordState becomes);
+  absl::Status Extend(const ExtendOp& op, absl::Time lease_expires_at);
+
+  // One row as the sweeper sees it.
+  struct SweepRow {
+    RecordId id;
+    Guard guard;
+    RecordState state = RecordState::kReserved;
+    LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
+    absl::Time lease_expires_at;
+    absl::Time expires_at;
+  };
+  // Up to `limit` rows above `after` (nullopt: from the lowest), by id.
+  // A damaged row is left out, to be found by whoever asks for it.
+  struct SweepPage {
+    std::vector<SweepRow> rows;
+    // The last id looked at; nullopt if there was none left.
+    std::optional<RecordId> last;
+    int looked_at = 0;
+  };
+  absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after, int limit);
+  absl::Status Remove(const RecordId& id, const Guard& guard);
+
+  // When the oldest record that is RESERVED now was created.
+  absl::StatusOr<std::optional<absl::Time>> OldestReserved();
+  absl::StatusOr<std::int64_t> CountUnknown();
+
+ private:
+  SqliteRecords() = default;
+
+  SqliteStatement find_whole_;
+  SqliteStatement find_slim_;
+  SqliteStatement insert_;
+  SqliteStatement remove_;
+  SqliteStatement grant_next_;
+  SqliteStatement renew_lease_;
+  SqliteStatement mark_unknown_;
+  SqliteStatement complete_;
+  SqliteStatement release_;
+  SqliteStatement extend_;
+  SqliteStatement store_checkpoint_;
+  SqliteStatement sweep_page_;
+  SqliteStatement oldest_reserved_;
+  SqliteStatement count_unknown_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_

@@ -1,0 +1,154 @@
+#include "server/store/sqlite_schema.h"
+
+#include <sqlite3.h>
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/store/sqlite_transaction.h"
+
+namespace idempotency {
+namespace {
+
+// Step N takes user_version from N to N + 1. A step that was released is never
+// edited: add the next one.
+//
+// The CHECKs are the state machine's invariants: a bug shows as a refused
+// write, not as a strange record a month later. Small columns stand before the
+// large ones, so that reading them never follows a reply's overflow pages.
+constexpr std::array<const char*, 1> kSteps = {
+    R"sql(
+CREATE TABLE records (
+  -- 16 bytes. Those of UUIDv7 keys are ordered by time.
+  id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  namespace TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  operation TEXT NOT NULL,
+  key TEXT NOT NULL,
+  -- idempotency.v1.RecordState: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
+  state INTEGER NOT NULL CHECK (state BETWEEN 1 AND 4),
+  attempt INTEGER NOT NULL CHECK (attempt BETWEEN 1 AND 4294967295),
+  -- Of the current or last grant, with what its caller sent to recognise it.
+  token BLOB NOT NULL CHECK (length(token) = 16),
+  request_token BLOB CHECK (length(request_token) = 16),
+  recovering INTEGER NOT NULL CHECK (recovering IN (0, 1)),
+  -- idempotency.v1.LeaseExpiry: 1 TAKE_OVER, 2 REQUIRE_RECOVERY.
+  on_lease_expiry INTEGER NOT NULL CHECK (on_lease_expiry IN (1, 2)),
+  -- Times are microseconds since 1970, UTC.
+  created_at INTEGER NOT NULL,
+  lease_expires_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  completed_at INTEGER,
+  -- core/fingerprint.h: EncodeFingerprints.
+  fingerprints BLOB NOT NULL,
+  release_reason TEXT NOT NULL DEFAULT '',
+  -- An idempotency.v1.Record with nothing but parent and labels; NULL if empty.
+  annotations BLOB,
+  -- SHA-256 of reply.
+  reply_digest BLOB CHECK (length(reply_digest) = 32),
+  -- An idempotency.v1.Reply.
+  reply BLOB,
+  CHECK (created_at < expires_at),
+  -- A lease ends with its record at the latest.
+  CHECK (lease_expires_at <= expires_at),
+  -- COMPLETED is the same as having a reply.
+  CHECK ((state = 2) = (completed_at IS NOT NULL)),
+  CHECK ((state = 2) = (reply_digest IS NOT NULL)),
+  CHECK ((state = 2) = (reply IS NOT NULL)),
+  CHECK (completed_at < expires_at)
+) STRICT;
+-- Apart from the record, so that heartbeats with a checkpoint do not rewrite it.
+CREATE TABLE checkpoints (
+  id BLOB NOT NULL PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE,
+  checkpoint BLOB NOT NULL
+) STRICT;
+-- The gauges, without a scan.
+CREATE INDEX records_reserved ON records (created_at) WHERE state = 1;
+CREATE INDEX records_unknown ON records (id) WHERE state = 4;
+)sql",
+};
+constexpr std::int64_t kVersion = kSteps.size();
+
+// "IDMP", in the file's header.
+constexpr std::int64_t kApplicationId = 0x49444d50;
+
+absl::Status Damaged(const std::string& path) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " is damaged; restore it from a backup, or recover it with sqlite3's .recover"));
+}
+
+absl::Status Unreadable(const SqliteConnection& connection, const std::string& path) {
+  switch (connection.error_code()) {
+    case SQLITE_NOTADB:
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, " is not a SQLite database; choose another path, or move that file away"));
+    case SQLITE_CORRUPT:
+      return Damaged(path);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is locked by another program; stop it"));
+    case SQLITE_READONLY:
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is read-only; make it writable for this user"));
+    default:
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, " cannot be read or written (", sqlite3_errstr(connection.error_code()),
+          "); look at its file system and permissions"));
+  }
+}
+
+absl::Status ApplySteps(SqliteConnection& connection) {
+  SqliteTransaction transaction(connection);
+  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
+  const absl::StatusOr<std::int64_t> version = connection.ReadInteger("PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  for (std::size_t step = static_cast<std::size_t>(*version); step < kSteps.size(); ++step) {
+    const absl::Status applied = connection.Execute(kSteps[step]);
+    if (!applied.ok()) return applied;
+  }
+  const absl::Status marked = connection.Execute(
+      absl::StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion)
+          .c_str());
+  return marked.ok() ? transaction.Commit() : marked;
+}
+
+}  // namespace
+
+absl::Status CheckSqliteSchema(SqliteConnection& connection, const std::string& path) {
+  const auto objects = connection.ReadInteger("SELECT count(*) FROM sqlite_schema");
+  if (!objects.ok()) return Unreadable(connection, path);
+  const auto application = connection.ReadInteger("PRAGMA application_id");
+  if (!application.ok()) return Unreadable(connection, path);
+  const auto version = connection.ReadInteger("PRAGMA user_version");
+  if (!version.ok()) return Unreadable(connection, path);
+  if (*objects == 0 && *application == 0 && *version == 0) return absl::OkStatus();
+  if (*application != kApplicationId || *version < 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is the database of another program; choose another path"));
+  }
+  if (*version > kVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " has schema version ", *version, ", this build knows ", kVersion,
+                     " at most; run the newer version that wrote it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSqliteFile(SqliteConnection& connection, const std::string& path) {
+  const auto verdict = connection.ReadText("PRAGMA quick_check(1)");
+  if (!verdict.ok()) return Unreadable(connection, path);
+  return *verdict == "ok" ? absl::OkStatus() : Damaged(path);
+}
+
+absl::Status MigrateSqliteSchema(SqliteConnection& connection, const std::string& path) {
+  const auto version = connection.ReadInteger("PRAGMA user_version");
+  if (!version.ok()) return Unreadable(connection, path);
+  if (*version == kVersion) return absl::OkStatus();
+  return ApplySteps(connection).ok() ? absl::OkStatus() : Unreadable(connection, path);
+}
+
+}  // namespace idempotency

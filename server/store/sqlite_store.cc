@@ -1,0 +1,314 @@
+#include "server/store/sqlite_store.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/store/decision.h"
+#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_transaction.h"
+
+namespace idempotency {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The one name of the file, whatever links lead to it: the lock goes by name.
+absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
+  if (path.empty()) return absl::InvalidArgumentError("the path of the SQLite file is empty");
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
+  }
+  const fs::path absolute = fs::absolute(path, error);
+  if (!fs::is_directory(absolute.parent_path(), error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the directory ", absolute.parent_path().string(), " does not exist; create it first"));
+  }
+  const fs::path canonical = fs::weakly_canonical(absolute, error);
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot resolve ", path, ": ", error.message()));
+  }
+  return canonical.string();
+}
+
+absl::Status CannotUse(const std::string& path, const std::string& what) {
+  return absl::FailedPreconditionError(absl::StrCat(path, " ", what));
+}
+
+absl::Status OpenConnection(SqliteConnection& connection, const std::string& path,
+                            absl::Duration busy_timeout) {
+  const int result = connection.Open(path, busy_timeout);
+  if (result != SQLITE_OK) {
+    return CannotUse(path, absl::StrCat("cannot be opened (", sqlite3_errstr(result),
+                                        "); look at its permissions"));
+  }
+  if (connection.read_only()) {
+    return CannotUse(path, "is read-only; make it writable for this user");
+  }
+  return CheckSqliteSchema(connection, path);
+}
+
+// WAL, so that readers do not wait for the writer; FULL, so that a commit is on
+// disk before it is answered.
+absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& path) {
+  const absl::StatusOr<std::string> mode = connection.ReadText("PRAGMA journal_mode = WAL");
+  if (!mode.ok() || *mode != "wal") {
+    return CannotUse(path, "cannot have a write-ahead log; use a local file system");
+  }
+  const absl::Status configured = connection.Execute(
+      "PRAGMA synchronous = FULL;"
+      "PRAGMA foreign_keys = ON;"
+      "PRAGMA trusted_schema = OFF;"
+      "PRAGMA cell_size_check = ON;"
+      // 64 MiB: the log of a burst does not stay on disk for ever.
+      "PRAGMA journal_size_limit = 67108864");
+  return configured.ok() ? configured : CannotUse(path, "cannot be configured");
+}
+
+absl::StatusOr<std::unique_ptr<SqliteRecords>> PrepareRecords(SqliteConnection& connection,
+                                                              const std::string& path) {
+  absl::StatusOr<SqliteRecords> records = SqliteRecords::Prepare(connection);
+  if (!records.ok()) return CannotUse(path, "has not the tables of this schema version");
+  return std::make_unique<SqliteRecords>(*std::move(records));
+}
+
+// The failure of a read belongs to its operation if the row is damaged, and to
+// the batch otherwise.
+bool IsOfRecord(const absl::Status& status) { return absl::IsDataLoss(status); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
+                                                               const SqliteOptions& options) {
+  const absl::StatusOr<std::string> file = CanonicalPath(path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(absl::StrCat(*file, ".lock"));
+  if (!lock.ok()) return lock.status();
+  absl::StatusOr<Session> writer = OpenWriter(*file, options);
+  if (!writer.ok()) return writer.status();
+  absl::StatusOr<Session> reader = OpenReader(*file, options);
+  if (!reader.ok()) return reader.status();
+  return absl::WrapUnique(
+      new SqliteStore(*options.clock, *std::move(lock), *std::move(writer), *std::move(reader)));
+}
+
+absl::StatusOr<SqliteStore::Session> SqliteStore::OpenWriter(const std::string& file,
+                                                             const SqliteOptions& options) {
+  Session session;
+  SqliteConnection& connection = session.connection;
+  absl::Status status = OpenConnection(connection, file, options.busy_timeout);
+  if (status.ok() && options.check_file) status = CheckSqliteFile(connection, file);
+  if (status.ok()) status = ConfigureWriter(connection, file);
+  if (status.ok()) status = MigrateSqliteSchema(connection, file);
+  if (!status.ok()) return status;
+  auto records = PrepareRecords(connection, file);
+  if (!records.ok()) return records.status();
+  session.records = *std::move(records);
+  return session;
+}
+
+absl::StatusOr<SqliteStore::Session> SqliteStore::OpenReader(const std::string& file,
+                                                             const SqliteOptions& options) {
+  Session session;
+  SqliteConnection& connection = session.connection;
+  const absl::Status opened = OpenConnection(connection, file, options.busy_timeout);
+  if (!opened.ok()) return opened;
+  if (!connection.Execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF").ok()) {
+    return CannotUse(file, "cannot be configured");
+  }
+  auto records = PrepareRecords(connection, file);
+  if (!records.ok()) return records.status();
+  session.records = *std::move(records);
+  return session;
+}
+
+SqliteStore::SqliteStore(const Clock& clock, FileLock lock, Session writer, Session reader)
+    : clock_(clock),
+      lock_(std::move(lock)),
+      writer_(std::move(writer)),
+      reader_(std::move(reader)) {}
+
+absl::Time SqliteStore::Now() const {
+  return absl::FromUnixMicros(absl::ToUnixMicros(clock_.Now()));
+}
+
+template <typename AnswerType, typename Op>
+std::vector<AnswerType> SqliteStore::RunBatch(absl::Span<const Op> ops) {
+  std::vector<AnswerType> answers(ops.size());
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  absl::Status status = transaction.Begin();
+  // After the wait for the write lock: a lease may have run out meanwhile.
+  const absl::Time now = Now();
+  for (std::size_t i = 0; status.ok() && i < ops.size(); ++i) {
+    status = Answer(ops[i], now, answers[i]);
+  }
+  if (status.ok()) status = transaction.Commit();
+  if (!status.ok()) std::fill(answers.begin(), answers.end(), AnswerType(status));
+  return answers;
+}
+
+std::vector<absl::StatusOr<Verdict>> SqliteStore::Reserve(absl::Span<const ReserveOp> ops) {
+  return RunBatch<absl::StatusOr<Verdict>>(ops);
+}
+
+std::vector<absl::StatusOr<Completion>> SqliteStore::Complete(absl::Span<const CompleteOp> ops) {
+  return RunBatch<absl::StatusOr<Completion>>(ops);
+}
+
+std::vector<absl::Status> SqliteStore::Release(absl::Span<const ReleaseOp> ops) {
+  return RunBatch<absl::Status>(ops);
+}
+
+std::vector<absl::StatusOr<Extension>> SqliteStore::Extend(absl::Span<const ExtendOp> ops) {
+  return RunBatch<absl::StatusOr<Extension>>(ops);
+}
+
+absl::Status SqliteStore::Answer(const ReserveOp& op, absl::Time now,
+                                 absl::StatusOr<Verdict>& answer) {
+  auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kWhole);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  ReserveDecision decision = DecideReserve(op, now, *std::move(stored));
+  switch (decision.action) {
+    case ReserveAction::kAnswer:
+      answer = std::move(decision.answer);
+      return absl::OkStatus();
+    case ReserveAction::kMarkUnknown:
+      answer = std::move(decision.answer);
+      return writer_.records->MarkUnknown(op.id, decision.guard);
+    default:
+      break;
+  }
+  const Uuid token = decision.grant.repeated ? decision.grant.token : Uuid::Random();
+  answer = Verdict(ToReserved(decision.grant, token, now));
+  return WriteGrant(op, decision, token);
+}
+
+absl::Status SqliteStore::WriteGrant(const ReserveOp& op, const ReserveDecision& decision,
+                                     const Uuid& token) {
+  SqliteRecords& records = *writer_.records;
+  const Grant& grant = decision.grant;
+  switch (decision.action) {
+    case ReserveAction::kInsert:
+      return records.Insert(op, grant, token);
+    case ReserveAction::kStartAfresh:
+      return records.StartAfresh(op, grant, token, decision.guard);
+    case ReserveAction::kRenewLease:
+      return records.RenewLease(op.id, grant.lease_expires_at, decision.guard);
+    default:  // kGrant, kGrantRecovery
+      return records.GrantNext(op, grant, token, decision.guard);
+  }
+}
+
+absl::Status SqliteStore::Answer(const CompleteOp& op, absl::Time now,
+                                 absl::StatusOr<Completion>& answer) {
+  const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  CompleteDecision decision = DecideComplete(op, now, *stored);
+  answer = std::move(decision.answer);
+  return decision.store ? writer_.records->Complete(op, now) : absl::OkStatus();
+}
+
+absl::Status SqliteStore::Answer(const ReleaseOp& op, absl::Time now, absl::Status& answer) {
+  const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  ReleaseDecision decision = DecideRelease(op, now, *stored);
+  answer = std::move(decision.answer);
+  return decision.becomes ? writer_.records->Release(op, *decision.becomes) : absl::OkStatus();
+}
+
+absl::Status SqliteStore::Answer(const ExtendOp& op, absl::Time now,
+                                 absl::StatusOr<Extension>& answer) {
+  const auto stored = writer_.records->Find(op.id, SqliteRecords::Detail::kSlim);
+  if (!stored.ok()) {
+    answer = stored.status();
+    return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  ExtendDecision decision = DecideExtend(op, now, *stored);
+  answer = std::move(decision.answer);
+  return decision.lease_expires_at ? writer_.records->Extend(op, *decision.lease_expires_at)
+                                   : absl::OkStatus();
+}
+
+std::vector<absl::StatusOr<Record>> SqliteStore::Get(absl::Span<const GetOp> ops) {
+  std::vector<absl::StatusOr<Record>> answers;
+  answers.reserve(ops.size());
+  MutexLock lock(reader_mutex_);
+  for (const GetOp& op : ops) {
+    auto stored = reader_.records->Find(op.id, SqliteRecords::Detail::kWhole);
+    if (stored.ok()) {
+      answers.push_back(DecideGet(op, Now(), *std::move(stored)));
+    } else {
+      answers.push_back(stored.status());
+    }
+  }
+  return answers;
+}
+
+absl::StatusOr<SweepProgress> SqliteStore::Sweep(const SweepOp& op) {
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
+  absl::StatusOr<SweepProgress> progress = SweepPage(op);
+  if (!progress.ok()) return progress;
+  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
+  return progress;
+}
+
+absl::StatusOr<SweepProgress> SqliteStore::SweepPage(const SweepOp& op) {
+  SqliteRecords& records = *writer_.records;
+  const absl::Time now = Now();
+  const auto page = records.ReadSweepPage(op.after, op.limit);
+  if (!page.ok()) return page.status();
+  SweepProgress progress;
+  for (const SqliteRecords::SweepRow& row : page->rows) {
+    absl::Status done;
+    switch (
+        DecideSweep(row.state, row.on_lease_expiry, row.lease_expires_at, row.expires_at, now)) {
+      case SweepAction::kKeep:
+        break;
+      case SweepAction::kRemove:
+        done = records.Remove(row.id, row.guard);
+        progress.removed += 1;
+        break;
+      case SweepAction::kMarkUnknown:
+        done = records.MarkUnknown(row.id, row.guard);
+        progress.marked_unknown += 1;
+        break;
+    }
+    if (!done.ok()) return done;
+  }
+  if (page->looked_at == op.limit) progress.next = page->last;
+  return progress;
+}
+
+absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
+  MutexLock lock(reader_mutex_);
+  const auto oldest = reader_.records->OldestReserved();
+  if (!oldest.ok()) return oldest.status();
+  const auto unknown = reader_.records->CountUnknown();
+  if (!unknown.ok()) return unknown.status();
+  StoreGauges gauges;
+  if (*oldest) gauges.oldest_reserved_age = std::max(Now() - **oldest, absl::ZeroDuration());
+  gauges.unknown_records = *unknown;
+  return gauges;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,104 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_STORE_H_
+#define IDEMPOTENCY_SERVER_STORE_SQLITE_STORE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/clock.h"
+#include "core/mutex.h"
+#include "server/store/file_lock.h"
+#include "server/store/sqlite_connection.h"
+#include "server/store/sqlite_records.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+struct SqliteOptions {
+  // Outlives the store.
+  const Clock* clock = &Clock::System();
+  // How long a batch waits for another program (the sqlite3 shell, a backup)
+  // that holds the file's write lock.
+  absl::Duration busy_timeout = absl::Seconds(5);
+  // Reads the whole file at Open and refuses it if it is damaged: about a
+  // second per gigabyte. Without it, damage shows when a record is read.
+  bool check_file = true;
+};
+
+// Records in one SQLite file, for one process on one machine. A batch is one
+// transaction: all of it happens, or none and every operation answers
+// STORE_UNAVAILABLE. WAL with synchronous=FULL: what was answered OK survives a
+// crash of the process and of the machine.
+//
+// Thread-safe. Batches that write take turns; Get and Inspect read beside them.
+class SqliteStore final : public Store {
+ public:
+  // Creates the file if there is none, and brings an older schema up to date.
+  // Holds `path`.lock while it lives, so that two processes never share a file.
+  //   INVALID_ARGUMENT     `path` is empty, a directory, or in a directory that
+  //                        does not exist
+  //   FAILED_PRECONDITION  the file is no database or a damaged one, belongs to
+  //                        another program or a newer version, is read-only, or
+  //                        is in use by another process
+  // The message says what to do. It is for the operator: it names the path.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
+                                                           const SqliteOptions& options = {});
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  absl::StatusOr<StoreGauges> Inspect() override;
+
+ private:
+  // A connection and its statements, in the order in which they are built.
+  struct Session {
+    SqliteConnection connection;
+    std::unique_ptr<SqliteRecords> records;
+  };
+
+  static absl::StatusOr<Session> OpenWriter(const std::string& file, const SqliteOptions& options);
+  static absl::StatusOr<Session> OpenReader(const std::string& file, const SqliteOptions& options);
+
+  SqliteStore(const Clock& clock, FileLock lock, Session writer, Session reader);
+
+  // Each answers its operation, or fails the whole batch with its status.
+  absl::Status Answer(const ReserveOp& op, absl::Time now, absl::StatusOr<Verdict>& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::Status Answer(const CompleteOp& op, absl::Time now, absl::StatusOr<Completion>& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::Status Answer(const ReleaseOp& op, absl::Time now, absl::Status& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::Status Answer(const ExtendOp& op, absl::Time now, absl::StatusOr<Extension>& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::Status WriteGrant(const ReserveOp& op, const ReserveDecision& decision, const Uuid& token)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::StatusOr<SweepProgress> SweepPage(const SweepOp& op)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+
+  // One transaction for all of `ops`.
+  template <typename AnswerType, typename Op>
+  std::vector<AnswerType> RunBatch(absl::Span<const Op> ops);
+
+  // In the whole microseconds that the file keeps.
+  absl::Time Now() const;
+
+  const Clock& clock_;
+  // Released last: after the file is closed.
+  const FileLock lock_;
+  Mutex writer_mutex_;
+  Session writer_ ABSL_GUARDED_BY(writer_mutex_);
+  Mutex reader_mutex_;
+  Session reader_ ABSL_GUARDED_BY(reader_mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_STORE_H_

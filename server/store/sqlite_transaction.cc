@@ -1,0 +1,18 @@
+#include "server/store/sqlite_transaction.h"
+
+namespace idempotency {
+
+absl::Status SqliteTransaction::Begin() {
+  // One that could not even be rolled back (the disk was gone) is still open.
+  RollBack();
+  return connection_.Execute("BEGIN IMMEDIATE");
+}
+
+absl::Status SqliteTransaction::Commit() { return connection_.Execute("COMMIT"); }
+
+void SqliteTransaction::RollBack() {
+  // A failure is logged, and the next Begin tries again.
+  if (connection_.in_transaction()) connection_.Execute("ROLLBACK").IgnoreError();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,34 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_ADDRESS_H_
+#define IDEMPOTENCY_SERVER_STORE_ADDRESS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace idempotency {
+
+// Which store the daemon uses: what --store says. A value type.
+//
+// There is no address for a store in memory: a restart would forget every
+// record, and a forgotten record is an operation that runs twice.
+struct StoreAddress {
+  enum class Kind { kSqlite, kPostgres };
+
+  Kind kind = Kind::kSqlite;
+  // kSqlite: the file's path. kPostgres: the URI as libpq takes it; it may hold
+  // a password, so it goes to the store and nowhere else.
+  std::string location;
+
+  // Understands sqlite:PATH, postgresql://... and postgres://... . Looks at the
+  // text only: opens and connects to nothing. INVALID_ARGUMENT says what is
+  // wrong and never quotes a URI, which may hold a password.
+  static absl::StatusOr<StoreAddress> Parse(absl::string_view text);
+
+  // For logs and messages: without user, password and parameters.
+  std::string Display() const;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_ADDRESS_H_

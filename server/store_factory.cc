@@ -1,0 +1,51 @@
+#include "server/store_factory.h"
+
+#include <utility>
+
+#include "server/store/postgres_migrator.h"
+#include "server/store/postgres_store.h"
+#include "server/store/sqlite_store.h"
+
+namespace idempotency {
+namespace {
+
+absl::StatusOr<OpenedStore> OpenSqlite(const StoreAddress& address) {
+  absl::StatusOr<std::unique_ptr<SqliteStore>> store = SqliteStore::Open(address.location);
+  if (!store.ok()) return store.status();
+  return OpenedStore{*std::move(store), nullptr};
+}
+
+absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connections) {
+  PostgresOptions options = PostgresOptionsFor(address);
+  options.connections = connections + 2;
+  const absl::Status schema = PostgresMigrator(options).CheckSchema();
+  if (!schema.ok()) return schema;
+  absl::StatusOr<std::unique_ptr<PostgresStore>> store = PostgresStore::Create(options);
+  if (!store.ok()) return store.status();
+  const PostgresStore* const postgres = store->get();
+  const auto gauges = [postgres] {
+    const ConnectionPoolGauges pool = postgres->connections();
+    return Metrics::Connections{pool.in_use, pool.idle, pool.broken};
+  };
+  return OpenedStore{*std::move(store), gauges};
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections) {
+  switch (address.kind) {
+    case StoreAddress::Kind::kSqlite:
+      return OpenSqlite(address);
+    case StoreAddress::Kind::kPostgres:
+      break;
+  }
+  return OpenPostgres(address, connections);
+}
+
+PostgresOptions PostgresOptionsFor(const StoreAddress& address) {
+  PostgresOptions options;
+  options.url = address.location;
+  return options;
+}
+
+}  // namespace idempotency

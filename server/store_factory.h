@@ -1,0 +1,37 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_FACTORY_H_
+#define IDEMPOTENCY_SERVER_STORE_FACTORY_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "server/metrics.h"
+#include "server/store/postgres_options.h"
+#include "server/store/store.h"
+#include "server/store_address.h"
+
+namespace idempotency {
+
+struct OpenedStore {
+  std::unique_ptr<Store> store;
+  // The state of its pool; nullptr if it has none. Valid as long as the store.
+  std::function<Metrics::Connections()> connections;
+};
+
+// Opens the store at an address and checks that this build can serve it.
+//   UNAVAILABLE   It cannot be reached now (Postgres): try again.
+//   Other errors  It cannot be used until somebody does what the message says:
+//                 migrate it, mend the path or its permissions, use the build
+//                 that fits.
+// `connections` is for Postgres: how many calls of the service it answers at a
+// time. Two more are opened, for sweeping and for inspections, which must not
+// wait for calls: a busy store would look like one that is away.
+absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections);
+
+// How the daemon reaches the Postgres at an address.
+PostgresOptions PostgresOptionsFor(const StoreAddress& address);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_FACTORY_H_

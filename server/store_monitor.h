@@ -1,0 +1,45 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_MONITOR_H_
+#define IDEMPOTENCY_SERVER_STORE_MONITOR_H_
+
+#include <functional>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/stop_latch.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// Asks the store once a second whether it can answer, and passes on what it
+// said. Destruction stops it.
+class StoreMonitor {
+ public:
+  // Told of every inspection, on the monitor's thread.
+  using OnInspected = std::function<void(const absl::StatusOr<StoreGauges>&)>;
+
+  // `store` must outlive it.
+  StoreMonitor(Store& store, absl::Duration interval, OnInspected on_inspected);
+  ~StoreMonitor();
+  StoreMonitor(const StoreMonitor&) = delete;
+  StoreMonitor& operator=(const StoreMonitor&) = delete;
+
+  // Start the thread, at most once, and end it: Stop() returns after at most
+  // one more inspection, and may be repeated. Both are for the owner's thread.
+  void Start();
+  void Stop();
+
+ private:
+  void Run();
+
+  Store& store_;
+  const absl::Duration interval_;
+  const OnInspected on_inspected_;
+  StopLatch stop_;
+  std::thread thread_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_MONITOR_H_

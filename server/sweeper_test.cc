@@ -1,0 +1,186 @@
+#include "server/sweeper.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/errors.h"
+#include "server/store/memory_store.h"
+
+namespace idempotency {
+namespace {
+
+class FakeClock final : public Clock {
+ public:
+  absl::Time Now() const override { return now; }
+  std::chrono::steady_clock::time_point Monotonic() const override { return {}; }
+
+  absl::Time now = absl::FromUnixSeconds(1'700'000'000);
+};
+
+ReserveOp NewReserve(int number, LeaseExpiry expiry = LeaseExpiry::kTakeOver) {
+  ReserveOp op;
+  op.key = {"payments", "tenant", "/p.P/Charge", "key-" + std::to_string(number)};
+  op.id = RecordIdFor(op.key);
+  op.fingerprints = {{1, std::string(32, 'f')}};
+  op.retention = absl::Hours(1);
+  op.on_lease_expiry = expiry;
+  return op;
+}
+
+// Notes what it is told, and lets a test wait for it.
+class Steps final : public Observer {
+ public:
+  void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration) override {
+    MutexLock lock(mutex_);
+    steps_.push_back(step.ok() ? step->removed : -1);
+    changed_.NotifyAll();
+  }
+  // True once there are `count`.
+  bool WaitForCount(std::size_t count) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    MutexLock lock(mutex_);
+    while (steps_.size() < count) {
+      if (!changed_.WaitUntil(lock, deadline)) return false;
+    }
+    return true;
+  }
+  std::vector<std::int64_t> removed() {
+    MutexLock lock(mutex_);
+    return steps_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::int64_t> steps_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Answers Sweep with what a test says; the rest is a MemoryStore's.
+class ScriptedStore final : public Store {
+ public:
+  explicit ScriptedStore(absl::StatusOr<SweepProgress> answer) : answer_(std::move(answer)) {}
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp>) override { return {}; }
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp>) override {
+    return {};
+  }
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp>) override { return {}; }
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp>) override { return {}; }
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp>) override { return {}; }
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp&) override { return answer_; }
+  absl::StatusOr<StoreGauges> Inspect() override { return StoreGauges{}; }
+
+ private:
+  const absl::StatusOr<SweepProgress> answer_;
+};
+
+Sweeper::Options Unpaced(int batch) {
+  Sweeper::Options options;
+  options.interval = absl::ZeroDuration();
+  options.batch = batch;
+  options.pause = absl::ZeroDuration();
+  return options;
+}
+
+class SweeperTest : public ::testing::Test {
+ protected:
+  void Reserve(const ReserveOp& op) {
+    const auto verdicts = store_.Reserve(absl::MakeConstSpan(&op, 1));
+    ASSERT_TRUE(verdicts[0].ok()) << verdicts[0].status();
+  }
+
+  FakeClock clock_;
+  MemoryStore store_{clock_};
+  Steps steps_;
+};
+
+TEST_F(SweeperTest, RemovesWhatIsForgottenInSmallBatches) {
+  for (int i = 0; i < 25; ++i) Reserve(NewReserve(i));
+  clock_.now += absl::Hours(2);
+  for (int i = 25; i < 30; ++i) Reserve(NewReserve(i));
+
+  Sweeper sweeper(store_, steps_, Unpaced(10));
+  const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
+  ASSERT_TRUE(pass.ok()) << pass.status();
+  EXPECT_EQ(pass->removed, 25);
+  EXPECT_FALSE(pass->cut_short);
+  EXPECT_GE(steps_.removed().size(), 3u);
+  for (const std::int64_t removed : steps_.removed()) EXPECT_LE(removed, 10);
+
+  const ReserveOp live = NewReserve(27);
+  const GetOp get{live.id, live.key};
+  EXPECT_TRUE(store_.Get(absl::MakeConstSpan(&get, 1))[0].ok());
+  EXPECT_EQ(sweeper.RunOnce()->removed, 0);
+}
+
+TEST_F(SweeperTest, MarksLapsedReservationsThatWantRecovery) {
+  Reserve(NewReserve(1, LeaseExpiry::kRequireRecovery));
+  Reserve(NewReserve(2));
+  clock_.now += absl::Minutes(10);
+  Sweeper sweeper(store_, steps_, Unpaced(10));
+  const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
+  ASSERT_TRUE(pass.ok()) << pass.status();
+  EXPECT_EQ(pass->marked_unknown, 1);
+  EXPECT_EQ(pass->removed, 0);
+}
+
+TEST_F(SweeperTest, AnErrorEndsThePass) {
+  ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
+  Sweeper sweeper(broken, steps_, Unpaced(10));
+  EXPECT_EQ(sweeper.RunOnce().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(steps_.removed(), std::vector<std::int64_t>{-1});
+}
+
+TEST_F(SweeperTest, LeavesTheStoreToAnotherReplica) {
+  SweepProgress progress;
+  progress.elsewhere = true;
+  ScriptedStore busy(progress);
+  Sweeper sweeper(busy, steps_, Unpaced(10));
+  const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
+  ASSERT_TRUE(pass.ok());
+  EXPECT_TRUE(pass->cut_short);
+  EXPECT_EQ(steps_.removed().size(), 1u);
+}
+
+// A store that never runs out: without the pause there would be a second step,
+// without the interruption Stop() would take an hour.
+TEST_F(SweeperTest, PausesAfterEveryBatchAndStopsInThePause) {
+  SweepProgress progress;
+  progress.removed = 10;
+  progress.next = RecordId{};
+  ScriptedStore endless(progress);
+  Sweeper::Options options = Unpaced(10);
+  options.pause = absl::Hours(1);
+  Sweeper sweeper(endless, steps_, options);
+  sweeper.Start();
+  ASSERT_TRUE(steps_.WaitForCount(1));
+  sweeper.Stop();
+  EXPECT_EQ(steps_.removed().size(), 1u);
+}
+
+TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
+  Sweeper::Options options = Unpaced(10);
+  options.interval = absl::Hours(1);
+  Sweeper sweeper(store_, steps_, options);
+  sweeper.Start();
+  sweeper.Stop();
+  sweeper.Stop();
+  EXPECT_TRUE(steps_.removed().empty());
+}
+
+TEST_F(SweeperTest, GoesOnAfterAFailedPass) {
+  ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
+  Sweeper::Options options = Unpaced(10);
+  options.interval = absl::Milliseconds(1);
+  Sweeper sweeper(broken, steps_, options);
+  sweeper.Start();
+  EXPECT_TRUE(steps_.WaitForCount(3));
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,89 @@
+#ifndef IDEMPOTENCY_SERVER_TESTING_COUNTING_OBSERVER_H_
+#define IDEMPOTENCY_SERVER_TESTING_COUNTING_OBSERVER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+
+#include "core/mutex.h"
+#include "server/observer.h"
+
+namespace idempotency {
+
+// Counts what it is told, and waits for counts. Thread-safe.
+class CountingObserver final : public Observer {
+ public:
+  struct Counts {
+    std::size_t rpcs = 0;
+    std::size_t failed_rpcs = 0;
+    std::size_t verdicts = 0;
+    std::size_t mismatches = 0;
+    std::size_t batches = 0;
+    std::size_t queued = 0;
+    std::size_t shed = 0;
+    std::size_t overdue = 0;
+    std::size_t store_failures = 0;
+    std::size_t reservations_lost = 0;
+    std::size_t lease_overruns = 0;
+    std::size_t take_overs = 0;
+    std::size_t retries_after_expiry = 0;
+    std::size_t repeated_grants = 0;
+    std::size_t callers_left = 0;
+    std::size_t waiters = 0;
+  };
+
+  Counts counts() const {
+    MutexLock lock(mutex_);
+    return counts_;
+  }
+  // True once `field` is `value`; false after 20 s.
+  bool Await(std::size_t Counts::*field, std::size_t value) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    MutexLock lock(mutex_);
+    while (counts_.*field != value && changed_.WaitUntil(lock, deadline)) {
+    }
+    return counts_.*field == value;
+  }
+
+  void RpcFinished(OperationKind, const absl::Status& status, absl::Duration) override {
+    Add(&Counts::rpcs);
+    if (!status.ok()) Add(&Counts::failed_rpcs);
+  }
+  void VerdictGiven(const Verdict&) override { Add(&Counts::verdicts); }
+  void MismatchSeen(std::string_view, std::string_view, const RecordId&) override {
+    Add(&Counts::mismatches);
+  }
+  void BatchDone(OperationKind, std::size_t, absl::Duration) override { Add(&Counts::batches); }
+  void QueueDepthChanged(std::size_t operations) override { Set(&Counts::queued, operations); }
+  void OperationShed(OperationKind) override { Add(&Counts::shed); }
+  void OperationOverdue(OperationKind) override { Add(&Counts::overdue); }
+  void StoreFailed(OperationKind, const absl::Status&) override { Add(&Counts::store_failures); }
+  void ReservationLost(OperationKind) override { Add(&Counts::reservations_lost); }
+  void LeaseOverrun() override { Add(&Counts::lease_overruns); }
+  void TookOver() override { Add(&Counts::take_overs); }
+  void RetriedAfterExpiry() override { Add(&Counts::retries_after_expiry); }
+  void GrantRepeated() override { Add(&Counts::repeated_grants); }
+  void CallerLeft() override { Add(&Counts::callers_left); }
+  void WaitersChanged(std::size_t waiters) override { Set(&Counts::waiters, waiters); }
+
+ private:
+  void Add(std::size_t Counts::*field) {
+    MutexLock lock(mutex_);
+    ++(counts_.*field);
+    changed_.NotifyAll();
+  }
+  void Set(std::size_t Counts::*field, std::size_t value) {
+    MutexLock lock(mutex_);
+    counts_.*field = value;
+    changed_.NotifyAll();
+  }
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Counts counts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_TESTING_COUNTING_OBSERVER_H_

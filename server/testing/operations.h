@@ -1,0 +1,56 @@
+// Operations for tests, on records that are told apart by a name.
+#ifndef IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_
+#define IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/statusor.h"
+
+#include "core/record_key.h"
+#include "core/reply.h"
+#include "core/verdict.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+inline RecordKey KeyNamed(std::string_view name) {
+  return {"payments", "tenant-1", "/payments.v1.Payments/Charge", std::string(name)};
+}
+inline RecordId IdNamed(std::string_view name) { return RecordIdFor(KeyNamed(name)); }
+
+inline ReserveOp ReserveNamed(std::string_view name, char request = 'a') {
+  ReserveOp op;
+  op.key = KeyNamed(name);
+  op.id = IdNamed(name);
+  op.fingerprints = {{1, std::string(32, request)}};
+  return op;
+}
+inline CompleteOp CompleteNamed(std::string_view name, const Uuid& token,
+                                std::string_view body = "done") {
+  v1::Reply reply;
+  reply.set_body(std::string(body));
+  return {KeyNamed(name), IdNamed(name), token, EncodeReply(reply)};
+}
+inline ReleaseOp ReleaseNamed(std::string_view name, const Uuid& token) {
+  return {KeyNamed(name), IdNamed(name), token, "", false};
+}
+inline ExtendOp ExtendNamed(std::string_view name, const Uuid& token) {
+  ExtendOp op;
+  op.key = KeyNamed(name);
+  op.id = IdNamed(name);
+  op.token = token;
+  return op;
+}
+inline GetOp GetNamed(std::string_view name) { return {IdNamed(name), KeyNamed(name)}; }
+
+// The verdict if it is of type T, else nullptr.
+template <typename T>
+const T* As(const absl::StatusOr<Verdict>& answer) {
+  return answer.ok() ? std::get_if<T>(&*answer) : nullptr;
+}
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_

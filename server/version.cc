@@ -1,0 +1,7 @@
+#include "server/version.h"
+
+namespace idempotency {
+
+absl::string_view Version() { return IDEMPOTENCY_VERSION; }
+
+}  // namespace idempotency

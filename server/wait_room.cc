@@ -1,0 +1,451 @@
+#include "server/wait_room.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+
+namespace idempotency {
+namespace {
+
+// What a caller's deadline leaves for sending the answer.
+constexpr absl::Duration kAnswerMargin = absl::Milliseconds(20);
+// A lease that is as good as over is not asked for more often than this.
+constexpr absl::Duration kShortestLease = absl::Milliseconds(1);
+
+// What the record proves about the reservation, without asking the store again:
+// lines 4, 5 and 9 of the table of verdicts. nullopt where only Reserve can
+// tell.
+enum class Proof { kMismatch, kReplay, kOutcomeUnknown };
+
+std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op) {
+  if (record.key != op.key) return std::nullopt;
+  switch (CompareFingerprints(record.fingerprints, op.fingerprints)) {
+    case FingerprintMatch::kNothingInCommon:
+      return std::nullopt;
+    case FingerprintMatch::kDifferent:
+      return Proof::kMismatch;
+    case FingerprintMatch::kSame:
+      break;
+  }
+  if (record.state == RecordState::kCompleted && record.reply.has_value() &&
+      record.completed_at.has_value()) {
+    return Proof::kReplay;
+  }
+  if (record.state == RecordState::kUnknown && !op.recover) return Proof::kOutcomeUnknown;
+  return std::nullopt;
+}
+
+Verdict VerdictOf(Proof proof, const Record& record) {
+  switch (proof) {
+    case Proof::kMismatch:
+      return Mismatch{record.attempt};
+    case Proof::kReplay:
+      return Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt};
+    case Proof::kOutcomeUnknown:
+      break;
+  }
+  return OutcomeUnknown{record.attempt};
+}
+
+}  // namespace
+
+class WaitRoom::Call {
+ public:
+  Call(ReserveOp reserve, Deadline rpc_deadline, Deadline wait_limit, Done callback)
+      : op(std::move(reserve)),
+        deadline(rpc_deadline),
+        limit(wait_limit),
+        done(std::move(callback)) {}
+
+  const ReserveOp op;
+  const Deadline deadline;
+  const Deadline limit;
+  const Done done;
+
+  // Under the mutex of the room.
+  bool cancelled = false;
+  // Set while it waits.
+  std::optional<Seat> seat;
+  // It has gone to the store on behalf of its room.
+  bool trying = false;
+};
+
+WaitRoom::WaitRoom(Batcher& batcher, Observer& observer, const WaitRoomOptions& options)
+    : batcher_(batcher), observer_(observer), options_(options) {
+  const auto seed = std::chrono::steady_clock::now().time_since_epoch().count();
+  jitter_.seed(static_cast<std::minstd_rand::result_type>(seed));
+  MutexLock lock(join_mutex_);
+  timer_ = std::thread([this] { RunTimer(); });
+}
+
+WaitRoom::~WaitRoom() {
+  Close();
+  MutexLock lock(mutex_);
+  while (callbacks_ > 0) callbacks_done_.Wait(lock);
+}
+
+WaitRoom::CallPtr WaitRoom::NewCall(ReserveOp op, Deadline deadline, absl::Duration max_wait,
+                                    Done done) {
+  const absl::Duration wait = std::clamp(max_wait, absl::ZeroDuration(), limits::kMaxWait);
+  const Deadline limit = std::min(options_.clock->Monotonic() + absl::ToChronoNanoseconds(wait),
+                                  deadline - absl::ToChronoNanoseconds(kAnswerMargin));
+  return std::make_shared<Call>(std::move(op), deadline, limit, std::move(done));
+}
+
+void WaitRoom::Start(const CallPtr& call) { SendTry(call); }
+
+void WaitRoom::Cancel(const CallPtr& call) {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    call->cancelled = true;
+    observer_.CallerLeft();
+    if (!call->seat.has_value()) return;
+    Room& room = rooms_.at(call->op.id);
+    StandUp(room, call);
+    Settle(call->op.id, room);
+    todo.answers.emplace_back(call, absl::CancelledError());
+  }
+  Do(std::move(todo));
+}
+
+void WaitRoom::Moved(const RecordId& id) {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    const auto found = rooms_.find(id);
+    if (found == rooms_.end()) return;
+    Room& room = found->second;
+    if (room.reading || room.trying) {
+      room.moved = true;
+    } else {
+      ReadNow(id, room, todo);
+    }
+    Settle(id, room);
+  }
+  Do(std::move(todo));
+}
+
+void WaitRoom::Close() {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    closed_ = true;
+    while (!limits_.empty()) {
+      const CallPtr call = limits_.begin()->second;
+      Room& room = rooms_.at(call->op.id);
+      todo.answers.emplace_back(call, StillInFlight(room));
+      StandUp(room, call);
+      Settle(call->op.id, room);
+    }
+    timer_wakes_.NotifyAll();
+  }
+  Do(std::move(todo));
+  MutexLock lock(join_mutex_);
+  if (timer_.joinable()) timer_.join();
+}
+
+// What the batcher answers.
+
+void WaitRoom::Answered(const CallPtr& call, absl::StatusOr<Verdict> answer) {
+  Todo todo;
+  const auto* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
+  const auto* const in_flight = answer.ok() ? std::get_if<InFlight>(&*answer) : nullptr;
+  std::optional<Reserved> unwanted;
+  {
+    MutexLock lock(mutex_);
+    const bool sits = in_flight != nullptr && MayWait(*call);
+    if (sits) SitDown(call, *in_flight);
+    if (std::exchange(call->trying, false)) Learn(call->op.id, answer, todo);
+    if (!sits) {
+      const bool cancelled = call->cancelled;
+      if (cancelled && reserved != nullptr && !call->op.request_token) unwanted = *reserved;
+      if (cancelled) answer = absl::CancelledError();
+      todo.answers.emplace_back(call, std::move(answer));
+    }
+  }
+  if (unwanted.has_value()) GiveBack(call, *unwanted);
+  Do(std::move(todo));
+}
+
+void WaitRoom::ReadDone(const RecordId& id, absl::StatusOr<Record> record) {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    --reads_;
+    Room& room = rooms_.at(id);
+    room.reading = false;
+    if (record.ok()) {
+      LearnFromRecord(room, std::make_shared<const Record>(*std::move(record)), todo);
+    } else {
+      LearnFromError(room, record.status(), todo);
+    }
+    if (std::exchange(room.moved, false) && !room.trying) ReadNow(id, room, todo);
+    Settle(id, room);
+    // A read that the timer held back may go now.
+    timer_wakes_.NotifyOne();
+  }
+  Do(std::move(todo));
+}
+
+// What the answers mean.
+
+void WaitRoom::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo) {
+  Room& room = rooms_.at(id);
+  room.trying = false;
+  const bool moved = std::exchange(room.moved, false);
+  if (absl::IsCancelled(answer.status())) {
+    // It never got to the store.
+    ReadNow(id, room, todo);
+  } else if (!answer.ok()) {
+    ReadLater(room);
+    // One try per pause while the store cannot answer, also after the lease.
+    room.lease_end = std::max(room.lease_end, room.next_read);
+  } else if (const auto* const reserved = std::get_if<Reserved>(&*answer)) {
+    LeaseRuns(room, reserved->attempt, reserved->lease_remaining);
+    if (moved) ReadNow(id, room, todo);
+  } else if (!std::holds_alternative<InFlight>(*answer) || moved) {
+    // It is settled, so the record can tell the others.
+    ReadNow(id, room, todo);
+  }
+  Settle(id, room);
+}
+
+void WaitRoom::LearnFromRecord(Room& room, std::shared_ptr<const Record> record, Todo& todo) {
+  std::vector<CallPtr> proved;
+  for (const auto& [seat, call] : room.waiters) {
+    if (seat >= room.read_before) break;
+    if (ProofFrom(*record, call->op).has_value()) proved.push_back(call);
+  }
+  for (const CallPtr& call : proved) {
+    StandUp(room, call);
+    todo.proved.emplace_back(call, record);
+  }
+  if (record->state == RecordState::kReserved && record->attempt == room.attempt) {
+    ReadLater(room);
+  } else {
+    TryFirst(room, todo);
+  }
+}
+
+void WaitRoom::LearnFromError(Room& room, const absl::Status& error, Todo& todo) {
+  const std::optional<Reason> reason = ReasonOf(error);
+  if (reason == Reason::kRecordNotFound) {
+    TryFirst(room, todo);
+  } else if (reason == Reason::kRecordDamaged) {
+    while (!room.waiters.empty()) {
+      const CallPtr call = room.waiters.begin()->second;
+      StandUp(room, call);
+      todo.answers.emplace_back(call, error);
+    }
+  } else {
+    ReadLater(room);
+  }
+}
+
+void WaitRoom::LeaseRuns(Room& room, std::uint32_t attempt, absl::Duration remaining) {
+  const Deadline now = options_.clock->Monotonic();
+  if (room.attempt != attempt) {
+    room.pause = options_.first_pause;
+    room.next_read = now + absl::ToChronoNanoseconds(room.pause);
+  }
+  room.attempt = attempt;
+  room.lease_end = now + absl::ToChronoNanoseconds(std::max(remaining, kShortestLease));
+}
+
+// Seats.
+
+bool WaitRoom::MayWait(const Call& call) const {
+  return !closed_ && !call.cancelled && limits_.size() < options_.max_waiters &&
+         options_.clock->Monotonic() < call.limit;
+}
+
+void WaitRoom::SitDown(const CallPtr& call, const InFlight& in_flight) {
+  const Seat seat = next_seat_++;
+  call->seat = seat;
+  Room& room = rooms_[call->op.id];
+  room.waiters.emplace(seat, call);
+  limits_.emplace(std::make_pair(call->limit, seat), call);
+  LeaseRuns(room, in_flight.attempt, in_flight.lease_remaining);
+  Settle(call->op.id, room);
+  observer_.WaitersChanged(limits_.size());
+  if (limits_.begin()->second == call) timer_wakes_.NotifyOne();
+}
+
+void WaitRoom::StandUp(Room& room, const CallPtr& call) {
+  const Seat seat = *std::exchange(call->seat, std::nullopt);
+  limits_.erase({call->limit, seat});
+  observer_.WaitersChanged(limits_.size());
+  room.waiters.erase(seat);
+}
+
+Verdict WaitRoom::StillInFlight(const Room& room) const {
+  const auto left = absl::FromChrono(room.lease_end - options_.clock->Monotonic());
+  return InFlight{std::max(left, absl::ZeroDuration()), room.attempt};
+}
+
+// What to look at next.
+
+void WaitRoom::TryFirst(Room& room, Todo& todo) {
+  if (room.waiters.empty()) return;
+  const CallPtr call = room.waiters.begin()->second;
+  StandUp(room, call);
+  call->trying = true;
+  room.trying = true;
+  todo.tries.push_back(call);
+}
+
+void WaitRoom::ReadNow(const RecordId& id, Room& room, Todo& todo) {
+  if (room.waiters.empty()) return;
+  room.reading = true;
+  room.read_before = next_seat_;
+  ++reads_;
+  todo.reads.push_back(id);
+}
+
+void WaitRoom::ReadLater(Room& room) {
+  // 0.8 to 1.2 of the pause, so that replicas do not read in step.
+  const double factor = std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
+  room.next_read = options_.clock->Monotonic() + absl::ToChronoNanoseconds(room.pause * factor);
+  room.pause = std::min(room.pause * 2, options_.longest_pause);
+}
+
+void WaitRoom::Settle(const RecordId& id, Room& room) {
+  const bool busy = room.reading || room.trying;
+  if (room.due != Batcher::kNoDeadline) due_.erase({room.due, id});
+  if (room.waiters.empty() && !busy) {
+    rooms_.erase(id);
+    return;
+  }
+  room.due = Batcher::kNoDeadline;
+  if (busy || room.waiters.empty()) return;
+  room.due = std::min(room.next_read, room.lease_end);
+  due_.emplace(room.due, id);
+  if (due_.begin()->second == id) timer_wakes_.NotifyOne();
+}
+
+// Outside the lock.
+
+void WaitRoom::Do(Todo todo) {
+  for (auto& [call, answer] : todo.answers) call->done(std::move(answer));
+  for (const auto& [call, record] : todo.proved) {
+    call->done(VerdictOf(*ProofFrom(*record, call->op), *record));
+  }
+  for (const CallPtr& call : todo.tries) SendTry(call);
+  for (const RecordId& id : todo.reads) SendRead(id);
+}
+
+void WaitRoom::SendTry(const CallPtr& call) {
+  bool cancelled = false;
+  {
+    MutexLock lock(mutex_);
+    cancelled = call->cancelled;
+    if (!cancelled) ++callbacks_;
+  }
+  if (cancelled) {
+    Answered(call, absl::CancelledError());
+    return;
+  }
+  batcher_.Reserve(call->op, call->deadline, [this, call](absl::StatusOr<Verdict> answer) {
+    Answered(call, std::move(answer));
+    CallbackReturns();
+  });
+}
+
+void WaitRoom::SendRead(const RecordId& id) {
+  {
+    MutexLock lock(mutex_);
+    ++callbacks_;
+  }
+  batcher_.Get(GetOp{id, std::nullopt}, Batcher::kNoDeadline,
+               [this, id](absl::StatusOr<Record> record) {
+                 ReadDone(id, std::move(record));
+                 CallbackReturns();
+               });
+}
+
+void WaitRoom::GiveBack(const CallPtr& call, const Reserved& grant) {
+  {
+    MutexLock lock(mutex_);
+    ++callbacks_;
+  }
+  // This attempt did nothing. But where an earlier one left its outcome open,
+  // the record must go on asking for recovery.
+  ReleaseOp op{call->op.key, call->op.id, grant.token, "the caller hung up before the grant",
+               /*outcome_unknown=*/grant.recovering};
+  // If it fails, the lease ends by itself.
+  batcher_.Release(std::move(op), Batcher::kNoDeadline,
+                   [this, id = call->op.id](const absl::Status&) {
+                     Moved(id);
+                     CallbackReturns();
+                   });
+}
+
+void WaitRoom::CallbackReturns() {
+  MutexLock lock(mutex_);
+  if (--callbacks_ == 0) callbacks_done_.NotifyAll();
+}
+
+// The timer.
+
+void WaitRoom::RunTimer() {
+  pthread_setname_np(pthread_self(), "wait-room");
+  for (;;) {
+    Todo todo;
+    {
+      MutexLock lock(mutex_);
+      for (;;) {
+        if (closed_) return;
+        const Deadline due = NextDue();
+        const Deadline now = options_.clock->Monotonic();
+        if (due <= now) break;
+        if (due == Batcher::kNoDeadline) {
+          timer_wakes_.Wait(lock);
+        } else {
+          // The difference and not the time: a test's clock has an epoch of its
+          // own.
+          timer_wakes_.WaitUntil(lock, std::chrono::steady_clock::now() + (due - now));
+        }
+      }
+      todo = TakeDue();
+    }
+    Do(std::move(todo));
+  }
+}
+
+WaitRoom::Deadline WaitRoom::NextDue() const {
+  Deadline due = limits_.empty() ? Batcher::kNoDeadline : limits_.begin()->first.first;
+  if (!due_.empty() && reads_ < options_.max_reads) due = std::min(due, due_.begin()->first);
+  return due;
+}
+
+WaitRoom::Todo WaitRoom::TakeDue() {
+  Todo todo;
+  const Deadline now = options_.clock->Monotonic();
+  while (!limits_.empty() && limits_.begin()->first.first <= now) {
+    const CallPtr call = limits_.begin()->second;
+    Room& room = rooms_.at(call->op.id);
+    todo.answers.emplace_back(call, StillInFlight(room));
+    StandUp(room, call);
+    Settle(call->op.id, room);
+  }
+  while (!due_.empty() && due_.begin()->first <= now && reads_ < options_.max_reads) {
+    const RecordId id = due_.begin()->second;
+    Room& room = rooms_.at(id);
+    if (room.lease_end <= now) {
+      TryFirst(room, todo);
+    } else {
+      ReadNow(id, room, todo);
+    }
+    Settle(id, room);
+  }
+  return todo;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,193 @@
+#ifndef IDEMPOTENCY_SERVER_WAIT_ROOM_H_
+#define IDEMPOTENCY_SERVER_WAIT_ROOM_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/node_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/clock.h"
+#include "core/limits.h"
+#include "core/mutex.h"
+#include "server/batcher.h"
+#include "server/observer.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+struct WaitRoomOptions {
+  // Over this, a call that would wait is answered `in_flight` at once.
+  std::size_t max_waiters = limits::kMaxWaiters;
+  // How often a record with waiters is read, to see what other replicas did:
+  // the pause grows from the first to the longest, with jitter.
+  absl::Duration first_pause = absl::Milliseconds(20);
+  absl::Duration longest_pause = absl::Milliseconds(200);
+  // Such reads under way at the same time, over all records: one batch, so that
+  // waiting never fills the queue.
+  std::size_t max_reads = limits::kMaxBatch;
+  const Clock* clock = &Clock::System();
+};
+
+// Where a Reserve stays whose record another attempt holds, without holding a
+// thread. It is looked at again when this process saw the record change
+// (Moved()), when a periodic read shows that another replica changed it, and
+// when the running attempt's lease is over.
+//
+// What a read proves is answered from it, to every waiter at once: a completed
+// record is a replay for the same request and a mismatch for another. To run,
+// the calls go to the store again, one per record at a time: the first one wins
+// and the others wait for it.
+//
+// Thread-safe.
+class WaitRoom {
+ public:
+  using Deadline = Batcher::Deadline;
+  using Done = Batcher::Done<absl::StatusOr<Verdict>>;
+
+  // One Reserve. Made by NewCall(), handed to Start() and Cancel().
+  class Call;
+  using CallPtr = std::shared_ptr<Call>;
+
+  // `batcher` and `observer` must outlive this.
+  WaitRoom(Batcher& batcher, Observer& observer, const WaitRoomOptions& options = {});
+  // As Close(), and waits until the batcher has answered every call.
+  ~WaitRoom();
+  WaitRoom(const WaitRoom&) = delete;
+  WaitRoom& operator=(const WaitRoom&) = delete;
+
+  // A call that waits up to `max_wait` from now, and not up to `deadline`: it
+  // leaves time to send the answer.
+  CallPtr NewCall(ReserveOp op, Deadline deadline, absl::Duration max_wait, Done done);
+
+  // Sends the call to the store. Its `done` runs exactly once, on a thread of
+  // the batcher, of the room or of the caller of any method here; it must not
+  // block. The answer is the store's, with these additions:
+  //   in_flight   also when the wait is over, the room is full or closed
+  //   CANCELLED   the call was cancelled before it had an answer
+  void Start(const CallPtr& call);
+
+  // Nobody wants the answer any more. A call that waits leaves the room and is
+  // never granted. If the store is just granting it, a call without a request
+  // token gives the reservation back (as OUTCOME_UNKNOWN if it was granted for
+  // recovery, else as NOTHING_HAPPENED); one with a request token keeps it, since
+  // its caller repeats the call until it has the answer. No effect on a call
+  // that was answered.
+  void Cancel(const CallPtr& call);
+
+  // This process completed or released the record: its waiters are looked at
+  // now.
+  void Moved(const RecordId& id);
+
+  // Answers everybody who waits with `in_flight`, which is still true, and
+  // joins the timer. From then on nobody waits. May be called again.
+  void Close();
+
+ private:
+  using Seat = std::uint64_t;
+
+  // One record that has waiters, or that is being looked at for them.
+  struct Room {
+    // In the order in which they sat down.
+    absl::btree_map<Seat, CallPtr> waiters;
+    // A read is under way. It speaks for those who sat down before it was sent.
+    bool reading = false;
+    Seat read_before = 0;
+    // One of the waiters has gone to the store again.
+    bool trying = false;
+    // The record moved since the read or the try was sent: look again.
+    bool moved = false;
+    // What is known of the running attempt.
+    std::uint32_t attempt = 0;
+    Deadline lease_end;
+    // The pause before the next periodic read, without its jitter.
+    absl::Duration pause;
+    Deadline next_read;
+    // Its entry in due_; kNoDeadline if it has none.
+    Deadline due = Batcher::kNoDeadline;
+  };
+
+  // What is to be done once the lock is free: callbacks and the batcher, which
+  // may call back at once.
+  struct Todo {
+    std::vector<std::pair<CallPtr, absl::StatusOr<Verdict>>> answers;
+    // Those for whom the record is the answer. Their verdicts are made outside
+    // the lock, one by one: a reply may be large.
+    std::vector<std::pair<CallPtr, std::shared_ptr<const Record>>> proved;
+    std::vector<CallPtr> tries;
+    std::vector<RecordId> reads;
+  };
+
+  // The batcher's answers.
+  void Answered(const CallPtr& call, absl::StatusOr<Verdict> answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReadDone(const RecordId& id, absl::StatusOr<Record> record) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Do(Todo todo) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendTry(const CallPtr& call) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendRead(const RecordId& id) ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(const CallPtr& call, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The end of every callback: nothing of the room may be touched after it.
+  void CallbackReturns() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  bool MayWait(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SitDown(const CallPtr& call, const InFlight& in_flight)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a waiter out of its room.
+  void StandUp(Room& room, const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a try means for those who stayed.
+  void Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LearnFromRecord(Room& room, std::shared_ptr<const Record> record, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LearnFromError(Room& room, const absl::Status& error, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaseRuns(Room& room, std::uint32_t attempt, absl::Duration remaining)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TryFirst(Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadNow(const RecordId& id, Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadLater(Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings due_ up to date after any change of the room; forgets a room that
+  // is not needed any more.
+  void Settle(const RecordId& id, Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // in_flight, as far as this room knows.
+  Verdict StillInFlight(const Room& room) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void RunTimer();
+  Deadline NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Todo TakeDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Batcher& batcher_;
+  Observer& observer_;
+  const WaitRoomOptions options_;
+
+  Mutex mutex_;
+  CondVar timer_wakes_;
+  CondVar callbacks_done_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  Seat next_seat_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::node_hash_map<RecordId, Room> rooms_ ABSL_GUARDED_BY(mutex_);
+  // Everybody who waits, by when it stops waiting. Its size is their number.
+  absl::btree_map<std::pair<Deadline, Seat>, CallPtr> limits_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_set<std::pair<Deadline, RecordId>> due_ ABSL_GUARDED_BY(mutex_);
+  std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Operations that the batcher has not answered.
+  std::size_t callbacks_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_);
+
+  // Held while joining, so that two calls of Close() both wait.
+  Mutex join_mutex_;
+  std::thread timer_ ABSL_GUARDED_BY(join_mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_WAIT_ROOM_H_

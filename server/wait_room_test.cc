@@ -1,0 +1,423 @@
+#include "server/wait_room.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/errors.h"
+#include "server/store/memory_store.h"
+#include "server/testing/answers.h"
+#include "server/testing/counting_observer.h"
+#include "server/testing/gated_store.h"
+#include "server/testing/manual_clock.h"
+#include "server/testing/operations.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::SizeIs;
+using Counts = CountingObserver::Counts;
+
+constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
+constexpr absl::Duration kLongWait = absl::Seconds(20);
+
+// The room's clock is not the store's, so that a test decides what each sees.
+class WaitRoomTest : public ::testing::Test {
+ protected:
+  ~WaitRoomTest() override {
+    store_.Open();
+    room_.reset();
+    batcher_.reset();
+  }
+
+  WaitRoom& Make(std::size_t max_waiters = 1000, int threads = 2) {
+    batcher_ =
+        std::make_unique<Batcher>(store_, observer_, BatcherOptions{threads, 1000, 256, &clock_});
+    WaitRoomOptions options;
+    options.max_waiters = max_waiters;
+    options.clock = &clock_;
+    room_ = std::make_unique<WaitRoom>(*batcher_, observer_, options);
+    return *room_;
+  }
+
+  // Another caller holds the record.
+  Uuid Hold(ReserveOp op) { return std::get<Reserved>(*memory_.Reserve({op})[0]).token; }
+
+  WaitRoom::CallPtr Start(ReserveOp op, absl::Duration max_wait = kLongWait,
+                          Batcher::Deadline deadline = kNoDeadline) {
+    const auto call = room_->NewCall(std::move(op), deadline, max_wait, answers_.Sink());
+    room_->Start(call);
+    return call;
+  }
+  void StartWaiters(const ReserveOp& op, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) Start(op);
+    ASSERT_TRUE(observer_.Await(&Counts::waiters, count));
+  }
+
+  // As another replica would.
+  void CompleteElsewhere(std::string_view name, const Uuid& token) {
+    ASSERT_TRUE(memory_.Complete({CompleteNamed(name, token)})[0].ok());
+  }
+  // Through this process.
+  void CompleteHere(std::string_view name, const Uuid& token) {
+    CompleteElsewhere(name, token);
+    room_->Moved(IdNamed(name));
+  }
+  Record Stored(std::string_view name) { return *memory_.Get({GetNamed(name)})[0]; }
+
+  template <typename T>
+  std::size_t Count(std::size_t await) {
+    std::size_t count = 0;
+    for (const auto& answer : answers_.Await(await)) count += As<T>(answer) != nullptr ? 1 : 0;
+    return count;
+  }
+
+  ManualClock store_clock_;
+  ManualClock clock_;
+  MemoryStore memory_{store_clock_};
+  GatedStore store_{memory_};
+  CountingObserver observer_;
+  Answers<absl::StatusOr<Verdict>> answers_;
+  std::unique_ptr<Batcher> batcher_;
+  std::unique_ptr<WaitRoom> room_;
+};
+
+TEST_F(WaitRoomTest, AnswersAtOnceWhatNeedsNoWait) {
+  Make();
+  Start(ReserveNamed("free"));
+  EXPECT_EQ(Count<Reserved>(1), 1u);
+}
+
+TEST_F(WaitRoomTest, DoesNotWaitUnlessAsked) {
+  Make();
+  Hold(ReserveNamed("held"));
+  Start(ReserveNamed("held"), absl::ZeroDuration());
+  EXPECT_EQ(Count<InFlight>(1), 1u);
+}
+
+TEST_F(WaitRoomTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 64);
+
+  CompleteHere("held", token);
+  EXPECT_EQ(Count<Replay>(64), 64u);
+  const auto answers = answers_.Await(64);
+  EXPECT_EQ(As<Replay>(answers[63])->reply, CompleteNamed("held", token).reply);
+  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
+  std::size_t reserved = 0;
+  for (const auto& call : store_.calls()) {
+    if (call.kind == OperationKind::kReserve) reserved += call.ids.size();
+  }
+  EXPECT_EQ(reserved, 64u) << "nobody asks twice";
+}
+
+TEST_F(WaitRoomTest, ACompletionByAnotherReplicaIsFoundByReading) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 8);
+
+  CompleteElsewhere("held", token);
+  EXPECT_EQ(answers_.size(), 0u);
+  clock_.Advance(absl::Milliseconds(20));
+  EXPECT_EQ(Count<Replay>(8), 8u);
+  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
+}
+
+TEST_F(WaitRoomTest, ARecordIsReadOnceAtATime) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 8);
+  const std::size_t before = store_.calls().size();
+  store_.Shut();
+  clock_.Advance(absl::Milliseconds(20));
+  ASSERT_TRUE(store_.AwaitCalls(before + 1));
+  // The read under way saw the record as it was, so these ask for one more.
+  store_.Admit();
+  room_->Moved(IdNamed("held"));
+  room_->Moved(IdNamed("held"));
+  ASSERT_TRUE(store_.AwaitCalls(before + 2));
+  CompleteElsewhere("held", token);
+  store_.Open();
+
+  EXPECT_EQ(Count<Replay>(8), 8u);
+  EXPECT_LE(store_.CallsOf(OperationKind::kGet), 3u);
+}
+
+TEST_F(WaitRoomTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
+  Make();
+  const Uuid first = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 16);
+
+  ASSERT_TRUE(memory_.Release({ReleaseNamed("held", first)})[0].ok());
+  room_->Moved(IdNamed("held"));
+  ASSERT_EQ(Count<Reserved>(1), 1u);
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 15));
+  const Reserved grant = *As<Reserved>(answers_.Await(1)[0]);
+  EXPECT_EQ(grant.attempt, 2u);
+
+  CompleteHere("held", grant.token);
+  EXPECT_EQ(Count<Replay>(16), 15u);
+}
+
+TEST_F(WaitRoomTest, OneWaiterTakesOverWhenTheLeaseIsOver) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(5);
+  Hold(op);
+  StartWaiters(op, 4);
+
+  store_clock_.Advance(op.lease);
+  clock_.Advance(op.lease);
+  ASSERT_EQ(Count<Reserved>(1), 1u);
+  EXPECT_EQ(As<Reserved>(answers_.Await(1)[0])->attempt, 2u);
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 3));
+  EXPECT_EQ(observer_.counts().take_overs, 1u);
+}
+
+TEST_F(WaitRoomTest, AnExtendedLeaseIsNotTakenOver) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(5);
+  const Uuid token = Hold(op);
+  StartWaiters(op, 2);
+
+  store_clock_.Advance(absl::Seconds(4));
+  ExtendOp extend = ExtendNamed("held", token);
+  extend.lease = absl::Seconds(5);
+  ASSERT_TRUE(memory_.Extend({extend})[0].ok());
+  store_clock_.Advance(absl::Seconds(1));
+  const std::size_t before = store_.CallsOf(OperationKind::kReserve);
+  clock_.Advance(absl::Seconds(5));
+  // One waiter asked, learnt of the new lease and sat down again.
+  while (store_.CallsOf(OperationKind::kReserve) == before) std::this_thread::yield();
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 2));
+  EXPECT_EQ(Stored("held").attempt, 1u);
+
+  CompleteHere("held", token);
+  EXPECT_EQ(Count<Replay>(2), 2u);
+}
+
+TEST_F(WaitRoomTest, AnswersAnotherRequestWithAMismatch) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = op.retention = absl::Seconds(1);
+  Hold(op);
+  StartWaiters(op, 8);
+
+  // The record expires, and its key is used for something else.
+  store_clock_.Advance(absl::Seconds(1));
+  const Uuid other = Hold(ReserveNamed("held", 'b'));
+  CompleteHere("held", other);
+  EXPECT_EQ(Count<Mismatch>(8), 8u);
+}
+
+TEST_F(WaitRoomTest, AnswersAnUnknownOutcomeToThoseWhoCannotRecover) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  const Uuid token = Hold(op);
+  StartWaiters(op, 4);
+  ReserveOp recovers = op;
+  recovers.recover = true;
+  Start(recovers);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 5));
+
+  ReleaseOp release = ReleaseNamed("held", token);
+  release.outcome_unknown = true;
+  ASSERT_TRUE(memory_.Release({release})[0].ok());
+  room_->Moved(IdNamed("held"));
+  EXPECT_EQ(Count<OutcomeUnknown>(5), 4u);
+  EXPECT_EQ(Count<Reserved>(5), 1u);
+}
+
+TEST_F(WaitRoomTest, TheWaitIsOverAtItsLimit) {
+  Make();
+  Hold(ReserveNamed("held"));
+  Start(ReserveNamed("held"), absl::Seconds(2));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+
+  clock_.Advance(absl::Seconds(2));
+  ASSERT_EQ(Count<InFlight>(1), 1u);
+  const InFlight answer = *As<InFlight>(answers_.Await(1)[0]);
+  EXPECT_EQ(answer.attempt, 1u);
+  EXPECT_EQ(answer.lease_remaining, limits::kDefaultLease - absl::Seconds(2));
+}
+
+TEST_F(WaitRoomTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
+  Make();
+  Hold(ReserveNamed("held"));
+  Start(ReserveNamed("held"), kLongWait, clock_.Monotonic() + std::chrono::seconds(1));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+
+  clock_.Advance(absl::Milliseconds(990));
+  EXPECT_EQ(Count<InFlight>(1), 1u);
+}
+
+TEST_F(WaitRoomTest, ACancelledWaiterIsNeverGranted) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  const auto call = Start(ReserveNamed("held"));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+
+  room_->Cancel(call);
+  ASSERT_THAT(answers_.Await(1), SizeIs(1));
+  EXPECT_TRUE(absl::IsCancelled(answers_.Await(1)[0].status()));
+  EXPECT_EQ(observer_.counts().waiters, 0u);
+  ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
+  room_->Moved(IdNamed("held"));
+  room_.reset();
+  EXPECT_EQ(Stored("held").state, RecordState::kReleased);
+  EXPECT_EQ(Stored("held").attempt, 1u);
+  EXPECT_EQ(answers_.size(), 1u);
+}
+
+class GrantWhileCancelledTest : public WaitRoomTest {
+ protected:
+  // The caller hangs up while the store is granting it the record.
+  void Run(const ReserveOp& op) {
+    Make();
+    store_.Shut();
+    const auto call = Start(op);
+    ASSERT_TRUE(store_.AwaitCalls(1));
+    room_->Cancel(call);
+    EXPECT_EQ(answers_.size(), 0u) << "the store may still have another answer";
+    store_.Open();
+    ASSERT_THAT(answers_.Await(1), SizeIs(1));
+    EXPECT_TRUE(absl::IsCancelled(answers_.Await(1)[0].status()));
+    // Waits for what is given back.
+    room_.reset();
+  }
+};
+
+TEST_F(GrantWhileCancelledTest, IsGivenBack) {
+  Run(ReserveNamed("free"));
+  EXPECT_EQ(Stored("free").state, RecordState::kReleased);
+}
+
+TEST_F(GrantWhileCancelledTest, IsKeptForACallerThatCanRepeatTheCall) {
+  ReserveOp op = ReserveNamed("free");
+  op.request_token = Uuid::Random();
+  Run(op);
+  EXPECT_EQ(Stored("free").state, RecordState::kReserved);
+}
+
+TEST_F(GrantWhileCancelledTest, GoesOnAskingForRecovery) {
+  ReserveOp op = ReserveNamed("dead");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  Hold(op);
+  store_clock_.Advance(op.lease);
+  op.recover = true;
+  Run(op);
+  EXPECT_EQ(Stored("dead").state, RecordState::kUnknown);
+}
+
+TEST_F(WaitRoomTest, AFullRoomTurnsCallersAway) {
+  Make(/*max_waiters=*/2);
+  Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 2);
+
+  Start(ReserveNamed("held"));
+  EXPECT_EQ(Count<InFlight>(1), 1u);
+  EXPECT_EQ(observer_.counts().waiters, 2u);
+}
+
+TEST_F(WaitRoomTest, CloseAnswersEverybodyAndNobodyWaitsAfterwards) {
+  Make();
+  Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 3);
+
+  room_->Close();
+  EXPECT_EQ(answers_.size(), 3u);
+  Start(ReserveNamed("held"));
+  EXPECT_EQ(Count<InFlight>(4), 4u);
+  room_->Close();
+}
+
+TEST_F(WaitRoomTest, AStoreThatCannotBeReadIsReadAgain) {
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 4);
+  CompleteElsewhere("held", token);
+
+  store_.Fail(OperationKind::kGet, Reason::kStoreUnavailable);
+  clock_.Advance(absl::Milliseconds(20));
+  ASSERT_TRUE(observer_.Await(&Counts::store_failures, 1));
+  // The only worker answers this after it has told the room.
+  Answers<absl::StatusOr<Record>> behind;
+  batcher_->Get(GetNamed("held"), kNoDeadline, behind.Sink());
+  ASSERT_THAT(behind.Await(1), SizeIs(1));
+  EXPECT_EQ(answers_.size(), 0u);
+  store_.Fail(OperationKind::kGet, std::nullopt);
+  clock_.Advance(absl::Milliseconds(50));
+  EXPECT_EQ(Count<Replay>(4), 4u);
+}
+
+TEST_F(WaitRoomTest, ADamagedRecordIsReportedAndNotRun) {
+  Make();
+  Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 4);
+
+  store_.Fail(OperationKind::kGet, Reason::kRecordDamaged);
+  room_->Moved(IdNamed("held"));
+  ASSERT_THAT(answers_.Await(4), SizeIs(4));
+  for (const auto& answer : answers_.Await(4)) {
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kRecordDamaged);
+  }
+  EXPECT_EQ(Stored("held").attempt, 1u);
+}
+
+// Many callers, few records, real time: no attempt is granted twice, and every
+// call is answered once.
+TEST_F(WaitRoomTest, GrantsAreExclusiveUnderConcurrentCallers) {
+  constexpr int kCallers = 4;
+  constexpr int kCalls = 200;
+  batcher_ = std::make_unique<Batcher>(memory_, observer_, BatcherOptions{3});
+  room_ = std::make_unique<WaitRoom>(*batcher_, observer_);
+  Answers<std::pair<std::string, std::uint32_t>> grants;
+  std::atomic<int> answered{0};
+  const auto settle = [&](const std::string& name, const Reserved& grant) {
+    grants.Add({name, grant.attempt});
+    const auto moved = [this, id = IdNamed(name)](const auto&) { room_->Moved(id); };
+    if (grant.attempt < 5) {
+      batcher_->Release(ReleaseNamed(name, grant.token), kNoDeadline, moved);
+    } else {
+      batcher_->Complete(CompleteNamed(name, grant.token), kNoDeadline, moved);
+    }
+  };
+  const auto run = [&](int caller) {
+    for (int i = 0; i < kCalls; ++i) {
+      const std::string name = std::to_string(i / 10);
+      const auto call = room_->NewCall(ReserveNamed(name), kNoDeadline, kLongWait,
+                                       [&, name](absl::StatusOr<Verdict> answer) {
+                                         ++answered;
+                                         if (const auto* const grant = As<Reserved>(answer))
+                                           settle(name, *grant);
+                                       });
+      room_->Start(call);
+      if ((i + caller) % 7 == 0) room_->Cancel(call);
+    }
+  };
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < kCallers; ++caller) callers.emplace_back(run, caller);
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 0));
+  room_->Close();
+  batcher_->Close();
+
+  EXPECT_EQ(answered, kCallers * kCalls);
+  auto all = grants.Await(0);
+  EXPECT_GE(all.size(), 20u);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,31 @@
+// What a caller sent, checked field by field and turned into operations of the
+// store. Every failure is INVALID_ARGUMENT and names the field: KEY_MISSING or
+// KEY_INVALID for record_key.key, REQUEST_INVALID for the rest. Nothing that
+// the caller sent is quoted.
+#ifndef IDEMPOTENCY_SERVER_WIRE_REQUEST_H_
+#define IDEMPOTENCY_SERVER_WIRE_REQUEST_H_
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// `window` is how old an unknown UUIDv7 key may be. A lease that is not set is
+// the default, or the retention if that is shorter.
+absl::StatusOr<ReserveOp> ReserveOpFrom(const v1::ReserveRequest& request, absl::Duration window);
+// How long the caller is ready to wait; zero if it does not say.
+absl::StatusOr<absl::Duration> MaxWaitFrom(const v1::ReserveRequest& request);
+
+// A reply over limits::kMaxReplyBytes is stored without its content.
+absl::StatusOr<CompleteOp> CompleteOpFrom(const v1::CompleteRequest& request);
+absl::StatusOr<ReleaseOp> ReleaseOpFrom(const v1::ReleaseRequest& request);
+absl::StatusOr<ExtendOp> ExtendOpFrom(const v1::ExtendRequest& request);
+// Also checks that the view is one.
+absl::StatusOr<GetOp> GetOpFrom(const v1::GetRequest& request);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_WIRE_REQUEST_H_

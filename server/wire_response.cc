@@ -1,0 +1,145 @@
+#include "server/wire_response.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "absl/status/statusor.h"
+
+#include "core/fingerprint.h"
+#include "core/record_key.h"
+#include "core/reply.h"
+
+namespace idempotency {
+namespace {
+
+void Write(absl::Duration duration, google::protobuf::Duration& proto) {
+  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
+  proto.set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(duration)));
+}
+
+void Write(absl::Time time, google::protobuf::Timestamp& proto) {
+  const std::int64_t seconds = absl::ToUnixSeconds(time);
+  proto.set_seconds(seconds);
+  proto.set_nanos(
+      static_cast<std::int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+}
+
+void Write(const Reserved& reserved, v1::Reserved& proto) {
+  proto.set_reservation_token(reserved.token.ToString());
+  proto.set_attempt(reserved.attempt);
+  Write(reserved.lease_remaining, *proto.mutable_lease_remaining());
+  proto.set_recovering(reserved.recovering);
+  proto.set_checkpoint(reserved.checkpoint);
+  Write(reserved.expires_at, *proto.mutable_expires_at());
+  Write(reserved.created_at, *proto.mutable_created_at());
+}
+
+absl::Status Write(const Replay& replay, v1::Replay& proto) {
+  absl::StatusOr<v1::Reply> reply = DecodeReply(replay.reply);
+  if (!reply.ok()) return reply.status();
+  *proto.mutable_reply() = *std::move(reply);
+  Write(replay.completed_at, *proto.mutable_completed_at());
+  Write(replay.expires_at, *proto.mutable_expires_at());
+  proto.set_attempt(replay.attempt);
+  return absl::OkStatus();
+}
+
+void Write(const InFlight& in_flight, RetryAfterBounds bounds, v1::InFlight& proto) {
+  Write(std::clamp(in_flight.lease_remaining, bounds.min, bounds.max),
+        *proto.mutable_retry_after());
+  proto.set_attempt(in_flight.attempt);
+}
+
+v1::RecordState StateOf(RecordState state) {
+  switch (state) {
+    case RecordState::kReserved:
+      return v1::RECORD_STATE_RESERVED;
+    case RecordState::kCompleted:
+      return v1::RECORD_STATE_COMPLETED;
+    case RecordState::kReleased:
+      return v1::RECORD_STATE_RELEASED;
+    case RecordState::kUnknown:
+      return v1::RECORD_STATE_UNKNOWN;
+  }
+  return v1::RECORD_STATE_UNSPECIFIED;
+}
+
+v1::LeaseExpiry LeaseExpiryOf(LeaseExpiry expiry) {
+  return expiry == LeaseExpiry::kRequireRecovery ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
+                                                 : v1::LEASE_EXPIRY_TAKE_OVER;
+}
+
+void WriteFingerprints(const Record& record, v1::Record& proto) {
+  for (const Fingerprint& fingerprint : record.fingerprints) {
+    *proto.add_fingerprints() = ToProto(fingerprint);
+    if (fingerprint.version >= proto.fingerprint().version()) {
+      *proto.mutable_fingerprint() = ToProto(fingerprint);
+    }
+  }
+}
+
+absl::Status WriteReply(const EncodedReply& stored, v1::RecordView view, v1::Reply& proto) {
+  absl::StatusOr<v1::Reply> reply = DecodeReply(stored);
+  if (!reply.ok()) return reply.status();
+  if (view == v1::RECORD_VIEW_FULL) {
+    proto = *std::move(reply);
+  } else {
+    proto.set_code(reply->code());
+    proto.set_message(reply->message());
+    proto.set_content(reply->content());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfterBounds bounds,
+                          v1::ReserveResponse& response) {
+  response.set_record_id(id.ToString());
+  if (const auto* const reserved = std::get_if<Reserved>(&verdict)) {
+    Write(*reserved, *response.mutable_reserved());
+  } else if (const auto* const replay = std::get_if<Replay>(&verdict)) {
+    return Write(*replay, *response.mutable_replay());
+  } else if (const auto* const in_flight = std::get_if<InFlight>(&verdict)) {
+    Write(*in_flight, bounds, *response.mutable_in_flight());
+  } else if (const auto* const mismatch = std::get_if<Mismatch>(&verdict)) {
+    response.mutable_mismatch()->set_attempt(mismatch->attempt);
+  } else if (const auto* const unknown = std::get_if<OutcomeUnknown>(&verdict)) {
+    response.mutable_outcome_unknown()->set_attempt(unknown->attempt);
+  } else {
+    response.mutable_expired();
+  }
+  return absl::OkStatus();
+}
+
+void WriteCompletion(const Completion& completion, v1::CompleteResponse& response) {
+  Write(completion.completed_at, *response.mutable_completed_at());
+  Write(completion.expires_at, *response.mutable_expires_at());
+}
+
+void WriteExtension(const Extension& extension, v1::ExtendResponse& response) {
+  Write(extension.lease_remaining, *response.mutable_lease_remaining());
+}
+
+absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response) {
+  v1::Record& proto = *response.mutable_record();
+  proto.set_record_id(record.id.ToString());
+  *proto.mutable_record_key() = ToProto(record.key);
+  proto.set_state(StateOf(record.state));
+  proto.set_attempt(record.attempt);
+  WriteFingerprints(record, proto);
+  if (record.parent.has_value()) *proto.mutable_parent() = ToProto(*record.parent);
+  for (const auto& [key, value] : record.labels) (*proto.mutable_labels())[key] = value;
+  Write(record.created_at, *proto.mutable_created_at());
+  Write(record.lease_expires_at, *proto.mutable_lease_expires_at());
+  if (record.completed_at) Write(*record.completed_at, *proto.mutable_completed_at());
+  Write(record.expires_at, *proto.mutable_expires_at());
+  proto.set_on_lease_expiry(LeaseExpiryOf(record.on_lease_expiry));
+  proto.set_release_reason(record.release_reason);
+  if (!record.reply.has_value()) return absl::OkStatus();
+  return WriteReply(*record.reply, view, *proto.mutable_reply());
+}
+
+}  // namespace idempotency

@@ -1,0 +1,34 @@
+// The store's answers as they go over the wire.
+#ifndef IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_
+#define IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "core/uuid.h"
+#include "core/verdict.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// What InFlight.retry_after may be.
+struct RetryAfterBounds {
+  absl::Duration min;
+  absl::Duration max;
+};
+
+// Each fills a default-made response. Where they return a status it is OK, or
+// DATA_LOSS / RECORD_DAMAGED if the stored reply cannot be read; then the
+// response is not to be sent.
+absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfterBounds bounds,
+                          v1::ReserveResponse& response);
+void WriteCompletion(const Completion& completion, v1::CompleteResponse& response);
+void WriteExtension(const Extension& extension, v1::ExtendResponse& response);
+// Without RECORD_VIEW_FULL only the reply's code, message and content are
+// given.
+absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_

@@ -1,0 +1,59 @@
+// Anti-pattern 1: the server makes the key. A retry then has another key, and
+// runs again. Here the client interceptor makes it, and gRPC's own retries keep
+// it.
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interceptors/client/client_interceptor.h"
+#include "interceptors/client/retry_policy.h"
+#include "interceptors/server/execution.h"
+#include "tests/antipatterns/stack.h"
+
+namespace idempotency::testing {
+namespace {
+
+class ServerMadeKeys : public AntiPattern {};
+
+TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
+  Mutex mutex;
+  std::vector<std::pair<std::string, std::uint32_t>> runs;
+  GuardedServer& server =
+      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
+        Execution* execution = Execution::Of(&context);
+        MutexLock lock(mutex);
+        runs.emplace_back(execution->record_id(), execution->attempt());
+        if (runs.size() < 3) {
+          execution->NothingHappened();
+          return grpc::Status(grpc::StatusCode::UNAVAILABLE, "try again");
+        }
+        reply.set_effect("done");
+        return grpc::Status::OK;
+      });
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(MakeClientInterceptor());
+  auto stub = Probe::NewStub(grpc::experimental::CreateCustomChannelWithInterceptors(
+      server.address(), grpc::InsecureChannelCredentials(), RetryingChannelArguments(),
+      std::move(interceptors)));
+
+  grpc::ClientContext context;
+  ActReply reply;
+  const grpc::Status status = stub->Act(&context, ActRequest(), &reply);
+
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(reply.effect(), "done");
+  ASSERT_EQ(runs.size(), 3);
+  // One record, three attempts: three records would mean three keys.
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(runs[i].first, runs[0].first);
+    EXPECT_EQ(runs[i].second, i + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(BothApis, ServerMadeKeys,
+                         ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+
+}  // namespace
+}  // namespace idempotency::testing

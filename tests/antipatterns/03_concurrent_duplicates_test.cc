@@ -1,0 +1,88 @@
+// Anti-pattern 3: a duplicate that comes while the first call runs is run too,
+// or is answered with nothing useful. Here it is refused with a time to come
+// back, or waits for the reply.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/grpc_status.h"
+#include "tests/support/gate.h"
+#include "tests/antipatterns/stack.h"
+
+namespace idempotency::testing {
+namespace {
+
+class ConcurrentDuplicates : public AntiPattern {};
+
+TEST_P(ConcurrentDuplicates, AreRefusedWithATimeToComeBack) {
+  Gate gate;
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+    gate.Enter();
+    reply.set_effect("one");
+    return grpc::Status::OK;
+  });
+  const ProbeClient client(server.address());
+  Outcome first;
+  std::thread running([&] { first = client.Act("order-1"); });
+  ASSERT_TRUE(gate.AwaitInside(1));
+
+  const Outcome duplicate = client.Act("order-1");
+  EXPECT_EQ(duplicate.status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(duplicate.reason(), Reason::kInFlight);
+  const ErrorDetails details = DetailsOf(FromGrpcStatus(duplicate.status));
+  ASSERT_TRUE(details.retry_delay.has_value());
+  EXPECT_GT(*details.retry_delay, absl::ZeroDuration());
+  EXPECT_GT(std::stoi("0" + duplicate.Trailer("grpc-retry-pushback-ms")), 0);
+  // Or gRPC's own retries would not obey it.
+  EXPECT_THAT(duplicate.initial_metadata, ::testing::IsEmpty());
+
+  gate.Open();
+  running.join();
+  EXPECT_EQ(first.reply().effect(), "one");
+  const Outcome retry = client.Act("order-1");
+  EXPECT_EQ(retry.body, first.body);
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(gate.inside(), 1);
+}
+
+TEST_P(ConcurrentDuplicates, OrWaitForTheReply) {
+  Gate gate;
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        gate.Enter();
+        reply.set_effect("one");
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        MethodPolicy policy;
+        policy.in_flight = MethodPolicy::InFlight::kWait;
+        policy.max_wait = absl::Seconds(20);
+        options.guard.policies[kAct] = policy;
+      });
+  const ProbeClient client(server.address());
+  Mutex mutex;
+  std::vector<Outcome> outcomes;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 6; ++i) {
+    callers.emplace_back([&] {
+      Outcome outcome = client.Act("order-2");
+      MutexLock lock(mutex);
+      outcomes.push_back(std::move(outcome));
+    });
+  }
+  ASSERT_TRUE(gate.AwaitInside(1));
+  gate.Open();
+  for (std::thread& caller : callers) caller.join();
+  ASSERT_EQ(outcomes.size(), 6);
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    EXPECT_EQ(outcome.body, outcomes[0].body);
+  }
+  EXPECT_EQ(gate.inside(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothApis, ConcurrentDuplicates,
+                         ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+
+}  // namespace
+}  // namespace idempotency::testing

@@ -1,0 +1,161 @@
+// Threads race for few keys with batches; at most one wins each attempt.
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/limits.h"
+#include "core/mutex.h"
+#include "tests/conformance/store_fixture.h"
+
+namespace idempotency {
+namespace {
+
+constexpr int kThreads = 6;
+constexpr int kKeys = 40;
+constexpr int kBatch = 16;
+
+// Who won which attempt of which record. Thread-safe.
+class Winners {
+ public:
+  void Add(const RecordId& record, const Reserved& reserved) {
+    MutexLock lock(mutex_);
+    const bool first = tokens_.try_emplace({record, reserved.attempt}, reserved.token).second;
+    if (!first) twice_ += 1;
+    highest_[record] = std::max(highest_[record], reserved.attempt);
+  }
+  // Grants beyond the first one of an attempt.
+  int twice() {
+    MutexLock lock(mutex_);
+    return twice_;
+  }
+  std::size_t count() {
+    MutexLock lock(mutex_);
+    return tokens_.size();
+  }
+  // The sum over all records of the highest attempt.
+  std::size_t highest() {
+    MutexLock lock(mutex_);
+    std::size_t sum = 0;
+    for (const auto& [record, attempt] : highest_) sum += attempt;
+    return sum;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::pair<RecordId, std::uint32_t>, Uuid> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::map<RecordId, std::uint32_t> highest_ ABSL_GUARDED_BY(mutex_);
+  int twice_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class RaceTest : public StoreTest {
+ protected:
+  // One thread: batches over a random choice of the keys. What it wins it
+  // releases, completes, or leaves to be taken over.
+  void RunRacer(unsigned seed, int reservations) {
+    std::mt19937 random(seed);
+    std::vector<ReserveOp> keys = keys_;
+    for (int done = 0; done < reservations; done += kBatch) {
+      std::shuffle(keys.begin(), keys.end(), random);
+      const std::vector<ReserveOp> batch(keys.begin(), keys.begin() + kBatch);
+      std::vector<ReleaseOp> released;
+      const auto answers = store().Reserve(batch);
+      for (int i = 0; i < kBatch; ++i) {
+        if (!answers[i].ok()) {
+          errors_ += 1;
+        } else if (const auto* reserved = std::get_if<Reserved>(&*answers[i])) {
+          winners_.Add(batch[i].id, *reserved);
+          // Half stay reserved, and their leases run out.
+          if (random() % 2 == 0) {
+            released.push_back({batch[i].key, batch[i].id, reserved->token, "", false});
+          }
+        }
+      }
+      for (const absl::Status& status : store().Release(released)) {
+        // Lost is right: the lease may have run out and somebody taken over.
+        if (!status.ok() && ReasonOf(status) != Reason::kReservationLost) errors_ += 1;
+      }
+      if (random() % 4 == 0) LetLeasesRunOut();
+    }
+  }
+
+  void LetLeasesRunOut() {
+    MutexLock lock(clock_mutex_);
+    Advance(limits::kDefaultLease);
+  }
+
+  std::vector<ReserveOp> keys_;
+  Winners winners_;
+  std::atomic<int> errors_{0};
+  // A harness is used from one thread at a time.
+  Mutex clock_mutex_;
+};
+IDEMPOTENCY_FOR_EVERY_STORE(RaceTest);
+
+TEST_P(RaceTest, EveryAttemptHasExactlyOneWinner) {
+  for (int i = 0; i < kKeys; ++i) {
+    keys_.push_back(OpFor(absl::StrCat("hot-", i)));
+    // Leases run out thousands of times; the records do not.
+    keys_.back().retention = limits::kMaxRetention;
+  }
+  std::vector<std::thread> racers;
+  for (int i = 0; i < kThreads; ++i) {
+    racers.emplace_back([this, i] {
+      pthread_setname_np(pthread_self(), "racer");
+      RunRacer(static_cast<unsigned>(i), GetParam().racing_reservations / kThreads);
+    });
+  }
+  for (std::thread& racer : racers) racer.join();
+  EXPECT_EQ(errors_, 0);
+  EXPECT_EQ(winners_.twice(), 0) << "an attempt was granted twice";
+  EXPECT_EQ(winners_.count(), winners_.highest()) << "an attempt was skipped";
+  EXPECT_GT(winners_.count(), static_cast<std::size_t>(kKeys));
+  RecordProperty("attempts", static_cast<int>(winners_.count()));
+}
+
+TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
+  // New keys only: every thread goes for the same ones in the same order, and
+  // completes what it wins under its own name.
+  const int rounds = GetParam().racing_reservations / (kThreads * kBatch * 4);
+  std::vector<std::thread> racers;
+  std::atomic<int> won{0};
+  for (int thread = 0; thread < kThreads; ++thread) {
+    racers.emplace_back([&, thread] {
+      pthread_setname_np(pthread_self(), "racer");
+      for (int round = 0; round < rounds; ++round) {
+        std::vector<ReserveOp> batch;
+        for (int i = 0; i < kBatch; ++i) batch.push_back(OpFor(absl::StrCat(round, "/", i)));
+        std::vector<CompleteOp> completions;
+        const auto answers = store().Reserve(batch);
+        for (int i = 0; i < kBatch; ++i) {
+          if (!answers[i].ok()) {
+            errors_ += 1;
+          } else if (const auto* reserved = std::get_if<Reserved>(&*answers[i])) {
+            winners_.Add(batch[i].id, *reserved);
+            won += 1;
+            completions.push_back(
+                {batch[i].key, batch[i].id, reserved->token, ReplyWith(absl::StrCat(thread))});
+          }
+        }
+        for (const auto& completion : store().Complete(completions)) {
+          if (!completion.ok()) errors_ += 1;
+        }
+      }
+    });
+  }
+  for (std::thread& racer : racers) racer.join();
+  EXPECT_EQ(errors_, 0);
+  EXPECT_EQ(winners_.twice(), 0);
+  EXPECT_EQ(won, rounds * kBatch);
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,265 @@
+// Random operations on the store under test and on the reference model side by
+// side, by one clock: every answer and every record has to be the same.
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+#include "core/record_key.h"
+#include "server/store/memory_store.h"
+#include "tests/conformance/store_fixture.h"
+
+namespace idempotency {
+namespace {
+
+// Shows the model the time of the store under test.
+class HarnessClock final : public Clock {
+ public:
+  explicit HarnessClock(StoreHarness& harness) : harness_(harness) {}
+  absl::Time Now() const override { return harness_.Now(); }
+  std::chrono::steady_clock::time_point Monotonic() const override { return {}; }
+
+ private:
+  StoreHarness& harness_;
+};
+
+std::uint32_t Seed() {
+  const char* const text = std::getenv("IDEMPOTENCY_TEST_SEED");
+  return text != nullptr ? static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10))
+                         : std::random_device()();
+}
+
+std::string Outcome(const absl::Status& status) {
+  if (status.ok()) return "OK";
+  const std::optional<Reason> reason = ReasonOf(status);
+  return reason ? std::string(ReasonName(*reason)) : status.ToString();
+}
+
+std::string Flags(const Reserved& r) {
+  return absl::StrCat(r.attempt, " lease ", absl::ToInt64Microseconds(r.lease_remaining),
+                      r.recovering ? " recovering" : "", r.took_over ? " took_over" : "",
+                      r.after_expiry ? " after_expiry" : "", r.repeated ? " repeated" : "", " ",
+                      absl::ToUnixMicros(r.created_at), "-", absl::ToUnixMicros(r.expires_at),
+                      " checkpoint ", r.checkpoint);
+}
+
+// What a verdict says, but for the token.
+std::string Outcome(const absl::StatusOr<Verdict>& verdict) {
+  if (!verdict.ok()) return Outcome(verdict.status());
+  const std::string name = NameOf(verdict);
+  if (const auto* v = std::get_if<Reserved>(&*verdict)) return absl::StrCat(name, " ", Flags(*v));
+  if (const auto* v = std::get_if<InFlight>(&*verdict)) {
+    return absl::StrCat(name, " ", v->attempt, " ", absl::ToInt64Microseconds(v->lease_remaining));
+  }
+  if (const auto* v = std::get_if<Replay>(&*verdict)) {
+    return absl::StrCat(name, " ", v->attempt, " ", absl::CHexEscape(v->reply.bytes), " ",
+                        absl::ToUnixMicros(v->completed_at), "-",
+                        absl::ToUnixMicros(v->expires_at));
+  }
+  if (const auto* v = std::get_if<Mismatch>(&*verdict)) return absl::StrCat(name, " ", v->attempt);
+  if (const auto* v = std::get_if<OutcomeUnknown>(&*verdict)) {
+    return absl::StrCat(name, " ", v->attempt);
+  }
+  return name;
+}
+
+std::string Outcome(const absl::StatusOr<Completion>& completion) {
+  if (!completion.ok()) return Outcome(completion.status());
+  return absl::StrCat("completed ", absl::ToUnixMicros(completion->completed_at), "-",
+                      absl::ToUnixMicros(completion->expires_at),
+                      completion->lease_overrun ? " overrun" : "",
+                      completion->repeated ? " repeated" : "");
+}
+
+std::string Outcome(const absl::StatusOr<Extension>& extension) {
+  if (!extension.ok()) return Outcome(extension.status());
+  return absl::StrCat("extended ", absl::ToInt64Microseconds(extension->lease_remaining));
+}
+
+class RandomTest : public StoreTest {
+ protected:
+  // One grant, by the token that each store gave it.
+  struct Tokens {
+    Uuid store;
+    Uuid model;
+  };
+
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (HasFatalFailure()) return;
+    seed_ = Seed();
+    std::cout << "IDEMPOTENCY_TEST_SEED=" << seed_ << std::endl;
+    random_.seed(seed_);
+    clock_.emplace(harness());
+    model_.emplace(*clock_);
+  }
+
+  int Pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
+  bool OneIn(int n) { return Pick(n) == 0; }
+
+  // A handful of keys, so that they meet; timed ones now and then replaced by
+  // newer ones, since they die for good.
+  RecordKey PickKey() {
+    const int slot = Pick(12);
+    std::string& key = keys_[slot];
+    if (key.empty() || (slot % 2 == 1 && OneIn(40))) {
+      key = slot % 2 == 0 ? absl::StrCat("key-", slot)
+                          : KeyMadeAt(Now() + absl::Minutes(Pick(120) - 60));
+    }
+    return OpFor(key).key;
+  }
+
+  Uuid PickRequestToken() {
+    if (request_tokens_.size() < 6 || OneIn(10)) {
+      request_tokens_.push_back(Uuid::Random());
+      return request_tokens_.back();
+    }
+    return request_tokens_[request_tokens_.size() - 1 - static_cast<std::size_t>(Pick(6))];
+  }
+
+  ReserveOp PickReserve() {
+    ReserveOp op = OpFor("");
+    op.key = PickKey();
+    op.id = RecordIdFor(op.key);
+    if (OneIn(12)) op.fingerprints = {Print(1, 'b')};
+    if (OneIn(8)) op.fingerprints = {Print(2, 'c')};
+    if (OneIn(4)) op.fingerprints = {Print(1, 'a'), Print(2, 'c')};
+    if (!OneIn(3)) op.request_token = PickRequestToken();
+    op.lease = absl::Seconds(1 + Pick(60));
+    op.retention = absl::Minutes(1 + Pick(10));
+    op.window = absl::Minutes(2 + Pick(3) * 10);
+    if (OneIn(2)) op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+    op.recover = OneIn(4);
+    if (OneIn(4)) op.labels = {{"build", absl::StrCat(Pick(9))}};
+    if (OneIn(8)) op.parent = op.key;
+    // Now and then another key under the same id.
+    if (OneIn(50)) op.key.scope = "elsewhere";
+    return op;
+  }
+
+  // A grant of the record, mostly the last one, or one of nobody's.
+  Tokens PickTokens(const RecordId& id) {
+    const auto it = grants_.find(id);
+    if (it == grants_.end() || OneIn(10)) return {Uuid::Random(), Uuid::Random()};
+    const std::vector<Tokens>& grants = it->second;
+    return OneIn(5) ? grants[static_cast<std::size_t>(Pick(static_cast<int>(grants.size())))]
+                    : grants.back();
+  }
+
+  void DoReserve() {
+    const ReserveOp op = PickReserve();
+    const auto got = Reserve(op);
+    const auto wanted = model_->Reserve({&op, 1}).at(0);
+    ASSERT_EQ(Outcome(got), Outcome(wanted)) << "Reserve";
+    if (!got.ok()) return;
+    const auto* const reserved = std::get_if<Reserved>(&*got);
+    if (reserved == nullptr) return;
+    const Tokens tokens{reserved->token, std::get<Reserved>(*wanted).token};
+    std::vector<Tokens>& grants = grants_[op.id];
+    if (!reserved->repeated) {
+      grants.push_back(tokens);
+      return;
+    }
+    ASSERT_EQ(grants.back().store, tokens.store) << "a repeat has the token of the last grant";
+    ASSERT_EQ(grants.back().model, tokens.model);
+  }
+
+  void DoComplete() {
+    const RecordKey key = PickKey();
+    const Tokens tokens = PickTokens(RecordIdFor(key));
+    CompleteOp op{key, RecordIdFor(key), tokens.store, ReplyWith(absl::StrCat("reply ", Pick(3)))};
+    const auto got = store().Complete({&op, 1}).at(0);
+    op.token = tokens.model;
+    ASSERT_EQ(Outcome(got), Outcome(model_->Complete({&op, 1}).at(0))) << "Complete";
+  }
+
+  void DoRelease() {
+    const RecordKey key = PickKey();
+    const Tokens tokens = PickTokens(RecordIdFor(key));
+    ReleaseOp op{key, RecordIdFor(key), tokens.store, absl::StrCat("why ", Pick(3)), OneIn(3)};
+    const auto got = store().Release({&op, 1}).at(0);
+    op.token = tokens.model;
+    ASSERT_EQ(Outcome(got), Outcome(model_->Release({&op, 1}).at(0))) << "Release";
+  }
+
+  void DoExtend() {
+    const RecordKey key = PickKey();
+    const Tokens tokens = PickTokens(RecordIdFor(key));
+    ExtendOp op{key, RecordIdFor(key), tokens.store, absl::Seconds(1 + Pick(120)), std::nullopt};
+    if (OneIn(2)) op.checkpoint = absl::StrCat("checkpoint ", Pick(100));
+    const auto got = store().Extend({&op, 1}).at(0);
+    op.token = tokens.model;
+    ASSERT_EQ(Outcome(got), Outcome(model_->Extend({&op, 1}).at(0))) << "Extend";
+  }
+
+  void DoSweep() {
+    const SweepProgress got = SweepAll(1 + Pick(20));
+    const auto wanted = model_->Sweep({});
+    ASSERT_EQ(got.removed, wanted->removed) << "Sweep";
+    ASSERT_EQ(got.marked_unknown, wanted->marked_unknown) << "Sweep";
+  }
+
+  void Step() {
+    switch (Pick(16)) {
+      case 0:
+        Advance(absl::Seconds(Pick(400)));
+        return;
+      case 1:
+      case 2:
+        Advance(absl::Milliseconds(Pick(20'000)));
+        return;
+      case 3:
+      case 4:
+        return DoComplete();
+      case 5:
+      case 6:
+        return DoRelease();
+      case 7:
+      case 8:
+        return DoExtend();
+      case 9:
+        if (OneIn(4)) DoSweep();
+        return;
+      default:
+        return DoReserve();
+    }
+  }
+
+  void CompareRecords() {
+    for (const auto& [slot, key] : keys_) {
+      const ReserveOp op = OpFor(key);
+      const GetOp get{op.id, op.key};
+      const auto got = Get(op);
+      const auto wanted = model_->Get({&get, 1}).at(0);
+      ASSERT_EQ(got.ok() ? Describe(got) : Outcome(got.status()),
+                wanted.ok() ? Describe(wanted) : Outcome(wanted.status()));
+    }
+  }
+
+  std::uint32_t seed_ = 0;
+  std::mt19937 random_;
+  std::optional<HarnessClock> clock_;
+  std::optional<MemoryStore> model_;
+  std::map<int, std::string> keys_;
+  std::vector<Uuid> request_tokens_;
+  std::map<RecordId, std::vector<Tokens>> grants_;
+};
+IDEMPOTENCY_FOR_EVERY_STORE(RandomTest);
+
+TEST_P(RandomTest, AnswersAsTheModelDoes) {
+  for (int i = 0; i < GetParam().random_operations; ++i) {
+    Step();
+    if (i % 16 == 0) CompareRecords();
+    if (HasFatalFailure()) FAIL() << "at operation " << i << ", seed " << seed_;
+  }
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,62 @@
+#ifndef IDEMPOTENCY_TESTS_CONFORMANCE_STORE_HARNESS_H_
+#define IDEMPOTENCY_TESTS_CONFORMANCE_STORE_HARNESS_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// One fresh, empty store and the clock that it decides by. Every test makes
+// its own and destroys it; harnesses of different tests may run side by side.
+// Used from one thread, except store(), whose Store is thread-safe.
+class StoreHarness {
+ public:
+  virtual ~StoreHarness() = default;
+
+  virtual Store& store() = 0;
+
+  // The store's clock. Frozen between calls of Advance, in whole microseconds;
+  // starts anywhere near the present. Advance takes whole microseconds.
+  virtual absl::Time Now() = 0;
+  virtual void Advance(absl::Duration duration) = 0;
+
+  // Closes the store and opens it again over the same data, as a restarted
+  // process would. The clock goes on. References from store() are void.
+  virtual absl::Status Reopen() = 0;
+};
+
+// One line of the list of stores under test.
+struct StoreUnderTest {
+  // Letters and digits: becomes part of the tests' names.
+  std::string name;
+  std::function<absl::StatusOr<std::unique_ptr<StoreHarness>>()> make;
+  // Why data does not survive Reopen. nullopt: it does.
+  std::optional<std::string> forgets_because = std::nullopt;
+  // How many reservations the racing test makes.
+  int racing_reservations = 20'000;
+  // How many operations the random test makes.
+  int random_operations = 20'000;
+};
+
+// For GoogleTest's messages.
+inline void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << store.name; }
+
+// The stores that this test binary runs the suite over. Each binary links the
+// same tests (CONFORMANCE_SUITE in CMakeLists.txt) with a definition of its
+// own: stores_without_server.cc, or one for a store that needs a server.
+// Another store is one more line there.
+std::vector<StoreUnderTest> StoresUnderTest();
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_TESTS_CONFORMANCE_STORE_HARNESS_H_

@@ -1,0 +1,100 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/conformance/store_fixture.h"
+
+namespace idempotency {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(30);
+
+class SweepTest : public StoreTest {};
+IDEMPOTENCY_FOR_EVERY_STORE(SweepTest);
+
+TEST_P(SweepTest, AnEmptyStoreIsSweptAtOnce) {
+  const absl::StatusOr<SweepProgress> progress = store().Sweep({});
+  ASSERT_THAT(progress, Succeeds());
+  EXPECT_EQ(progress->removed, 0);
+  EXPECT_FALSE(progress->next.has_value());
+}
+
+TEST_P(SweepTest, OnlyForgottenRecordsAreRemoved) {
+  const ReserveOp reserved = OpFor("reserved");
+  MustReserve(reserved);
+  const ReserveOp completed = OpFor("completed");
+  ASSERT_THAT(Complete(completed, MustReserve(completed).token), Succeeds());
+  const ReserveOp released = OpFor("released");
+  ASSERT_THAT(Release(released, MustReserve(released).token), Succeeds());
+  const ReserveOp unknown = OpFor("unknown");
+  ASSERT_THAT(Release(unknown, MustReserve(unknown).token, true), Succeeds());
+  ReserveOp recovery = OpFor("recovery");
+  recovery.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  MustReserve(recovery);
+  ReserveOp longer = OpFor("longer");
+  longer.retention = absl::Hours(48);
+  MustReserve(longer);
+
+  EXPECT_EQ(SweepAll().removed, 0);
+  Advance(absl::Hours(24));
+  const SweepProgress swept = SweepAll();
+  EXPECT_EQ(swept.removed, 3);
+  EXPECT_EQ(swept.marked_unknown, 1);
+  EXPECT_EQ(MustGet(unknown).state, RecordState::kUnknown);
+  EXPECT_EQ(MustGet(recovery).state, RecordState::kUnknown);
+  EXPECT_EQ(MustGet(longer).state, RecordState::kReserved) << "its policy takes over";
+  for (const ReserveOp& gone : {reserved, completed, released}) {
+    EXPECT_FALSE(MustReserve(gone).after_expiry) << "no row is left";
+  }
+}
+
+TEST_P(SweepTest, ALapsedReservationUnderRequireRecoveryBecomesUnknown) {
+  ReserveOp op = OpFor("lapsed");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  MustReserve(op);
+  Advance(kLease - absl::Microseconds(1));
+  EXPECT_EQ(SweepAll().marked_unknown, 0);
+  EXPECT_EQ(MustGet(op).state, RecordState::kReserved);
+  Advance(absl::Microseconds(1));
+  EXPECT_EQ(SweepAll().marked_unknown, 1);
+  EXPECT_EQ(MustGet(op).state, RecordState::kUnknown);
+  EXPECT_EQ(SweepAll().marked_unknown, 0) << "once";
+  Expect<OutcomeUnknown>(Reserve(op));
+}
+
+TEST_P(SweepTest, APassGoesPageByPage) {
+  constexpr int kRecords = 25;
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < kRecords; ++i) {
+    // Both kinds of id; every third record is to stay.
+    ops.push_back(OpFor(i % 2 == 0 ? absl::StrCat("key-", i) : KeyMadeAt(Now())));
+    if (i % 3 == 0) ops.back().retention = absl::Hours(100);
+    MustReserve(ops.back());
+  }
+  Advance(absl::Hours(25));
+  const SweepProgress swept = SweepAll(/*limit=*/4);
+  EXPECT_EQ(swept.removed, kRecords - 9);
+  for (int i = 0; i < kRecords; ++i) EXPECT_EQ(Get(ops[i]).ok(), i % 3 == 0) << i;
+}
+
+TEST_P(SweepTest, ARevivedRecordSurvives) {
+  const ReserveOp op = OpFor("revived");
+  MustReserve(op);
+  Advance(op.retention);
+  const Reserved revived = MustReserve(op);
+  EXPECT_TRUE(revived.after_expiry);
+  EXPECT_EQ(SweepAll().removed, 0);
+  EXPECT_THAT(Complete(op, revived.token), Succeeds());
+}
+
+TEST_P(SweepTest, ARemovedRecordTakesItsCheckpointAlong) {
+  const ReserveOp op = OpFor("steps");
+  ASSERT_THAT(Extend(op, MustReserve(op).token, kLease, "old"), Succeeds());
+  Advance(op.retention);
+  EXPECT_EQ(SweepAll().removed, 1);
+  EXPECT_EQ(MustReserve(op).checkpoint, "");
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Checks Dockerfile and docker-compose.yml without a Docker engine.
+
+- The compose file is valid YAML of known shape: images or builds, commands,
+  dependencies on services that exist, volumes that are declared.
+- Every path that either file copies or mounts from here exists.
+- Every binary that they run is built by the project, and takes every flag that
+  they pass: the binaries themselves are asked.
+- Every CMake target that the Dockerfile builds exists.
+- The runtime packages hold every shared library that the binaries need.
+
+usage: deploy_files_test.py PROJECT_ROOT BIN_FOLDER
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import yaml
+
+SERVICE_KEYS = {"image", "build", "command", "entrypoint", "environment", "volumes", "ports",
+                "depends_on", "healthcheck", "restart", "networks"}
+CONDITIONS = {"service_healthy", "service_started", "service_completed_successfully"}
+OURS = {"idempotencyd", "payments_server", "payments_client"}
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def flags_of(binary, bin_folder):
+    """What the binary's own help says that it takes."""
+    text = ""
+    for option in ("--help", "--helpfull"):
+        done = subprocess.run([os.path.join(bin_folder, binary), option], capture_output=True, text=True,
+                              timeout=30, check=False)
+        text += done.stdout + done.stderr
+    return text
+
+
+def command_faults(where, words, bin_folder):
+    binary, *arguments = words
+    if binary not in OURS:
+        return
+    if not os.path.exists(os.path.join(bin_folder, binary)):
+        yield f"{where}: {binary} is not built"
+        return
+    known = flags_of(binary, bin_folder)
+    for argument in arguments:
+        name = argument.split("=")[0]
+        if not re.search(re.escape(name) + r"\b", known):
+            yield f"{where}: {binary} does not know {name}"
+
+
+def dockerfile_commands(text):
+    """ENTRYPOINT + CMD, and the health check's command."""
+    json_forms = dict(re.findall(r"^(ENTRYPOINT|CMD) (\[.*\])$", text, re.M))
+    entrypoint, command = (yaml.safe_load(json_forms[k]) for k in ("ENTRYPOINT", "CMD"))
+    yield entrypoint + command
+    yield yaml.safe_load(re.search(r"HEALTHCHECK.*\n\s+CMD (\[.*\])$", text, re.M).group(1))
+
+
+def dockerfile_faults(root, bin_folder):
+    text = read(root, "Dockerfile").replace("\\\n", " ")
+    for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M):
+        *sources, _ = shlex.split(line)
+        for source in sources:
+            if not os.path.exists(os.path.join(root, source)):
+                yield f"Dockerfile: COPY {source}: not there"
+    for script in re.findall(r"RUN (scripts/\S+)", text):
+        if not os.access(os.path.join(root, script), os.X_OK):
+            yield f"Dockerfile: {script} cannot be run"
+    targets = re.search(r"--target ([\w ]+?)\s*&&", text).group(1).split()
+    for target in targets:
+        if not os.path.exists(os.path.join(bin_folder, target)):
+            yield f"Dockerfile: no target {target}"
+    if not re.search(r"^USER (?!root)\w+", text, re.M):
+        yield "Dockerfile: runs as root"
+    if "HEALTHCHECK" not in text:
+        yield "Dockerfile: no health check"
+    for words in dockerfile_commands(read(root, "Dockerfile").replace("\\\n", "  \n")):
+        yield from command_faults("Dockerfile", words, bin_folder)
+    yield from library_faults(text, bin_folder, targets)
+
+
+def library_faults(text, bin_folder, targets):
+    runtime = text.split("FROM debian:12-slim")[1]
+    wanted = set(re.findall(r"\blib[\w.+-]+", runtime.split("&& rm")[0]))
+    # What the named packages bring along, as dpkg knows it here.
+    closure, todo = set(), list(wanted)
+    while todo:
+        package = todo.pop()
+        if package in closure:
+            continue
+        closure.add(package)
+        done = subprocess.run(["dpkg-query", "-W", "-f=${Depends}", package], capture_output=True, text=True,
+                              check=False)
+        todo += [part.split()[0].split(":")[0] for part in re.split(r"[,|]", done.stdout) if part.strip()]
+    for target in targets:
+        done = subprocess.run(["ldd", os.path.join(bin_folder, target)], capture_output=True, text=True, check=True)
+        for library in re.findall(r"=> (/\S+)", done.stdout):
+            name = os.path.realpath(library)
+            owner = ""
+            for path in (name, name.removeprefix("/usr")):
+                found = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True, check=False)
+                owner = owner or found.stdout.split(":")[0]
+            # Sanitizers and coverage are of test builds only.
+            if owner and owner not in closure and not re.match(r"lib(asan|ubsan|tsan|gcc)", owner):
+                yield f"Dockerfile: {target} needs {owner} ({os.path.basename(library)})"
+
+
+def service_faults(name, service, compose, root, bin_folder):
+    if unknown := set(service) - SERVICE_KEYS:
+        yield f"{name}: unknown keys {sorted(unknown)}"
+    if not ("image" in service or "build" in service):
+        yield f"{name}: neither image nor build"
+    for other, rule in (service.get("depends_on") or {}).items() if isinstance(
+            service.get("depends_on"), dict) else ((o, None) for o in service.get("depends_on", [])):
+        if other not in compose["services"]:
+            yield f"{name}: depends on {other}, which is not there"
+        if rule is not None and rule.get("condition") not in CONDITIONS:
+            yield f"{name}: unknown condition {rule}"
+    for volume in service.get("volumes", []):
+        source = volume.split(":")[0]
+        if source.startswith("."):
+            if not os.path.exists(os.path.join(root, source)):
+                yield f"{name}: mounts {source}: not there"
+        elif source not in compose["volumes"]:
+            yield f"{name}: volume {source} is not declared"
+    for port in service.get("ports", []):
+        if not re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port):
+            yield f"{name}: port {port} is open to the world"
+    if service.get("image") == "grpc-idempotency":
+        words = service.get("entrypoint", ["idempotencyd"]) + service.get("command", [])
+        yield from command_faults(name, words, bin_folder)
+    check = service.get("healthcheck", {}).get("test", [])
+    if check[:1] == ["CMD"]:
+        yield from command_faults(f"{name} healthcheck", check[1:], bin_folder)
+
+
+def main():
+    root, bin_folder = sys.argv[1:3]
+    compose = yaml.safe_load(read(root, "docker-compose.yml"))
+    faults = list(dockerfile_faults(root, bin_folder))
+    wanted = {"postgres", "migrate", "idempotencyd-1", "idempotencyd-2", "payments", "prometheus"}
+    if missing := wanted - set(compose["services"]):
+        faults.append(f"compose: no {sorted(missing)}")
+    for name, service in compose["services"].items():
+        faults += service_faults(name, service, compose, root, bin_folder)
+    scrape = yaml.safe_load(read(root, "deploy/prometheus.yml"))
+    for target in scrape["scrape_configs"][0]["static_configs"][0]["targets"]:
+        if target.split(":")[0] not in compose["services"]:
+            faults.append(f"prometheus: scrapes {target}, which is no service")
+    print("\n".join(faults) or "Dockerfile and compose file agree with the project")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+#ifndef IDEMPOTENCY_TESTS_INTEGRATION_EFFECTS_H_
+#define IDEMPOTENCY_TESTS_INTEGRATION_EFFECTS_H_
+
+#include <map>
+#include <string>
+
+#include "core/mutex.h"
+#include "tests/support/probe_service.h"
+
+namespace idempotency::testing {
+
+// What handlers did, kept outside of everything that is under test. Each run
+// counts, and answers with something that no other run would. Thread-safe.
+class Effects {
+ public:
+  // A handler that has one effect for the request's account.
+  ProbeHandler Handler();
+
+  // How often the handler ran for each account.
+  std::map<std::string, int> Runs();
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, int> runs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_INTEGRATION_EFFECTS_H_

@@ -1,0 +1,635 @@
+// The conditions in which a guard is hard to get right, each in gRPC's sync and
+// callback API, on a real server and a real idempotencyd.
+#include <gmock/gmock.h>
+#include <grpcpp/ext/channelz_service_plugin.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "interceptors/server/execution.h"
+#include "tests/support/api_name.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/gate.h"
+#include "tests/support/guarded_server.h"
+#include "tests/support/probe_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::Eq;
+
+constexpr char kAct[] = "/idempotency.testing.Probe/Act";
+constexpr std::chrono::seconds kLong{20};
+
+std::chrono::system_clock::time_point In(std::chrono::milliseconds time) {
+  return std::chrono::system_clock::now() + time;
+}
+
+class GuardConditions : public ::testing::TestWithParam<Api> {
+ protected:
+  GuardedServer& Serve(ProbeHandler handler,
+                       const std::function<void(GuardedServer::Options&)>& change = nullptr) {
+    GuardedServer::Options options;
+    options.idempotencyd = daemon_.address();
+    options.api = GetParam();
+    options.gate = gate_;
+    options.handler = std::move(handler);
+    if (change) change(options);
+    server_ = std::make_unique<GuardedServer>(std::move(options));
+    return *server_;
+  }
+
+  // A handler that answers with how often it has run.
+  ProbeHandler Counting() {
+    return [this](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+      reply.set_total(++runs_);
+      return grpc::Status::OK;
+    };
+  }
+
+  static Call With(const std::string& key) {
+    Call call;
+    call.keys = {key};
+    return call;
+  }
+
+  v1::Record Get(const std::string& record_id) {
+    auto stub = v1::IdempotencyService::NewStub(
+        grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    v1::GetRequest request;
+    request.set_record_id(record_id);
+    request.set_view(v1::RECORD_VIEW_FULL);
+    v1::GetResponse response;
+    const grpc::Status status = stub->Get(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.record();
+  }
+
+  std::atomic<int> runs_{0};
+  std::shared_ptr<ConnectionGate> gate_ = std::make_shared<ConnectionGate>();
+  TempFolder folder_;
+  DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
+  std::unique_ptr<GuardedServer> server_;
+};
+
+// The client leaves while its verdict is pending.
+
+TEST_P(GuardConditions, ClientThatLeavesBeforeTheVerdictLeavesNoStuckKey) {
+  GuardedServer& server = Serve(Counting());
+  const ProbeClient client(server.address());
+  gate_->HoldReserves();
+  Call call = With("left");
+  Outcome left;
+  std::thread caller([&] { left = client.Send(call); });
+  ASSERT_TRUE(gate_->AwaitHeld(1));
+  call.context->TryCancel();
+  caller.join();
+  EXPECT_EQ(left.status.error_code(), grpc::StatusCode::CANCELLED);
+  gate_->OpenAll();
+
+  // Whether or not the handler ran for the one who left: the retry settles at
+  // once (nothing waits for a lease), and all in all it ran once.
+  const Outcome retry = client.SendUntilSettled(With("left"), kLong);
+  ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
+  EXPECT_EQ(runs_, 1);
+  EXPECT_EQ(retry.reply().total(), 1);
+}
+
+TEST_P(GuardConditions, DeadlineThatPassesBeforeTheVerdictLeavesNoStuckKey) {
+  GuardedServer& server = Serve(Counting());
+  const ProbeClient client(server.address());
+  gate_->HoldReserves();
+  Call call = With("late");
+  call.timeout = std::chrono::milliseconds(300);
+  const Outcome late = client.Send(call);
+  EXPECT_THAT(late.status.error_code(),
+              AnyOf(grpc::StatusCode::DEADLINE_EXCEEDED, grpc::StatusCode::UNAVAILABLE));
+  gate_->OpenAll();
+  const Outcome retry = client.SendUntilSettled(With("late"), kLong);
+  ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
+  EXPECT_EQ(runs_, 1);
+}
+
+// The client leaves while the handler runs.
+
+TEST_P(GuardConditions, ClientThatLeavesDuringTheHandlerDoesNotCancelTheRecording) {
+  Gate gate;
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+    gate.Enter();
+    reply.set_total(++runs_);
+    return grpc::Status::OK;
+  });
+  const ProbeClient client(server.address());
+  Call call = With("hang-up");
+  std::thread caller([&] { client.Send(call); });
+  ASSERT_TRUE(gate.AwaitInside(1));
+  call.context->TryCancel();
+  caller.join();
+  gate.Open();
+  const Outcome retry = client.SendUntilSettled(With("hang-up"), kLong);
+  ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardConditions, CancelledIsNeverRecorded) {
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        reply.set_total(++runs_);
+        if (runs_ == 1) return grpc::Status(grpc::StatusCode::CANCELLED, "the client left");
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        MethodPolicy policy;
+        policy.lease = absl::Milliseconds(500);
+        options.guard.policies[kAct] = policy;
+      });
+  const ProbeClient client(server.address());
+  EXPECT_EQ(client.Act("cancelled").status.error_code(), grpc::StatusCode::CANCELLED);
+  // Its work may still be in the air, so its lease runs out first.
+  EXPECT_EQ(client.Act("cancelled").reason(), Reason::kInFlight);
+  const Outcome retry = client.SendUntilSettled(With("cancelled"), kLong);
+  ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
+  EXPECT_FALSE(retry.replayed());
+  EXPECT_EQ(runs_, 2);
+}
+
+// The handler throws.
+
+TEST_P(GuardConditions, HandlerThatThrowsIsIndefiniteAndNotRecorded) {
+  GuardedServer& server = Serve(Counting());
+  const ProbeClient client(server.address());
+  Call call = With("throws");
+  call.account = kThrowing;
+  const Outcome thrown = client.Send(call);
+  EXPECT_THAT(thrown.status.error_code(),
+              AnyOf(grpc::StatusCode::UNKNOWN, grpc::StatusCode::UNIMPLEMENTED));
+  call.context = std::make_shared<grpc::ClientContext>();
+  const Outcome again = client.Send(call);
+  EXPECT_FALSE(again.replayed());
+  EXPECT_THAT(again.status.error_code(),
+              AnyOf(grpc::StatusCode::UNKNOWN, grpc::StatusCode::UNIMPLEMENTED));
+  EXPECT_EQ(Get(again.Trailer("idempotency-record")).attempt(), 2);
+}
+
+// Shutdown.
+
+TEST_P(GuardConditions, ShutdownIsNotHeldUpByAPendingVerdict) {
+  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+    options.guard.verdict_timeout = absl::Seconds(60);
+  });
+  const ProbeClient client(server.address());
+  gate_->HoldReserves();
+  Outcome pending;
+  std::thread caller([&] { pending = client.Act("pending"); });
+  ASSERT_TRUE(gate_->AwaitHeld(1));
+  const auto start = std::chrono::steady_clock::now();
+  server.Stop(In(std::chrono::seconds(10)));
+  caller.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
+  EXPECT_EQ(pending.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(runs_, 0);
+  gate_->OpenAll();
+}
+
+TEST_P(GuardConditions, ShutdownIsBoundedWithAPendingCompletion) {
+  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+    options.guard.recording_timeout = absl::Seconds(1);
+  });
+  const ProbeClient client(server.address());
+  gate_->HoldCompletes();
+  Outcome pending;
+  std::thread caller([&] { pending = client.Act("pending"); });
+  ASSERT_TRUE(gate_->AwaitHeld(1));
+  const auto start = std::chrono::steady_clock::now();
+  server.Stop(In(std::chrono::milliseconds(200)));
+  caller.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
+  EXPECT_EQ(pending.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(runs_, 1);
+  gate_->OpenAll();
+}
+
+TEST_P(GuardConditions, ServersComeAndGoUnderCancelledCalls) {
+  for (int round = 0; round < 10; ++round) {
+    GuardedServer& server = Serve(Counting());
+    const ProbeClient client(server.address());
+    std::vector<Call> calls;
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 8; ++i) calls.push_back(With(absl::StrCat(round, "-", i)));
+    callers.reserve(calls.size());
+    for (const Call& call : calls) callers.emplace_back([&client, call] { client.Send(call); });
+    for (std::size_t i = 0; i < calls.size(); i += 2) calls[i].context->TryCancel();
+    server.Stop(In(std::chrono::milliseconds(round * 3)));
+    for (std::thread& caller : callers) caller.join();
+    server_.reset();
+  }
+}
+
+// Few threads.
+
+TEST_P(GuardConditions, FewThreadsAndManyWaitersStillRunOnce) {
+  Gate gate;
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        gate.Enter();
+        reply.set_total(++runs_);
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        MethodPolicy policy;
+        policy.in_flight = MethodPolicy::InFlight::kWait;
+        policy.max_wait = absl::Seconds(10);
+        options.guard.policies[kAct] = policy;
+        options.configure = [](grpc::ServerBuilder& builder) {
+          grpc::ResourceQuota quota;
+          quota.SetMaxThreads(6);
+          builder.SetResourceQuota(quota);
+        };
+      });
+  const ProbeClient client(server.address());
+  std::atomic<int> exhausted{0};
+  std::atomic<int> ok{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 24; ++i) {
+    callers.emplace_back([&] {
+      const Outcome outcome = client.Act("crowd");
+      if (outcome.status.ok()) ++ok;
+      if (outcome.status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) ++exhausted;
+    });
+  }
+  ASSERT_TRUE(gate.AwaitInside(1));
+  gate.Open();
+  for (std::thread& caller : callers) caller.join();
+  // With the sync API waiting callers hold threads, and gRPC refuses the rest:
+  // why the documentation recommends the callback API for methods that wait.
+  EXPECT_EQ(ok + exhausted, 24);
+  if (GetParam() == Api::kCallback) {
+    EXPECT_EQ(exhausted, 0);
+  }
+  EXPECT_TRUE(client.SendUntilSettled(With("crowd"), kLong).replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
+// Compression, sizes.
+
+TEST_P(GuardConditions, CompressionOfTheReplyIsKept) {
+  GuardedServer& server =
+      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
+        context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+        reply.set_payload(std::string(100000, 'x'));
+        reply.set_total(++runs_);
+        return grpc::Status::OK;
+      });
+  const ProbeClient client(server.address());
+  const Outcome first = client.Act("gzip");
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  const Outcome retry = client.Act("gzip");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.body, first.body);
+  EXPECT_EQ(retry.initial_metadata, first.initial_metadata);
+  const v1::Reply reply = Get(first.Trailer("idempotency-record")).reply();
+  const bool kept = std::any_of(reply.initial_metadata().begin(), reply.initial_metadata().end(),
+                                [](const auto& entry) { return entry.value() == "gzip"; });
+  EXPECT_TRUE(kept) << reply.ShortDebugString().substr(0, 500);
+}
+
+TEST_P(GuardConditions, CompressionLevelIsKept) {
+  GuardedServer& server =
+      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
+        context.set_compression_level(GRPC_COMPRESS_LEVEL_HIGH);
+        reply.set_payload(std::string(100000, 'x'));
+        reply.set_total(++runs_);
+        return grpc::Status::OK;
+      });
+  const ProbeClient client(server.address());
+  const Outcome first = client.Act("level");
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  const Outcome retry = client.Act("level");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.body, first.body);
+  EXPECT_EQ(Get(first.Trailer("idempotency-record")).reply().compression_level(),
+            GRPC_COMPRESS_LEVEL_HIGH);
+}
+
+TEST_P(GuardConditions, ReplyOverTheSendLimitFailsTheSameWayOnReplay) {
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        reply.set_payload(std::string(64 * 1024, 'x'));
+        reply.set_total(++runs_);
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        options.configure = [](grpc::ServerBuilder& builder) {
+          builder.SetMaxSendMessageSize(32 * 1024);
+        };
+      });
+  const ProbeClient client(server.address());
+  EXPECT_EQ(client.Act("big").status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(client.Act("big").status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardConditions, ReplyOverTheRecordLimitIsCompletedWithoutItsContent) {
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        reply.set_payload(std::string(64 * 1024, 'x'));
+        reply.set_total(++runs_);
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) { options.guard.max_reply_bytes = 32 * 1024; });
+  const ProbeClient client(server.address());
+  const Outcome first = client.Act("huge");
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  EXPECT_EQ(first.reply().payload().size(), 64 * 1024);
+  const Outcome retry = client.Act("huge");
+  EXPECT_EQ(retry.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(retry.reason(), Reason::kReplyNotKept);
+  EXPECT_EQ(runs_, 1);
+}
+
+// Other things on the same server.
+
+TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::channelz::experimental::InitChannelzService();
+  GuardedServer& server = Serve(Counting());
+  const ProbeClient client(server.address());
+  EXPECT_TRUE(client.Act("beside").status.ok());
+  auto reflection = Process::Start(
+      {"reflection_client", "-plaintext", server.address(), "list"});
+  ASSERT_TRUE(reflection.ok());
+  ASSERT_TRUE((*reflection)->Wait().ok());
+  EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
+      << (*reflection)->Stderr();
+  EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
+  auto health = Process::Start({"reflection_client", "-plaintext", server.address(),
+                                "describe", "grpc.health.v1.Health"});
+  ASSERT_TRUE(health.ok());
+  ASSERT_TRUE((*health)->Wait().ok());
+  EXPECT_EQ(server.server().GetHealthCheckService() == nullptr, false);
+}
+
+TEST_P(GuardConditions, InProcessChannelsAreGuardedToo) {
+  GuardedServer& server = Serve(Counting());
+  const ProbeClient client(server.server().InProcessChannel(grpc::ChannelArguments()));
+  const Outcome first = client.Act("in-process");
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  const Outcome retry = client.Act("in-process");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.body, first.body);
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardConditions, StreamingMethodsAreHandedThrough) {
+  GuardedServer& server = Serve(Counting());
+  auto stub = Probe::NewStub(
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  ActRequest request;
+  request.set_amount(5);
+  {
+    grpc::ClientContext context;
+    auto reader = stub->Watch(&context, request);
+    ActReply reply;
+    int received = 0;
+    while (reader->Read(&reply)) ++received;
+    EXPECT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(received, 5);
+  }
+  if (GetParam() == Api::kCallback) return;  // the callback probe streams replies only
+  {
+    grpc::ClientContext context;
+    ActReply reply;
+    auto writer = stub->Collect(&context, &reply);
+    for (int i = 0; i < 4; ++i) writer->Write(request);
+    writer->WritesDone();
+    EXPECT_TRUE(writer->Finish().ok());
+    EXPECT_EQ(reply.total(), 20);
+  }
+  grpc::ClientContext context;
+  auto stream = stub->Talk(&context);
+  ActReply reply;
+  stream->Write(request);
+  EXPECT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.total(), 5);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+// Somebody else's interceptor: sees every message, may change what is sent.
+class Watching final : public grpc::experimental::Interceptor {
+ public:
+  explicit Watching(std::atomic<int>* sent, std::atomic<int>* received)
+      : sent_(sent), received_(received) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    using grpc::experimental::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+      // As such interceptors do: take it for the method's own type.
+      const auto* reply = static_cast<const ActReply*>(methods->GetSendMessage());
+      if (reply != nullptr && reply->total() >= 0) ++*sent_;
+    }
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
+      const auto* request = static_cast<const ActRequest*>(methods->GetRecvMessage());
+      if (request != nullptr && request->account() == "alice") ++*received_;
+    }
+    methods->Proceed();
+  }
+
+ private:
+  std::atomic<int>* const sent_;
+  std::atomic<int>* const received_;
+};
+
+class WatchingFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  WatchingFactory(std::atomic<int>* sent, std::atomic<int>* received)
+      : sent_(sent), received_(received) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* /*info*/) override {
+    return std::make_unique<Watching>(sent_, received_).release();  // gRPC deletes it
+  }
+
+ private:
+  std::atomic<int>* const sent_;
+  std::atomic<int>* const received_;
+};
+
+TEST_P(GuardConditions, OtherInterceptorsSeeEveryMessageAlsoOnReplays) {
+  std::atomic<int> sent{0};
+  std::atomic<int> received{0};
+  GuardedServer& server = Serve(Counting(), [&](GuardedServer::Options& options) {
+    options.interceptors.push_back(std::make_unique<WatchingFactory>(&sent, &received));
+  });
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("watched").status.ok());
+  EXPECT_TRUE(client.Act("watched").replayed());
+  EXPECT_EQ(client.Act("watched", 7).reason(), Reason::kKeyReused);
+  EXPECT_EQ(sent, 2);
+  EXPECT_EQ(received, 3);
+}
+
+TEST_P(GuardConditions, ReplacedInterceptorsFailTheCallBeforeTheHandler) {
+  class Nothing final : public grpc::experimental::ServerInterceptorFactoryInterface {
+    grpc::experimental::Interceptor* CreateServerInterceptor(
+        grpc::experimental::ServerRpcInfo* /*info*/) override {
+      return nullptr;
+    }
+  };
+  // As somebody would who calls SetInterceptorCreators after Install().
+  auto service = ProbeService::Make(GetParam(), Counting());
+  GuardOptions options;
+  options.name_space = "probe";
+  options.scope = SharedScope("everybody");
+  auto guard =
+      ServerGuard::Create(
+          grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()), options)
+          .value();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  ASSERT_TRUE(guard->Protect<Probe>(builder, service->service()).ok());
+  ASSERT_TRUE(guard->Install(builder).ok());
+  ServerGuard::InterceptorFactories replaced;
+  replaced.push_back(std::make_unique<Nothing>());
+  builder.experimental().SetInterceptorCreators(std::move(replaced));
+  auto server = builder.BuildAndStart();
+  const ProbeClient client(absl::StrCat("127.0.0.1:", port));
+  const Outcome refused = client.Act("unprotected");
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(runs_, 0);
+  guard->Close();
+  server->Shutdown();
+}
+
+// Bytes.
+
+TEST_P(GuardConditions, ReplaysAreTheSameByteForByte) {
+  GuardedServer& server =
+      Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
+        for (int i = 0; i < 32; ++i) (*reply.mutable_notes())[absl::StrCat("k", i)] = "v";
+        reply.GetReflection()->MutableUnknownFields(&reply)->AddLengthDelimited(99, "unknown");
+        reply.set_total(++runs_);
+        context.AddInitialMetadata("initial", "1");
+        context.AddInitialMetadata("initial", "2");
+        context.AddTrailingMetadata("trailing-bin", std::string("\0\xff\n", 3));
+        return grpc::Status::OK;
+      });
+  const ProbeClient client(server.address());
+  for (int i = 0; i < 10; ++i) {
+    const std::string key = absl::StrCat("bytes-", i);
+    const Outcome first = client.Act(key);
+    ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+    Outcome retry = client.Act(key);
+    EXPECT_EQ(retry.Trailer("idempotency-replayed"), "true");
+    EXPECT_EQ(retry.body, first.body);
+    EXPECT_EQ(retry.initial_metadata, first.initial_metadata);
+    // Apart from its own mark, a replay is what the first caller saw.
+    retry.trailing_metadata.erase("idempotency-replayed");
+    EXPECT_EQ(retry.trailing_metadata, first.trailing_metadata);
+  }
+}
+
+TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+    ++runs_;
+    return grpc::Status::OK;
+  });
+  const ProbeClient client(server.address());
+  EXPECT_TRUE(client.Act("empty").status.ok());
+  const Outcome retry = client.Act("empty");
+  EXPECT_TRUE(retry.status.ok()) << retry.status.error_message();
+  EXPECT_EQ(retry.body, "");
+  EXPECT_EQ(runs_, 1);
+}
+
+// When the reply cannot be recorded.
+
+TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotToldAsSuccess) {
+  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+    options.guard.recording_timeout = absl::Milliseconds(300);
+  });
+  const ProbeClient client(server.address());
+  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test asked"));
+  const Outcome unrecorded = client.Act("unrecorded");
+  EXPECT_EQ(unrecorded.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(unrecorded.reason(), Reason::kOutcomeNotRecorded);
+  // The guard goes on: once the store is back, the retry finds the reply.
+  gate_->FailCompletes(absl::OkStatus());
+  const Outcome retry = client.SendUntilSettled(With("unrecorded"), kLong);
+  ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.reply().total(), 1);
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardConditions, AnAttemptThatLostItsReservationIsNotToldAsSuccess) {
+  GuardedServer& server = Serve(Counting());
+  const ProbeClient client(server.address());
+  gate_->FailCompletes(MakeError(Reason::kReservationLost, "as the test asked"));
+  const Outcome lost = client.Act("lost");
+  EXPECT_EQ(lost.status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(lost.reason(), Reason::kReservationLost);
+  EXPECT_EQ(runs_, 1);
+}
+
+// Early initial metadata and unusual keys.
+
+TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
+  GuardedServer& server = Serve(Counting());
+  const ProbeClient client(server.address());
+  const std::vector<std::vector<std::string>> bad = {
+      {""}, {std::string(256, 'k')}, {"with space"}, {"bare\"quote"}, {"bare,comma"}, {"\"open"}, {"first-key", "second-key"}};
+  for (const auto& keys : bad) {
+    Call call;
+    call.keys = keys;
+    const Outcome outcome = client.Send(call);
+    EXPECT_EQ(outcome.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << keys[0];
+    EXPECT_EQ(outcome.reason(), Reason::kKeyInvalid) << keys[0];
+    EXPECT_THAT(outcome.initial_metadata, ::testing::IsEmpty());
+    if (!keys[0].empty()) {
+      EXPECT_THAT(outcome.status.error_message(), ::testing::Not(::testing::HasSubstr(keys[0])));
+    }
+  }
+  EXPECT_EQ(runs_, 0);
+  // The same key bare, quoted and twice is one key.
+  Call quoted;
+  quoted.keys = {"\"same\"", "same"};
+  EXPECT_TRUE(client.Send(quoted).status.ok());
+  EXPECT_TRUE(client.Act("same").replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
+  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+    options.guard.scope = MetadataScope("x-tenant");
+  });
+  const ProbeClient client(server.address());
+  Call a = With("shared");
+  a.metadata = {{"x-tenant", "a"}};
+  Call b = With("shared");
+  b.metadata = {{"x-tenant", "b"}};
+  EXPECT_EQ(client.Send(a).reply().total(), 1);
+  EXPECT_EQ(client.Send(b).reply().total(), 2);
+  EXPECT_EQ(client.Send(With("shared")).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(runs_, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+
+}  // namespace
+}  // namespace idempotency::testing

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Holds the documents to the code.
+
+- Each C++ block of README.md that names a source is equal to the part of that
+  source between its markers (which the build compiles).
+- The README's error table has exactly the reasons of core/errors.h, with their
+  status codes.
+- Every file that a Markdown page links to exists.
+
+usage: readme_test.py PROJECT_ROOT
+"""
+
+import os
+import re
+import sys
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def snippet_faults(root):
+    readme = read(root, "README.md")
+    blocks = re.findall(r"<!-- (\S+) (readme:\w+) -->\n```cpp\n(.*?)```", readme, re.S)
+    if len(blocks) != readme.count("```cpp"):
+        yield "README.md: a C++ block does not name its source"
+    for source, marker, shown in blocks:
+        part = re.search(rf"// \[{marker}\]\n(.*?)// \[readme:end\]", read(root, source), re.S)
+        if part is None:
+            yield f"{source}: no part [{marker}]"
+        elif part.group(1) != shown:
+            yield f"README.md: the block {marker} differs from {source}"
+
+
+def reason_faults(root):
+    catalogue = dict(re.findall(r"^\s+k\w+,\s+// ([A-Z_]+), ([A-Z_]+)", read(root, "core/errors.h"), re.M))
+    table = dict(re.findall(r"^\| `([A-Z_]+)` \| ([A-Z_]+)", read(root, "README.md"), re.M))
+    for reason in sorted(set(catalogue) ^ set(table)):
+        yield f"{reason} is not in both core/errors.h and README.md"
+    for reason in sorted(set(catalogue) & set(table)):
+        # RESERVATION_LOST is told with the guard's code first.
+        if reason != "RESERVATION_LOST" and catalogue[reason] != table[reason]:
+            yield f"{reason}: {catalogue[reason]} in core/errors.h, {table[reason]} in README.md"
+    if len(catalogue) < 10:
+        yield "core/errors.h: the catalogue could not be read"
+
+
+def link_faults(root):
+    for folder, _, files in os.walk(root):
+        if "/build" in folder or "/.git" in folder:
+            continue
+        for name in (f for f in files if f.endswith(".md")):
+            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(folder, name)):
+                if not os.path.exists(os.path.join(folder, target)):
+                    yield f"{os.path.join(folder, name)}: link to {target}, which is not there"
+
+
+def main():
+    root = sys.argv[1]
+    faults = [*snippet_faults(root), *reason_faults(root), *link_faults(root)]
+    print("\n".join(faults) or "documents and code agree")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+#include "tests/support/daemon_process.h"
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <regex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace idempotency::testing {
+
+DaemonProcess::DaemonProcess(std::string store, std::vector<std::string> flags)
+    : store_(std::move(store)), flags_(std::move(flags)) {
+  Start("127.0.0.1:0");
+}
+
+void DaemonProcess::Start(const std::string& listen) {
+  std::vector<std::string> arguments = {"idempotencyd", "serve", absl::StrCat("--listen=", listen),
+                                        absl::StrCat("--store=", store_), "--metrics=127.0.0.1:0"};
+  arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+  auto process = Process::Start(arguments);
+  const absl::StatusOr<std::string> line =
+      process.ok() ? (*process)->WaitForLine("idempotencyd: serving on ")
+                   : absl::StatusOr<std::string>(process.status());
+  static const std::regex kReady("idempotencyd: serving on (\\S+), metrics on (\\S+)");
+  std::smatch match;
+  if (!line.ok() || !std::regex_match(*line, match, kReady)) {
+    std::cerr << "idempotencyd did not start: " << (line.ok() ? *line : line.status().ToString())
+              << "\n";
+    std::abort();
+  }
+  process_ = *std::move(process);
+  address_ = match[1];
+  metrics_address_ = match[2];
+}
+
+void DaemonProcess::Restart() {
+  process_->Kill();
+  Start(address_);
+}
+
+ExitStatus DaemonProcess::Terminate() {
+  process_->Signal(SIGTERM);
+  auto exit = process_->Wait();
+  if (!exit.ok()) {
+    std::cerr << "idempotencyd did not end: " << exit.status() << "\n";
+    std::abort();
+  }
+  return *exit;
+}
+
+void MigrateStore(const std::string& store) {
+  auto process = Process::Start({"idempotencyd", "migrate", absl::StrCat("--store=", store)});
+  const auto exit = process.ok() ? (*process)->Wait() : process.status();
+  if (exit.ok() && exit->code == 0) return;
+  std::cerr << "migrate failed: " << (process.ok() ? (*process)->Stderr() : "") << "\n";
+  std::abort();
+}
+
+}  // namespace idempotency::testing

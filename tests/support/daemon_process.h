@@ -1,0 +1,47 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_DAEMON_PROCESS_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_DAEMON_PROCESS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+
+namespace idempotency::testing {
+
+// A real idempotencyd on loopback. Aborts the test process if it cannot start.
+// Thread-compatible.
+class DaemonProcess {
+ public:
+  // `store` as for --store; `flags` are added as they are.
+  explicit DaemonProcess(std::string store, std::vector<std::string> flags = {});
+
+  // "127.0.0.1:PORT"; the same after Restart().
+  const std::string& address() const { return address_; }
+  // Where /metrics is served.
+  const std::string& metrics_address() const { return metrics_address_; }
+  Process& process() { return *process_; }
+
+  // kill -9.
+  void Kill() { process_->Kill(); }
+  // Starts it again, on the same port.
+  void Restart();
+  // SIGTERM, and waits for the end.
+  ExitStatus Terminate();
+
+ private:
+  void Start(const std::string& listen);
+
+  const std::string store_;
+  const std::vector<std::string> flags_;
+  std::string address_;
+  std::string metrics_address_;
+  std::unique_ptr<Process> process_;
+};
+
+// Runs `idempotencyd migrate` to its end. Aborts the test process if it fails.
+void MigrateStore(const std::string& store);
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_DAEMON_PROCESS_H_

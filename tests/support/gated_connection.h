@@ -1,0 +1,64 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_GATED_CONNECTION_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_GATED_CONNECTION_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client/connection.h"
+#include "core/mutex.h"
+
+namespace idempotency::testing {
+
+// Where a test holds operations of a GatedConnection back, or lets them fail.
+// Shared by the test and the connection. Thread-safe.
+class ConnectionGate {
+ public:
+  // From now on, Reserve (or Complete) is not sent before OpenAll().
+  void HoldReserves();
+  void HoldCompletes();
+  void OpenAll();
+  // Completes fail with this and are not sent, until OK is set again.
+  void FailCompletes(absl::Status status);
+  // Waits until `count` operations are held. False after 20 s.
+  bool AwaitHeld(std::size_t count);
+
+ private:
+  friend class GatedConnection;
+  void Run(bool reserve, std::function<void()> send);
+  absl::Status complete_failure();
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool hold_reserves_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hold_completes_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status complete_failure_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> held_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A Connection in front of a real one, with a gate.
+class GatedConnection final : public Connection {
+ public:
+  GatedConnection(std::unique_ptr<Connection> inner, std::shared_ptr<ConnectionGate> gate)
+      : gate_(std::move(gate)), inner_(std::move(inner)) {}
+
+  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
+               Callback<v1::ReserveResponse> done) override;
+  void Complete(const v1::CompleteRequest& request, Deadline deadline,
+                Callback<v1::CompleteResponse> done) override;
+  void Release(const v1::ReleaseRequest& request, Deadline deadline,
+               Callback<v1::ReleaseResponse> done) override;
+  void Extend(const v1::ExtendRequest& request, Deadline deadline,
+              Callback<v1::ExtendResponse> done) override;
+  void Get(const v1::GetRequest& request, Deadline deadline,
+           Callback<v1::GetResponse> done) override;
+
+ private:
+  const std::shared_ptr<ConnectionGate> gate_;
+  const std::unique_ptr<Connection> inner_;
+};
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_GATED_CONNECTION_H_

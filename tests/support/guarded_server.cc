@@ -1,0 +1,56 @@
+#include "tests/support/guarded_server.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/channel_arguments.h"
+#include "client/unary_connection.h"
+
+namespace idempotency::testing {
+namespace {
+
+void OrAbort(const absl::Status& status) {
+  if (status.ok()) return;
+  std::cerr << "guarded server: " << status << "\n";
+  std::abort();
+}
+
+}  // namespace
+
+GuardedServer::GuardedServer(Options options)
+    : service_(ProbeService::Make(options.api, std::move(options.handler))) {
+  if (options.guard.name_space.empty()) options.guard.name_space = "probe";
+  if (!options.guard.scope) options.guard.scope = SharedScope("everybody");
+  std::unique_ptr<Connection> connection = MakeUnaryConnection(
+      grpc::CreateCustomChannel(options.idempotencyd, grpc::InsecureChannelCredentials(),
+                                IdempotencydChannelArguments()));
+  if (options.gate != nullptr) {
+    connection = std::make_unique<GatedConnection>(std::move(connection), options.gate);
+  }
+  auto guard = ServerGuard::Create(std::move(connection), std::move(options.guard));
+  OrAbort(guard.status());
+  guard_ = *std::move(guard);
+
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  if (options.configure) options.configure(builder);
+  OrAbort(guard_->Protect<Probe>(builder, service_->service()));
+  OrAbort(guard_->Install(builder, std::move(options.interceptors)));
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) OrAbort(absl::InternalError("did not start"));
+  address_ = absl::StrCat("127.0.0.1:", port);
+}
+
+GuardedServer::~GuardedServer() {
+  Stop(std::chrono::system_clock::now() + std::chrono::seconds(10));
+}
+
+void GuardedServer::Stop(std::chrono::system_clock::time_point deadline) {
+  guard_->Close();
+  server_->Shutdown(deadline);
+}
+
+}  // namespace idempotency::testing

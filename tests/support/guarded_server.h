@@ -1,0 +1,55 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_GUARDED_SERVER_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_GUARDED_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "interceptors/server/server_guard.h"
+#include "tests/support/gated_connection.h"
+#include "tests/support/probe_service.h"
+
+namespace idempotency::testing {
+
+// A real gRPC server on a loopback port: the Probe service behind a guard that
+// talks to idempotencyd at an address. Closes the guard, then shuts down, when
+// destroyed. Thread-safe once made.
+class GuardedServer {
+ public:
+  struct Options {
+    // What grpc::CreateChannel takes: "127.0.0.1:7411", or several as
+    // "ipv4:127.0.0.1:7411,127.0.0.1:7412".
+    std::string idempotencyd;
+    // When set, operations go through this gate.
+    std::shared_ptr<ConnectionGate> gate;
+    Api api = Api::kSync;
+    ProbeHandler handler;
+    // One shared scope in the namespace "probe" unless the test says more.
+    GuardOptions guard;
+    ServerGuard::InterceptorFactories interceptors;
+    // For a test that puts its own things on the server.
+    std::function<void(grpc::ServerBuilder&)> configure;
+  };
+
+  // Aborts the test process if the server cannot be made.
+  explicit GuardedServer(Options options);
+  ~GuardedServer();
+
+  const std::string& address() const { return address_; }
+  ServerGuard& guard() { return *guard_; }
+  grpc::Server& server() { return *server_; }
+  // Close(), then Shutdown(deadline).
+  void Stop(std::chrono::system_clock::time_point deadline);
+
+ private:
+  std::unique_ptr<ProbeService> service_;
+  std::unique_ptr<ServerGuard> guard_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_GUARDED_SERVER_H_
