@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "client/connection.h"
 #include "interceptors/server/guard_options.h"
 
@@ -40,8 +41,8 @@ class ServerGuard {
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
       std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options);
   // The same over any Connection.
-  static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
-      std::unique_ptr<Connection> connection, GuardOptions options);
+  static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(std::unique_ptr<Connection> connection,
+                                                             GuardOptions options);
 
   // Close(), then waits for outstanding recordings.
   virtual ~ServerGuard() = default;
@@ -60,8 +61,7 @@ class ServerGuard {
   // after it. Once per server, after every Protect. Do not call
   // SetInterceptorCreators afterwards: guarded calls would fail (they never
   // run unrecorded).
-  virtual absl::Status Install(grpc::ServerBuilder& builder,
-                               InterceptorFactories others = {}) = 0;
+  virtual absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) = 0;
 
   // Fails calls that wait for a verdict and refuses new ones, with
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that

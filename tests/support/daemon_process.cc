@@ -50,4 +50,12 @@ ExitStatus DaemonProcess::Terminate() {
   return *exit;
 }
 
+void MigrateStore(const std::string& store) {
+  auto process = Process::Start({"idempotencyd", "migrate", absl::StrCat("--store=", store)});
+  const auto exit = process.ok() ? (*process)->Wait() : process.status();
+  if (exit.ok() && exit->code == 0) return;
+  std::cerr << "migrate failed: " << (process.ok() ? (*process)->Stderr() : "") << "\n";
+  std::abort();
+}
+
 }  // namespace idempotency::testing
