@@ -255,7 +255,7 @@ TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {
   const Uuid second = As<Reserved>(verdicts_.Await(1)[0])->token;
   batcher.Complete(CompleteNamed("late", second), kNoDeadline, completions_.Sink());
   EXPECT_TRUE(completions_.Await(2)[1].ok());
-  store_.Fail(OperationKind::kGet, MakeError(Reason::kStoreUnavailable, "it is down"));
+  store_.Fail(OperationKind::kGet, Reason::kStoreUnavailable);
   batcher.Get(GetNamed("late"), kNoDeadline, records_.Sink());
   EXPECT_THAT(records_.Await(1), SizeIs(1));
 

@@ -284,13 +284,12 @@ TEST_F(IdempotencyServiceTest, EveryMethodRefusesAnEmptyRequest) {
 }
 
 TEST_F(IdempotencyServiceTest, AnErrorWithAWaitPushesRetriesBack) {
-  store_.Fail(OperationKind::kReserve, MakeError(Reason::kStoreUnavailable, "it is down",
-                                                 {absl::Milliseconds(250), {}, {}}));
+  store_.Fail(OperationKind::kReserve, Reason::kStoreUnavailable);
   grpc::ClientContext context;
   v1::ReserveResponse response;
   const grpc::Status status = stub_->Reserve(&context, ReserveRequestFor("one"), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(DetailsOf(FromGrpcStatus(status)).retry_delay, absl::Milliseconds(250));
+  EXPECT_EQ(DetailsOf(FromGrpcStatus(status)).retry_delay, GatedStore::kRetryDelay);
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto pushback = trailers.find("grpc-retry-pushback-ms");
   ASSERT_NE(pushback, trailers.end());

@@ -97,10 +97,11 @@ void CapturingInterceptor::Capture(Batch& batch) {
 void CapturingInterceptor::Settle(Batch& batch) {
   const auto code = static_cast<grpc::StatusCode>(reply_.code());
   const GuardedMethod& method = call_->method();
-  Recording& recording = *call_->recording();
+  // A copy: once the batch has proceeded the call, and this, may be gone.
+  const std::shared_ptr<Recording> recording = call_->recording();
   const auto release = [&](v1::ReleaseOutcome outcome) {
-    recording.Release(ReleaseReason(code), outcome,
-                      [this, &batch] { Proceed(batch, absl::InfinitePast()); });
+    recording->Release(ReleaseReason(code), outcome,
+                       [this, &batch] { Proceed(batch, absl::InfinitePast()); });
   };
   switch (DispositionFor(method.policy(), code, call_->nothing_happened())) {
     case Disposition::kComplete:
@@ -109,8 +110,8 @@ void CapturingInterceptor::Settle(Batch& batch) {
                      method.name(), ReplyBytes(reply_), call_->record_id());
         reply_ = WithoutContent(reply_);
       }
-      recording.Complete(std::move(reply_),
-                         [this, &batch](const auto& outcome) { OnCompleted(batch, outcome); });
+      recording->Complete(std::move(reply_),
+                          [this, &batch](const auto& outcome) { OnCompleted(batch, outcome); });
       return;
     case Disposition::kRelease:
       release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
@@ -119,7 +120,7 @@ void CapturingInterceptor::Settle(Batch& batch) {
       release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
       return;
     case Disposition::kLetLapse:
-      recording.LetLapse();
+      recording->LetLapse();
       Proceed(batch, absl::InfinitePast());
       return;
   }

@@ -150,6 +150,7 @@ using Metadata = std::multimap<std::string, std::string>;
 struct Outcome {
   grpc::Status status;
   std::string body;
+  bool has_body = false;
   Metadata initial;
   Metadata trailing;
 
@@ -223,14 +224,19 @@ class ServerGuardTest : public testing::Test {
 
   // One call, with the reply's bytes as they came.
   Outcome Charge(std::optional<std::string> key, std::int64_t amount_cents = 100) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    return Charge(context, key, amount_cents);
+  }
+
+  Outcome Charge(grpc::ClientContext& context, std::optional<std::string> key,
+                 std::int64_t amount_cents = 100) {
     ChargeRequest request;
     request.set_account("alice");
     request.set_amount_cents(amount_cents);
     grpc::Slice slice(request.SerializeAsString());
     grpc::ByteBuffer bytes(&slice, 1);
 
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     if (key.has_value()) context.AddMetadata(std::string(kKeyMetadata), *key);
     grpc::GenericStub stub(channel_);
     grpc::CompletionQueue queue;
@@ -242,6 +248,7 @@ class ServerGuardTest : public testing::Test {
     void* tag = nullptr;
     bool ok = false;
     EXPECT_TRUE(queue.Next(&tag, &ok));
+    outcome.has_body = reply.Valid();
     grpc::Slice answer;
     if (reply.Valid() && reply.DumpToSingleSlice(&answer).ok()) {
       outcome.body.assign(answer.begin(), answer.end());
@@ -320,6 +327,66 @@ TYPED_TEST(ServerGuardTest, BytesThatDoNotParseAreReplayedAsTheyAre) {
   const Outcome outcome = this->Charge(kKey);
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(outcome.body, "\xff\xff not a message");
+}
+
+TYPED_TEST(ServerGuardTest, ReplyWithoutAMessageIsNotReplayedWithAnEmptyOne) {
+  this->Start();
+  v1::ReserveResponse verdict;
+  verdict.mutable_replay()->mutable_reply();
+  this->store_->SetVerdict(verdict);
+  EXPECT_FALSE(this->Charge(kKey).has_body);
+  verdict.mutable_replay()->mutable_reply()->set_body("");
+  this->store_->SetVerdict(verdict);
+  EXPECT_TRUE(this->Charge(kKey).has_body);
+}
+
+TYPED_TEST(ServerGuardTest, MetadataThatMayNotBeSentIsLeftOut) {
+  this->Start();
+  v1::ReserveResponse verdict;
+  v1::Reply& reply = *verdict.mutable_replay()->mutable_reply();
+  reply.set_body("");
+  reply.add_initial_metadata()->set_key("Not Legal");
+  reply.add_trailing_metadata()->set_key("x-text");
+  reply.mutable_trailing_metadata(0)->set_value("line\nbreak");
+  reply.add_trailing_metadata()->set_key("x-bytes-bin");
+  reply.mutable_trailing_metadata(1)->set_value("line\nbreak");
+  this->store_->SetVerdict(verdict);
+  const Outcome outcome = this->Charge(kKey);
+  EXPECT_TRUE(outcome.status.ok());
+  EXPECT_THAT(outcome.own_trailing(), UnorderedElementsAre(Pair("x-bytes-bin", "line\nbreak")));
+}
+
+TYPED_TEST(ServerGuardTest, ClientThatLeftBeforeTheVerdictIsNotRunFor) {
+  this->Start();
+  this->store_->Hold(Operation::kReserve);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  // Whose clock is first decides between DEADLINE_EXCEEDED and UNAVAILABLE.
+  EXPECT_FALSE(this->Charge(context, kKey).status.ok());
+  this->store_->AnswerHeld(Operation::kReserve);
+  EXPECT_TRUE(this->store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  EXPECT_EQ(this->book_.runs, 0);
+}
+
+TYPED_TEST(ServerGuardTest, ClientThatHangsUpDoesNotStopTheRecording) {
+  grpc::ClientContext context;
+  this->book_.handler = [&](grpc::ServerContextBase* server_context, const auto&,
+                            ChargeReply* reply) {
+    context.TryCancel();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    // The callback API tells only after the handler has returned.
+    while (TypeParam::kSync && !server_context->IsCancelled() &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    reply->set_charge_id("ch_1");
+    return grpc::Status::OK;
+  };
+  this->Start();
+  EXPECT_EQ(this->Charge(context, kKey).status.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(this->store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  EXPECT_TRUE(this->Charge(kKey).status.ok());
+  EXPECT_EQ(this->book_.runs, 1);
 }
 
 TYPED_TEST(ServerGuardTest, DeterministicErrorIsReplayedWithItsDetails) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/errors.h"
 #include "core/mutex.h"
 #include "server/observer.h"
 #include "server/store/store.h"
@@ -16,6 +17,8 @@ namespace idempotency {
 // What gets through is done by another store. Thread-safe.
 class GatedStore final : public Store {
  public:
+  static constexpr absl::Duration kRetryDelay = absl::Milliseconds(250);
+
   struct Call {
     OperationKind kind;
     std::vector<RecordId> ids;
@@ -40,11 +43,12 @@ class GatedStore final : public Store {
     ++admitted_;
     changed_.NotifyAll();
   }
-  // Every operation of `kind` is answered with `error`; nullopt ends it.
-  void Fail(OperationKind kind, std::optional<absl::Status> error) {
+  // Every operation of `kind` is answered with an error and kRetryDelay;
+  // nullopt ends it.
+  void Fail(OperationKind kind, std::optional<Reason> reason) {
     MutexLock lock(mutex_);
     failing_ = kind;
-    error_ = std::move(error);
+    reason_ = reason;
   }
 
   // True once `count` calls have come, held back or not; false after 20 s.
@@ -98,7 +102,8 @@ class GatedStore final : public Store {
     changed_.NotifyAll();
     while (shut_ && admitted_ == 0) changed_.Wait(lock);
     if (shut_) --admitted_;
-    return failing_ == kind ? error_ : std::nullopt;
+    if (failing_ != kind || !reason_.has_value()) return std::nullopt;
+    return MakeError(*reason_, "the test made it fail", {kRetryDelay, {}, {}});
   }
 
   Store& store_;
@@ -107,7 +112,7 @@ class GatedStore final : public Store {
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
   int admitted_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<OperationKind> failing_ ABSL_GUARDED_BY(mutex_);
-  std::optional<absl::Status> error_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Reason> reason_ ABSL_GUARDED_BY(mutex_);
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
