@@ -5,7 +5,7 @@
 #include <iostream>
 #include <memory>
 
-#include "payments.grpc.pb.h"
+#include "examples/payments/payments.grpc.pb.h"
 
 // [readme:server]
 #include "client/channel_arguments.h"

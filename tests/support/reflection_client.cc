@@ -165,6 +165,8 @@ int Call(const std::shared_ptr<grpc::Channel>& channel, const DescriptorPool& po
   std::string json;
   google::protobuf::util::JsonPrintOptions pretty;
   pretty.add_whitespace = true;
+  // As grpcurl prints what gRPC C++ reflects: its descriptors have no JSON names.
+  pretty.preserve_proto_field_names = true;
   if (!response->ParseFromString(Bytes(received)) ||
       !google::protobuf::util::MessageToJsonString(*response, &json, pretty).ok()) {
     std::cerr << "the response does not fit " << method->output_type()->full_name() << "\n";
