@@ -52,8 +52,8 @@ TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, ServerMadeKeys,
-                         ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+INSTANTIATE_TEST_SUITE_P(BothApis, ServerMadeKeys, ::testing::Values(Api::kSync, Api::kCallback),
+                         ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/grpc_status.h"
-#include "tests/support/gate.h"
 #include "tests/antipatterns/stack.h"
+#include "tests/support/gate.h"
 
 namespace idempotency::testing {
 namespace {

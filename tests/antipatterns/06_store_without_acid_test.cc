@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

@@ -5,11 +5,11 @@
 #include <string>
 #include <thread>
 
-#include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "core/fingerprint.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/server/execution.h"
-#include "tests/support/gate.h"
 #include "tests/antipatterns/stack.h"
+#include "tests/support/gate.h"
 
 namespace idempotency::testing {
 namespace {

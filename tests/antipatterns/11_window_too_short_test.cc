@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+
 #include "core/uuid.h"
 #include "tests/antipatterns/stack.h"
 
@@ -21,8 +22,8 @@ TEST_P(WindowTooShort, EveryReplySaysHowLongItIsRemembered) {
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   absl::Time expires;
   std::string error;
-  ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, outcome.Trailer("idempotency-expires"), &expires,
-                              &error))
+  ASSERT_TRUE(
+      absl::ParseTime(absl::RFC3339_full, outcome.Trailer("idempotency-expires"), &expires, &error))
       << error;
   EXPECT_GT(expires, absl::Now() + absl::Hours(24) - absl::Minutes(1));
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/server/execution.h"
 #include "tests/support/api_name.h"
@@ -371,15 +372,14 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Act("beside").status.ok());
-  auto reflection = Process::Start(
-      {"reflection_client", "-plaintext", server.address(), "list"});
+  auto reflection = Process::Start({"reflection_client", "-plaintext", server.address(), "list"});
   ASSERT_TRUE(reflection.ok());
   ASSERT_TRUE((*reflection)->Wait().ok());
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
       << (*reflection)->Stderr();
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
-  auto health = Process::Start({"reflection_client", "-plaintext", server.address(),
-                                "describe", "grpc.health.v1.Health"});
+  auto health = Process::Start(
+      {"reflection_client", "-plaintext", server.address(), "describe", "grpc.health.v1.Health"});
   ASSERT_TRUE(health.ok());
   ASSERT_TRUE((*health)->Wait().ok());
   EXPECT_EQ(server.server().GetHealthCheckService() == nullptr, false);
@@ -398,8 +398,8 @@ TEST_P(GuardConditions, InProcessChannelsAreGuardedToo) {
 
 TEST_P(GuardConditions, StreamingMethodsAreHandedThrough) {
   GuardedServer& server = Serve(Counting());
-  auto stub = Probe::NewStub(
-      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  auto stub =
+      Probe::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
   ActRequest request;
   request.set_amount(5);
   {
@@ -593,7 +593,8 @@ TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   const std::vector<std::vector<std::string>> bad = {
-      {""}, {std::string(256, 'k')}, {"with space"}, {"bare\"quote"}, {"bare,comma"}, {"\"open"}, {"first-key", "second-key"}};
+      {""},       {std::string(256, 'k')},    {"with space"}, {"bare\"quote"}, {"bare,comma"},
+      {"\"open"}, {"first-key", "second-key"}};
   for (const auto& keys : bad) {
     Call call;
     call.keys = keys;
@@ -629,7 +630,8 @@ TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
   EXPECT_EQ(runs_, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback),
+                         ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "core/grpc_status.h"
 
 namespace idempotency::testing {
