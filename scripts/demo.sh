@@ -66,6 +66,9 @@ is_running() { [ -n "${pid_of[$1]:-}" ] && kill -0 "${pid_of[$1]}" 2>/dev/null; 
 start() {
   local name="$1"
   shift
+  # Emptied here and not only by the child: nobody may read what an earlier
+  # process of that name said.
+  : >"$folder/$name.out"
   "$@" >"$folder/$name.out" 2>>"$folder/$name.log" </dev/null &
   pid_of[$name]=$!
   started+=("$name")

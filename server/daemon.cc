@@ -12,6 +12,12 @@ namespace {
 // How soon health follows the store.
 constexpr absl::Duration kInspectionInterval = absl::Seconds(1);
 
+// Store calls at the same time. SQLite has one writer, so more workers would
+// only wait for it with smaller batches; the second one reads meanwhile.
+int WorkersFor(const ServeOptions& options) {
+  return options.store.kind == StoreAddress::Kind::kSqlite ? 2 : options.store_connections;
+}
+
 // False: nothing but somebody's work on it makes this store usable.
 bool MayRecover(const absl::Status& status) {
   return status.code() != absl::StatusCode::kFailedPrecondition &&
@@ -65,7 +71,7 @@ absl::Status Daemon::StartParts() {
   sweeper_->Start();
 
   BatcherOptions batching;
-  batching.threads = options_.store_connections;
+  batching.threads = WorkersFor(options_);
   batcher_.emplace(store_, metrics_, batching);
   wait_room_.emplace(*batcher_, metrics_);
   service_.emplace(*batcher_, *wait_room_, metrics_);

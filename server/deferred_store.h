@@ -22,8 +22,8 @@ namespace idempotency {
 // Thread-safe.
 class DeferredStore : public Store {
  public:
-  // Opens the store and checks that it can be used. UNAVAILABLE means "not
-  // yet"; any other error is for good.
+  // Opens the store and checks that it can be used. Called again with the next
+  // Inspect() after it failed, whatever the error.
   using Open = std::function<absl::StatusOr<std::unique_ptr<Store>>()>;
 
   explicit DeferredStore(Open open);

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "google/rpc/error_details.pb.h"
 
 #include "core/limits.h"
 
@@ -23,6 +24,8 @@ void EnablePlugins() {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::channelz::experimental::InitChannelzService();
+    // The linker leaves out what nobody asks for, and reflection with it.
+    google::rpc::ErrorInfo::descriptor();
     return true;
   }();
   static_cast<void>(once);

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 
 #include "absl/status/status.h"
@@ -32,9 +32,11 @@ absl::Status Wrong(absl::string_view flag, absl::string_view file, absl::string_
 absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Wrong(flag, file, absl::StrCat("cannot be read: ", std::strerror(errno)));
-  std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad() || content.empty()) return Wrong(flag, file, "cannot be read, or is empty");
-  return content;
+  // Reading a folder throws inside of the stream, which keeps it to itself here.
+  std::ostringstream content;
+  content << stream.rdbuf();
+  if (content.str().empty()) return Wrong(flag, file, "cannot be read, or is empty");
+  return content.str();
 }
 
 MemoryBio Open(const std::string& pem) {

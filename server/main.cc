@@ -65,6 +65,7 @@ int Run(const ServeOptions& options) {
 }
 
 int Run(const MigrateOptions& options) {
+  StartLog(LogLevel::kWarn);
   const absl::StatusOr<std::string> report = Migrate(options);
   if (!report.ok()) return Refuse(report.status());
   Print(stdout, *report);

@@ -20,10 +20,11 @@ struct OpenedStore {
 };
 
 // Opens the store at an address and checks that this build can serve it.
-//   UNAVAILABLE   It cannot be reached now (Postgres): try again.
-//   Other errors  It cannot be used until somebody does what the message says:
+//   INVALID_ARGUMENT, FAILED_PRECONDITION
+//                 It cannot be used until somebody does what the message says:
 //                 migrate it, mend the path or its permissions, use the build
 //                 that fits.
+//   Other errors  It cannot be reached now (Postgres): try again.
 // `connections` is for Postgres: how many calls of the service it answers at a
 // time. Two more are opened, for sweeping and for inspections, which must not
 // wait for calls: a busy store would look like one that is away.

@@ -147,9 +147,22 @@ TEST_F(SweeperTest, LeavesTheStoreToAnotherReplica) {
   EXPECT_EQ(steps_.removed().size(), 1u);
 }
 
-// A store that never runs out: without the pause there would be a second step,
-// without the interruption Stop() would take an hour.
-TEST_F(SweeperTest, PausesAfterEveryBatchAndStopsInThePause) {
+TEST_F(SweeperTest, PausesBetweenBatches) {
+  for (int i = 0; i < 25; ++i) Reserve(NewReserve(i));
+  clock_.now += absl::Hours(2);
+  Sweeper::Options options = Unpaced(10);
+  options.pause = absl::Milliseconds(20);
+  Sweeper sweeper(store_, steps_, options);
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_EQ(sweeper.RunOnce()->removed, 25);
+  const auto pauses = static_cast<int>(steps_.removed().size()) - 1;
+  ASSERT_GE(pauses, 2);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, pauses * std::chrono::milliseconds(20));
+}
+
+// A store that never runs out: without the interruption Stop() would take an
+// hour.
+TEST_F(SweeperTest, StopsInThePauseBetweenBatches) {
   SweepProgress progress;
   progress.removed = 10;
   progress.next = RecordId{};

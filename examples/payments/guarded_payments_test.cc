@@ -56,7 +56,9 @@ class GuardedPaymentsTest : public ::testing::Test {
   Outcome Charge(const std::string& key, std::int64_t amount_cents) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    if (!key.empty()) EXPECT_TRUE(idempotency::WithKey(context, key).ok());
+    if (!key.empty()) {
+      EXPECT_TRUE(idempotency::WithKey(context, key).ok());
+    }
     v1::ChargeRequest request;
     request.set_account("alice");
     request.set_amount_cents(amount_cents);

@@ -21,7 +21,8 @@ class Execution {
   virtual std::uint32_t attempt() const = 0;
   // The record's id, as in the `idempotency-record` metadata.
   virtual const std::string& record_id() const = 0;
-  // True once the reservation is known to be lost: another attempt may run.
+  // True once the reservation is known to be lost, and while the lease has run
+  // out unheard: another attempt may run.
   virtual bool lost() const = 0;
 
   // The handler's word that no effect took place: if it then fails with a code

@@ -1,10 +1,13 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GUARD_OPTIONS_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GUARD_OPTIONS_H_
 
+#include <cstddef>
 #include <map>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
+
 #include "core/limits.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
@@ -17,8 +20,8 @@ struct GuardOptions {
 
   // Whose key a call carries. Required for a server without mutual TLS; see
   // interceptors/server/scope.h for the shipped ones. Left empty it is
-  // PeerIdentityScope(), which fails calls from peers without a verified
-  // identity.
+  // PeerIdentityScope(): without TLS nothing is assumed, and calls from peers
+  // without a verified identity fail with UNAUTHENTICATED.
   ScopeFunction scope;
 
   // Overrides by full method name ("/payments.v1.Payments/Charge"). A name
@@ -37,7 +40,14 @@ struct GuardOptions {
 
   // A reply over this is completed without its content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
+
+  // How long the guard's destructor waits for recordings that the store has
+  // not acknowledged.
+  absl::Duration closing_timeout = absl::Seconds(30);
 };
+
+// OK, or INVALID_ARGUMENT naming the option that cannot work.
+absl::Status ValidateGuardOptions(const GuardOptions& options);
 
 }  // namespace idempotency
 

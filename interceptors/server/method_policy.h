@@ -4,9 +4,10 @@
 #include <set>
 
 #include "absl/time/time.h"
-#include "core/limits.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/support/status_code_enum.h"
+
+#include "core/limits.h"
 
 namespace idempotency {
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "client/connection.h"
 #include "interceptors/server/guard_options.h"
 
@@ -40,17 +41,19 @@ class ServerGuard {
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
       std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options);
   // The same over any Connection.
-  static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
-      std::unique_ptr<Connection> connection, GuardOptions options);
+  static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(std::unique_ptr<Connection> connection,
+                                                             GuardOptions options);
 
-  // Close(), then waits for outstanding recordings.
+  // Close(), then waits for outstanding recordings, for
+  // GuardOptions::closing_timeout at most.
   virtual ~ServerGuard() = default;
 
   // Registers `service` in guarded form, instead of
   // builder.RegisterService(service). Unary methods of the sync and of the
   // callback API are guarded; streaming methods are handed through. Anything
-  // else (completion-queue, generic, raw methods) is refused with
-  // FAILED_PRECONDITION naming the method, and nothing is registered.
+  // else (completion-queue, raw, streamed methods) is refused with
+  // FAILED_PRECONDITION naming the method (for generic ones the service: they
+  // cannot be told apart), and nothing is registered.
   template <typename ServiceClass>
   absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
     return ProtectService(builder, ServiceClass::service_full_name(), service);
@@ -60,8 +63,7 @@ class ServerGuard {
   // after it. Once per server, after every Protect. Do not call
   // SetInterceptorCreators afterwards: guarded calls would fail (they never
   // run unrecorded).
-  virtual absl::Status Install(grpc::ServerBuilder& builder,
-                               InterceptorFactories others = {}) = 0;
+  virtual absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) = 0;
 
   // Fails calls that wait for a verdict and refuses new ones, with
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that

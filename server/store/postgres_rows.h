@@ -33,14 +33,6 @@ PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
   return ids;
 }
 
-template <typename Op, typename Answer>
-PostgresArray TokensOf(const PostgresBatch<Op, Answer>& batch,
-                       const std::vector<std::size_t>& indices) {
-  PostgresArray tokens(PostgresType::kUuid);
-  for (const std::size_t index : indices) tokens.AppendUuid(batch.op(index).token);
-  return tokens;
-}
-
 // Runs a statement that reads records by `ids`.
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement, const PostgresArray& ids);

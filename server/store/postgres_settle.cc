@@ -15,6 +15,33 @@ namespace {
 // to 1 GB and holds it twice while it runs.
 constexpr std::size_t kMaxStatementBytes = 32 * 1024 * 1024;
 
+// $1-$6: ids, tokens, and the four parts of the keys.
+template <typename Op, typename Answer>
+PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
+                           const std::vector<std::size_t>& indices) {
+  PostgresArray ids(PostgresType::kUuid);
+  PostgresArray tokens(PostgresType::kUuid);
+  PostgresArray namespaces(PostgresType::kText);
+  PostgresArray scopes(PostgresType::kText);
+  PostgresArray operations(PostgresType::kText);
+  PostgresArray keys(PostgresType::kText);
+  for (const std::size_t index : indices) {
+    const Op& op = batch.op(index);
+    ids.AppendUuid(op.id);
+    tokens.AppendUuid(op.token);
+    namespaces.AppendBytes(op.key.name_space);
+    scopes.AppendBytes(op.key.scope);
+    operations.AppendBytes(op.key.operation);
+    keys.AppendBytes(op.key.key);
+  }
+  PostgresParameters parameters;
+  for (const PostgresArray* const column :
+       {&ids, &tokens, &namespaces, &scopes, &operations, &keys}) {
+    parameters.Add(*column);
+  }
+  return parameters;
+}
+
 absl::Status WriteReplies(PostgresConnection& connection, const PostgresStatements& statements,
                           CompleteBatch& batch, const CompleteBatch::Indices& indices) {
   PostgresArray replies(PostgresType::kBytea);
@@ -24,9 +51,7 @@ absl::Status WriteReplies(PostgresConnection& connection, const PostgresStatemen
     replies.AppendBytes(reply.bytes);
     digests.AppendBytes({reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()});
   }
-  PostgresParameters parameters;
-  parameters.Add(IdsOf(batch, indices));
-  parameters.Add(TokensOf(batch, indices));
+  PostgresParameters parameters = Holders(batch, indices);
   parameters.Add(replies);
   parameters.Add(digests);
   const auto result = connection.Execute(statements.complete, parameters);
@@ -52,9 +77,7 @@ absl::Status WriteExtensions(PostgresConnection& connection, const PostgresState
     leases.AppendInterval(batch.op(index).lease);
     checkpoints.AppendBytes(batch.op(index).checkpoint.value_or(""));
   }
-  PostgresParameters parameters;
-  parameters.Add(IdsOf(batch, indices));
-  parameters.Add(TokensOf(batch, indices));
+  PostgresParameters parameters = Holders(batch, indices);
   parameters.Add(leases);
   if (with_checkpoints) parameters.Add(checkpoints);
   const auto result = connection.Execute(
@@ -111,9 +134,7 @@ absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatemen
         ToColumn(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
     reasons.AppendBytes(op.reason);
   }
-  PostgresParameters parameters;
-  parameters.Add(IdsOf(batch, pending));
-  parameters.Add(TokensOf(batch, pending));
+  PostgresParameters parameters = Holders(batch, pending);
   parameters.Add(states);
   parameters.Add(reasons);
   const auto result = connection.Execute(statements.release, parameters);

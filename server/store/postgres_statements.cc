@@ -15,6 +15,8 @@ namespace {
 //   {now}         the store's clock, read anew wherever it stands
 //   {i}           the place of row t in the batch
 //   {remembered}  t is not forgotten (design: "Words")
+//   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
+//                 and that its token holds
 //   {record}      the columns that every read has, in the order of record_column
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
@@ -25,6 +27,11 @@ constexpr std::string_view kRecord =
     "t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,"
     " t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at,"
     " t.completed_at, t.fingerprints, t.reply_digest, {now}";
+
+constexpr std::string_view kHeld =
+    "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}]"
+    " AND t.namespace = ($3::text[])[{i}] AND t.scope = ($4::text[])[{i}]"
+    " AND t.operation = ($5::text[])[{i}] AND t.key = ($6::text[])[{i}]";
 
 // $1 ids, $2-$5 the four parts, $6 when the key was made or NULL, $7 its window,
 // $8 fingerprints, $9 require_recovery, $10 tokens, $11 request tokens or NULL,
@@ -118,46 +125,46 @@ WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3
 RETURNING t.id
 )sql";
 
-// $1 ids, $2 tokens, $3 replies, $4 their digests. Returns id, completed_at,
+// $1-$6 as in {held}, $7 replies, $8 their digests. Returns id, completed_at,
 // expires_at, lease_until.
 constexpr std::string_view kComplete = R"sql(
 UPDATE records t SET
   state = 2, watched = false, completed_at = {now},
-  reply = ($3::bytea[])[{i}], reply_digest = ($4::bytea[])[{i}]
-WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}]
+  reply = ($7::bytea[])[{i}], reply_digest = ($8::bytea[])[{i}]
+WHERE {held}
   AND t.state IN (1, 4) AND t.expires_at > {now}
 RETURNING t.id, t.completed_at, t.expires_at, t.lease_until
 )sql";
 
-// $1 ids, $2 tokens, $3 states to take, $4 reasons. Returns id.
+// $1-$6 as in {held}, $7 states to take, $8 reasons. Returns id.
 constexpr std::string_view kRelease = R"sql(
 UPDATE records t SET
-  state = ($3::smallint[])[{i}], watched = ($3::smallint[])[{i}] = 4,
-  release_reason = ($4::text[])[{i}]
-WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.state = 1 AND {remembered}
+  state = ($7::smallint[])[{i}], watched = ($7::smallint[])[{i}] = 4,
+  release_reason = ($8::text[])[{i}]
+WHERE {held} AND t.state = 1 AND {remembered}
 RETURNING t.id
 )sql";
 
-// $1 ids, $2 tokens, $3 leases. Returns id, lease_until, now.
+// $1-$6 as in {held}, $7 leases. Returns id, lease_until, now.
 constexpr std::string_view kExtend = R"sql(
 UPDATE records t SET
-  lease_until = greatest(t.lease_until, least({now} + ($3::interval[])[{i}], t.expires_at))
-WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.state = 1
+  lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+WHERE {held} AND t.state = 1
   AND t.expires_at > {now}
 RETURNING t.id, t.lease_until, {now}
 )sql";
 
-// As above; $4 checkpoints. One statement, so that neither is kept alone.
+// As above; $8 checkpoints. One statement, so that neither is kept alone.
 constexpr std::string_view kExtendWithCheckpoint = R"sql(
 WITH extended AS (
   UPDATE records t SET
-    lease_until = greatest(t.lease_until, least({now} + ($3::interval[])[{i}], t.expires_at))
-  WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.state = 1
+    lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+  WHERE {held} AND t.state = 1
     AND t.expires_at > {now}
   RETURNING t.id, t.created_at, t.lease_until, {now} AS now),
 stored AS (
   INSERT INTO checkpoints (id, record_created_at, checkpoint)
-  SELECT t.id, t.created_at, ($4::bytea[])[{i}] FROM extended t ORDER BY t.id
+  SELECT t.id, t.created_at, ($8::bytea[])[{i}] FROM extended t ORDER BY t.id
   ON CONFLICT (id) DO UPDATE
     SET record_created_at = excluded.record_created_at, checkpoint = excluded.checkpoint)
 SELECT e.id, e.lease_until, e.now FROM extended e
@@ -257,8 +264,9 @@ SELECT {now},
 
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
-  std::string text = absl::StrReplaceAll(
-      AbslView(sql), {{"{record}", AbslView(kRecord)}, {"{visited}", AbslView(kVisited)}});
+  std::string text = absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
+                                                         {"{visited}", AbslView(kVisited)},
+                                                         {"{held}", AbslView(kHeld)}});
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},

@@ -25,7 +25,6 @@ TEST_P(StoreWithoutAcid, WhatWasAcknowledgedSurvivesKillMinusNine) {
     ASSERT_TRUE(first.status.ok()) << first.status.error_message();
     daemon_.Kill();
     daemon_.Restart();
-    call.context = std::make_shared<grpc::ClientContext>();
     const Outcome retry = client.SendUntilSettled(call, std::chrono::seconds(20));
     EXPECT_EQ(retry.body, first.body);
     EXPECT_TRUE(retry.replayed());

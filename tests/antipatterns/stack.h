@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
@@ -39,10 +40,6 @@ class AntiPattern : public ::testing::TestWithParam<Api> {
   DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
   std::vector<std::unique_ptr<GuardedServer>> servers_;
 };
-
-inline std::string ApiName(const ::testing::TestParamInfo<Api>& info) {
-  return info.param == Api::kSync ? "Sync" : "Callback";
-}
 
 }  // namespace idempotency::testing
 

@@ -16,7 +16,6 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
-#include "tests/support/postgres_schema.h"
 #include "tests/support/probe_client.h"
 
 namespace idempotency::testing {
@@ -97,9 +96,9 @@ void ExpectNothingLost(const std::string& address,
 }
 
 TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
-  PostgresCluster cluster;
-  PostgresSchema schema(cluster);
-  DaemonProcess daemon(schema.url());
+  auto cluster = PostgresCluster::Create().value();
+  MigrateStore(cluster->url());
+  DaemonProcess daemon(cluster->url());
   Effects effects;
   GuardedServer::Options options;
   options.idempotencyd = daemon.address();
@@ -121,8 +120,8 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
     EXPECT_TRUE(moving) << "stuck after kill -9 of idempotencyd, fault " << fault << "\n"
                         << daemon.process().Stderr();
     if (!moving) break;
-    cluster.StopImmediate();
-    cluster.Start();
+    ASSERT_TRUE(cluster->StopImmediate().ok());
+    ASSERT_TRUE(cluster->Start().ok());
     moving = progress.AwaitMore(kRepliesBetweenFaults);
     EXPECT_TRUE(moving) << "stuck after the immediate stop of Postgres, fault " << fault << "\n"
                         << daemon.process().Stderr();

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/server/execution.h"
+#include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/guarded_server.h"
@@ -277,7 +278,9 @@ TEST_P(GuardConditions, FewThreadsAndManyWaitersStillRunOnce) {
   // With the sync API waiting callers hold threads, and gRPC refuses the rest:
   // why the documentation recommends the callback API for methods that wait.
   EXPECT_EQ(ok + exhausted, 24);
-  if (GetParam() == Api::kCallback) EXPECT_EQ(exhausted, 0);
+  if (GetParam() == Api::kCallback) {
+    EXPECT_EQ(exhausted, 0);
+  }
   EXPECT_TRUE(client.SendUntilSettled(With("crowd"), kLong).replayed());
   EXPECT_EQ(runs_, 1);
 }
@@ -372,7 +375,8 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
       {"reflection_client", "-plaintext", server.address(), "list"});
   ASSERT_TRUE(reflection.ok());
   ASSERT_TRUE((*reflection)->Wait().ok());
-  EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"));
+  EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
+      << (*reflection)->Stderr();
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
   auto health = Process::Start({"reflection_client", "-plaintext", server.address(),
                                 "describe", "grpc.health.v1.Health"});
@@ -589,7 +593,7 @@ TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   const std::vector<std::vector<std::string>> bad = {
-      {""}, {std::string(256, 'k')}, {"with space"}, {"a\"b"}, {"a,b"}, {"\"open"}, {"a", "b"}};
+      {""}, {std::string(256, 'k')}, {"with space"}, {"bare\"quote"}, {"bare,comma"}, {"\"open"}, {"first-key", "second-key"}};
   for (const auto& keys : bad) {
     Call call;
     call.keys = keys;
@@ -625,10 +629,7 @@ TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
   EXPECT_EQ(runs_, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback),
-                         [](const auto& info) {
-                           return info.param == Api::kSync ? "Sync" : "Callback";
-                         });
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

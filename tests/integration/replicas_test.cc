@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "tests/integration/effects.h"
+#include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
-#include "tests/support/postgres_schema.h"
 #include "tests/support/probe_client.h"
 
 namespace idempotency::testing {
@@ -42,9 +41,10 @@ std::string Fingerprint(const Outcome& outcome) {
 class Replicas : public ::testing::TestWithParam<Api> {};
 
 TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
-  PostgresSchema schema(PostgresCluster::Shared());
-  DaemonProcess first(schema.url());
-  DaemonProcess second(schema.url());
+  auto cluster = PostgresCluster::Create().value();
+  MigrateStore(cluster->url());
+  DaemonProcess first(cluster->url());
+  DaemonProcess second(cluster->url());
   Effects effects;
   // Two guarded servers, each knowing both replicas in another order.
   std::vector<std::unique_ptr<GuardedServer>> servers;
@@ -95,10 +95,7 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
   for (const auto& [key, count] : runs) EXPECT_EQ(count, 1) << key;
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, Replicas, ::testing::Values(Api::kSync, Api::kCallback),
-                         [](const auto& info) {
-                           return info.param == Api::kSync ? "Sync" : "Callback";
-                         });
+INSTANTIATE_TEST_SUITE_P(BothApis, Replicas, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

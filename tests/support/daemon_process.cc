@@ -21,8 +21,9 @@ void DaemonProcess::Start(const std::string& listen) {
                                         absl::StrCat("--store=", store_), "--metrics=127.0.0.1:0"};
   arguments.insert(arguments.end(), flags_.begin(), flags_.end());
   auto process = Process::Start(arguments);
-  absl::StatusOr<std::string> line = process.status();
-  if (process.ok()) line = (*process)->WaitForLine("idempotencyd: serving on ");
+  const absl::StatusOr<std::string> line =
+      process.ok() ? (*process)->WaitForLine("idempotencyd: serving on ")
+                   : absl::StatusOr<std::string>(process.status());
   static const std::regex kReady("idempotencyd: serving on (\\S+), metrics on (\\S+)");
   std::smatch match;
   if (!line.ok() || !std::regex_match(*line, match, kReady)) {
@@ -48,6 +49,14 @@ ExitStatus DaemonProcess::Terminate() {
     std::abort();
   }
   return *exit;
+}
+
+void MigrateStore(const std::string& store) {
+  auto process = Process::Start({"idempotencyd", "migrate", absl::StrCat("--store=", store)});
+  const auto exit = process.ok() ? (*process)->Wait() : process.status();
+  if (exit.ok() && exit->code == 0) return;
+  std::cerr << "migrate failed: " << (process.ok() ? (*process)->Stderr() : "") << "\n";
+  std::abort();
 }
 
 }  // namespace idempotency::testing

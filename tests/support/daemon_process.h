@@ -39,6 +39,9 @@ class DaemonProcess {
   std::unique_ptr<Process> process_;
 };
 
+// Runs `idempotencyd migrate` to its end. Aborts the test process if it fails.
+void MigrateStore(const std::string& store);
+
 }  // namespace idempotency::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_DAEMON_PROCESS_H_

@@ -101,11 +101,11 @@ Outcome ProbeClient::Act(const std::string& key, std::int64_t amount) const {
 Outcome ProbeClient::SendUntilSettled(Call call, std::chrono::milliseconds limit) const {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (true) {
+    call.context = std::make_shared<grpc::ClientContext>();
     Outcome outcome = Send(call);
     if (!Retryable(outcome.status) || std::chrono::steady_clock::now() >= deadline) return outcome;
     // A client's backoff, not a wait for something to be true.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    call.context = std::make_shared<grpc::ClientContext>();
   }
 }
 

@@ -51,7 +51,8 @@ class ReflectedSchema : public google::protobuf::DescriptorDatabase {
     reflection::ServerReflectionRequest request;
     request.set_list_services("*");
     std::vector<std::string> names;
-    for (const auto& service : Ask(request).list_services_response().service()) {
+    const reflection::ServerReflectionResponse response = Ask(request);
+    for (const auto& service : response.list_services_response().service()) {
       names.push_back(service.name());
     }
     return names;

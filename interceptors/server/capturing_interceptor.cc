@@ -1,0 +1,162 @@
+#include "interceptors/server/capturing_interceptor.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "google/protobuf/message_lite.h"
+#include "spdlog/spdlog.h"
+
+#include "core/grpc_status.h"
+#include "core/reply.h"
+#include "interceptors/server/call_table.h"
+#include "interceptors/server/disposition.h"
+#include "interceptors/server/guarded_method.h"
+#include "interceptors/server/record_metadata.h"
+#include "interceptors/server/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+using Metadata = std::multimap<std::string, std::string>;
+
+void Copy(const Metadata& from, google::protobuf::RepeatedPtrField<v1::MetadataEntry>* to) {
+  for (const auto& [key, value] : from) {
+    v1::MetadataEntry& entry = *to->Add();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+}
+
+// A handler that forwards another service's trailers must not pass that
+// service's record off as its own.
+void RemoveRecordMetadata(Metadata& metadata) {
+  for (auto entry = metadata.begin(); entry != metadata.end();) {
+    entry = IsRecordMetadata(entry->first) ? metadata.erase(entry) : std::next(entry);
+  }
+}
+
+std::string ReleaseReason(grpc::StatusCode code) {
+  return "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+}
+
+}  // namespace
+
+CapturingInterceptor::CapturingInterceptor(grpc::ServerContextBase* context,
+                                           std::shared_ptr<GuardedCall> call)
+    : context_(context), call_(std::move(call)) {
+  CallTable::Instance().Enter(context_, call_);
+}
+
+CapturingInterceptor::~CapturingInterceptor() {
+  CallTable::Instance().Leave(context_, call_.get());
+}
+
+void CapturingInterceptor::Intercept(Batch* batch) {
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE) &&
+      call_->omits_message()) {
+    batch->ModifySendMessage(nullptr);
+  }
+  if (call_->recording() == nullptr) {
+    batch->Proceed();
+    return;
+  }
+  // A handler may send it ahead of its reply.
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+    RemoveRecordMetadata(*batch->GetSendInitialMetadata());
+    Copy(*batch->GetSendInitialMetadata(), reply_.mutable_initial_metadata());
+  }
+  if (!batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+    batch->Proceed();
+    return;
+  }
+  Capture(*batch);
+  Settle(*batch);
+}
+
+void CapturingInterceptor::Capture(Batch& batch) {
+  const grpc::Status status = batch.GetSendStatus();
+  reply_.set_code(static_cast<int>(status.error_code()));
+  reply_.set_message(status.error_message());
+  reply_.set_details(status.error_details());
+  RemoveRecordMetadata(*batch.GetSendTrailingMetadata());
+  Copy(*batch.GetSendTrailingMetadata(), reply_.mutable_trailing_metadata());
+  if (context_->compression_level_set()) {
+    reply_.set_compression_level(static_cast<int>(context_->compression_level()));
+  }
+  if (!batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) return;
+  // Serialised here, in the same way as gRPC will: asking the batch for its
+  // bytes would take the message away from the interceptors behind this one.
+  // Not in protobuf's deterministic form, which would put a map in another
+  // order than the first caller sees.
+  const auto* message = static_cast<const google::protobuf::MessageLite*>(batch.GetSendMessage());
+  if (message != nullptr) message->SerializePartialToString(reply_.mutable_body());
+}
+
+void CapturingInterceptor::Settle(Batch& batch) {
+  const auto code = static_cast<grpc::StatusCode>(reply_.code());
+  const GuardedMethod& method = call_->method();
+  // A copy: once the batch has proceeded the call, and this, may be gone.
+  const std::shared_ptr<Recording> recording = call_->recording();
+  const auto release = [&](v1::ReleaseOutcome outcome) {
+    recording->Release(ReleaseReason(code), outcome,
+                       [this, &batch] { Proceed(batch, absl::InfinitePast()); });
+  };
+  switch (DispositionFor(method.policy(), code, call_->nothing_happened())) {
+    case Disposition::kComplete:
+      if (ReplyBytes(reply_) > method.max_reply_bytes()) {
+        spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
+                     method.name(), ReplyBytes(reply_), call_->record_id());
+        reply_ = WithoutContent(reply_);
+      }
+      recording->Complete(std::move(reply_),
+                          [this, &batch](const auto& outcome) { OnCompleted(batch, outcome); });
+      return;
+    case Disposition::kRelease:
+      release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+      return;
+    case Disposition::kReleaseUnknown:
+      release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+      return;
+    case Disposition::kLetLapse:
+      recording->LetLapse();
+      Proceed(batch, absl::InfinitePast());
+      return;
+  }
+}
+
+void CapturingInterceptor::OnCompleted(Batch& batch,
+                                       const absl::StatusOr<v1::CompleteResponse>& outcome) {
+  if (outcome.ok()) {
+    Proceed(batch,
+            outcome->has_expires_at() ? FromWire(outcome->expires_at()) : call_->expires_at());
+    return;
+  }
+  spdlog::error("{}: record {}: {}", call_->method().name(), call_->record_id(),
+                std::string(outcome.status().message()));
+  Replace(batch, outcome.status());
+  Proceed(batch, absl::InfinitePast());
+}
+
+void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
+  // Without message and initial metadata the answer is Trailers-Only, which
+  // gRPC's own retries need.
+  if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+    batch.ModifySendMessage(nullptr);
+  }
+  if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+    batch.GetSendInitialMetadata()->clear();
+  }
+  batch.GetSendTrailingMetadata()->clear();
+  batch.ModifySendStatus(ToGrpcStatus(error));
+}
+
+void CapturingInterceptor::Proceed(Batch& batch, absl::Time expires_at) {
+  for (auto& entry : RecordMetadata(call_->record_id(), expires_at, /*replayed=*/false)) {
+    batch.GetSendTrailingMetadata()->insert(std::move(entry));
+  }
+  batch.Proceed();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,52 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CAPTURING_INTERCEPTOR_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CAPTURING_INTERCEPTOR_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_interceptor.h>
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/guarded_call.h"
+
+namespace idempotency {
+
+// Holds a handler's reply back until the store has acknowledged it. First in
+// line: behind another interceptor, a trailer that one adds would be recorded
+// and added again on every replay.
+//
+// Never waits inside Intercept: gRPC's thread goes on, and the batch proceeds
+// from the thread that brings the store's answer. The context and the batch
+// stay alive until it has proceeded; afterwards they are not touched, since
+// the interceptor may outlive them.
+class CapturingInterceptor final : public grpc::experimental::Interceptor {
+ public:
+  CapturingInterceptor(grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call);
+  ~CapturingInterceptor() override;
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override;
+
+ private:
+  using Batch = grpc::experimental::InterceptorBatchMethods;
+
+  // Takes what the handler answered; everything but the initial metadata,
+  // which may have gone out before.
+  void Capture(Batch& batch);
+  void Settle(Batch& batch);
+  void OnCompleted(Batch& batch, const absl::StatusOr<v1::CompleteResponse>& outcome);
+  // Sends `error` in the handler's place, and nothing of its reply.
+  void Replace(Batch& batch, const absl::Status& error);
+  void Proceed(Batch& batch, absl::Time expires_at);
+
+  // Only compared once the reply has gone.
+  grpc::ServerContextBase* const context_;
+  const std::shared_ptr<GuardedCall> call_;
+  v1::Reply reply_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CAPTURING_INTERCEPTOR_H_

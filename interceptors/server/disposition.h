@@ -1,0 +1,28 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_DISPOSITION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_DISPOSITION_H_
+
+#include "grpcpp/support/status_code_enum.h"
+
+#include "interceptors/server/method_policy.h"
+
+namespace idempotency {
+
+// What becomes of a reservation when its handler has answered.
+enum class Disposition {
+  kComplete,        // the reply is recorded and replayed
+  kRelease,         // the next attempt may run at once
+  kReleaseUnknown,  // nothing runs before the outcome is known
+  kLetLapse,        // the next attempt may run when the lease is over
+};
+
+// `nothing_happened` is the handler's own word; it counts only for codes that
+// are not recorded.
+Disposition DispositionFor(const MethodPolicy& policy, grpc::StatusCode code,
+                           bool nothing_happened);
+
+// gRPC makes these itself, so they never prove what a handler did.
+bool CanBeRecorded(grpc::StatusCode code);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_DISPOSITION_H_

@@ -1,0 +1,17 @@
+#include "interceptors/server/execution.h"
+
+#include <memory>
+
+#include "interceptors/server/call_table.h"
+#include "interceptors/server/guarded_call.h"
+
+namespace idempotency {
+
+Execution* Execution::Of(grpc::ServerContextBase* context) {
+  // The interceptor keeps the call until its reply has been sent.
+  const std::shared_ptr<GuardedCall> call = CallTable::Instance().Find(context);
+  if (call == nullptr || call->recording() == nullptr) return nullptr;
+  return call.get();
+}
+
+}  // namespace idempotency

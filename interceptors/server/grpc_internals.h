@@ -1,0 +1,58 @@
+// The one place that depends on what gRPC calls internal.
+//
+// C++ gRPC has no public way to keep a handler from running: Hijack() is for
+// clients only (grpc/grpc issues 24017 and 22395). What is used instead, as it
+// stands in gRPC 1.51.1:
+//   grpc::Service::{AddMethod, MarkMethodCallback, GetHandler}  protected
+//   grpc::internal::{MethodHandler, RpcServiceMethod, RpcMethodHandler,
+//     UnaryRunHandlerHelper, CallbackUnaryHandler}
+//   grpc::MessageHolder, grpc::SerializationTraits
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "google/protobuf/descriptor.h"
+
+#include "interceptors/server/held_call.h"
+
+namespace idempotency::grpc_internals {
+
+// What a method's handler was found to be.
+enum class MethodKind {
+  kSyncUnary,
+  kCallbackUnary,
+  kSyncStreaming,
+  kCallbackStreaming,
+};
+
+// The kind of every method of `service`, in the descriptor's order.
+// FAILED_PRECONDITION naming the method that is of no such kind
+// (completion-queue, raw, streamed unary), or the service if it has generic
+// methods, which cannot be told apart from outside.
+absl::StatusOr<std::vector<MethodKind>> Classify(
+    const google::protobuf::ServiceDescriptor& descriptor, grpc::Service& service);
+
+// A service with the same methods in the same order, to be registered instead
+// of `original`. A method with a gate asks it before its handler runs; one
+// whose gate is nullptr is handed through. `gates` are in the descriptor's
+// order, non-null only for unary methods. Gates, original and the result
+// outlive the server.
+std::unique_ptr<grpc::Service> MakeFront(const google::protobuf::ServiceDescriptor& descriptor,
+                                         absl::Span<const MethodKind> kinds,
+                                         absl::Span<CallGate* const> gates,
+                                         grpc::Service& original);
+
+// OK if the gRPC and protobuf that this program was linked with are laid out
+// as this file assumes; otherwise FAILED_PRECONDITION saying what is not.
+absl::Status CheckLayout();
+
+}  // namespace idempotency::grpc_internals
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_

@@ -1,0 +1,70 @@
+#include "interceptors/server/guard_options.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "core/record_key.h"
+#include "interceptors/server/disposition.h"
+
+namespace idempotency {
+namespace {
+
+absl::Status Wrong(absl::string_view option, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("GuardOptions.", option, " ", why));
+}
+
+bool IsFinitePositive(absl::Duration duration) {
+  return duration > absl::ZeroDuration() && duration != absl::InfiniteDuration();
+}
+
+absl::Status ValidatePolicy(const std::string& method, const MethodPolicy& policy) {
+  const auto wrong = [&method](absl::string_view field, absl::string_view why) {
+    return Wrong(absl::StrCat("policies[", method, "].", field), why);
+  };
+  if (policy.lease < limits::kMinLease || policy.lease > limits::kMaxLease) {
+    return wrong("lease", "must be from 10 ms to 1 h");
+  }
+  if (policy.retention < limits::kMinRetention || policy.retention > limits::kMaxRetention ||
+      policy.retention < policy.lease) {
+    return wrong("retention", "must be from 1 s to 366 days and not under the lease");
+  }
+  if (policy.max_wait < absl::ZeroDuration() || policy.max_wait > limits::kMaxWait) {
+    return wrong("max_wait", "must be from 0 to 60 s");
+  }
+  for (const grpc::StatusCode code : policy.recorded) {
+    if (!CanBeRecorded(code)) {
+      return wrong("recorded", absl::StrCat("names the code ", static_cast<int>(code),
+                                            ", which gRPC makes itself"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateGuardOptions(const GuardOptions& options) {
+  // The other parts are placeholders: the namespace is what is checked.
+  if (!ValidateRecordKey(RecordKey{options.name_space, "scope", "/operation", "key"}).ok()) {
+    return Wrong("name_space", "must be 1-64 characters of a-z, 0-9, '.', '_' and '-'");
+  }
+  if (!IsFinitePositive(options.verdict_timeout)) {
+    return Wrong("verdict_timeout", "must be positive");
+  }
+  if (!IsFinitePositive(options.recording_timeout)) {
+    return Wrong("recording_timeout", "must be positive");
+  }
+  if (options.closing_timeout < absl::ZeroDuration() ||
+      options.closing_timeout == absl::InfiniteDuration()) {
+    return Wrong("closing_timeout", "must not be negative or endless");
+  }
+  if (options.max_reply_bytes == 0 || options.max_reply_bytes > limits::kMaxReplyBytes) {
+    return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");
+  }
+  for (const auto& [method, policy] : options.policies) {
+    const absl::Status valid = ValidatePolicy(method, policy);
+    if (!valid.ok()) return valid;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,164 @@
+// What the guard decides without a connection, a thread or a server.
+#include <grpcpp/server_context.h>
+#include <grpcpp/test/server_context_test_spouse.h>
+
+#include "gtest/gtest.h"
+#include "testdata/till.pb.h"
+
+#include "core/errors.h"
+#include "interceptors/server/disposition.h"
+#include "interceptors/server/guard_options.h"
+#include "interceptors/server/record_metadata.h"
+#include "interceptors/server/rejection.h"
+#include "interceptors/server/scope.h"
+
+namespace idempotency {
+namespace {
+
+MethodPolicy Recovery() {
+  MethodPolicy policy;
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  return policy;
+}
+
+TEST(DispositionTest, EveryCodeUnderTakeOver) {
+  const MethodPolicy policy;
+  for (int c = 0; c <= 16; ++c) {
+    const auto code = static_cast<grpc::StatusCode>(c);
+    const bool recorded = MethodPolicy::DefaultRecorded().count(code) > 0;
+    const bool lapses =
+        code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED;
+    EXPECT_EQ(DispositionFor(policy, code, false), recorded ? Disposition::kComplete
+                                                   : lapses ? Disposition::kLetLapse
+                                                            : Disposition::kRelease)
+        << c;
+    EXPECT_EQ(DispositionFor(policy, code, true),
+              recorded ? Disposition::kComplete : Disposition::kRelease)
+        << c;
+  }
+}
+
+TEST(DispositionTest, EveryIndefiniteCodeUnderRecoveryIsUnknown) {
+  for (int c = 0; c <= 16; ++c) {
+    const auto code = static_cast<grpc::StatusCode>(c);
+    const bool recorded = MethodPolicy::DefaultRecorded().count(code) > 0;
+    EXPECT_EQ(DispositionFor(Recovery(), code, false),
+              recorded ? Disposition::kComplete : Disposition::kReleaseUnknown)
+        << c;
+  }
+}
+
+TEST(DispositionTest, OkAndLibraryCodesAreNotForThePolicyToDecide) {
+  MethodPolicy policy;
+  policy.recorded = {};
+  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::OK, true), Disposition::kComplete);
+  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::NOT_FOUND, false), Disposition::kRelease);
+  policy.recorded = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::INTERNAL};
+  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::UNAVAILABLE, false), Disposition::kRelease);
+  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::INTERNAL, false), Disposition::kComplete);
+}
+
+TEST(MethodPolicyTest, DefaultFollowsIdempotencyLevel) {
+  const auto* till = testdata::ChargeRequest::descriptor()->file()->service(0);
+  EXPECT_EQ(MethodPolicy::DefaultFor(*till->FindMethodByName("Charge")).key,
+            MethodPolicy::Key::kRequired);
+  EXPECT_EQ(MethodPolicy::DefaultFor(*till->FindMethodByName("Balance")).key,
+            MethodPolicy::Key::kNone);
+}
+
+TEST(RecordMetadataTest, TellsWhatIsKnown) {
+  EXPECT_TRUE(RecordMetadata("", absl::InfinitePast(), false).empty());
+  const MetadataEntries all =
+      RecordMetadata("id", absl::FromUnixSeconds(1) + absl::Milliseconds(999), true);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1].second, "1970-01-01T00:00:01Z");
+  for (const auto& [key, value] : all) EXPECT_TRUE(IsRecordMetadata(key));
+}
+
+TEST(RejectionTest, VerdictsThatDoNotRun) {
+  v1::ReserveResponse verdict;
+  EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kStoreUnavailable);
+  verdict.mutable_expired();
+  EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kKeyExpired);
+  verdict.mutable_mismatch();
+  EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kKeyReused);
+  verdict.mutable_outcome_unknown();
+  EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kOutcomeUnknown);
+  verdict.mutable_replay()->mutable_reply()->set_content(v1::REPLY_CONTENT_REDACTED);
+  EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kReplyNotKept);
+  verdict.mutable_replay()->mutable_reply()->set_content(v1::REPLY_CONTENT_FULL);
+  EXPECT_TRUE(RejectionFor(verdict).ok());
+  verdict.mutable_reserved();
+  EXPECT_TRUE(RejectionFor(verdict).ok());
+}
+
+TEST(RejectionTest, WaitIsToldTwice) {
+  v1::ReserveResponse verdict;
+  verdict.mutable_in_flight()->mutable_retry_after()->set_seconds(2);
+  const absl::Status rejection = RejectionFor(verdict);
+  EXPECT_EQ(DetailsOf(rejection).retry_delay, absl::Seconds(2));
+  const v1::Reply reply = RejectionReply(rejection, "id");
+  EXPECT_TRUE(reply.initial_metadata().empty());
+  ASSERT_EQ(reply.trailing_metadata_size(), 2);
+  EXPECT_EQ(reply.trailing_metadata(0).key(), "idempotency-record");
+  EXPECT_EQ(reply.trailing_metadata(1).key(), "grpc-retry-pushback-ms");
+  EXPECT_EQ(reply.trailing_metadata(1).value(), "2000");
+}
+
+class GuardOptionsTest : public testing::Test {
+ protected:
+  GuardOptionsTest() { options_.name_space = "payments"; }
+  void ExpectRefused(const std::string& option) {
+    const absl::Status status = ValidateGuardOptions(options_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find(option), std::string::npos) << status;
+  }
+  GuardOptions options_;
+};
+
+TEST_F(GuardOptionsTest, DefaultsWork) { EXPECT_TRUE(ValidateGuardOptions(options_).ok()); }
+TEST_F(GuardOptionsTest, NamespaceIsRequired) {
+  options_.name_space = "";
+  ExpectRefused("name_space");
+}
+TEST_F(GuardOptionsTest, TimesArePositive) {
+  options_.verdict_timeout = absl::ZeroDuration();
+  ExpectRefused("verdict_timeout");
+}
+TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
+  options_.policies["/a/B"].retention = absl::Seconds(2);
+  ExpectRefused("policies[/a/B].retention");
+}
+TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
+  options_.policies["/a/B"].recorded.insert(grpc::StatusCode::UNKNOWN);
+  ExpectRefused("policies[/a/B].recorded");
+}
+
+class ScopeTest : public testing::Test {
+ protected:
+  grpc::ServerContext context_;
+  grpc::testing::ServerContextTestSpouse spouse_{&context_};
+};
+
+TEST_F(ScopeTest, MetadataMustBeThereOnce) {
+  const ScopeFunction scope = MetadataScope("X-Tenant");
+  EXPECT_EQ(scope(context_).status().code(), absl::StatusCode::kUnauthenticated);
+  spouse_.AddClientMetadata("x-tenant", "a");
+  EXPECT_EQ(*scope(context_), "a");
+  spouse_.AddClientMetadata("x-tenant", "b");
+  EXPECT_EQ(scope(context_).status().code(), absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(ScopeTest, AuthorizationIsHashed) {
+  const ScopeFunction scope = AuthorizationScope();
+  EXPECT_FALSE(scope(context_).ok());
+  spouse_.AddClientMetadata("authorization", "Bearer abc");
+  // printf 'Bearer abc' | sha256sum
+  EXPECT_EQ(*scope(context_),
+            "authorization:c355dce96c1612880d11940ffdd9014d386c253e0c3652a6cd06a7226f7bd2b6");
+}
+
+TEST_F(ScopeTest, SharedIsShared) { EXPECT_EQ(*SharedScope("all")(context_), "all"); }
+
+}  // namespace
+}  // namespace idempotency

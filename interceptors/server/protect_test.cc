@@ -1,0 +1,132 @@
+// What Protect and Install refuse.
+#include <grpcpp/grpcpp.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "testdata/till.grpc.pb.h"
+
+#include "interceptors/server/grpc_internals.h"
+#include "interceptors/server/server_guard.h"
+#include "interceptors/server/testing/fake_connection.h"
+
+namespace idempotency {
+namespace {
+
+using testdata::Till;
+using testing::HasSubstr;
+
+std::unique_ptr<ServerGuard> MakeGuard(GuardOptions options = {}) {
+  options.name_space = "tills";
+  auto guard = ServerGuard::Create(std::make_unique<FakeConnection>(), std::move(options));
+  EXPECT_TRUE(guard.ok()) << guard.status();
+  return *std::move(guard);
+}
+
+void ExpectRefused(const absl::Status& status, const std::string& name) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+}
+
+template <typename Service>
+void ExpectProtectRefuses(const std::string& name) {
+  const auto guard = MakeGuard();
+  Service service;
+  grpc::ServerBuilder builder;
+  ExpectRefused(guard->Protect<Till>(builder, &service), name);
+}
+
+class StreamedUnaryTill final : public Till::WithStreamedUnaryMethod_Charge<Till::Service> {
+  grpc::Status StreamedCharge(
+      grpc::ServerContext*,
+      grpc::ServerUnaryStreamer<testdata::ChargeRequest, testdata::ChargeReply>*) override {
+    return grpc::Status::OK;
+  }
+};
+
+class SplitTill final : public Till::WithSplitStreamingMethod_Watch<Till::Service> {
+  grpc::Status StreamedWatch(
+      grpc::ServerContext*,
+      grpc::ServerSplitStreamer<testdata::BalanceRequest, testdata::BalanceReply>*) override {
+    return grpc::Status::OK;
+  }
+};
+
+// A generated class, but of a service that nothing describes.
+struct Undescribed {
+  static const char* service_full_name() { return "nowhere.Undescribed"; }
+};
+
+TEST(ProtectTest, LayoutIsAsAssumed) { EXPECT_TRUE(grpc_internals::CheckLayout().ok()); }
+
+TEST(ProtectTest, RefusesCompletionQueueMethodsByName) {
+  ExpectProtectRefuses<Till::AsyncService>("idempotency.testdata.Till.Charge");
+  ExpectProtectRefuses<Till::WithAsyncMethod_Balance<Till::Service>>("Till.Balance");
+}
+
+TEST(ProtectTest, RefusesGenericMethods) {
+  ExpectProtectRefuses<Till::WithGenericMethod_Charge<Till::Service>>("generic");
+}
+
+TEST(ProtectTest, RefusesRawMethodsByName) {
+  ExpectProtectRefuses<Till::WithRawMethod_Charge<Till::Service>>("Till.Charge");
+  ExpectProtectRefuses<Till::WithRawCallbackMethod_Charge<Till::Service>>("Till.Charge");
+  ExpectProtectRefuses<Till::WithRawCallbackMethod_Watch<Till::Service>>("Till.Watch");
+}
+
+TEST(ProtectTest, RefusesStreamedMethodsByName) {
+  ExpectProtectRefuses<StreamedUnaryTill>("Till.Charge");
+  ExpectProtectRefuses<SplitTill>("Till.Watch");
+}
+
+TEST(ProtectTest, RefusesAServiceThatNothingDescribes) {
+  const auto guard = MakeGuard();
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  ExpectRefused(guard->Protect<Undescribed>(builder, &service), "nowhere.Undescribed");
+}
+
+TEST(ProtectTest, RefusesTheSameServiceTwice) {
+  const auto guard = MakeGuard();
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  ExpectRefused(guard->Protect<Till>(builder, &service), "idempotency.testdata.Till");
+}
+
+TEST(ProtectTest, TakesServicesThatMixTheApis) {
+  const auto guard = MakeGuard();
+  Till::WithCallbackMethod_Charge<Till::Service> service;
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+}
+
+TEST(InstallTest, RefusesPoliciesOfUnknownAndStreamingMethods) {
+  for (const std::string name :
+       {"/idempotency.testdata.Till/Chrage", "/idempotency.testdata.Till/Watch"}) {
+    GuardOptions options;
+    options.policies[name] = MethodPolicy();
+    const auto guard = MakeGuard(std::move(options));
+    Till::Service service;
+    grpc::ServerBuilder builder;
+    EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+    ExpectRefused(guard->Install(builder), name);
+  }
+}
+
+TEST(InstallTest, ComesOnceAndLast) {
+  const auto guard = MakeGuard();
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Install(builder).ok());
+  ExpectRefused(guard->Install(builder), "already");
+  Till::Service service;
+  ExpectRefused(guard->Protect<Till>(builder, &service), "Install");
+}
+
+TEST(CreateTest, NamesTheOptionThatCannotWork) {
+  const auto guard = ServerGuard::Create(std::make_unique<FakeConnection>(), GuardOptions());
+  EXPECT_EQ(guard.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(guard.status().message()), HasSubstr("name_space"));
+}
+
+}  // namespace
+}  // namespace idempotency

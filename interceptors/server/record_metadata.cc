@@ -1,0 +1,25 @@
+#include "interceptors/server/record_metadata.h"
+
+#include "core/idempotency_key.h"
+
+namespace idempotency {
+
+MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed) {
+  MetadataEntries entries;
+  if (!record_id.empty()) entries.emplace_back(kRecordMetadata, record_id);
+  if (expires_at > absl::UnixEpoch() && expires_at != absl::InfiniteFuture()) {
+    // RFC 3339, in whole seconds: rounded down, it is never promised too long.
+    entries.emplace_back(kExpiresMetadata,
+                         absl::FormatTime("%Y-%m-%dT%H:%M:%SZ",
+                                          absl::FromUnixSeconds(absl::ToUnixSeconds(expires_at)),
+                                          absl::UTCTimeZone()));
+  }
+  if (replayed) entries.emplace_back(kReplayedMetadata, "true");
+  return entries;
+}
+
+bool IsRecordMetadata(std::string_view key) {
+  return key == kRecordMetadata || key == kExpiresMetadata || key == kReplayedMetadata;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,26 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RECORD_METADATA_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RECORD_METADATA_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace idempotency {
+
+using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
+
+// What a guarded reply tells of its record, always in trailing metadata: it
+// works for every outcome, and initial metadata on a rejection would stop
+// gRPC's own retries. Leaves out an empty record id, a time that is not known,
+// and `idempotency-replayed` unless true.
+MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed);
+
+// True for the keys that RecordMetadata writes. They are never stored.
+bool IsRecordMetadata(std::string_view key);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RECORD_METADATA_H_

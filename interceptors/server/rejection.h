@@ -1,0 +1,22 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REJECTION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REJECTION_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+#include "idempotency/v1/idempotency_service.pb.h"
+
+namespace idempotency {
+
+// Why a call with this verdict does not run; OK for `reserved` and for a
+// `replay` that is complete.
+absl::Status RejectionFor(const v1::ReserveResponse& verdict);
+
+// The same as a reply to send, Trailers-Only: details and wait as the
+// catalogue says, the record's id if one is known.
+v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REJECTION_H_

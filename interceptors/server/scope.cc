@@ -1,0 +1,95 @@
+#include "interceptors/server/scope.h"
+
+#include <grpcpp/security/auth_context.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+#include "core/limits.h"
+#include "core/sha256.h"
+
+namespace idempotency {
+namespace {
+
+std::string Sha256Hex(absl::string_view bytes) {
+  const Sha256Digest digest = Sha256({bytes.data(), bytes.size()});
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
+
+std::vector<absl::string_view> MetadataValues(const grpc::ServerContextBase& context,
+                                              absl::string_view key) {
+  std::vector<absl::string_view> values;
+  const auto range = context.client_metadata().equal_range({key.data(), key.size()});
+  for (auto entry = range.first; entry != range.second; ++entry) {
+    values.emplace_back(entry->second.data(), entry->second.size());
+  }
+  return values;
+}
+
+absl::StatusOr<std::string> OneValue(const grpc::ServerContextBase& context,
+                                     absl::string_view key) {
+  const std::vector<absl::string_view> values = MetadataValues(context, key);
+  if (values.size() == 1 && !values[0].empty()) return std::string(values[0]);
+  return absl::UnauthenticatedError(
+      absl::StrCat("this method needs exactly one metadata entry '", key, "'"));
+}
+
+// A certificate may name its owner more than once; the set of names is the
+// identity, in whatever order the certificate lists them.
+std::string IdentityScope(std::vector<absl::string_view> names) {
+  std::sort(names.begin(), names.end());
+  std::string scope = absl::StrJoin(names, ",");
+  if (scope.size() <= limits::kMaxScopeBytes) return scope;
+  return absl::StrCat("sha256:", Sha256Hex(scope));
+}
+
+}  // namespace
+
+ScopeFunction PeerIdentityScope() {
+  return [](const grpc::ServerContextBase& context) -> absl::StatusOr<std::string> {
+    const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+    std::vector<absl::string_view> names;
+    if (auth != nullptr && auth->IsPeerAuthenticated()) {
+      for (const grpc::string_ref& name : auth->GetPeerIdentity()) {
+        names.emplace_back(name.data(), name.size());
+      }
+    }
+    if (names.empty()) {
+      return absl::UnauthenticatedError("this method needs a client certificate");
+    }
+    return IdentityScope(std::move(names));
+  };
+}
+
+ScopeFunction MetadataScope(std::string metadata_key) {
+  // gRPC delivers keys in lower case.
+  absl::AsciiStrToLower(&metadata_key);
+  return [key = std::move(metadata_key)](const grpc::ServerContextBase& context) {
+    return OneValue(context, key);
+  };
+}
+
+ScopeFunction SharedScope(std::string scope) {
+  return [scope = std::move(scope)](const grpc::ServerContextBase&) -> absl::StatusOr<std::string> {
+    return scope;
+  };
+}
+
+ScopeFunction AuthorizationScope() {
+  return [](const grpc::ServerContextBase& context) -> absl::StatusOr<std::string> {
+    absl::StatusOr<std::string> value = OneValue(context, "authorization");
+    if (!value.ok()) return value;
+    return absl::StrCat("authorization:", Sha256Hex(*value));
+  };
+}
+
+}  // namespace idempotency

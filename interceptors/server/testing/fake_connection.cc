@@ -1,0 +1,237 @@
+#include "interceptors/server/testing/fake_connection.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/uuid.h"
+
+namespace idempotency {
+namespace {
+
+constexpr char kRecordId[] = "01890a5d-ac96-774b-bcce-b302099a8057";
+constexpr std::int64_t kExpiresAt = 4102444800;  // 2100-01-01
+
+absl::Status Lost() { return MakeError(Reason::kReservationLost, "lost"); }
+
+}  // namespace
+
+FakeConnection::~FakeConnection() {
+  for (const Operation operation :
+       {Operation::kReserve, Operation::kComplete, Operation::kRelease, Operation::kExtend}) {
+    Fail(operation, MakeError(Reason::kStoreUnavailable, "closed"), 1000);
+    AnswerHeld(operation);
+  }
+}
+
+template <typename Response>
+void FakeConnection::Answer(Operation operation, std::function<absl::StatusOr<Response>()> work,
+                            Callback<Response> done) {
+  absl::StatusOr<Response> answer;
+  {
+    MutexLock lock(mutex_);
+    Lane& lane = lanes_[operation];
+    if (lane.held) {
+      ++lane.calls;
+      lane.waiting.push_back([this, operation, work, done] {
+        {
+          MutexLock relock(mutex_);
+          --lanes_[operation].calls;
+        }
+        Answer(operation, work, done);
+      });
+      changed_.NotifyAll();
+      return;
+    }
+    ++lane.calls;
+    if (lane.failures.empty()) {
+      answer = work();
+    } else {
+      if (lane.failures.front().after) work().IgnoreError();
+      answer = lane.failures.front().status;
+      lane.failures.pop_front();
+    }
+    changed_.NotifyAll();
+  }
+  done(std::move(answer));
+}
+
+void FakeConnection::Reserve(const v1::ReserveRequest& request, Deadline /*deadline*/,
+                             Callback<v1::ReserveResponse> done) {
+  Answer<v1::ReserveResponse>(
+      Operation::kReserve,
+      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(request); },
+      std::move(done));
+}
+
+absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequest& request) {
+  last_reserve_ = request;
+  if (verdict_.verdict_case() != v1::ReserveResponse::VERDICT_NOT_SET) return verdict_;
+  v1::ReserveResponse response;
+  response.set_record_id(kRecordId);
+  Record& record = records_[request.record_key().SerializeAsString()];
+  const std::string& digest = request.fingerprints(0).digest();
+  if (record.attempt > 0 && record.digest != digest) {
+    response.mutable_mismatch()->set_attempt(record.attempt);
+  } else if (record.state == v1::RECORD_STATE_COMPLETED) {
+    v1::Replay& replay = *response.mutable_replay();
+    *replay.mutable_reply() = record.reply;
+    replay.mutable_expires_at()->set_seconds(kExpiresAt);
+    replay.set_attempt(record.attempt);
+  } else if (record.state == v1::RECORD_STATE_UNKNOWN) {
+    response.mutable_outcome_unknown()->set_attempt(record.attempt);
+  } else if (record.state == v1::RECORD_STATE_RESERVED &&
+             record.request_token != request.request_token()) {
+    response.mutable_in_flight()->set_attempt(record.attempt);
+    response.mutable_in_flight()->mutable_retry_after()->set_nanos(5'000'000);
+  } else if (record.state == v1::RECORD_STATE_RELEASED &&
+             record.request_token == request.request_token()) {
+    return Lost();
+  } else {
+    if (record.state != v1::RECORD_STATE_RESERVED) {
+      ++record.attempt;
+      record.reservation_token = Uuid::Random().ToString();
+    }
+    record.state = v1::RECORD_STATE_RESERVED;
+    record.request_token = request.request_token();
+    record.digest = digest;
+    record.on_lease_expiry = request.on_lease_expiry();
+    v1::Reserved& reserved = *response.mutable_reserved();
+    reserved.set_reservation_token(record.reservation_token);
+    reserved.set_attempt(record.attempt);
+    *reserved.mutable_lease_remaining() = request.lease();
+    reserved.mutable_expires_at()->set_seconds(kExpiresAt);
+  }
+  return response;
+}
+
+absl::StatusOr<FakeConnection::Record*> FakeConnection::Held(const v1::RecordKey& key,
+                                                             const std::string& token) {
+  const auto found = records_.find(key.SerializeAsString());
+  if (found == records_.end() || found->second.reservation_token != token) return Lost();
+  return &found->second;
+}
+
+void FakeConnection::Complete(const v1::CompleteRequest& request, Deadline /*deadline*/,
+                              Callback<v1::CompleteResponse> done) {
+  Answer<v1::CompleteResponse>(
+      Operation::kComplete,
+      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::CompleteResponse> {
+        const auto held = Held(request.record_key(), request.reservation_token());
+        if (!held.ok()) return held.status();
+        if ((*held)->state == v1::RECORD_STATE_RELEASED) return Lost();
+        (*held)->state = v1::RECORD_STATE_COMPLETED;
+        (*held)->reply = request.reply();
+        v1::CompleteResponse response;
+        response.mutable_expires_at()->set_seconds(kExpiresAt);
+        return response;
+      },
+      std::move(done));
+}
+
+void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline /*deadline*/,
+                             Callback<v1::ReleaseResponse> done) {
+  Answer<v1::ReleaseResponse>(
+      Operation::kRelease,
+      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ReleaseResponse> {
+        const auto held = Held(request.record_key(), request.reservation_token());
+        if (!held.ok()) return held.status();
+        if ((*held)->state != v1::RECORD_STATE_RESERVED) return Lost();
+        (*held)->state = request.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                             ? v1::RECORD_STATE_UNKNOWN
+                             : v1::RECORD_STATE_RELEASED;
+        (*held)->release_reason = request.reason();
+        return v1::ReleaseResponse();
+      },
+      std::move(done));
+}
+
+void FakeConnection::Extend(const v1::ExtendRequest& request, Deadline /*deadline*/,
+                            Callback<v1::ExtendResponse> done) {
+  Answer<v1::ExtendResponse>(
+      Operation::kExtend,
+      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ExtendResponse> {
+        const auto held = Held(request.record_key(), request.reservation_token());
+        if (!held.ok()) return held.status();
+        if ((*held)->state != v1::RECORD_STATE_RESERVED) return Lost();
+        v1::ExtendResponse response;
+        *response.mutable_lease_remaining() = request.lease();
+        return response;
+      },
+      std::move(done));
+}
+
+void FakeConnection::Get(const v1::GetRequest& /*request*/, Deadline /*deadline*/,
+                         Callback<v1::GetResponse> done) {
+  done(MakeError(Reason::kRecordNotFound, "the guard looks nothing up"));
+}
+
+void FakeConnection::Fail(Operation operation, absl::Status status, int times, bool after) {
+  MutexLock lock(mutex_);
+  for (int i = 0; i < times; ++i) lanes_[operation].failures.push_back({status, after});
+}
+
+void FakeConnection::Hold(Operation operation) {
+  MutexLock lock(mutex_);
+  lanes_[operation].held = true;
+}
+
+void FakeConnection::AnswerHeld(Operation operation) {
+  std::deque<std::function<void()>> waiting;
+  {
+    MutexLock lock(mutex_);
+    lanes_[operation].held = false;
+    waiting.swap(lanes_[operation].waiting);
+  }
+  for (const auto& answer : waiting) answer();
+}
+
+void FakeConnection::SetVerdict(v1::ReserveResponse verdict) {
+  MutexLock lock(mutex_);
+  verdict_ = std::move(verdict);
+}
+
+void FakeConnection::TakeOver() {
+  MutexLock lock(mutex_);
+  for (auto& [key, record] : records_) {
+    ++record.attempt;
+    record.reservation_token = Uuid::Random().ToString();
+  }
+}
+
+int FakeConnection::calls(Operation operation) const {
+  MutexLock lock(mutex_);
+  const auto lane = lanes_.find(operation);
+  return lane == lanes_.end() ? 0 : lane->second.calls;
+}
+
+bool FakeConnection::WaitForCalls(Operation operation, int calls) const {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  MutexLock lock(mutex_);
+  while (true) {
+    const auto lane = lanes_.find(operation);
+    if (lane != lanes_.end() && lane->second.calls >= calls) return true;
+    if (!changed_.WaitUntil(lock, deadline)) return false;
+  }
+}
+
+FakeConnection::Record FakeConnection::record() const {
+  MutexLock lock(mutex_);
+  return records_.empty() ? Record() : records_.begin()->second;
+}
+
+v1::ReserveRequest FakeConnection::last_reserve() const {
+  MutexLock lock(mutex_);
+  return last_reserve_;
+}
+
+bool FakeConnection::WaitForState(v1::RecordState state) const {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  MutexLock lock(mutex_);
+  while (records_.empty() || records_.begin()->second.state != state) {
+    if (!changed_.WaitUntil(lock, deadline)) return false;
+  }
+  return true;
+}
+
+}  // namespace idempotency

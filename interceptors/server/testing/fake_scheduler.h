@@ -1,0 +1,72 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_SCHEDULER_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_SCHEDULER_H_
+
+#include <map>
+#include <utility>
+
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "interceptors/server/scheduler.h"
+
+namespace idempotency {
+
+// Time that passes when a test says so; tasks run on the test's thread.
+// Thread-safe.
+class FakeScheduler final : public Scheduler {
+ public:
+  Time Now() const override {
+    MutexLock lock(mutex_);
+    return now_;
+  }
+  TaskId RunAt(Time when, Task task) override {
+    MutexLock lock(mutex_);
+    tasks_.emplace(std::make_pair(when, ++last_id_), std::move(task));
+    return last_id_;
+  }
+  void Cancel(TaskId id) override {
+    Task dropped;
+    MutexLock lock(mutex_);
+    for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
+      if (task->first.second != id) continue;
+      dropped = std::move(task->second);
+      tasks_.erase(task);
+      return;
+    }
+  }
+
+  // Runs everything that falls due, each at its own time.
+  void Advance(absl::Duration by) {
+    const Time end = Now() + absl::ToChronoNanoseconds(by);
+    while (Task task = NextUntil(end)) task();
+  }
+
+  std::size_t pending() const {
+    MutexLock lock(mutex_);
+    return tasks_.size();
+  }
+
+ private:
+  // Empty, and the time at `end`, when nothing is due before.
+  Task NextUntil(Time end) {
+    MutexLock lock(mutex_);
+    const auto first = tasks_.begin();
+    if (first == tasks_.end() || first->first.first > end) {
+      now_ = end;
+      return nullptr;
+    }
+    if (first->first.first > now_) now_ = first->first.first;
+    Task task = std::move(first->second);
+    tasks_.erase(first);
+    return task;
+  }
+
+  mutable Mutex mutex_;
+  Time now_ ABSL_GUARDED_BY(mutex_) = Time() + std::chrono::hours(1);
+  TaskId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::pair<Time, TaskId>, Task> tasks_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_SCHEDULER_H_

@@ -1,0 +1,144 @@
+#include "server/store/postgres_migrator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class PostgresMigratorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl(), {/*migrate=*/false});
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+  }
+
+  PostgresMigrator Migrator() { return PostgresMigrator(schema_->options()); }
+  void Execute(const std::string& sql) {
+    const auto done = schema_->Execute(sql);
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+  // That CheckSchema and Up refuse the schema, and say `text`.
+  void ExpectRefused(const std::string& text) {
+    for (const absl::Status& status : {Migrator().CheckSchema(), Migrator().Up().status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    }
+  }
+
+  std::unique_ptr<testing::PostgresSchema> schema_;
+};
+
+TEST_F(PostgresMigratorTest, UpDownUp) {
+  EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("idempotencyd migrate"));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2));
+  EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
+  EXPECT_THAT(*Migrator().Up(), IsEmpty());
+  EXPECT_THAT(*Migrator().Down(1), ElementsAre(2));
+  const auto states = Migrator().Status();
+  ASSERT_TRUE(states.ok());
+  ASSERT_EQ(states->size(), 2u);
+  EXPECT_TRUE((*states)[0].applied);
+  EXPECT_FALSE((*states)[0].applied_at.empty());
+  EXPECT_FALSE((*states)[1].applied);
+  EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("is at version 1"));
+  EXPECT_THAT(*Migrator().Down(0), ElementsAre(1));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2));
+  EXPECT_TRUE(Migrator().CheckSchema().ok());
+}
+
+TEST_F(PostgresMigratorTest, ReplicasMayMigrateAtOnce) {
+  constexpr int kReplicas = 4;
+  std::vector<absl::StatusOr<std::vector<int>>> applied(kReplicas,
+                                                        absl::UnknownError("did not run"));
+  std::vector<std::thread> replicas;
+  for (int i = 0; i < kReplicas; ++i) {
+    replicas.emplace_back([&, i] {
+      pthread_setname_np(pthread_self(), "replica");
+      applied[i] = Migrator().Up();
+    });
+  }
+  for (std::thread& replica : replicas) replica.join();
+  std::size_t total = 0;
+  for (const auto& versions : applied) {
+    ASSERT_TRUE(versions.ok()) << versions.status();
+    total += versions->size();
+  }
+  EXPECT_EQ(total, AllMigrations().size()) << "each was applied once";
+  EXPECT_TRUE(Migrator().CheckSchema().ok());
+}
+
+TEST_F(PostgresMigratorTest, ANewerSchemaIsRefused) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  Execute("INSERT INTO schema_migrations VALUES (3, 'later', 'x', now())");
+  ExpectRefused("run a newer idempotencyd");
+}
+
+TEST_F(PostgresMigratorTest, AForeignSchemaIsRefused) {
+  Execute(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
+  Execute("CREATE TABLE invoices (id integer)");
+  ExpectRefused("no migration of this program made");
+}
+
+TEST_F(PostgresMigratorTest, AForeignHistoryIsRefused) {
+  Execute(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
+  Execute("CREATE TABLE schema_migrations (id text)");
+  ExpectRefused("is not this program's");
+}
+
+TEST_F(PostgresMigratorTest, AGapInTheHistoryIsRefused) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  Execute("DELETE FROM schema_migrations WHERE version = 1");
+  ExpectRefused("has migration 2 but lacks 1");
+}
+
+TEST_F(PostgresMigratorTest, AnEditedMigrationIsRefused) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  Execute("UPDATE schema_migrations SET checksum = 'x' WHERE version = 2");
+  ExpectRefused("with another text");
+}
+
+TEST_F(PostgresMigratorTest, AMissingTableOrColumnIsNoticed) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  Execute("ALTER TABLE records DROP COLUMN recovering CASCADE");
+  EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("SQLSTATE 42703"));
+  Execute("DROP TABLE records");
+  EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("SQLSTATE 42P01"));
+}
+
+TEST_F(PostgresMigratorTest, AFailedMigrationLeavesNothingBehind) {
+  const Migration broken[] = {
+      {1, "good", "CREATE TABLE good (id integer)", "DROP TABLE good"},
+      {2, "bad", "CREATE TABLE half (id integer); SELECT nonsense", "DROP TABLE half"}};
+  const absl::Status status = PostgresMigrator(schema_->options(), broken).Up().status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2_bad failed and was undone"));
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM schema_migrations"), "1");
+  EXPECT_EQ(schema_->Value("SELECT to_regclass('half') IS NULL"), "t");
+}
+
+TEST_F(PostgresMigratorTest, AnUnreachableServerIsUnavailable) {
+  PostgresOptions options = schema_->options();
+  options.url = "postgresql://nobody@/nowhere?host=%2Fnonexistent";
+  EXPECT_EQ(PostgresMigrator(options).CheckSchema().code(), absl::StatusCode::kUnavailable);
+  options.schema = "Robert'); DROP TABLE";
+  EXPECT_EQ(PostgresMigrator(options).Up().status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace idempotency

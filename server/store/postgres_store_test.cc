@@ -1,0 +1,280 @@
+// What only Postgres can get wrong; the table of verdicts is tested by
+// tests/conformance.
+#include "server/store/postgres_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+#include "core/errors.h"
+#include "core/record_key.h"
+#include "server/store/postgres_statements.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ReserveOp OpFor(const std::string& key) {
+  ReserveOp op;
+  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
+  op.id = RecordIdFor(op.key);
+  op.fingerprints = {{1, std::string(32, 'a')}};
+  op.request_token = Uuid::Random();
+  return op;
+}
+
+EncodedReply ReplyWith(const std::string& body) {
+  v1::Reply reply;
+  reply.set_body(body);
+  return EncodeReply(reply);
+}
+
+CompleteOp CompletionOf(const ReserveOp& op, const absl::StatusOr<Verdict>& verdict) {
+  const auto* const reserved = verdict.ok() ? std::get_if<Reserved>(&*verdict) : nullptr;
+  return {op.key, op.id, reserved == nullptr ? Uuid() : reserved->token, ReplyWith("paid")};
+}
+
+class PostgresStoreTest : public ::testing::Test {
+ protected:
+  void Open(const std::string& url) {
+    auto schema = testing::PostgresSchema::Create(url);
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    PostgresOptions options = schema_->options();
+    options.statement_timeout = statement_timeout_;
+    options.reply_grace = absl::Milliseconds(200);
+    options.max_backoff = absl::Milliseconds(100);
+    auto store = PostgresStore::Create(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+  void SetUp() override { Open(testing::TestPostgresUrl()); }
+
+  absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
+  absl::StatusOr<Completion> Complete(const CompleteOp& op) {
+    return store_->Complete({&op, 1}).at(0);
+  }
+  // Until a query answers `value`, or 20 seconds have passed.
+  bool Await(const std::string& sql, const std::string& value) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (schema_->Value(sql) != value) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  absl::Duration statement_timeout_ = absl::Seconds(30);
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresStore> store_;
+};
+
+TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
+  constexpr int kRecords = 3000;
+  constexpr int kBatch = 100;
+  for (int done = 0; done < kRecords; done += kBatch) {
+    std::vector<ReserveOp> ops;
+    for (int i = 0; i < kBatch; ++i) {
+      // Both kinds of id.
+      ops.push_back(OpFor(i % 2 == 0 ? Uuid::TimeOrdered(absl::Now()).ToString()
+                                     : absl::StrCat("key-", done + i)));
+    }
+    const auto verdicts = store_->Reserve(ops);
+    std::vector<CompleteOp> completions;
+    for (int i = 0; i < kBatch; ++i) completions.push_back(CompletionOf(ops[i], verdicts[i]));
+    for (const auto& completion : store_->Complete(completions)) ASSERT_TRUE(completion.ok());
+  }
+  // Sessions write their counts down when they end.
+  store_.reset();
+  const std::string counts = absl::StrCat(
+      "SELECT n_tup_upd || '/' || n_tup_hot_upd FROM pg_stat_all_tables"
+      " WHERE relname = 'records' AND schemaname = '",
+      schema_->options().schema, "'");
+  EXPECT_TRUE(Await(counts, "3000/3000")) << schema_->Value(counts);
+}
+
+// Generic plans on a table that was analysed while empty: the planner's worst
+// hour.
+TEST_F(PostgresStoreTest, EveryStatementGoesThroughAnIndex) {
+  ASSERT_TRUE(schema_->Execute("ANALYZE records; ANALYZE checkpoints").ok());
+  auto connection = PostgresConnection::Open(schema_->options());
+  ASSERT_TRUE(connection.ok());
+  const PostgresStatements statements(schema_->options().clock_sql);
+  for (const PostgresStatement* const statement : statements.OverTables()) {
+    ASSERT_EQ((*connection)->TryPrepare(*statement), "") << statement->name;
+    const auto count =
+        (*connection)
+            ->ExecuteScript(absl::StrCat("SELECT coalesce(array_length(parameter_types, 1), 0)"
+                                         " FROM pg_prepared_statements WHERE name = '",
+                                         statement->name, "'"));
+    ASSERT_TRUE(count.ok());
+    std::string nulls;
+    for (int i = 0; i < std::stoi(count->Text(0, 0)); ++i) nulls += i == 0 ? "(NULL" : ",NULL";
+    if (!nulls.empty()) nulls += ")";
+    const auto plan =
+        (*connection)
+            ->ExecuteScript(absl::StrCat("EXPLAIN EXECUTE \"", statement->name, "\"", nulls));
+    ASSERT_TRUE(plan.ok()) << statement->name << plan.status();
+    std::string text;
+    for (int row = 0; row < plan->rows(); ++row) text += plan->Text(row, 0) + "\n";
+    EXPECT_THAT(text, Not(HasSubstr("Seq Scan"))) << statement->name;
+    EXPECT_THAT(text, Not(HasSubstr("Hash"))) << statement->name;
+    if (statement != &statements.insert) {
+      EXPECT_THAT(text, HasSubstr("Index")) << statement->name << "\n" << text;
+    }
+  }
+}
+
+TEST_F(PostgresStoreTest, OneUnstorableOperationFailsAlone) {
+  std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two"), OpFor("three")};
+  ops[1].key.scope = std::string("nul\0secret", 10);
+  const auto verdicts = store_->Reserve(ops);
+  EXPECT_TRUE(verdicts[0].ok()) << verdicts[0].status();
+  EXPECT_EQ(ReasonOf(verdicts[1].status()), Reason::kRequestInvalid);
+  EXPECT_TRUE(verdicts[2].ok()) << verdicts[2].status();
+  EXPECT_TRUE(Complete(CompletionOf(ops[0], verdicts[0])).ok());
+}
+
+TEST_F(PostgresStoreTest, ErrorsHoldNoSqlAndNoParameters) {
+  const ReserveOp op = OpFor("visible-key");
+  ASSERT_TRUE(Reserve(op).ok());
+  ASSERT_TRUE(schema_->Execute("ALTER TABLE records RENAME TO elsewhere").ok());
+  store_ = *PostgresStore::Create(schema_->options());
+  for (const absl::Status& status :
+       {Reserve(op).status(), Complete({op.key, op.id, Uuid::Random(), {}}).status(),
+        store_->Sweep({}).status(), store_->Inspect().status()}) {
+    EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable);
+    for (const char* leak : {"records", "SELECT", "INSERT", "UPDATE", "relation", "visible-key"}) {
+      EXPECT_THAT(status.ToString(), Not(HasSubstr(leak)));
+    }
+  }
+}
+
+TEST_F(PostgresStoreTest, OneReplicaSweepsAtATime) {
+  const std::string lock = absl::StrCat(
+      "SELECT pg_advisory_lock(hashtextextended('idempotency "
+      "sweep ",
+      schema_->options().schema, "', 0))");
+  ASSERT_TRUE(schema_->Execute(lock).ok());
+  EXPECT_TRUE(store_->Sweep({})->elsewhere);
+  ASSERT_TRUE(schema_->Execute("SELECT pg_advisory_unlock_all()").ok());
+  EXPECT_FALSE(store_->Sweep({})->elsewhere);
+}
+
+// These stop or stall a server, so they have one of their own.
+class PostgresFaultTest : public PostgresStoreTest {
+ protected:
+  void SetUp() override {
+    auto cluster = testing::PostgresCluster::Create();
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+    Open(cluster_->url());
+  }
+  void TearDown() override {
+    store_.reset();
+    schema_.reset();
+  }
+
+  std::unique_ptr<testing::PostgresCluster> cluster_;
+};
+
+TEST_F(PostgresFaultTest, AcknowledgedWorkSurvivesACrashAndThePoolHeals) {
+  const ReserveOp done = OpFor("done");
+  ASSERT_TRUE(Complete(CompletionOf(done, Reserve(done))).ok());
+  const ReserveOp open = OpFor("open");
+  const auto granted = Reserve(open);
+  ASSERT_TRUE(granted.ok());
+
+  ASSERT_TRUE(cluster_->StopImmediate().ok());
+  EXPECT_EQ(ReasonOf(Reserve(open).status()), Reason::kStoreUnavailable);
+  EXPECT_GE(store_->connections().broken, 1);
+  ASSERT_TRUE(cluster_->Start().ok());
+
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  absl::StatusOr<Verdict> again = Reserve(open);
+  while (!again.ok() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+    again = Reserve(open);
+  }
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_TRUE(std::holds_alternative<Reserved>(*again));
+  EXPECT_TRUE(std::get<Reserved>(*again).repeated) << "the same request token, the same grant";
+  EXPECT_EQ(std::get<Reserved>(*again).token, std::get<Reserved>(*granted).token);
+  EXPECT_TRUE(std::holds_alternative<Replay>(*Reserve(done)));
+  EXPECT_EQ(store_->connections().broken, 0);
+}
+
+TEST_F(PostgresFaultTest, AStalledServerIsGivenUpAndTheCallRepeated) {
+  statement_timeout_ = absl::Milliseconds(300);
+  Open(cluster_->url());
+  const ReserveOp op = OpFor("stalled");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  // The one session of the store's; it stands still, and so does its timeout.
+  const pid_t backend = std::stoi(
+      schema_->Value("SELECT pid FROM pg_stat_activity"
+                     " WHERE application_name = 'idempotencyd' AND pid <> pg_backend_pid()"));
+  ASSERT_EQ(kill(backend, SIGSTOP), 0);
+  EXPECT_EQ(ReasonOf(Complete(completion).status()), Reason::kStoreUnavailable);
+  ASSERT_EQ(kill(backend, SIGCONT), 0);
+  EXPECT_TRUE(Complete(completion).ok()) << "on another session, whichever came first";
+}
+
+TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsGivenUpInTime) {
+  statement_timeout_ = absl::Milliseconds(300);
+  Open(cluster_->url());
+  const ReserveOp op = OpFor("locked");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  ASSERT_TRUE(schema_->Execute("BEGIN; SELECT FROM records FOR UPDATE").ok());
+  EXPECT_EQ(ReasonOf(Complete(completion).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(store_->connections().broken, 0) << "the session is as good as before";
+  ASSERT_TRUE(schema_->Execute("ROLLBACK").ok());
+  EXPECT_TRUE(Complete(completion).ok());
+}
+
+TEST_F(PostgresFaultTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
+  const ReserveOp op = OpFor("charge");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  // There is no such standby: commits wait for it, until they are cancelled.
+  ASSERT_TRUE(schema_->Execute("SET synchronous_commit TO local").ok());
+  ASSERT_TRUE(schema_->Execute("ALTER SYSTEM SET synchronous_standby_names TO 'nobody'").ok());
+  ASSERT_TRUE(schema_->Execute("SELECT pg_reload_conf()").ok());
+  const std::string waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  const std::string cancel =
+      "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  // First the completion, then its repeat, which must not vouch for it either.
+  for (int i = 0; i < 2; ++i) {
+    absl::StatusOr<Completion> answer = absl::UnknownError("did not run");
+    std::thread caller([&] {
+      pthread_setname_np(pthread_self(), "caller");
+      answer = Complete(completion);
+    });
+    EXPECT_TRUE(Await(waiting, "1"));
+    EXPECT_TRUE(schema_->Execute(cancel).ok());
+    caller.join();
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << i;
+  }
+  ASSERT_TRUE(schema_->Execute("ALTER SYSTEM RESET synchronous_standby_names").ok());
+  ASSERT_TRUE(schema_->Execute("SELECT pg_reload_conf()").ok());
+  const auto repeated = Complete(completion);
+  ASSERT_TRUE(repeated.ok()) << repeated.status();
+  EXPECT_TRUE(repeated->repeated);
+}
+
+}  // namespace
+}  // namespace idempotency

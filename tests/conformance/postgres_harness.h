@@ -1,0 +1,34 @@
+#ifndef IDEMPOTENCY_TESTS_CONFORMANCE_POSTGRES_HARNESS_H_
+#define IDEMPOTENCY_TESTS_CONFORMANCE_POSTGRES_HARNESS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "server/store/postgres_store.h"
+#include "tests/conformance/store_harness.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency {
+
+// A schema of its own on the test server, with a clock in a table.
+class PostgresHarness final : public StoreHarness {
+ public:
+  static absl::StatusOr<std::unique_ptr<StoreHarness>> Make();
+
+  Store& store() override { return *store_; }
+  absl::Time Now() override { return schema_->Now(); }
+  void Advance(absl::Duration duration) override { schema_->Advance(duration); }
+  absl::Status Reopen() override;
+
+ private:
+  explicit PostgresHarness(std::unique_ptr<testing::PostgresSchema> schema)
+      : schema_(std::move(schema)) {}
+
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresStore> store_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_TESTS_CONFORMANCE_POSTGRES_HARNESS_H_

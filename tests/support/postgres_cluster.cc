@@ -1,0 +1,138 @@
+#include "tests/support/postgres_cluster.h"
+
+#include <pwd.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace idempotency::testing {
+namespace {
+
+// A recovery after a crash is the slowest start.
+constexpr Process::Seconds kStartLimit(60);
+
+// Where Debian puts the server's programs: the newest version's.
+absl::StatusOr<std::string> BinaryFolderOfPostgres() {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const auto& version : std::filesystem::directory_iterator("/usr/lib/postgresql", ignored)) {
+    const std::filesystem::path folder = version.path() / "bin";
+    if (std::filesystem::exists(folder / "initdb")) found.push_back(folder.string());
+  }
+  if (found.empty()) {
+    return absl::NotFoundError("no Postgres server under /usr/lib/postgresql: install postgresql");
+  }
+  return *std::max_element(found.begin(), found.end());
+}
+
+// initdb and the server refuse to run as root.
+absl::StatusOr<std::vector<std::string>> AsServerUser(const std::string& folder) {
+  std::vector<std::string> prefix = {"/usr/bin/setpriv", "--pdeathsig=INT"};
+  if (geteuid() != 0) return prefix;
+  const passwd* const user = getpwnam("postgres");
+  if (user == nullptr) return absl::NotFoundError("running as root, and there is no user postgres");
+  if (chown(folder.c_str(), user->pw_uid, user->pw_gid) != 0) {
+    return absl::InternalError("cannot give the cluster's folder to the user postgres");
+  }
+  prefix.insert(prefix.end(), {"--reuid=postgres", "--regid=postgres", "--init-groups"});
+  return prefix;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PostgresCluster>> PostgresCluster::Create(
+    const PostgresClusterOptions& options) {
+  std::unique_ptr<PostgresCluster> cluster(new PostgresCluster(options));  // private constructor
+  if (absl::Status status = cluster->Init(); !status.ok()) return status;
+  if (absl::Status status = cluster->Start(); !status.ok()) return status;
+  return cluster;
+}
+
+PostgresCluster& PostgresCluster::Shared() {
+  static const std::unique_ptr<PostgresCluster> shared = [] {
+    auto created = Create({/*fsync=*/true});
+    if (!created.ok()) {
+      std::fprintf(stderr, "no Postgres: %s\n", created.status().ToString().c_str());
+      std::abort();
+    }
+    return *std::move(created);
+  }();
+  return *shared;
+}
+
+PostgresCluster::~PostgresCluster() { StopImmediate().IgnoreError(); }
+
+absl::Status PostgresCluster::Init() {
+  auto binaries = BinaryFolderOfPostgres();
+  if (!binaries.ok()) return binaries.status();
+  auto command = AsServerUser(folder_.path());
+  if (!command.ok()) return command.status();
+  command->insert(command->end(), {absl::StrCat(*binaries, "/initdb"), "--pgdata",
+                                   folder_.File("data"), "--username=postgres", "--auth=trust",
+                                   "--encoding=UTF8", "--locale=C", "--no-sync"});
+  auto process = Process::Start(*command);
+  if (!process.ok()) return process.status();
+  const auto ended = (*process)->Wait(kStartLimit);
+  if (!ended.ok()) return ended.status();
+  if (ended->code != 0) return absl::InternalError((*process)->Stderr());
+  return absl::OkStatus();
+}
+
+absl::Status PostgresCluster::Start() {
+  auto binaries = BinaryFolderOfPostgres();
+  if (!binaries.ok()) return binaries.status();
+  auto as_user = AsServerUser(folder_.path());
+  if (!as_user.ok()) return as_user.status();
+  // The server logs to stderr; what is waited for is read from stdout.
+  std::vector<std::string> command = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  command.insert(command.end(), as_user->begin(), as_user->end());
+  command.insert(
+      command.end(),
+      {absl::StrCat(*binaries, "/postgres"), "-D", folder_.File("data"), "-k", folder_.path(), "-c",
+       "listen_addresses=", "-c", "max_connections=200", "-c", "log_line_prefix=", "-c",
+       "lc_messages=C", "-c", absl::StrCat("fsync=", options_.fsync ? "on" : "off")});
+  auto process = Process::Start(command);
+  if (!process.ok()) return process.status();
+  server_ = *std::move(process);
+  return server_->WaitForLine("LOG:  database system is ready to accept connections", kStartLimit)
+      .status();
+}
+
+absl::Status PostgresCluster::StopWith(int signal) {
+  if (server_ == nullptr) return absl::OkStatus();
+  server_->Signal(signal);
+  const absl::Status ended = server_->Wait(kStartLimit).status();
+  server_.reset();
+  return ended;
+}
+
+absl::Status PostgresCluster::Stop() { return StopWith(SIGINT); }
+
+absl::Status PostgresCluster::StopImmediate() { return StopWith(SIGQUIT); }
+
+absl::Status PostgresCluster::Restart() {
+  if (absl::Status status = Stop(); !status.ok()) return status;
+  return Start();
+}
+
+std::string PostgresCluster::url() const {
+  return absl::StrCat("postgresql://postgres@/postgres?host=",
+                      absl::StrReplaceAll(folder_.path(), {{"/", "%2F"}}));
+}
+
+std::string TestPostgresUrl() {
+  const char* const given = std::getenv("IDEMPOTENCY_TEST_POSTGRES");
+  if (given != nullptr && *given != '\0') return given;
+  return PostgresCluster::Shared().url();
+}
+
+}  // namespace idempotency::testing

@@ -1,0 +1,61 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_POSTGRES_CLUSTER_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_POSTGRES_CLUSTER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "tests/support/process.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+
+struct PostgresClusterOptions {
+  // Off only where nothing is crashed and speed matters.
+  bool fsync = true;
+};
+
+// A private Postgres server in a folder of its own, reached through a unix
+// socket there. It ends with the object, and with the thread that started it
+// last: start it from the main thread.
+//
+// Thread-compatible; url() is thread-safe.
+class PostgresCluster {
+ public:
+  // Makes the files and starts the server.
+  static absl::StatusOr<std::unique_ptr<PostgresCluster>> Create(
+      const PostgresClusterOptions& options = {});
+  // One for all tests of the process, for those that leave it running. Ends
+  // with the process; aborts if it cannot be had.
+  static PostgresCluster& Shared();
+  ~PostgresCluster();
+
+  std::string url() const;
+
+  absl::Status Start();
+  // Lets transactions end by rolling back, writes everything down.
+  absl::Status Stop();
+  // As in a crash: the next start recovers from the log.
+  absl::Status StopImmediate();
+  absl::Status Restart();
+
+ private:
+  explicit PostgresCluster(const PostgresClusterOptions& options) : options_(options) {}
+
+  absl::Status Init();
+  absl::Status StopWith(int signal);
+
+  const PostgresClusterOptions options_;
+  TempFolder folder_;
+  std::unique_ptr<Process> server_;
+};
+
+// Where tests find a server that they do not stop: the one that the environment
+// variable IDEMPOTENCY_TEST_POSTGRES names, else PostgresCluster::Shared().
+std::string TestPostgresUrl();
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_POSTGRES_CLUSTER_H_
