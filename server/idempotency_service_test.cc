@@ -337,7 +337,9 @@ TEST_F(WaitingTest, ACompletionThroughTheServiceWakesTheWaiters) {
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 8));
 
   ASSERT_TRUE(Complete("one", token).ok());
-  for (const auto& [status, response] : responses_.Await(8)) {
+  const auto responses = responses_.Await(8);
+  ASSERT_EQ(responses.size(), 8u);
+  for (const auto& [status, response] : responses) {
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response.replay().reply().body(), "done");
   }
