@@ -108,7 +108,7 @@ TEST_F(WaitRoomTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
   StartWaiters(ReserveNamed("held"), 64);
 
   CompleteHere("held", token);
-  EXPECT_EQ(Count<Replay>(64), 64u);
+  ASSERT_EQ(Count<Replay>(64), 64u);
   const auto answers = answers_.Await(64);
   EXPECT_EQ(As<Replay>(answers[63])->reply, CompleteNamed("held", token).reply);
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
