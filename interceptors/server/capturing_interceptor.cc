@@ -1,11 +1,12 @@
 #include "interceptors/server/capturing_interceptor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <map>
 #include <string>
 #include <utility>
 
 #include "google/protobuf/message_lite.h"
-#include "spdlog/spdlog.h"
 
 #include "core/grpc_status.h"
 #include "core/reply.h"

@@ -1,11 +1,12 @@
 #include "interceptors/server/server_guard.h"
 
+#include <spdlog/spdlog.h>
+
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "spdlog/spdlog.h"
 
 #include "client/unary_connection.h"
 #include "interceptors/server/grpc_internals.h"
