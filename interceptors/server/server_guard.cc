@@ -52,12 +52,13 @@ class Guard final : public ServerGuard {
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
   }
 
-  absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others) override;
   void Close() override { reservations_.Close(); }
 
  protected:
   absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
                               grpc::Service* service) override;
+  absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
+                                   InterceptorFactories others) override;
 
  private:
   MethodPolicy PolicyOf(const MethodDescriptor& method) const;
@@ -116,7 +117,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
   return absl::OkStatus();
 }
 
-absl::Status Guard::Install(grpc::ServerBuilder& builder, InterceptorFactories others) {
+absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
   for (const auto& [name, policy] : options_.policies) {
     if (policies_.count(name) == 0) {

@@ -6,6 +6,7 @@
 #include <grpcpp/support/server_interceptor.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,7 +64,9 @@ class ServerGuard {
   // after it. Once per server, after every Protect. Do not call
   // SetInterceptorCreators afterwards: guarded calls would fail (they never
   // run unrecorded).
-  virtual absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) = 0;
+  absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
+    return InstallInterceptors(builder, std::move(others));
+  }
 
   // Fails calls that wait for a verdict and refuses new ones, with
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
@@ -73,6 +76,8 @@ class ServerGuard {
  protected:
   virtual absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
                                       grpc::Service* service) = 0;
+  virtual absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
+                                           InterceptorFactories others) = 0;
 };
 
 }  // namespace idempotency
