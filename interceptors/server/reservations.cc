@@ -58,6 +58,7 @@ void Reservations::Request(v1::ReserveRequest request, absl::Duration max_wait,
     }
   }
   if (asked == nullptr) {
+    // Nobody was made to move it into. NOLINTNEXTLINE(bugprone-use-after-move)
     done(Closed());
     return;
   }
