@@ -68,7 +68,7 @@ absl::StatusOr<std::string> ParseIdempotencyKey(absl::Span<const std::string_vie
   absl::StatusOr<std::string> key = ParseOne(values.front());
   if (!key.ok()) return key;
   for (const std::string_view value : values.subspan(1)) {
-    absl::StatusOr<std::string> other = ParseOne(value);
+    const absl::StatusOr<std::string> other = ParseOne(value);
     if (!other.ok()) return other;
     if (*other != *key) return Invalid("the call carries several different keys");
   }

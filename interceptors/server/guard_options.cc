@@ -61,7 +61,7 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
     return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");
   }
   for (const auto& [method, policy] : options.policies) {
-    absl::Status valid = ValidatePolicy(method, policy);
+    const absl::Status valid = ValidatePolicy(method, policy);
     if (!valid.ok()) return valid;
   }
   return absl::OkStatus();
