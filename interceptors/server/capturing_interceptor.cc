@@ -10,6 +10,7 @@
 
 #include "core/grpc_status.h"
 #include "core/reply.h"
+#include "core/utf8.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/disposition.h"
 #include "interceptors/server/guarded_method.h"
@@ -79,7 +80,9 @@ void CapturingInterceptor::Intercept(Batch* batch) {
 void CapturingInterceptor::Capture(Batch& batch) {
   const grpc::Status status = batch.GetSendStatus();
   reply_.set_code(static_cast<int>(status.error_code()));
-  reply_.set_message(status.error_message());
+  // gRPC carries any bytes here, a proto3 string only UTF-8: what is not, is
+  // replaced, as gRPC asks of messages anyway.
+  reply_.set_message(ToUtf8(status.error_message()));
   reply_.set_details(status.error_details());
   RemoveRecordMetadata(*batch.GetSendTrailingMetadata());
   Copy(*batch.GetSendTrailingMetadata(), reply_.mutable_trailing_metadata());

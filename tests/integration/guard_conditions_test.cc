@@ -546,6 +546,20 @@ TEST_P(GuardConditions, ReplaysAreTheSameByteForByte) {
   }
 }
 
+TEST_P(GuardConditions, AMessageThatIsNoUtf8IsRecordedAndReplayed) {
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+    ++runs_;
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such caf\xe9");
+  });
+  const ProbeClient client(server.address());
+  EXPECT_EQ(client.Act("latin-1").status.error_code(), grpc::StatusCode::NOT_FOUND);
+  const Outcome retry = client.Act("latin-1");
+  EXPECT_EQ(retry.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(retry.status.error_message(), "no such caf\xEF\xBF\xBD");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
 TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
   GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs_;
