@@ -26,13 +26,13 @@ inline constexpr std::size_t kMaxLabels = 16;
 inline constexpr std::size_t kMaxLabelKeyBytes = 64;
 inline constexpr std::size_t kMaxLabelValueBytes = 256;
 inline constexpr std::size_t kMaxReleaseReasonBytes = 1024;
-inline constexpr std::size_t kMaxCheckpointBytes = std::size_t{4} * 1024;
+inline constexpr std::size_t kMaxCheckpointBytes = 4 * 1024;
 
 // A reply over this is completed without its content.
-inline constexpr std::size_t kMaxReplyBytes = std::size_t{8} * 1024 * 1024;
+inline constexpr std::size_t kMaxReplyBytes = 8 * 1024 * 1024;
 // What a request to the service may weigh: a reply that is just over the limit
 // must still arrive, so that it can be completed without its content.
-inline constexpr std::size_t kMaxMessageBytes = std::size_t{16} * 1024 * 1024;
+inline constexpr std::size_t kMaxMessageBytes = 16 * 1024 * 1024;
 
 // Durations.
 inline constexpr absl::Duration kDefaultLease = absl::Seconds(30);
@@ -49,8 +49,8 @@ inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 
 // The daemon. A batch of 256 is where storage throughput stops growing.
 inline constexpr std::size_t kMaxBatch = 256;
-inline constexpr std::size_t kMaxQueuedOperations = std::size_t{16} * 1024;
-inline constexpr std::size_t kMaxWaiters = std::size_t{64} * 1024;
+inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
+inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 
 }  // namespace idempotency::limits
 

@@ -59,8 +59,8 @@ void AppendPart(std::string_view part, std::string& out) {
 
 Sha256Digest HashOf(const RecordKey& key) {
   std::string input;
-  input.reserve(4 * sizeof(std::uint32_t) + key.name_space.size() + key.scope.size() +
-                key.operation.size() + key.key.size());
+  input.reserve(4 * 4 + key.name_space.size() + key.scope.size() + key.operation.size() +
+                key.key.size());
   AppendPart(key.name_space, input);
   AppendPart(key.scope, input);
   AppendPart(key.operation, input);

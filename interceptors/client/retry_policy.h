@@ -31,7 +31,7 @@ struct RetryPolicy {
                                           grpc::StatusCode::RESOURCE_EXHAUSTED};
   // What a request may weigh and still be retried; gRPC's own default is
   // 256 KiB.
-  std::size_t per_rpc_retry_buffer_bytes = std::size_t{4} * 1024 * 1024;
+  std::size_t per_rpc_retry_buffer_bytes = 4 * 1024 * 1024;
 };
 
 // The service config (JSON) for `services` ("payments.v1.Payments"); an empty

@@ -127,7 +127,7 @@ TEST_F(RetryPolicyTest, RequestsUpToTheBufferAreRetried) {
 TEST_F(RetryPolicyTest, RequestsOverTheBufferAreNot) {
   request_.set_note(std::string(1 << 20, 'n'));
   RetryPolicy policy = QuickPolicy();
-  policy.per_rpc_retry_buffer_bytes = std::size_t{256} * 1024;
+  policy.per_rpc_retry_buffer_bytes = 256 * 1024;
   server_.Script({{Unavailable(), {}, false, false}});
   EXPECT_EQ(Charge(policy).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(server_.arrivals(), SizeIs(1));

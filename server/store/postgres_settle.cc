@@ -13,7 +13,7 @@ namespace {
 
 // Replies that one statement carries, in bytes. Postgres takes a message of up
 // to 1 GB and holds it twice while it runs.
-constexpr std::size_t kMaxStatementBytes = std::size_t{32} * 1024 * 1024;
+constexpr std::size_t kMaxStatementBytes = 32 * 1024 * 1024;
 
 // $1-$6: ids, tokens, and the four parts of the keys.
 template <typename Op, typename Answer>

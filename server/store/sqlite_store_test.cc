@@ -112,9 +112,8 @@ TEST_F(SqliteStoreTest, ADamagedFileIsRefused) {
     store->Reserve(ops);
   }
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
-  constexpr std::streamoff kPage = 4096;
-  file.seekp(3 * kPage);
-  file << std::string(4 * kPage, '\x7f');
+  file.seekp(3 * 4096);
+  file << std::string(4 * 4096, '\x7f');
   file.close();
   const absl::Status status = OpenFails(path_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

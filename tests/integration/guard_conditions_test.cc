@@ -352,9 +352,7 @@ TEST_P(GuardConditions, ReplyOverTheRecordLimitIsCompletedWithoutItsContent) {
         reply.set_total(++runs_);
         return grpc::Status::OK;
       },
-      [](GuardedServer::Options& options) {
-        options.guard.max_reply_bytes = std::size_t{32} * 1024;
-      });
+      [](GuardedServer::Options& options) { options.guard.max_reply_bytes = 32 * 1024; });
   const ProbeClient client(server.address());
   const Outcome first = client.Act("huge");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
