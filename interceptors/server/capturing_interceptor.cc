@@ -80,8 +80,8 @@ void CapturingInterceptor::Intercept(Batch* batch) {
 void CapturingInterceptor::Capture(Batch& batch) {
   const grpc::Status status = batch.GetSendStatus();
   reply_.set_code(static_cast<int>(status.error_code()));
-  // gRPC carries any bytes here, a proto3 string only UTF-8: what is not, is
-  // replaced, as gRPC asks of messages anyway.
+  // gRPC carries any bytes here; a proto3 string that is not UTF-8 would not
+  // parse again, and the reply could never be recorded.
   reply_.set_message(ToUtf8(status.error_message()));
   reply_.set_details(status.error_details());
   RemoveRecordMetadata(*batch.GetSendTrailingMetadata());

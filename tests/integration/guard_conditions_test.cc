@@ -553,7 +553,7 @@ TEST_P(GuardConditions, AMessageThatIsNoUtf8IsRecordedAndReplayed) {
   EXPECT_EQ(client.Act("latin-1").status.error_code(), grpc::StatusCode::NOT_FOUND);
   const Outcome retry = client.Act("latin-1");
   EXPECT_EQ(retry.status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(retry.status.error_message(), "no such caf\xEF\xBF\xBD");
+  EXPECT_EQ(retry.status.error_message(), "no such caf?");
   EXPECT_TRUE(retry.replayed());
   EXPECT_EQ(runs_, 1);
 }
