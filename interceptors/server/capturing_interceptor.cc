@@ -111,7 +111,7 @@ void CapturingInterceptor::Settle(Batch& batch) {
     case Disposition::kComplete:
       if (ReplyBytes(reply_) > method.max_reply_bytes()) {
         spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
-                     method.name(), ReplyBytes(reply_), call_->record_id());
+                     method.operation(), ReplyBytes(reply_), call_->record_id());
         reply_ = WithoutContent(reply_);
       }
       recording->Complete(std::move(reply_),
@@ -137,7 +137,7 @@ void CapturingInterceptor::OnCompleted(Batch& batch,
             outcome->has_expires_at() ? FromWire(outcome->expires_at()) : call_->expires_at());
     return;
   }
-  spdlog::error("{}: record {}: {}", call_->method().name(), call_->record_id(),
+  spdlog::error("{}: record {}: {}", call_->method().operation(), call_->record_id(),
                 std::string(outcome.status().message()));
   Replace(batch, outcome.status());
   Proceed(batch, absl::InfinitePast());

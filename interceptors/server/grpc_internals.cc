@@ -36,6 +36,12 @@ namespace idempotency::grpc_internals {
 
 // Stands for a generated message whose type is not known here. Never read or
 // written as such: only its address is passed on.
+//
+// Not in an anonymous namespace: compilers take the classes derived from
+// MessageHolder<AnyMessage, AnyMessage> in this file for all that there are if
+// its name cannot be known elsewhere, and would call one of them instead of the
+// user's holder. So it is too with whole-program devirtualisation (clang's
+// -fwhole-program-vtables), which this file must be built without.
 class AnyMessage {};
 
 // The stored bytes of replies that are on their way out, by the address of the

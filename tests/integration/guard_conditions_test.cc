@@ -17,14 +17,12 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/server/execution.h"
+#include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
-#include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
-#include "tests/support/temp_folder.h"
 
 namespace idempotency::testing {
 namespace {
@@ -39,53 +37,7 @@ std::chrono::system_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::system_clock::now() + time;
 }
 
-class GuardConditions : public ::testing::TestWithParam<Api> {
- protected:
-  GuardedServer& Serve(ProbeHandler handler,
-                       const std::function<void(GuardedServer::Options&)>& change = nullptr) {
-    GuardedServer::Options options;
-    options.idempotencyd = daemon_.address();
-    options.api = GetParam();
-    options.gate = gate_;
-    options.handler = std::move(handler);
-    if (change) change(options);
-    server_ = std::make_unique<GuardedServer>(std::move(options));
-    return *server_;
-  }
-
-  // A handler that answers with how often it has run.
-  ProbeHandler Counting() {
-    return [this](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
-      reply.set_total(++runs_);
-      return grpc::Status::OK;
-    };
-  }
-
-  static Call With(const std::string& key) {
-    Call call;
-    call.keys = {key};
-    return call;
-  }
-
-  v1::Record Get(const std::string& record_id) {
-    auto stub = v1::IdempotencyService::NewStub(
-        grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()));
-    grpc::ClientContext context;
-    v1::GetRequest request;
-    request.set_record_id(record_id);
-    request.set_view(v1::RECORD_VIEW_FULL);
-    v1::GetResponse response;
-    const grpc::Status status = stub->Get(&context, request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response.record();
-  }
-
-  std::atomic<int> runs_{0};
-  std::shared_ptr<ConnectionGate> gate_ = std::make_shared<ConnectionGate>();
-  TempFolder folder_;
-  DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
-  std::unique_ptr<GuardedServer> server_;
-};
+using GuardConditions = GuardFixture;
 
 // The client leaves while its verdict is pending.
 

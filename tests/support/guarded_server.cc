@@ -35,9 +35,10 @@ GuardedServer::GuardedServer(Options options)
 
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:0", options.credentials, &port);
   if (options.configure) options.configure(builder);
-  OrAbort(guard_->Protect<Probe>(builder, service_->service()));
+  OrAbort(options.protect ? options.protect(*guard_, builder)
+                          : guard_->Protect<Probe>(builder, service_->service()));
   OrAbort(guard_->Install(builder, std::move(options.interceptors)));
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) OrAbort(absl::InternalError("did not start"));
