@@ -9,7 +9,8 @@ namespace {
 
 // gRPC raises a smaller one to this.
 constexpr int kFirstReconnectMs = 100;
-constexpr int kMaxReconnectMs = 1000;
+// How late a client may notice that the daemon is back.
+constexpr int kMaxReconnectMs = 500;
 // gRPC calls it the minimal backoff, but it is the time that one attempt to
 // connect is given: a TLS handshake with a busy peer must fit.
 constexpr int kConnectTimeoutMs = 5000;

@@ -49,6 +49,9 @@ inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 
 // The daemon. A batch of 256 is where storage throughput stops growing.
 inline constexpr std::size_t kMaxBatch = 256;
+// The replies that one call of the store brings into memory, give or take the
+// last one: without a bound a batch of replays would weigh 2 GiB.
+inline constexpr std::size_t kMaxBatchReplyBytes = 64 * 1024 * 1024;
 inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
 inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 

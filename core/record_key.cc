@@ -1,6 +1,8 @@
 #include "core/record_key.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -39,15 +41,18 @@ absl::Status ValidateText(std::string_view text, std::size_t max_bytes, std::str
   return absl::OkStatus();
 }
 
+absl::Status BadKey(Reason reason, std::string_view field, std::string_view description) {
+  const std::string name = absl::StrCat(AbslView(field), ".key");
+  ErrorDetails details;
+  details.violations.push_back({name, std::string(description)});
+  return MakeError(reason, absl::StrCat(name, ": ", AbslView(description)), std::move(details));
+}
+
 absl::Status ValidateKey(std::string_view key, std::string_view field) {
-  if (key.empty()) {
-    return MakeError(Reason::kKeyMissing,
-                     absl::StrCat(AbslView(field), ".key: an idempotency key is needed"));
-  }
+  if (key.empty()) return BadKey(Reason::kKeyMissing, field, "an idempotency key is needed");
   if (key.size() > limits::kMaxKeyBytes || !std::all_of(key.begin(), key.end(), IsVisibleAscii)) {
-    return MakeError(Reason::kKeyInvalid,
-                     absl::StrCat(AbslView(field), ".key: must be 1-", limits::kMaxKeyBytes,
-                                  " visible ASCII characters"));
+    return BadKey(Reason::kKeyInvalid, field,
+                  absl::StrCat("must be 1-", limits::kMaxKeyBytes, " visible ASCII characters"));
   }
   return absl::OkStatus();
 }

@@ -75,6 +75,16 @@ void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<T>& an
   Observe(observer, kind, answer.status());
 }
 
+// See Store.
+bool IsLeftForNextCall(const absl::Status& answer) {
+  return ReasonOf(answer) == Reason::kOverloaded;
+}
+
+template <typename T>
+bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
+  return IsLeftForNextCall(answer.status());
+}
+
 }  // namespace
 
 Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options)
@@ -174,16 +184,18 @@ Batcher::Batch Batcher::Take() {
 }
 
 void Batcher::Run(Batch batch) {
-  RunKind(OperationKind::kComplete, std::move(batch.completes), &Store::Complete);
-  RunKind(OperationKind::kRelease, std::move(batch.releases), &Store::Release);
-  RunKind(OperationKind::kExtend, std::move(batch.extends), &Store::Extend);
-  RunKind(OperationKind::kReserve, std::move(batch.reserves), &Store::Reserve);
-  RunKind(OperationKind::kGet, std::move(batch.gets), &Store::Get);
+  RunKind(OperationKind::kComplete, std::move(batch.completes), &Store::Complete,
+          &Batcher::completes_);
+  RunKind(OperationKind::kRelease, std::move(batch.releases), &Store::Release, &Batcher::releases_);
+  RunKind(OperationKind::kExtend, std::move(batch.extends), &Store::Extend, &Batcher::extends_);
+  RunKind(OperationKind::kReserve, std::move(batch.reserves), &Store::Reserve, &Batcher::reserves_);
+  RunKind(OperationKind::kGet, std::move(batch.gets), &Store::Get, &Batcher::gets_);
 }
 
 template <typename Op, typename Answer>
 void Batcher::RunKind(OperationKind kind, std::vector<Queued<Op, Answer>> taken,
-                      std::vector<Answer> (Store::*call)(absl::Span<const Op>)) {
+                      std::vector<Answer> (Store::*call)(absl::Span<const Op>),
+                      RecordQueue<Queued<Op, Answer>> Batcher::*queue) {
   AnswerOverdue(kind, taken);
   if (taken.empty()) return;
   std::vector<Op> ops;
@@ -197,9 +209,26 @@ void Batcher::RunKind(OperationKind kind, std::vector<Queued<Op, Answer>> taken,
   if (answers.size() != taken.size()) std::abort();
   observer_.BatchDone(kind, taken.size(), absl::FromChrono(options_.clock->Monotonic() - start));
   for (std::size_t i = 0; i < taken.size(); ++i) {
+    if (IsLeftForNextCall(answers[i])) {
+      taken[i].op = std::move(ops[i]);
+      PutBack(queue, std::move(taken[i]));
+      continue;
+    }
     Observe(observer_, kind, answers[i]);
     taken[i].done(std::move(answers[i]));
   }
+}
+
+template <typename Op, typename Answer>
+void Batcher::PutBack(RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued) {
+  const RecordId id = queued.op.id;
+  {
+    MutexLock lock(mutex_);
+    (this->*queue).Push(id, std::move(queued));
+    ++queued_;
+    observer_.QueueDepthChanged(queued_);
+  }
+  work_.NotifyOne();
 }
 
 template <typename Op, typename Answer>

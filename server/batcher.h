@@ -34,7 +34,9 @@ struct BatcherOptions {
 // busy, operations queue; a free worker takes what is there, completions first,
 // then releases, extensions, reservations and reads, and gives it to the store
 // with one call per kind, at most one operation per record in a call. It never
-// waits for a batch to fill, so a lone operation goes to the store at once.
+// waits for a batch to fill, so a lone operation goes to the store at once. What
+// the store leaves for its next call, because replies weigh too much together,
+// goes back into the queue.
 //
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
@@ -104,7 +106,12 @@ class Batcher {
   void Run(Batch batch);
   template <typename Op, typename Answer>
   void RunKind(OperationKind kind, std::vector<Queued<Op, Answer>> taken,
-               std::vector<Answer> (Store::*call)(absl::Span<const Op>));
+               std::vector<Answer> (Store::*call)(absl::Span<const Op>),
+               RecordQueue<Queued<Op, Answer>> Batcher::*queue);
+  // Whether or not there is room: it was let in before.
+  template <typename Op, typename Answer>
+  void PutBack(RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Answers those whose deadline has passed and leaves the others.
   template <typename Op, typename Answer>
   void AnswerOverdue(OperationKind kind, std::vector<Queued<Op, Answer>>& taken);

@@ -219,6 +219,29 @@ TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
   EXPECT_GT(DetailsOf(refusals.Await(1)[0].status()).retry_delay, absl::ZeroDuration());
 }
 
+TEST_F(BatcherTest, WhatTheStoreLeavesForItsNextCallIsGivenAgain) {
+  // Ten of them weigh more than one call may.
+  const std::string body(limits::kMaxReplyBytes - 1024, 'b');
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "large-" + std::to_string(i);
+    ASSERT_TRUE(memory_.Complete({CompleteNamed(name, Token(name), body)})[0].ok());
+  }
+  Batcher& batcher = Make();
+  OccupyWorker();
+  for (int i = 0; i < 10; ++i) {
+    batcher.Reserve(ReserveNamed("large-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+  }
+  store_.Open();
+
+  const auto answers = verdicts_.Await(10);
+  ASSERT_THAT(answers, SizeIs(10));
+  for (const auto& answer : answers) EXPECT_NE(As<Replay>(answer), nullptr) << answer.status();
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(3));
+  EXPECT_THAT(calls[1].ids, SizeIs(10));
+  EXPECT_THAT(calls[2].ids, SizeIs(1));
+}
+
 TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
   Batcher& batcher = Make(/*max_queued=*/100'000, /*max_batch=*/32, /*threads=*/4);
   std::atomic<int> right{0};

@@ -9,9 +9,6 @@
 namespace idempotency {
 namespace {
 
-// How soon health follows the store.
-constexpr absl::Duration kInspectionInterval = absl::Seconds(1);
-
 // Store calls at the same time. SQLite has one writer, so more workers would
 // only wait for it with smaller batches; the second one reads meanwhile.
 int WorkersFor(const ServeOptions& options) {
@@ -84,7 +81,7 @@ absl::Status Daemon::StartParts() {
   // service says SERVING.
   health_.emplace(listener_->health());
   Inspected(inspected);
-  monitor_.emplace(store_, kInspectionInterval,
+  monitor_.emplace(store_, StoreMonitor::Intervals(),
                    [this](const absl::StatusOr<StoreGauges>& gauges) { Inspected(gauges); });
   monitor_->Start();
   Log(LogLevel::kInfo, "serving",

@@ -7,13 +7,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 
 #include "core/limits.h"
+#include "server/malformed_requests.h"
 
 namespace idempotency {
 namespace {
@@ -48,6 +51,12 @@ void SetChannelArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
 }
 
+void SetInterceptors(grpc::ServerBuilder& builder) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<MalformedRequests>());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
@@ -56,6 +65,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   EnablePlugins();
   grpc::ServerBuilder builder;
   SetChannelArguments(builder);
+  SetInterceptors(builder);
   int port = 0;
   builder.AddListeningPort(address.ToString(), credentials, &port);
   builder.RegisterService(service);

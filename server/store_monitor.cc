@@ -6,8 +6,8 @@
 
 namespace idempotency {
 
-StoreMonitor::StoreMonitor(Store& store, absl::Duration interval, OnInspected on_inspected)
-    : store_(store), interval_(interval), on_inspected_(std::move(on_inspected)) {}
+StoreMonitor::StoreMonitor(Store& store, const Intervals& intervals, OnInspected on_inspected)
+    : store_(store), intervals_(intervals), on_inspected_(std::move(on_inspected)) {}
 
 StoreMonitor::~StoreMonitor() { Stop(); }
 
@@ -24,9 +24,12 @@ void StoreMonitor::Stop() {
 }
 
 void StoreMonitor::Run() {
+  absl::Duration pause;
   do {
-    on_inspected_(store_.Inspect());
-  } while (stop_.WaitFor(interval_));
+    const absl::StatusOr<StoreGauges> gauges = store_.Inspect();
+    on_inspected_(gauges);
+    pause = gauges.ok() ? intervals_.answers : intervals_.fails;
+  } while (stop_.WaitFor(pause));
 }
 
 }  // namespace idempotency

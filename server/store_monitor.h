@@ -12,15 +12,23 @@
 
 namespace idempotency {
 
-// Asks the store once a second whether it can answer, and passes on what it
+// Asks the store again and again whether it can answer, and passes on what it
 // said. Destruction stops it.
 class StoreMonitor {
  public:
   // Told of every inspection, on the monitor's thread.
   using OnInspected = std::function<void(const absl::StatusOr<StoreGauges>&)>;
 
+  // How long it waits between two inspections.
+  struct Intervals {
+    // While the store answers.
+    absl::Duration answers = absl::Seconds(1);
+    // While it does not: callers are turned away until it is found to be back.
+    absl::Duration fails = absl::Milliseconds(300);
+  };
+
   // `store` must outlive it.
-  StoreMonitor(Store& store, absl::Duration interval, OnInspected on_inspected);
+  StoreMonitor(Store& store, const Intervals& intervals, OnInspected on_inspected);
   ~StoreMonitor();
   StoreMonitor(const StoreMonitor&) = delete;
   StoreMonitor& operator=(const StoreMonitor&) = delete;
@@ -34,7 +42,7 @@ class StoreMonitor {
   void Run();
 
   Store& store_;
-  const absl::Duration interval_;
+  const Intervals intervals_;
   const OnInspected on_inspected_;
   StopLatch stop_;
   std::thread thread_;

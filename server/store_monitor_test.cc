@@ -136,7 +136,8 @@ TEST(StoreMonitorTest, BringsTheStoreUpAndHealthWithIt) {
   Opener opener;
   DeferredStore store(opener.AsFunction());
   std::atomic<int> failures = 0;
-  StoreMonitor monitor(store, absl::Milliseconds(1), [&](const auto& gauges) {
+  // It hurries only until the store answers.
+  StoreMonitor monitor(store, {absl::Hours(1), absl::Milliseconds(1)}, [&](const auto& gauges) {
     health.ReportStore(gauges.status());
     // The store stays away for a few inspections.
     if (!gauges.ok() && ++failures == 3) opener.reachable = true;
@@ -150,7 +151,8 @@ TEST(StoreMonitorTest, BringsTheStoreUpAndHealthWithIt) {
 TEST(StoreMonitorTest, StopsWhileItWaits) {
   MemoryStore store(Clock::System());
   std::atomic<int> inspections = 0;
-  StoreMonitor monitor(store, absl::Hours(1), [&](const auto&) { ++inspections; });
+  StoreMonitor monitor(store, {absl::Hours(1), absl::ZeroDuration()},
+                       [&](const auto&) { ++inspections; });
   monitor.Start();
   monitor.Stop();
   monitor.Stop();

@@ -26,7 +26,7 @@ struct BadField {
   std::string what;
   std::function<void(Request&)> spoil;
   Reason reason;
-  // The violation's field; empty where the reason already says it.
+  // The violation's field.
   std::string field;
 };
 
@@ -40,7 +40,6 @@ void ExpectRefused(const Request& good, const std::vector<BadField<Request>>& ca
     const absl::Status status = parse(request).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(ReasonOf(status), bad.reason) << status;
-    if (bad.field.empty()) continue;
     const ErrorDetails details = DetailsOf(status);
     ASSERT_EQ(details.violations.size(), 1u);
     EXPECT_EQ(details.violations[0].field, bad.field);
@@ -76,14 +75,15 @@ std::vector<BadField<Request>> BadRecordKeys() {
          r.mutable_record_key()->set_operation(std::string(limits::kMaxOperationBytes + 1, 'o'));
        },
        invalid, "record_key.operation"},
-      {"no key", [](Request& r) { r.mutable_record_key()->clear_key(); }, Reason::kKeyMissing, ""},
+      {"no key", [](Request& r) { r.mutable_record_key()->clear_key(); }, Reason::kKeyMissing,
+       "record_key.key"},
       {"key too long",
        [](Request& r) {
          r.mutable_record_key()->set_key(std::string(limits::kMaxKeyBytes + 1, 'k'));
        },
-       Reason::kKeyInvalid, ""},
+       Reason::kKeyInvalid, "record_key.key"},
       {"key with a blank", [](Request& r) { r.mutable_record_key()->set_key("a b"); },
-       Reason::kKeyInvalid, ""},
+       Reason::kKeyInvalid, "record_key.key"},
   };
 }
 
@@ -158,9 +158,9 @@ TEST(WireRequestTest, RefusesBadReservations) {
        },
        invalid, "fingerprints"},
       {"fingerprint version 0", [](Request& r) { r.mutable_fingerprints(0)->clear_version(); },
-       invalid, ""},
+       invalid, "fingerprints[0].version"},
       {"short digest", [](Request& r) { r.mutable_fingerprints(0)->set_digest("short"); }, invalid,
-       ""},
+       "fingerprints[0].digest"},
       {"request token that is no UUID", [](Request& r) { r.set_request_token("mine"); }, invalid,
        "request_token"},
       {"nil request token", [](Request& r) { r.set_request_token(kNilUuid); }, invalid,

@@ -25,9 +25,11 @@ struct StoreLink {
 // worst commit latency seen in storage tests, well under the default lease.
 inline constexpr absl::Duration kTryTimeout = absl::Seconds(2);
 // Repeats of an operation: at first quickly, for a connection that was just
-// re-made, later so that a store that comes back is not flooded.
+// re-made, later so that a store that comes back is not flooded: each operation
+// that waits asks about three times a second, and the daemon refuses it without
+// asking the store.
 inline constexpr absl::Duration kFirstRepeat = absl::Milliseconds(20);
-inline constexpr absl::Duration kLongestRepeat = absl::Seconds(2);
+inline constexpr absl::Duration kLongestRepeat = absl::Milliseconds(500);
 
 }  // namespace idempotency
 

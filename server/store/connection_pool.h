@@ -28,7 +28,7 @@ struct ConnectionPoolOptions {
   // The pauses between attempts to connect while the server is down double
   // from the first to the second; each is shortened by up to half at random.
   absl::Duration min_backoff = absl::Milliseconds(50);
-  absl::Duration max_backoff = absl::Seconds(5);
+  absl::Duration max_backoff = absl::Milliseconds(500);
 };
 
 struct ConnectionPoolGauges {

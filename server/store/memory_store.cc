@@ -7,6 +7,7 @@
 #include "core/fingerprint.h"
 #include "core/limits.h"
 #include "core/record_key.h"
+#include "server/store/batch_weight.h"
 
 namespace idempotency {
 namespace {
@@ -89,7 +90,11 @@ std::vector<absl::StatusOr<Verdict>> MemoryStore::Reserve(absl::Span<const Reser
   std::vector<absl::StatusOr<Verdict>> answers;
   answers.reserve(ops.size());
   MutexLock lock(mutex_);
-  for (const ReserveOp& op : ops) answers.push_back(ReserveOne(op));
+  BatchWeight weight;
+  for (const ReserveOp& op : ops) {
+    answers.push_back(weight.IsFull() ? BatchWeight::NextCall() : ReserveOne(op));
+    weight.Add(answers.back());
+  }
   return answers;
 }
 
@@ -121,7 +126,11 @@ std::vector<absl::StatusOr<Record>> MemoryStore::Get(absl::Span<const GetOp> ops
   std::vector<absl::StatusOr<Record>> answers;
   answers.reserve(ops.size());
   MutexLock lock(mutex_);
-  for (const GetOp& op : ops) answers.push_back(GetOne(op));
+  BatchWeight weight;
+  for (const GetOp& op : ops) {
+    answers.push_back(weight.IsFull() ? BatchWeight::NextCall() : GetOne(op));
+    weight.Add(answers.back());
+  }
   return answers;
 }
 

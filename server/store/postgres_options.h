@@ -32,9 +32,12 @@ struct PostgresOptions {
   // How long a call waits for a free connection.
   absl::Duration acquire_timeout = absl::Seconds(2);
 
-  // The first and the longest pause between attempts to connect.
+  // The first and the longest pause between attempts to connect. One caller of
+  // a process tries at a time, so the longest one is how late a process notices
+  // that Postgres is back, and two to four attempts a second are what a server
+  // that is down sees of it.
   absl::Duration min_backoff = absl::Milliseconds(50);
-  absl::Duration max_backoff = absl::Seconds(5);
+  absl::Duration max_backoff = absl::Milliseconds(500);
 
   // The store's clock, as an SQL expression. Only tests have reason to change
   // it.

@@ -18,6 +18,8 @@ namespace idempotency {
 struct PostgresRecord {
   StoredRecord stored;
   absl::Time read_at;
+  // Those read before it weighed enough: ask again.
+  bool reply_left_out = false;
 };
 
 // What a read statement selected; the rest is left empty. DATA_LOSS /

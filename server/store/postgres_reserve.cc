@@ -8,6 +8,7 @@
 
 #include "core/fingerprint.h"
 #include "core/record_key.h"
+#include "server/store/batch_weight.h"
 
 namespace idempotency {
 namespace {
@@ -122,6 +123,8 @@ absl::Status PostgresReserve::MakePlan(const Indices& pending, Plan& plan) {
       (progress_[index].insert_tried ? missing : plan.insert).push_back(index);
     } else if (!row->second.ok()) {
       batch_.Settle(index, row->second.status());
+    } else if (row->second->reply_left_out) {
+      batch_.Settle(index, BatchWeight::NextCall());
     } else {
       PostgresRecord& read = *row->second;
       Step step;

@@ -1,6 +1,23 @@
 #include "server/store/postgres_rows.h"
 
+#include <utility>
+
+#include "server/store/batch_weight.h"
+
 namespace idempotency {
+namespace {
+
+// The replies that came; none with a statement that does not read them.
+BatchWeight WeightOf(const PostgresResult& result) {
+  BatchWeight weight;
+  if (PQnfields(result.get()) <= record_column::kReply) return weight;
+  for (int row = 0; row < result.rows(); ++row) {
+    weight.Add(result.Bytes(row, record_column::kReply).size());
+  }
+  return weight;
+}
+
+}  // namespace
 
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement,
@@ -11,8 +28,13 @@ absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
   if (!result.ok()) return result.status();
   PostgresRows rows;
   rows.reserve(static_cast<std::size_t>(result->rows()));
+  const bool is_full = WeightOf(*result).IsFull();
   for (int row = 0; row < result->rows(); ++row) {
-    rows.emplace(result->GetUuid(row, record_column::kId), ReadRecord(*result, row));
+    absl::StatusOr<PostgresRecord> record = ReadRecord(*result, row);
+    if (is_full && record.ok() && record->stored.record.state == RecordState::kCompleted) {
+      record->reply_left_out = result->IsNull(row, record_column::kReply);
+    }
+    rows.emplace(result->GetUuid(row, record_column::kId), std::move(record));
   }
   return rows;
 }

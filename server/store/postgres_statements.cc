@@ -28,6 +28,13 @@ constexpr std::string_view kRecord =
     " t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at,"
     " t.completed_at, t.fingerprints, t.reply_digest, {now}";
 
+// NULL once those before it weigh enough. Lengths are known without reading the
+// replies.
+constexpr std::string_view kReply =
+    "CASE WHEN coalesce(sum(octet_length(t.reply)) OVER ("
+    "ORDER BY t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < {weight}"
+    " THEN t.reply END";
+
 constexpr std::string_view kHeld =
     "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}]"
     " AND t.namespace = ($3::text[])[{i}] AND t.scope = ($4::text[])[{i}]"
@@ -71,7 +78,7 @@ RETURNING t.id, t.created_at, t.lease_until, t.expires_at, {now}
 
 // $1 ids. A completed record's checkpoint is of no use to anyone.
 constexpr std::string_view kReadToReserve = R"sql(
-SELECT {record}, t.reply,
+SELECT {record}, {reply},
   CASE WHEN t.state <> 2 THEN (SELECT p.checkpoint FROM checkpoints p
     WHERE p.id = t.id AND p.record_created_at = t.created_at) END
 FROM records t WHERE t.id = ANY($1::uuid[])
@@ -179,7 +186,7 @@ constexpr std::string_view kConfirm = "SELECT pg_logical_emit_message(true, 'ide
 
 // $1 ids.
 constexpr std::string_view kReadWhole = R"sql(
-SELECT {record}, t.reply, NULL::bytea,
+SELECT {record}, {reply}, NULL::bytea,
   t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key, t.release_reason,
   ARRAY(SELECT l.key FROM jsonb_each_text(t.labels) l ORDER BY l.key),
   ARRAY(SELECT l.value FROM jsonb_each_text(t.labels) l ORDER BY l.key)
@@ -266,10 +273,12 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
   std::string text = absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
                                                          {"{visited}", AbslView(kVisited)},
+                                                         {"{reply}", AbslView(kReply)},
                                                          {"{held}", AbslView(kHeld)}});
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
+             {"{weight}", absl::StrCat(limits::kMaxBatchReplyBytes)},
              {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
                                       " seconds'")}});
   return absl::StrReplaceAll(text, {{"{now}", clock_sql}});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/postgres_reserve.h"
 #include "server/store/postgres_rows.h"
@@ -40,6 +41,8 @@ absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& 
       batch.Settle(index, DecideGet(op, absl::Time(), std::nullopt));
     } else if (!row->second.ok()) {
       batch.Settle(index, row->second.status());
+    } else if (row->second->reply_left_out) {
+      batch.Settle(index, BatchWeight::NextCall());
     } else {
       batch.Settle(index, DecideGet(op, row->second->read_at, std::move(row->second->stored)));
     }

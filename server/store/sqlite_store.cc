@@ -11,6 +11,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 
+#include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/sqlite_schema.h"
 #include "server/store/sqlite_transaction.h"
@@ -148,8 +149,14 @@ std::vector<AnswerType> SqliteStore::RunBatch(absl::Span<const Op> ops) {
   absl::Status status = transaction.Begin();
   // After the wait for the write lock: a lease may have run out meanwhile.
   const absl::Time now = Now();
+  BatchWeight weight;
   for (std::size_t i = 0; status.ok() && i < ops.size(); ++i) {
+    if (weight.IsFull()) {
+      answers[i] = AnswerType(BatchWeight::NextCall());
+      continue;
+    }
     status = Answer(ops[i], now, answers[i]);
+    weight.Add(answers[i]);
   }
   if (status.ok()) status = transaction.Commit();
   if (!status.ok()) std::fill(answers.begin(), answers.end(), AnswerType(status));
@@ -251,13 +258,19 @@ std::vector<absl::StatusOr<Record>> SqliteStore::Get(absl::Span<const GetOp> ops
   std::vector<absl::StatusOr<Record>> answers;
   answers.reserve(ops.size());
   MutexLock lock(reader_mutex_);
+  BatchWeight weight;
   for (const GetOp& op : ops) {
+    if (weight.IsFull()) {
+      answers.push_back(BatchWeight::NextCall());
+      continue;
+    }
     auto stored = reader_.records->Find(op.id, SqliteRecords::Detail::kWhole);
     if (stored.ok()) {
       answers.push_back(DecideGet(op, Now(), *std::move(stored)));
     } else {
       answers.push_back(stored.status());
     }
+    weight.Add(answers.back());
   }
   return answers;
 }

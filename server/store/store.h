@@ -143,6 +143,11 @@ struct StoreGauges {
 // the other in some order. The caller puts at most one operation per record in
 // a batch, and at most limits::kMaxBatch.
 //
+// Once the replies in the answers of one Reserve or Get weigh
+// limits::kMaxBatchReplyBytes, the operations that are left are answered
+// RESOURCE_EXHAUSTED / OVERLOADED and nothing is done for them: the caller
+// gives them again with its next call. The first one never is.
+//
 // Failures of a single operation, beside those named at each method:
 //   UNAVAILABLE / STORE_UNAVAILABLE     Nothing is known: it may or may not
 //                                       have happened. Repeat it with the same

@@ -140,6 +140,40 @@ TEST_P(BatchTest, EveryWriteIsAnsweredAtItsIndexAndAFailureStandsAlone) {
   }
 }
 
+TEST_P(BatchTest, RepliesThatWeighTooMuchTogetherComeWithTheNextCall) {
+  const std::string body(limits::kMaxReplyBytes - 1024, 'b');
+  const std::size_t fit = limits::kMaxBatchReplyBytes / body.size() + 1;
+  ops_.resize(fit + 2);
+  std::vector<GetOp> gets;
+  for (const ReserveOp& op : ops_) {
+    ASSERT_THAT(Complete(op, MustReserve(op).token, body), Succeeds());
+    gets.push_back({op.id, op.key});
+  }
+  const auto replays = store().Reserve(ops_);
+  const auto records = store().Get(gets);
+  std::vector<ReserveOp> left;
+  std::size_t read = 0;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    if (replays[i].ok()) {
+      EXPECT_TRUE(Expect<Replay>(replays[i]).reply == ReplyWith(body));
+    } else {
+      EXPECT_THAT(replays[i], FailsWith(Reason::kOverloaded));
+      left.push_back(ops_[i]);
+    }
+    if (records[i].ok()) {
+      EXPECT_TRUE(records[i]->reply == ReplyWith(body));
+      ++read;
+    } else {
+      EXPECT_THAT(records[i], FailsWith(Reason::kOverloaded));
+    }
+  }
+  EXPECT_EQ(left.size(), 2u);
+  EXPECT_EQ(read, fit);
+  for (const auto& replay : store().Reserve(left)) {
+    EXPECT_TRUE(Expect<Replay>(replay).reply == ReplyWith(body));
+  }
+}
+
 TEST_P(BatchTest, CheckpointsStayWithTheirRecords) {
   const std::vector<absl::StatusOr<Verdict>> reserved = store().Reserve(ops_);
   std::vector<ExtendOp> extend;

@@ -1,0 +1,22 @@
+#ifndef IDEMPOTENCY_SERVER_MALFORMED_REQUESTS_H_
+#define IDEMPOTENCY_SERVER_MALFORMED_REQUESTS_H_
+
+#include <grpcpp/support/server_interceptor.h>
+
+namespace idempotency {
+
+// Gives calls whose request cannot be parsed a reason: REQUEST_INVALID. gRPC
+// answers them by itself, without asking the service, with UNIMPLEMENTED and no
+// message, as if the method did not exist.
+//
+// Thread-safe.
+class MalformedRequests final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  // nullptr, which gRPC takes for none, for calls of other services.
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_MALFORMED_REQUESTS_H_

@@ -1,0 +1,23 @@
+#include "server/store/batch_weight.h"
+
+#include <variant>
+
+#include "core/errors.h"
+
+namespace idempotency {
+
+void BatchWeight::Add(const absl::StatusOr<Verdict>& answer) {
+  const Replay* const replay = answer.ok() ? std::get_if<Replay>(&*answer) : nullptr;
+  if (replay != nullptr) Add(replay->reply.bytes.size());
+}
+
+void BatchWeight::Add(const absl::StatusOr<Record>& answer) {
+  if (answer.ok() && answer->reply.has_value()) Add(answer->reply->bytes.size());
+}
+
+absl::Status BatchWeight::NextCall() {
+  return MakeError(Reason::kOverloaded,
+                   "Too many large replies were asked for at once. Nothing was done; try again.");
+}
+
+}  // namespace idempotency

@@ -1,0 +1,38 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_BATCH_WEIGHT_H_
+#define IDEMPOTENCY_SERVER_STORE_BATCH_WEIGHT_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "core/limits.h"
+#include "core/verdict.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// What the replies in the answers of one call weigh so far. Thread-compatible.
+class BatchWeight {
+ public:
+  // The operations that are left wait for the next call.
+  bool IsFull() const { return bytes_ >= limits::kMaxBatchReplyBytes; }
+
+  void Add(std::size_t bytes) { bytes_ += bytes; }
+  void Add(const absl::StatusOr<Verdict>& answer);
+  void Add(const absl::StatusOr<Record>& answer);
+  // No other answer holds a reply.
+  void Add(const absl::StatusOr<Completion>&) {}
+  void Add(const absl::StatusOr<Extension>&) {}
+  void Add(const absl::Status&) {}
+
+  // The answer for an operation that is left; see Store.
+  static absl::Status NextCall();
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_BATCH_WEIGHT_H_

@@ -1,0 +1,352 @@
+// What a store can be like when idempotencyd starts, and what can become of it
+// while it serves.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+#include "core/errors.h"
+#include "core/mutex.h"
+#include "core/uuid.h"
+#include "server/store/postgres_connection.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/health_watch.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Clock = std::chrono::steady_clock;
+
+// Starts `serve`, which must refuse to: exit code 2, one line that says what is
+// wrong, no port opened before. `prefix` is a command that runs another one.
+void ExpectRefused(const std::string& store, const std::string& message,
+                   std::vector<std::string> prefix = {}) {
+  SCOPED_TRACE(message);
+  std::vector<std::string> command = std::move(prefix);
+  command.insert(command.end(),
+                 {absl::StrCat(BinaryFolder(), "/idempotencyd"), "serve",
+                  absl::StrCat("--store=", store), "--listen=127.0.0.1:0", "--metrics="});
+  auto process = Process::Start(command);
+  ASSERT_TRUE(process.ok()) << process.status();
+  const auto exit = (*process)->Wait();
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  const std::string error = (*process)->Stderr();
+  EXPECT_EQ(exit->code, 2) << error;
+  EXPECT_EQ((*process)->Stdout(), "") << "it never served";
+  EXPECT_THAT(error, HasSubstr(message));
+  EXPECT_THAT(error, Not(HasSubstr("SELECT"))) << "no SQL";
+}
+
+TEST(UnusableAddress, IsRefusedWithoutQuotingThePassword) {
+  for (const std::string store :
+       {"", "nonsense", "sqlite:", "sqlite::memory:", "memory:", "mysql://u:secret-31d0@h/d",
+        "postgresql://u:secret-31d0@h:99999/d", "postgresql://u:secret-31d0@h/d?nonsense=1",
+        "postgresql://u:secret-31d0@[::1/d"}) {
+    SCOPED_TRACE(store);
+    auto process = Process::Start({"idempotencyd", "serve", absl::StrCat("--store=", store)});
+    ASSERT_TRUE(process.ok()) << process.status();
+    const auto exit = (*process)->Wait();
+    ASSERT_TRUE(exit.ok()) << exit.status();
+    EXPECT_EQ(exit->code, 2);
+    EXPECT_THAT((*process)->Stderr(), HasSubstr("--store"));
+    EXPECT_THAT((*process)->Stderr(), Not(HasSubstr("secret-31d0")));
+  }
+}
+
+// SQLite.
+
+class SqliteFile : public ::testing::Test {
+ protected:
+  // A file with a record in it, as a daemon leaves it.
+  SqliteFile() {
+    DaemonProcess daemon(store_);
+    EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("kept")).ok());
+    EXPECT_EQ(daemon.Terminate().code, 0);
+  }
+
+  void Overwrite(std::streamoff at, const std::string& bytes) {
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(at);
+    file << bytes;
+  }
+
+  TempFolder folder_;
+  const std::string path_ = folder_.File("records.db");
+  const std::string store_ = "sqlite:" + path_;
+};
+
+TEST_F(SqliteFile, Corrupt) {
+  // All but the header and the schema.
+  Overwrite(4096, std::string(fs::file_size(path_) - 4096, '\x5a'));
+  ExpectRefused(store_, "is damaged; restore it from a backup");
+}
+
+TEST_F(SqliteFile, NotADatabase) {
+  Overwrite(0, std::string(4096, 'x'));
+  ExpectRefused(store_, "is not a SQLite database");
+}
+
+TEST_F(SqliteFile, ANewerSchema) {
+  // user_version stands at 60 in the header, application_id at 68.
+  Overwrite(60, std::string("\0\0\0\x63", 4));
+  ExpectRefused(store_, "has schema version 99, this build knows 1 at most");
+}
+
+TEST_F(SqliteFile, AnotherProgramsDatabase) {
+  Overwrite(68, std::string(4, '\x11'));
+  ExpectRefused(store_, "is the database of another program");
+}
+
+TEST_F(SqliteFile, ReadOnly) {
+  fs::permissions(path_, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
+  fs::permissions(path_ + ".lock", fs::perms::all);
+  fs::permissions(folder_.path(), fs::perms::all);
+  // Permissions do not bind root.
+  std::vector<std::string> as_nobody;
+  if (geteuid() == 0) as_nobody = {"/usr/bin/setpriv", "--reuid=65534", "--clear-groups"};
+  ExpectRefused(store_, "is read-only; make it writable", as_nobody);
+}
+
+TEST_F(SqliteFile, InUseByAnotherDaemon) {
+  DaemonProcess first(store_);
+  ExpectRefused(store_, "another process is using this store; stop it");
+  EXPECT_TRUE(ServiceClient(first.address()).Call(SomeReserve("kept"))->has_in_flight());
+}
+
+// Schemas of Postgres.
+
+class PostgresSchemas : public ::testing::Test {
+ protected:
+  // A database of its own: the daemon's schema has a fixed name.
+  PostgresSchemas() {
+    static int number = 0;
+    const std::string name = absl::StrCat("schemas_", ++number);
+    Execute(PostgresCluster::Shared().url(), "CREATE DATABASE " + name);
+    store_ = absl::StrReplaceAll(PostgresCluster::Shared().url(),
+                                 {{"@/postgres?", absl::StrCat("@/", name, "?")}});
+  }
+
+  static void Execute(const std::string& url, const std::string& sql) {
+    PostgresOptions options;
+    options.url = url;
+    const auto done = PostgresConnection::Open(options).value()->ExecuteScript(sql);
+    EXPECT_TRUE(done.ok()) << done.status();
+  }
+
+  std::string store_;
+};
+
+TEST_F(PostgresSchemas, None) { ExpectRefused(store_, "run `idempotencyd migrate`"); }
+
+TEST_F(PostgresSchemas, Older) {
+  auto migrate = Process::Start({"idempotencyd", "migrate", "--store=" + store_, "--to=1"});
+  ASSERT_EQ((*migrate)->Wait()->code, 0) << (*migrate)->Stderr();
+  ExpectRefused(store_, "is at version 1, this program needs 2: run `idempotencyd migrate`");
+}
+
+TEST_F(PostgresSchemas, Newer) {
+  MigrateStore(store_);
+  Execute(store_,
+          "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
+          " VALUES (99, 'future', 'x')");
+  ExpectRefused(store_, "is at version 99, this program knows only up to 2: run a newer");
+}
+
+TEST_F(PostgresSchemas, HalfApplied) {
+  MigrateStore(store_);
+  Execute(store_, "DROP TABLE idempotency.checkpoints");
+  ExpectRefused(store_, "it was changed by hand");
+}
+
+TEST_F(PostgresSchemas, OfAnotherProgram) {
+  Execute(store_, "CREATE SCHEMA idempotency; CREATE TABLE idempotency.records (id int)");
+  ExpectRefused(store_, "holds tables that no migration of this program made");
+}
+
+// A Postgres that is away.
+
+class PostgresThatGoes : public ::testing::Test {
+ protected:
+  std::unique_ptr<PostgresCluster> cluster_ = PostgresCluster::Create().value();
+};
+
+TEST_F(PostgresThatGoes, DownAtTheStartTheDaemonWaitsAndRecovers) {
+  MigrateStore(cluster_->url());
+  ASSERT_TRUE(cluster_->Stop().ok());
+  DaemonProcess daemon(cluster_->url());
+  HealthWatch health(daemon.address());
+  EXPECT_TRUE(health.AwaitServing(false));
+  const ServiceClient client(daemon.address());
+  const absl::Status refused = client.Call(SomeReserve("early")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
+  EXPECT_TRUE(DetailsOf(refused).retry_delay.has_value());
+
+  ASSERT_TRUE(cluster_->Start().ok());
+  const Clock::time_point up = Clock::now();
+  ASSERT_TRUE(health.AwaitServing(true)) << daemon.process().Stderr();
+  std::cout << "serving "
+            << std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - up).count()
+            << " ms after Postgres\n";
+  EXPECT_TRUE(client.Call(SomeReserve("early"))->has_reserved());
+  EXPECT_EQ(daemon.Terminate().code, 0);
+}
+
+TEST_F(PostgresThatGoes, BackWithoutASchemaEndsTheDaemon) {
+  ASSERT_TRUE(cluster_->Stop().ok());
+  DaemonProcess daemon(cluster_->url());
+  ASSERT_TRUE(cluster_->Start().ok());
+  const auto exit = daemon.process().Wait();
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  EXPECT_EQ(exit->code, 2);
+  EXPECT_THAT(daemon.process().Stderr(), HasSubstr("run `idempotencyd migrate`"));
+}
+
+// Callers that reserve and complete, and repeat what was left open with the
+// same tokens, as the documentation asks them to.
+class Callers {
+ public:
+  explicit Callers(const std::string& address) {
+    for (int number = 0; number < kCount; ++number) {
+      threads_.emplace_back([this, address, number] { Run(ServiceClient(address), number); });
+    }
+  }
+  ~Callers() { Stop(); }
+
+  static constexpr int kCount = 8;
+
+  void Stop() {
+    {
+      MutexLock lock(mutex_);
+      stopped_ = true;
+    }
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  // Waits until every caller was acknowledged, or refused, so many times more.
+  bool AwaitAcknowledged(int more) { return AwaitMore(&Counts::acknowledged, more); }
+  bool AwaitRefused(int more) { return AwaitMore(&Counts::refused, more); }
+
+  // After Stop(): the keys whose completion was acknowledged. The body is the
+  // key.
+  const std::vector<std::string>& acknowledged() const { return acknowledged_; }
+
+ private:
+  struct Counts {
+    int acknowledged = 0;
+    int refused = 0;
+  };
+
+  bool AwaitMore(int Counts::*count, int more) {
+    const auto deadline = Clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mutex_);
+    std::array<Counts, kCount> target = counts_;
+    for (int i = 0; i < kCount; ++i) {
+      while (counts_[i].*count < target[i].*count + more) {
+        if (!changed_.WaitUntil(lock, deadline) && Clock::now() >= deadline) return false;
+      }
+    }
+    return true;
+  }
+
+  // The answer, or the last refusal if it was stopped.
+  template <typename Request>
+  auto UntilAnswered(const ServiceClient& client, const Request& request, int number) {
+    while (true) {
+      auto answer = client.Call(request);
+      if (answer.ok()) return answer;
+      EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnavailable);
+      EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << answer.status();
+      {
+        MutexLock lock(mutex_);
+        ++counts_[number].refused;
+        changed_.NotifyAll();
+      }
+      if (stopped()) return answer;
+      // A client's backoff, not a wait for something to be true.
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  void Run(const ServiceClient& client, int number) {
+    for (int n = 0; !stopped(); ++n) {
+      const std::string key = absl::StrCat("caller-", number, "-", n);
+      v1::ReserveRequest reserve = SomeReserve(key);
+      reserve.set_request_token(Uuid::Random().ToString());
+      const auto reserved = UntilAnswered(client, reserve, number);
+      if (!reserved.ok()) return;
+      ASSERT_TRUE(reserved->has_reserved()) << key;
+      const auto completed = UntilAnswered(
+          client, SomeComplete(key, reserved->reserved().reservation_token(), key), number);
+      if (!completed.ok()) return;
+      MutexLock lock(mutex_);
+      acknowledged_.push_back(key);
+      ++counts_[number].acknowledged;
+      changed_.NotifyAll();
+    }
+  }
+
+  bool stopped() {
+    MutexLock lock(mutex_);
+    return stopped_;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::array<Counts, kCount> counts_ ABSL_GUARDED_BY(mutex_) = {};
+  std::vector<std::string> acknowledged_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(PostgresThatGoes, DownUnderLoadNothingAcknowledgedIsLostAndItIsFoundAgainSoon) {
+  MigrateStore(cluster_->url());
+  DaemonProcess daemon(cluster_->url());
+  HealthWatch health(daemon.address());
+  Callers callers(daemon.address());
+  ASSERT_TRUE(callers.AwaitAcknowledged(5));
+  ASSERT_TRUE(cluster_->StopImmediate().ok());
+  // Long enough for every backoff to have reached its longest pause.
+  EXPECT_TRUE(callers.AwaitRefused(150));
+  EXPECT_TRUE(health.AwaitServing(false));
+  ASSERT_TRUE(cluster_->Start().ok());
+  const Clock::time_point up = Clock::now();
+  EXPECT_TRUE(callers.AwaitAcknowledged(1));
+  const auto recovery = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - up);
+  EXPECT_TRUE(health.AwaitServing(true));
+  std::cout << "acknowledged again " << recovery.count() << " ms after Postgres\n";
+  EXPECT_LT(recovery.count(), 1000);
+  callers.Stop();
+
+  const ServiceClient client(daemon.address());
+  for (const std::string& key : callers.acknowledged()) {
+    const auto replay = client.Call(SomeReserve(key));
+    ASSERT_TRUE(replay.ok() && replay->has_replay()) << key << ": " << replay.status();
+    EXPECT_EQ(replay->replay().reply().body(), key);
+  }
+  EXPECT_THAT(daemon.process().Stderr(), Not(HasSubstr("caller-")));
+  EXPECT_THAT(daemon.process().Stderr(), Not(HasSubstr("UPDATE")));
+}
+
+}  // namespace
+}  // namespace idempotency::testing
