@@ -398,8 +398,9 @@ TEST_F(WaitRoomTest, GrantsAreExclusiveUnderConcurrentCallers) {
       const auto call = room_->NewCall(ReserveNamed(name), kNoDeadline, kLongWait,
                                        [&, name](absl::StatusOr<Verdict> answer) {
                                          ++answered;
-                                         if (const auto* const grant = As<Reserved>(answer))
+                                         if (const auto* const grant = As<Reserved>(answer)) {
                                            settle(name, *grant);
+                                         }
                                        });
       room_->Start(call);
       if ((i + caller) % 7 == 0) room_->Cancel(call);

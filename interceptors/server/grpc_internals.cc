@@ -9,6 +9,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/server_callback.h>
+#include <spdlog/spdlog.h>
 
 #include <array>
 #include <atomic>
@@ -27,7 +28,6 @@
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/message_lite.h"
-#include "spdlog/spdlog.h"
 
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"

@@ -1,12 +1,12 @@
 #include "interceptors/server/guarded_method.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
 #include <vector>
-
-#include "spdlog/spdlog.h"
 
 #include "core/errors.h"
 #include "core/fingerprint.h"

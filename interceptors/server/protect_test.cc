@@ -1,13 +1,12 @@
 // What Protect and Install refuse.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "testdata/till.grpc.pb.h"
+#include <gtest/gtest.h>
 
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "testdata/till.grpc.pb.h"
 
 namespace idempotency {
 namespace {

@@ -1,5 +1,7 @@
 #include "interceptors/server/server_guard.h"
 
+#include <spdlog/spdlog.h>
+
 #include <map>
 #include <set>
 #include <string>
@@ -7,7 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "spdlog/spdlog.h"
 
 #include "client/unary_connection.h"
 #include "core/record_key.h"
@@ -57,12 +58,13 @@ class Guard final : public ServerGuard {
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
   }
 
-  absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others) override;
   void Close() override { reservations_.Close(); }
 
  protected:
   absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
                               const std::string& host, grpc::Service* service) override;
+  absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
+                                   InterceptorFactories others) override;
 
  private:
   MethodPolicy PolicyOf(const MethodDescriptor& method) const;
@@ -140,7 +142,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
   return absl::OkStatus();
 }
 
-absl::Status Guard::Install(grpc::ServerBuilder& builder, InterceptorFactories others) {
+absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
   std::set<std::string> unary_paths;
   for (const auto& [operation, policy] : policies_) unary_paths.insert(PathOf(operation));

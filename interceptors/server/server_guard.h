@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -83,7 +84,9 @@ class ServerGuard {
   // the bytes of the message that GetSendMessage() points to are fixed: to
   // change them, give another one to ModifySendMessage. GetSendMessage() is
   // nullptr when the guard withholds a reply.
-  virtual absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) = 0;
+  absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
+    return InstallInterceptors(builder, std::move(others));
+  }
 
   // Fails calls that wait for a verdict and refuses new ones, with
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
@@ -94,6 +97,8 @@ class ServerGuard {
   // An empty `host` is every host that has no service of its own.
   virtual absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
                                       const std::string& host, grpc::Service* service) = 0;
+  virtual absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
+                                           InterceptorFactories others) = 0;
 };
 
 }  // namespace idempotency

@@ -1,6 +1,7 @@
 #include "server/store/postgres_connection.h"
 
 #include <poll.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "spdlog/spdlog.h"
 
 #include "core/absl_view.h"
 

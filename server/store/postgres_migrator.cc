@@ -77,8 +77,9 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
 
 absl::StatusOr<std::vector<int>> PostgresMigrator::Down(int target) {
   if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
-  if (target < 0)
+  if (target < 0) {
     return absl::InvalidArgumentError("migrate down: the target must not be negative");
+  }
   auto connection = PostgresConnection::Open(options_);
   if (!connection.ok()) return connection.status();
   std::vector<int> versions;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "interceptors/server/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
@@ -323,15 +324,14 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Act("beside").status.ok());
-  auto reflection = Process::Start(
-      {"reflection_client", "-plaintext", server.address(), "list"});
+  auto reflection = Process::Start({"reflection_client", "-plaintext", server.address(), "list"});
   ASSERT_TRUE(reflection.ok());
   ASSERT_TRUE((*reflection)->Wait().ok());
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
       << (*reflection)->Stderr();
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
-  auto health = Process::Start({"reflection_client", "-plaintext", server.address(),
-                                "describe", "grpc.health.v1.Health"});
+  auto health = Process::Start(
+      {"reflection_client", "-plaintext", server.address(), "describe", "grpc.health.v1.Health"});
   ASSERT_TRUE(health.ok());
   ASSERT_TRUE((*health)->Wait().ok());
   EXPECT_EQ(server.server().GetHealthCheckService() == nullptr, false);
@@ -350,8 +350,8 @@ TEST_P(GuardConditions, InProcessChannelsAreGuardedToo) {
 
 TEST_P(GuardConditions, StreamingMethodsAreHandedThrough) {
   GuardedServer& server = Serve(Counting());
-  auto stub = Probe::NewStub(
-      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  auto stub =
+      Probe::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
   ActRequest request;
   request.set_amount(5);
   {
@@ -496,6 +496,20 @@ TEST_P(GuardConditions, ReplaysAreTheSameByteForByte) {
   }
 }
 
+TEST_P(GuardConditions, AMessageThatIsNoUtf8IsRecordedAndReplayed) {
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+    ++runs_;
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such caf\xe9");
+  });
+  const ProbeClient client(server.address());
+  EXPECT_EQ(client.Act("latin-1").status.error_code(), grpc::StatusCode::NOT_FOUND);
+  const Outcome retry = client.Act("latin-1");
+  EXPECT_EQ(retry.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(retry.status.error_message(), "no such caf?");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
 TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
   GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs_;
@@ -545,7 +559,8 @@ TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   const std::vector<std::vector<std::string>> bad = {
-      {""}, {std::string(256, 'k')}, {"with space"}, {"bare\"quote"}, {"bare,comma"}, {"\"open"}, {"first-key", "second-key"}};
+      {""},       {std::string(256, 'k')},    {"with space"}, {"bare\"quote"}, {"bare,comma"},
+      {"\"open"}, {"first-key", "second-key"}};
   for (const auto& keys : bad) {
     Call call;
     call.keys = keys;
@@ -581,7 +596,8 @@ TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
   EXPECT_EQ(runs_, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback),
+                         ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "client/channel_arguments.h"
 #include "client/unary_connection.h"
 
@@ -23,9 +24,8 @@ GuardedServer::GuardedServer(Options options)
     : service_(ProbeService::Make(options.api, std::move(options.handler))) {
   if (options.guard.name_space.empty()) options.guard.name_space = "probe";
   if (!options.guard.scope) options.guard.scope = SharedScope("everybody");
-  std::unique_ptr<Connection> connection = MakeUnaryConnection(
-      grpc::CreateCustomChannel(options.idempotencyd, grpc::InsecureChannelCredentials(),
-                                IdempotencydChannelArguments()));
+  std::unique_ptr<Connection> connection = MakeUnaryConnection(grpc::CreateCustomChannel(
+      options.idempotencyd, grpc::InsecureChannelCredentials(), IdempotencydChannelArguments()));
   if (options.gate != nullptr) {
     connection = std::make_unique<GatedConnection>(std::move(connection), options.gate);
   }
