@@ -4,10 +4,13 @@
 
 #include <cstdlib>
 #include <iostream>
-#include <regex>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace idempotency::testing {
 
@@ -20,20 +23,21 @@ void DaemonProcess::Start(const std::string& listen) {
   std::vector<std::string> arguments = {"idempotencyd", "serve", absl::StrCat("--listen=", listen),
                                         absl::StrCat("--store=", store_), "--metrics=127.0.0.1:0"};
   arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+  static constexpr char kReady[] = "idempotencyd: serving on ";
   auto process = Process::Start(arguments);
-  const absl::StatusOr<std::string> line =
-      process.ok() ? (*process)->WaitForLine("idempotencyd: serving on ")
-                   : absl::StatusOr<std::string>(process.status());
-  static const std::regex kReady("idempotencyd: serving on (\\S+), metrics on (\\S+)");
-  std::smatch match;
-  if (!line.ok() || !std::regex_match(*line, match, kReady)) {
+  const absl::StatusOr<std::string> line = process.ok()
+                                               ? (*process)->WaitForLine(kReady)
+                                               : absl::StatusOr<std::string>(process.status());
+  const std::vector<std::string> addresses = absl::StrSplit(
+      absl::StripPrefix(line.ok() ? *line : absl::string_view(), kReady), ", metrics on ");
+  if (addresses.size() != 2) {
     std::cerr << "idempotencyd did not start: " << (line.ok() ? *line : line.status().ToString())
               << "\n";
     std::abort();
   }
   process_ = *std::move(process);
-  address_ = match[1];
-  metrics_address_ = match[2];
+  address_ = addresses[0];
+  metrics_address_ = addresses[1];
 }
 
 void DaemonProcess::Restart() {
