@@ -79,6 +79,7 @@ class PostgresMigrator {
   absl::StatusOr<int> ApplyNext(PostgresConnection& connection, const Installed& installed) const;
   absl::Status CheckServer(PostgresConnection& connection) const;
 
+  SocketWatchdog watchdog_;
   PostgresOptions options_;
   absl::Span<const Migration> migrations_;
 };

@@ -68,6 +68,8 @@ class PostgresStore final : public Store {
 
   const PostgresOptions options_;
   const PostgresStatements statements_;
+  // Bounds the calls of all connections; outlives them.
+  SocketWatchdog watchdog_;
   Pool pool_;
   // How many of the operations that Reserve saw lately were on records that
   // existed already, in thousandths; a running mean. Decides whether to insert

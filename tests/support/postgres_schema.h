@@ -47,6 +47,7 @@ class PostgresSchema {
 
   absl::Status InstallClock();
 
+  SocketWatchdog watchdog_;
   PostgresOptions options_;
   std::unique_ptr<PostgresConnection> connection_;
 };
