@@ -36,17 +36,21 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-// libpqxx 6.4 leaves the SQLSTATE out of some exceptions, whose type tells it.
-std::string_view StateOf(const pqxx::sql_error& error) {
-  if (!error.sqlstate().empty()) return error.sqlstate();
-  if (dynamic_cast<const pqxx::serialization_failure*>(&error) != nullptr) {
-    return kSerializationFailure;
-  }
-  if (dynamic_cast<const pqxx::deadlock_detected*>(&error) != nullptr) return kDeadlockDetected;
-  if (dynamic_cast<const pqxx::insufficient_privilege*>(&error) != nullptr) {
-    return kInsufficientPrivilege;
-  }
-  return kInternalError;
+template <typename Type>
+bool Is(const std::exception& failure) {
+  return dynamic_cast<const Type*>(&failure) != nullptr;
+}
+
+// The server's SQLSTATE. libpqxx 6.4 leaves some out, and then the type tells
+// it. Everything but an answer of the server's (the session is lost, a commit in
+// doubt, memory out) is a failed connection.
+std::string_view StateOf(const std::exception& failure) {
+  if (Is<pqxx::serialization_failure>(failure)) return kSerializationFailure;
+  if (Is<pqxx::deadlock_detected>(failure)) return kDeadlockDetected;
+  if (Is<pqxx::insufficient_privilege>(failure)) return kInsufficientPrivilege;
+  const auto* const error = dynamic_cast<const pqxx::sql_error*>(&failure);
+  if (error == nullptr) return kConnectionFailure;
+  return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
 }
 
 // The first line of "ERROR:  42P01: relation …", without what stands before.
@@ -158,12 +162,11 @@ absl::Status PostgresConnection::SetUpSession(const PostgresOptions& options) {
 int PostgresConnection::server_version() const { return session_->connection().server_version(); }
 
 bool PostgresConnection::Usable() {
-  if (transaction_ != nullptr) broken_ = true;
-  pollfd socket = {session_->connection().sock(), POLLIN, 0};
+  if (transaction_ != nullptr || !session_->connection().is_open()) broken_ = true;
   // Something to read from an idle session is a farewell, then end of file.
+  pollfd socket = {session_->connection().sock(), POLLIN, 0};
   while (!broken_ && poll(&socket, 1, 0) > 0) {
     Attempt([this] { session_->connection().get_notifs(); });
-    if (!session_->connection().is_open()) broken_ = true;
   }
   return !broken_;
 }
@@ -241,13 +244,10 @@ PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()
   Outcome outcome;
   try {
     call();
-  } catch (const pqxx::sql_error& error) {
-    outcome.state = std::string(StateOf(error));
-    outcome.message = PrimaryMessage(error.what(), outcome.state);
-  } catch (const std::exception&) {
-    // The session is lost, a commit is in doubt, memory is out.
-    outcome.state = std::string(kConnectionFailure);
-    broken_ = true;
+  } catch (const std::exception& failure) {
+    outcome.state = std::string(StateOf(failure));
+    outcome.message = PrimaryMessage(failure.what(), outcome.state);
+    if (outcome.state == kConnectionFailure) broken_ = true;
   }
   if (watch.expired()) {
     spdlog::warn("postgres: no answer within {} ms; the session is given up",

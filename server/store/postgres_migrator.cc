@@ -168,8 +168,8 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
         " this role may not read (", rows.status().message(), "): choose another schema"));
   }
   for (int row = 0; row < rows->rows(); ++row) {
-    installed.history.push_back(
-        {static_cast<int>(rows->Integer(row, 0)), rows->Text(row, 1), rows->Text(row, 2), rows->Text(row, 3)});
+    installed.history.push_back({static_cast<int>(rows->Integer(row, 0)), rows->Text(row, 1),
+                                 rows->Text(row, 2), rows->Text(row, 3)});
   }
   return installed;
 }

@@ -11,6 +11,7 @@
 #include "migrations/migrations.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
+#include "server/store/socket_watchdog.h"
 
 namespace idempotency {
 

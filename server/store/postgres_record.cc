@@ -20,9 +20,7 @@ absl::Status Damaged() {
                    "the stored record cannot be read; it is never run again");
 }
 
-bool Has(const PostgresResult& result, int row, int column) {
-  return !result.IsNull(row, column);
-}
+bool Has(const PostgresResult& result, int row, int column) { return !result.IsNull(row, column); }
 
 std::optional<RecordState> FromColumn(std::int64_t state) {
   switch (state) {

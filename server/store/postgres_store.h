@@ -15,6 +15,7 @@
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_statements.h"
+#include "server/store/socket_watchdog.h"
 #include "server/store/store.h"
 
 namespace idempotency {

@@ -5,6 +5,8 @@
 #include <map>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+
 #include "core/mutex.h"
 
 namespace idempotency {

@@ -10,6 +10,7 @@
 
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
+#include "server/store/socket_watchdog.h"
 
 namespace idempotency::testing {
 
