@@ -10,7 +10,7 @@
 namespace idempotency {
 namespace {
 
-// The field, which may lie outside of the answer: libpqxx itself does not look.
+// Neither this nor libpqxx looks whether there is one.
 pqxx::field FieldAt(const pqxx::result& result, int row, int column) {
   return result[static_cast<pqxx::result::size_type>(row)]
                [static_cast<pqxx::row::size_type>(column)];
