@@ -343,7 +343,7 @@ void Writer::PrefixLength(std::size_t start) {
   // costs less than measuring the whole message first.
   const std::size_t end = out_.size();
   WriteVarint(end - start);
-  std::rotate(out_.begin() + start, out_.begin() + end, out_.end());
+  std::rotate(out_.data() + start, out_.data() + end, out_.data() + out_.size());
 }
 
 }  // namespace

@@ -12,11 +12,11 @@
 #include "google/protobuf/dynamic_message.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
-#include "testdata/legacy_shapes.pb.h"
-#include "testdata/shapes.pb.h"
 
 #include "core/fingerprint.h"
 #include "core/sha256.h"
+#include "testdata/legacy_shapes.pb.h"
+#include "testdata/shapes.pb.h"
 
 namespace idempotency {
 namespace {

@@ -9,6 +9,7 @@
 #   scripts/demo.sh --store=sqlite:PATH      in that file
 #   scripts/demo.sh --serve                  leaves it all running afterwards, until Ctrl-C
 #   scripts/demo.sh --preset=PRESET          another build than release
+#   scripts/demo.sh --no-build               with what that preset has built already
 #   scripts/demo.sh --keep                   keeps the folder with logs and databases
 #
 # Exit status: 0 if every scene went as promised, 1 if not, 2 for a bad argument.
@@ -16,11 +17,12 @@ set -euo pipefail
 called_from="$PWD"
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
 
 store=""
 serve=0
 keep=0
+build=1
 preset=release
 for argument in "$@"; do
   case "$argument" in
@@ -29,6 +31,7 @@ for argument in "$@"; do
       ;;
     --serve) serve=1 ;;
     --keep) keep=1 ;;
+    --no-build) build=0 ;;
     --preset=?*) preset="${argument#*=}" ;;
     -h | --help)
       usage
@@ -488,7 +491,7 @@ TRY
   echo "stopping"
 }
 
-build
+if [ "$build" = 1 ]; then build; fi
 step "processes"
 set_the_stage
 play

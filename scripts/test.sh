@@ -44,7 +44,7 @@ cmake --build --preset "$preset"
 step "test ($preset)"
 # Counters of an earlier run would be added up.
 find "build/$preset" -name '*.gcda' -delete
-ctest --preset "$preset" --no-tests=error "${select[@]}"
+ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" "${select[@]}"
 
 if [ "$preset" = dev ] && [ "${#select[@]}" = 0 ]; then
   step "coverage"

@@ -131,6 +131,7 @@ void Batcher::Submit(OperationKind kind, std::size_t limit,
     return;
   }
   if (ReasonOf(admitted) == Reason::kOverloaded) observer_.OperationShed(kind);
+  // Only what was admitted has moved on. NOLINTNEXTLINE(bugprone-use-after-move)
   queued.done(admitted);
 }
 

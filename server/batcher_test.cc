@@ -29,6 +29,9 @@ constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 
 class BatcherTest : public ::testing::Test {
  protected:
+  // The workers can only be joined when the store lets them go.
+  ~BatcherTest() override { store_.Open(); }
+
   Batcher& Make(std::size_t max_queued = 1000, std::size_t max_batch = 256, int threads = 1) {
     batcher_ = std::make_unique<Batcher>(store_, observer_,
                                          BatcherOptions{threads, max_queued, max_batch, &clock_});

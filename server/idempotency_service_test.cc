@@ -84,13 +84,25 @@ class IdempotencyServiceTest : public ::testing::Test {
     return status;
   }
 
+  WaitRoomOptions OnClock() const {
+    WaitRoomOptions options;
+    options.clock = &clock_;
+    return options;
+  }
+
+  // Stands still unless a test moves it, so that nothing is found by reading
+  // again and no wait ends by itself.
+  ManualClock clock_;
   ManualClock store_clock_;
   MemoryStore memory_{store_clock_};
   GatedStore store_{memory_};
   CountingObserver observer_;
-  Batcher batcher_{store_, observer_, BatcherOptions{2, 8}};
-  WaitRoom wait_room_{batcher_, observer_};
-  IdempotencyService service_{batcher_, wait_room_, observer_};
+  Batcher batcher_{store_, observer_, BatcherOptions{2, 1000, limits::kMaxBatch, &clock_}};
+  WaitRoom wait_room_{batcher_, observer_, OnClock()};
+  IdempotencyService service_{
+      batcher_, wait_room_, observer_,
+      IdempotencyServiceOptions{limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1),
+                                &clock_}};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
@@ -325,7 +337,9 @@ TEST_F(WaitingTest, ACompletionThroughTheServiceWakesTheWaiters) {
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 8));
 
   ASSERT_TRUE(Complete("one", token).ok());
-  for (const auto& [status, response] : responses_.Await(8)) {
+  const auto responses = responses_.Await(8);
+  ASSERT_EQ(responses.size(), 8u);
+  for (const auto& [status, response] : responses) {
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response.replay().reply().body(), "done");
   }
@@ -374,14 +388,33 @@ TEST_F(WaitingTest, CloseOfTheWaitRoomAnswersTheWaiters) {
   EXPECT_TRUE(responses[0].second.has_in_flight());
 }
 
-TEST_F(WaitingTest, AShortDeadlineGetsAnAnswerInTime) {
+TEST_F(WaitingTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
   Reserve(ReserveRequestFor("one"));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   Wait("one", &context);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  // Longer than the deadline, which gRPC rounds up on its way, and not as long
+  // as the wait that was asked for.
+  clock_.Advance(absl::Seconds(25));
   const auto responses = responses_.Await(1);
   ASSERT_EQ(responses.size(), 1u);
   EXPECT_TRUE(responses[0].second.has_in_flight()) << responses[0].first.error_message();
+}
+
+TEST_F(WaitingTest, AReleaseThroughTheServiceLetsAWaiterRun) {
+  const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
+  Wait("one");
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  v1::ReleaseRequest release;
+  *release.mutable_record_key() = ToProto(KeyNamed("one"));
+  release.set_reservation_token(token);
+  grpc::ClientContext context;
+  v1::ReleaseResponse released;
+  ASSERT_TRUE(stub_->Release(&context, release, &released).ok());
+  const auto responses = responses_.Await(1);
+  ASSERT_EQ(responses.size(), 1u);
+  EXPECT_EQ(responses[0].second.reserved().attempt(), 2u);
 }
 
 }  // namespace

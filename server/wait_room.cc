@@ -200,6 +200,7 @@ void WaitRoom::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, 
   Room& room = rooms_.at(id);
   room.trying = false;
   const bool moved = std::exchange(room.moved, false);
+  // One branch per outcome, alike or not. NOLINTNEXTLINE(bugprone-branch-clone)
   if (absl::IsCancelled(answer.status())) {
     // It never got to the store.
     ReadNow(id, room, todo);

@@ -108,7 +108,7 @@ TEST_F(WaitRoomTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
   StartWaiters(ReserveNamed("held"), 64);
 
   CompleteHere("held", token);
-  EXPECT_EQ(Count<Replay>(64), 64u);
+  ASSERT_EQ(Count<Replay>(64), 64u);
   const auto answers = answers_.Await(64);
   EXPECT_EQ(As<Replay>(answers[63])->reply, CompleteNamed("held", token).reply);
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
@@ -398,8 +398,9 @@ TEST_F(WaitRoomTest, GrantsAreExclusiveUnderConcurrentCallers) {
       const auto call = room_->NewCall(ReserveNamed(name), kNoDeadline, kLongWait,
                                        [&, name](absl::StatusOr<Verdict> answer) {
                                          ++answered;
-                                         if (const auto* const grant = As<Reserved>(answer))
+                                         if (const auto* const grant = As<Reserved>(answer)) {
                                            settle(name, *grant);
+                                         }
                                        });
       room_->Start(call);
       if ((i + caller) % 7 == 0) room_->Cancel(call);

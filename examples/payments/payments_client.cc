@@ -265,8 +265,9 @@ int Run(const std::string& command) {
   if (command == "record") return Record();
   const auto stub = v1::Payments::NewStub(PaymentsChannel());
   const int concurrency = absl::GetFlag(FLAGS_concurrency);
-  if (command == "charge")
+  if (command == "charge") {
     return concurrency > 1 ? ChargeAtOnce(*stub, concurrency) : Charge(*stub);
+  }
   if (command == "refund") return Refund(*stub);
   if (command == "balance") return Balance(*stub);
   if (command == "entries") return Entries(*stub);

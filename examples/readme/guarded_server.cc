@@ -16,9 +16,9 @@ std::unique_ptr<idempotency::ServerGuard> GuardPayments(grpc::ServerBuilder& bui
   idempotency::GuardOptions options;
   options.name_space = "payments";
   options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
-  auto channel = grpc::CreateCustomChannel("dns:///idempotencyd:7411",
-                                           grpc::InsecureChannelCredentials(),
-                                           idempotency::IdempotencydChannelArguments());
+  auto channel =
+      grpc::CreateCustomChannel("dns:///idempotencyd:7411", grpc::InsecureChannelCredentials(),
+                                idempotency::IdempotencydChannelArguments());
 
   auto guard = idempotency::ServerGuard::Create(channel, options).value();
   auto status = guard->Protect<payments::v1::Payments>(builder, payments);

@@ -2,13 +2,13 @@
 #define IDEMPOTENCY_INTERCEPTORS_CLIENT_RETRY_POLICY_H_
 
 #include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/status_code_enum.h>
 
 #include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "grpcpp/support/status_code_enum.h"
 
 namespace idempotency {
 

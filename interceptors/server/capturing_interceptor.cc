@@ -1,14 +1,16 @@
 #include "interceptors/server/capturing_interceptor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <map>
 #include <string>
 #include <utility>
 
 #include "google/protobuf/message_lite.h"
-#include "spdlog/spdlog.h"
 
 #include "core/grpc_status.h"
 #include "core/reply.h"
+#include "core/utf8.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/disposition.h"
 #include "interceptors/server/guarded_method.h"
@@ -78,7 +80,9 @@ void CapturingInterceptor::Intercept(Batch* batch) {
 void CapturingInterceptor::Capture(Batch& batch) {
   const grpc::Status status = batch.GetSendStatus();
   reply_.set_code(static_cast<int>(status.error_code()));
-  reply_.set_message(status.error_message());
+  // gRPC carries any bytes here; a proto3 string that is not UTF-8 would not
+  // parse again, and the reply could never be recorded.
+  reply_.set_message(ToUtf8(status.error_message()));
   reply_.set_details(status.error_details());
   RemoveRecordMetadata(*batch.GetSendTrailingMetadata());
   Copy(*batch.GetSendTrailingMetadata(), reply_.mutable_trailing_metadata());
@@ -107,7 +111,7 @@ void CapturingInterceptor::Settle(Batch& batch) {
     case Disposition::kComplete:
       if (ReplyBytes(reply_) > method.max_reply_bytes()) {
         spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
-                     method.name(), ReplyBytes(reply_), call_->record_id());
+                     method.operation(), ReplyBytes(reply_), call_->record_id());
         reply_ = WithoutContent(reply_);
       }
       recording->Complete(std::move(reply_),
@@ -133,7 +137,7 @@ void CapturingInterceptor::OnCompleted(Batch& batch,
             outcome->has_expires_at() ? FromWire(outcome->expires_at()) : call_->expires_at());
     return;
   }
-  spdlog::error("{}: record {}: {}", call_->method().name(), call_->record_id(),
+  spdlog::error("{}: record {}: {}", call_->method().operation(), call_->record_id(),
                 std::string(outcome.status().message()));
   Replace(batch, outcome.status());
   Proceed(batch, absl::InfinitePast());

@@ -1,7 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_DISPOSITION_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_DISPOSITION_H_
 
-#include "grpcpp/support/status_code_enum.h"
+#include <grpcpp/support/status_code_enum.h>
 
 #include "interceptors/server/method_policy.h"
 

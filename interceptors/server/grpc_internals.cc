@@ -9,6 +9,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/server_callback.h>
+#include <spdlog/spdlog.h>
 
 #include <array>
 #include <atomic>
@@ -27,7 +28,6 @@
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/message_lite.h"
-#include "spdlog/spdlog.h"
 
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
@@ -36,6 +36,12 @@ namespace idempotency::grpc_internals {
 
 // Stands for a generated message whose type is not known here. Never read or
 // written as such: only its address is passed on.
+//
+// Not in an anonymous namespace: compilers take the classes derived from
+// MessageHolder<AnyMessage, AnyMessage> in this file for all that there are if
+// its name cannot be known elsewhere, and would call one of them instead of the
+// user's holder. So it is too with whole-program devirtualisation (clang's
+// -fwhole-program-vtables), which this file must be built without.
 class AnyMessage {};
 
 // The stored bytes of replies that are on their way out, by the address of the

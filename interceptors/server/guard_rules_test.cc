@@ -1,9 +1,7 @@
 // What the guard decides without a connection, a thread or a server.
 #include <grpcpp/server_context.h>
 #include <grpcpp/test/server_context_test_spouse.h>
-
-#include "gtest/gtest.h"
-#include "testdata/till.pb.h"
+#include <gtest/gtest.h>
 
 #include "core/errors.h"
 #include "interceptors/server/disposition.h"
@@ -11,6 +9,7 @@
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/scope.h"
+#include "testdata/till.pb.h"
 
 namespace idempotency {
 namespace {

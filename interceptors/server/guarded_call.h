@@ -14,6 +14,7 @@
 namespace idempotency {
 
 class GuardedMethod;
+class Reservations;
 
 // One call of a guarded method: where its gate and its interceptor meet.
 //
@@ -22,13 +23,17 @@ class GuardedMethod;
 // with a lock. Only NothingHappened() comes at any time.
 class GuardedCall final : public Execution {
  public:
-  explicit GuardedCall(const GuardedMethod& method) : method_(method) {}
+  // Which method it is of is known only at its gate: the same path may be
+  // served on several hosts. Until then it belongs to a guard, which is told
+  // from others by its reservations.
+  explicit GuardedCall(const Reservations& guard) : guard_(guard) {}
 
-  const GuardedMethod& method() const { return method_; }
+  bool IsOf(const Reservations& guard) const { return &guard_ == &guard; }
 
-  // The handler will run, under this reservation.
-  void Begin(std::shared_ptr<Recording> recording, std::uint32_t attempt, std::string record_id,
-             absl::Time expires_at) {
+  // The handler of `method` will run, under this reservation.
+  void Begin(const GuardedMethod& method, std::shared_ptr<Recording> recording,
+             std::uint32_t attempt, std::string record_id, absl::Time expires_at) {
+    method_ = &method;
     attempt_ = attempt;
     record_id_ = std::move(record_id);
     expires_at_ = expires_at;
@@ -38,6 +43,8 @@ class GuardedCall final : public Execution {
   std::shared_ptr<Recording> Withdraw() { return std::move(recording_); }
   // nullptr unless the handler runs under a reservation.
   const std::shared_ptr<Recording>& recording() const { return recording_; }
+  // Once there has been a recording.
+  const GuardedMethod& method() const { return *method_; }
 
   // The stored reply was OK and had no message: none is to be sent.
   void OmitMessage() { omit_message_ = true; }
@@ -53,7 +60,8 @@ class GuardedCall final : public Execution {
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
 
  private:
-  const GuardedMethod& method_;
+  const Reservations& guard_;
+  const GuardedMethod* method_ = nullptr;
   std::shared_ptr<Recording> recording_;
   std::uint32_t attempt_ = 0;
   std::string record_id_;

@@ -1,12 +1,12 @@
 #include "interceptors/server/guarded_method.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
 #include <vector>
-
-#include "spdlog/spdlog.h"
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
@@ -42,20 +42,21 @@ void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id 
 
 }  // namespace
 
-GuardedMethod::GuardedMethod(std::string name, MethodPolicy policy, const GuardOptions& options,
-                             Reservations& reservations)
-    : name_(std::move(name)),
+GuardedMethod::GuardedMethod(std::string path, std::string operation, MethodPolicy policy,
+                             const GuardOptions& options, Reservations& reservations)
+    : path_(std::move(path)),
+      operation_(std::move(operation)),
       policy_(std::move(policy)),
       options_(options),
       reservations_(reservations) {}
 
 void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
   Call call{held, CallTable::Instance().Find(&held->context())};
-  if (call.guarded == nullptr || &call.guarded->method() != this) {
+  if (call.guarded == nullptr || !call.guarded->IsOf(reservations_)) {
     spdlog::error(
         "{}: the guard's interceptor is missing, so a reply could not be recorded; was "
         "SetInterceptorCreators called after ServerGuard::Install?",
-        name_);
+        operation_);
     Reject(*held, absl::InternalError("the idempotency guard is not installed; nothing was run"));
     return;
   }
@@ -86,13 +87,13 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeRequest(HeldCall& held,
                                                               std::string key) const {
   absl::StatusOr<std::string> scope = ScopeOf(held.context());
   if (!scope.ok()) return scope.status();
-  const RecordKey record_key{options_.name_space, *std::move(scope), name_, std::move(key)};
+  const RecordKey record_key{options_.name_space, *std::move(scope), operation_, std::move(key)};
   const absl::Status valid = ValidateRecordKey(record_key);
   if (!valid.ok()) return valid;
 
   v1::ReserveRequest request;
   *request.mutable_record_key() = ToProto(record_key);
-  *request.add_fingerprints() = ToProto(FingerprintV1(name_, held.request()));
+  *request.add_fingerprints() = ToProto(FingerprintV1(path_, held.request()));
   *request.mutable_lease() = idempotency::ToWire(policy_.lease);
   *request.mutable_retention() = idempotency::ToWire(policy_.retention);
   request.set_on_lease_expiry(ToWire(policy_.on_lease_expiry));
@@ -104,9 +105,9 @@ absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase
   try {
     return options_.scope(context);
   } catch (const std::exception& error) {
-    spdlog::error("{}: the scope function threw: {}", name_, error.what());
+    spdlog::error("{}: the scope function threw: {}", operation_, error.what());
   } catch (...) {
-    spdlog::error("{}: the scope function threw", name_);
+    spdlog::error("{}: the scope function threw", operation_);
   }
   return absl::InternalError("the caller's scope could not be told; nothing was run");
 }
@@ -136,7 +137,7 @@ void GuardedMethod::OnVerdict(const Call& call, const v1::RecordKey& record_key,
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id leads to it; the key stays out of logs.
-      spdlog::warn("{}: key reused with a different request, record {}", name_,
+      spdlog::warn("{}: key reused with a different request, record {}", operation_,
                    verdict.record_id());
     }
     Reject(*call.held, rejection, verdict.record_id());
@@ -156,7 +157,7 @@ void GuardedMethod::Run(const Call& call, const v1::RecordKey& record_key,
   grant.lease = policy_.lease;
   grant.lease_deadline =
       answer.sent + absl::ToChronoNanoseconds(FromWire(reserved.lease_remaining()));
-  call.guarded->Begin(reservations_.Hold(std::move(grant)), reserved.attempt(),
+  call.guarded->Begin(*this, reservations_.Hold(std::move(grant)), reserved.attempt(),
                       answer.response.record_id(), FromWire(reserved.expires_at()));
   call.held->Run([guarded = call.guarded] {
     guarded->Withdraw()->Release("the client had left before the handler ran",

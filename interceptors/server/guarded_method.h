@@ -19,14 +19,15 @@ namespace idempotency {
 // Thread-safe.
 class GuardedMethod final : public CallGate {
  public:
-  // `options` and `reservations` outlive it.
-  GuardedMethod(std::string name, MethodPolicy policy, const GuardOptions& options,
-                Reservations& reservations);
+  // `path` is gRPC's name of the method, "/payments.v1.Payments/Charge";
+  // `operation` is what its records are kept under, which is more than the path
+  // for a service on a host of its own. `options` and `reservations` outlive it.
+  GuardedMethod(std::string path, std::string operation, MethodPolicy policy,
+                const GuardOptions& options, Reservations& reservations);
 
   void Admit(std::shared_ptr<HeldCall> held) override;
 
-  // "/payments.v1.Payments/Charge"
-  const std::string& name() const { return name_; }
+  const std::string& operation() const { return operation_; }
   const MethodPolicy& policy() const { return policy_; }
   std::size_t max_reply_bytes() const { return options_.max_reply_bytes; }
 
@@ -48,7 +49,8 @@ class GuardedMethod final : public CallGate {
            const ReservationAnswer& answer) const;
   void Replay(const Call& call, const v1::ReserveResponse& verdict) const;
 
-  const std::string name_;
+  const std::string path_;
+  const std::string operation_;
   const MethodPolicy policy_;
   const GuardOptions& options_;
   Reservations& reservations_;

@@ -5,35 +5,40 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 #include "interceptors/server/capturing_interceptor.h"
-#include "interceptors/server/guarded_method.h"
+#include "interceptors/server/guarded_call.h"
+#include "interceptors/server/reservations.h"
 
 namespace idempotency {
 
 // Makes the capturing interceptor for calls of guarded methods, and none for
 // any other: even an idle one costs a call more than the guard itself.
-// Thread-safe; the methods outlive it.
+// Thread-safe.
 class InterceptorFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  using Methods = absl::flat_hash_map<std::string, const GuardedMethod*>;
+  // gRPC tells a path, "/payments.v1.Payments/Charge", but no host.
+  using Paths = absl::flat_hash_set<std::string>;
 
-  explicit InterceptorFactory(Methods methods) : methods_(std::move(methods)) {}
+  // `guard` outlives it.
+  InterceptorFactory(Paths paths, const Reservations& guard)
+      : paths_(std::move(paths)), guard_(guard) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override {
-    const auto method = methods_.find(info->method());
-    if (method == methods_.end()) return nullptr;
+    if (!paths_.contains(info->method())) return nullptr;
     // gRPC takes ownership.
     return std::make_unique<CapturingInterceptor>(info->server_context(),
-                                                  std::make_shared<GuardedCall>(*method->second))
+                                                  std::make_shared<GuardedCall>(guard_))
         .release();
   }
 
  private:
-  const Methods methods_;
+  const Paths paths_;
+  const Reservations& guard_;
 };
 
 }  // namespace idempotency

@@ -1,11 +1,12 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_POLICY_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_POLICY_H_
 
+#include <grpcpp/support/status_code_enum.h>
+
 #include <set>
 
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
-#include "grpcpp/support/status_code_enum.h"
 
 #include "core/limits.h"
 

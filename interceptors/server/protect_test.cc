@@ -1,13 +1,12 @@
 // What Protect and Install refuse.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "testdata/till.grpc.pb.h"
+#include <gtest/gtest.h>
 
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "testdata/till.grpc.pb.h"
 
 namespace idempotency {
 namespace {
@@ -27,12 +26,18 @@ void ExpectRefused(const absl::Status& status, const std::string& name) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(name));
 }
 
+// A refusal registers nothing: gRPC would not start a server on which another
+// service then has the same methods.
 template <typename Service>
 void ExpectProtectRefuses(const std::string& name) {
   const auto guard = MakeGuard();
-  Service service;
+  Service refused;
+  Till::Service taken;
   grpc::ServerBuilder builder;
-  ExpectRefused(guard->Protect<Till>(builder, &service), name);
+  ExpectRefused(guard->Protect<Till>(builder, &refused), name);
+  EXPECT_TRUE(guard->Protect<Till>(builder, &taken).ok());
+  EXPECT_TRUE(guard->Install(builder).ok());
+  EXPECT_NE(builder.BuildAndStart(), nullptr);
 }
 
 class StreamedUnaryTill final : public Till::WithStreamedUnaryMethod_Charge<Till::Service> {
@@ -65,12 +70,14 @@ TEST(ProtectTest, RefusesCompletionQueueMethodsByName) {
 
 TEST(ProtectTest, RefusesGenericMethods) {
   ExpectProtectRefuses<Till::WithGenericMethod_Charge<Till::Service>>("generic");
+  ExpectProtectRefuses<Till::WithGenericMethod_Charge<Till::CallbackService>>("generic");
 }
 
 TEST(ProtectTest, RefusesRawMethodsByName) {
   ExpectProtectRefuses<Till::WithRawMethod_Charge<Till::Service>>("Till.Charge");
   ExpectProtectRefuses<Till::WithRawCallbackMethod_Charge<Till::Service>>("Till.Charge");
   ExpectProtectRefuses<Till::WithRawCallbackMethod_Watch<Till::Service>>("Till.Watch");
+  ExpectProtectRefuses<Till::WithRawCallbackMethod_Charge<Till::CallbackService>>("Till.Charge");
 }
 
 TEST(ProtectTest, RefusesStreamedMethodsByName) {
@@ -91,6 +98,31 @@ TEST(ProtectTest, RefusesTheSameServiceTwice) {
   grpc::ServerBuilder builder;
   EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
   ExpectRefused(guard->Protect<Till>(builder, &service), "idempotency.testdata.Till");
+}
+
+TEST(ProtectTest, TakesTheSameServiceOnceForEachHost) {
+  const auto guard = MakeGuard();
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  EXPECT_TRUE(guard->Protect<Till>(builder, "one.example", &service).ok());
+  EXPECT_TRUE(guard->Protect<Till>(builder, "two.example:443", &service).ok());
+  ExpectRefused(guard->Protect<Till>(builder, "one.example", &service),
+                "idempotency.testdata.Till");
+  EXPECT_TRUE(guard->Install(builder).ok());
+  EXPECT_NE(builder.BuildAndStart(), nullptr);
+}
+
+TEST(ProtectTest, RefusesHostsThatNoOperationCanHave) {
+  const auto guard = MakeGuard();
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  for (const std::string& host :
+       {std::string(), std::string("a/b"), std::string("line\nbreak"), std::string(512, 'h')}) {
+    EXPECT_EQ(guard->Protect<Till>(builder, host, &service).code(),
+              absl::StatusCode::kInvalidArgument)
+        << host;
+  }
 }
 
 TEST(ProtectTest, TakesServicesThatMixTheApis) {

@@ -1,10 +1,10 @@
 #include "interceptors/server/recording.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
-
-#include "spdlog/spdlog.h"
 
 #include "core/errors.h"
 #include "core/reply.h"

@@ -1,9 +1,9 @@
 #include "interceptors/server/recording.h"
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <optional>
-
-#include "gtest/gtest.h"
 
 #include "core/errors.h"
 #include "core/reply.h"

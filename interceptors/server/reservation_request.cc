@@ -1,9 +1,9 @@
 #include "interceptors/server/reservation_request.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
-
-#include "spdlog/spdlog.h"
 
 #include "core/errors.h"
 #include "core/uuid.h"

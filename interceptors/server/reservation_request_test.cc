@@ -1,9 +1,9 @@
 #include "interceptors/server/reservation_request.h"
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <optional>
-
-#include "gtest/gtest.h"
 
 #include "core/errors.h"
 #include "interceptors/server/testing/fake_connection.h"

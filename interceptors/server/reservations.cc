@@ -1,9 +1,9 @@
 #include "interceptors/server/reservations.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
-
-#include "spdlog/spdlog.h"
 
 #include "core/errors.h"
 
@@ -58,6 +58,7 @@ void Reservations::Request(v1::ReserveRequest request, absl::Duration max_wait,
     }
   }
   if (asked == nullptr) {
+    // Nobody was made to move it into. NOLINTNEXTLINE(bugprone-use-after-move)
     done(Closed());
     return;
   }

@@ -1,12 +1,12 @@
 // Real threads and real time, for ThreadSanitizer.
 #include "interceptors/server/reservations.h"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <future>
 #include <thread>
 #include <vector>
-
-#include "gtest/gtest.h"
 
 #include "core/errors.h"
 #include "interceptors/server/testing/fake_connection.h"

@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 
 #include "core/limits.h"
@@ -44,10 +45,13 @@ absl::StatusOr<std::string> OneValue(const grpc::ServerContextBase& context,
 }
 
 // A certificate may name its owner more than once; the set of names is the
-// identity, in whatever order the certificate lists them.
+// identity, in whatever order the certificate lists them. A comma inside a name
+// is escaped, so that no one name reads like two.
 std::string IdentityScope(std::vector<absl::string_view> names) {
   std::sort(names.begin(), names.end());
-  std::string scope = absl::StrJoin(names, ",");
+  std::string scope = absl::StrJoin(names, ",", [](std::string* out, absl::string_view name) {
+    absl::StrAppend(out, absl::StrReplaceAll(name, {{"\\", "\\\\"}, {",", "\\,"}}));
+  });
   if (scope.size() <= limits::kMaxScopeBytes) return scope;
   return absl::StrCat("sha256:", Sha256Hex(scope));
 }

@@ -15,7 +15,10 @@ namespace idempotency {
 // must be thread-safe and must not block.
 using ScopeFunction = std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase&)>;
 
-// The peer's identity from mutual TLS. UNAUTHENTICATED for a peer without one.
+// The peer's identity from mutual TLS: the certificate's alternative names, or
+// its common name if there are none. UNAUTHENTICATED for a peer without one.
+// gRPC does not tell whether the certificate was verified: the server's
+// credentials must be of a kind that does (..._AND_VERIFY).
 ScopeFunction PeerIdentityScope();
 // The value of a metadata entry that an authenticating proxy sets (and strips
 // from what comes in from outside). UNAUTHENTICATED when absent or repeated.

@@ -1,13 +1,17 @@
 #include "interceptors/server/server_guard.h"
 
+#include <spdlog/spdlog.h>
+
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "spdlog/spdlog.h"
 
 #include "client/unary_connection.h"
+#include "core/record_key.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
@@ -24,17 +28,20 @@ std::string FullName(const MethodDescriptor& method) {
   return absl::StrCat("/", method.service()->full_name(), "/", method.name());
 }
 
+// An operation is a path, after the host if the service has one of its own.
+std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
+
 bool IsUnary(const MethodDescriptor& method) {
   return !method.client_streaming() && !method.server_streaming();
 }
 
-void Log(const std::string& name, const MethodPolicy& policy) {
+void Log(const std::string& operation, const MethodPolicy& policy) {
   if (policy.key == MethodPolicy::Key::kNone) {
-    spdlog::info("{}: not guarded", name);
+    spdlog::info("{}: not guarded", operation);
     return;
   }
-  spdlog::info("{}: key {}, in flight: {}, lease {}, retention {}, when a lease ends: {}", name,
-               policy.key == MethodPolicy::Key::kRequired ? "required" : "optional",
+  spdlog::info("{}: key {}, in flight: {}, lease {}, retention {}, when a lease ends: {}",
+               operation, policy.key == MethodPolicy::Key::kRequired ? "required" : "optional",
                policy.in_flight == MethodPolicy::InFlight::kWait
                    ? absl::StrCat("wait ", absl::FormatDuration(policy.max_wait))
                    : "refuse",
@@ -51,20 +58,23 @@ class Guard final : public ServerGuard {
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
   }
 
-  absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others) override;
   void Close() override { reservations_.Close(); }
 
  protected:
   absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
-                              grpc::Service* service) override;
+                              const std::string& host, grpc::Service* service) override;
+  absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
+                                   InterceptorFactories others) override;
 
  private:
   MethodPolicy PolicyOf(const MethodDescriptor& method) const;
+  // INVALID_ARGUMENT unless records can be kept under `operation`.
+  absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
   const GuardOptions options_;
   Reservations reservations_;
   bool installed_ = false;
-  // The policy of every unary method of a protected service.
+  // The policy of every unary method of a protected service, by operation.
   std::map<std::string, MethodPolicy> policies_;
   // Those that are guarded.
   std::map<std::string, std::unique_ptr<GuardedMethod>> methods_;
@@ -77,8 +87,19 @@ MethodPolicy Guard::PolicyOf(const MethodDescriptor& method) const {
                                                    : MethodPolicy::DefaultFor(method);
 }
 
+absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
+  // A host with a path in it could make two operations one. Scope and key are
+  // placeholders.
+  if (!absl::StrContains(host, '/') &&
+      ValidateRecordKey({options_.name_space, "scope", operation, "key"}).ok()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no records can be kept under the operation ", operation));
+}
+
 absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* service_name,
-                                   grpc::Service* service) {
+                                   const std::string& host, grpc::Service* service) {
   if (installed_) return absl::FailedPreconditionError("Protect comes before Install");
   const ServiceDescriptor* descriptor =
       DescriptorPool::generated_pool()->FindServiceByName(service_name);
@@ -95,41 +116,49 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
   std::vector<CallGate*> gates;
   for (int i = 0; i < descriptor->method_count(); ++i) {
     const MethodDescriptor& method = *descriptor->method(i);
-    const std::string name = FullName(method);
+    const std::string path = FullName(method);
+    const std::string operation = absl::StrCat(host, path);
     gates.push_back(nullptr);
     if (!IsUnary(method)) continue;
-    if (policies_.count(name) > 0) {
+    if (policies_.count(operation) > 0) {
       return absl::FailedPreconditionError(absl::StrCat(service_name, " is protected already"));
     }
-    const MethodPolicy policy = policies.emplace(name, PolicyOf(method)).first->second;
+    const absl::Status valid = ValidateOperation(host, operation);
+    if (!valid.ok()) return valid;
+    const MethodPolicy policy = policies.emplace(operation, PolicyOf(method)).first->second;
     if (policy.key == MethodPolicy::Key::kNone) continue;
-    gates.back() =
-        guarded
-            .emplace(name, std::make_unique<GuardedMethod>(name, policy, options_, reservations_))
-            .first->second.get();
+    auto gate = std::make_unique<GuardedMethod>(path, operation, policy, options_, reservations_);
+    gates.back() = gate.get();
+    guarded.emplace(operation, std::move(gate));
   }
   fronts_.push_back(grpc_internals::MakeFront(*descriptor, *kinds, gates, *service));
   policies_.merge(policies);
   methods_.merge(guarded);
-  builder.RegisterService(fronts_.back().get());
+  if (host.empty()) {
+    builder.RegisterService(fronts_.back().get());
+  } else {
+    builder.RegisterService(host, fronts_.back().get());
+  }
   return absl::OkStatus();
 }
 
-absl::Status Guard::Install(grpc::ServerBuilder& builder, InterceptorFactories others) {
+absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
+  std::set<std::string> unary_paths;
+  for (const auto& [operation, policy] : policies_) unary_paths.insert(PathOf(operation));
   for (const auto& [name, policy] : options_.policies) {
-    if (policies_.count(name) == 0) {
+    if (unary_paths.count(name) == 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("GuardOptions.policies names ", name,
                        ", which is no unary method of a protected service"));
     }
   }
-  for (const auto& [name, policy] : policies_) Log(name, policy);
+  for (const auto& [operation, policy] : policies_) Log(operation, policy);
 
-  InterceptorFactory::Methods methods;
-  for (const auto& [name, method] : methods_) methods.emplace(name, method.get());
+  InterceptorFactory::Paths paths;
+  for (const auto& [operation, method] : methods_) paths.insert(PathOf(operation));
   InterceptorFactories factories;
-  factories.push_back(std::make_unique<InterceptorFactory>(std::move(methods)));
+  factories.push_back(std::make_unique<InterceptorFactory>(std::move(paths), reservations_));
   for (auto& other : others) factories.push_back(std::move(other));
   builder.experimental().SetInterceptorCreators(std::move(factories));
   installed_ = true;

@@ -6,6 +6,8 @@
 #include <grpcpp/support/server_interceptor.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,14 +58,35 @@ class ServerGuard {
   // cannot be told apart), and nothing is registered.
   template <typename ServiceClass>
   absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
-    return ProtectService(builder, ServiceClass::service_full_name(), service);
+    return ProtectService(builder, ServiceClass::service_full_name(), /*host=*/"", service);
+  }
+
+  // The same instead of builder.RegisterService(host, service): for callers
+  // whose `:authority` is exactly `host`. The host is part of the operation
+  // ("api.example.com/payments.v1.Payments/Charge"), so the same path on two
+  // hosts shares no keys; policies are by path and hold for every host.
+  // INVALID_ARGUMENT for a host that is empty, too long or has a '/'.
+  template <typename ServiceClass>
+  absl::Status Protect(grpc::ServerBuilder& builder, const std::string& host,
+                       grpc::Service* service) {
+    if (host.empty()) return absl::InvalidArgumentError("the host is empty");
+    return ProtectService(builder, ServiceClass::service_full_name(), host, service);
   }
 
   // Installs the capturing interceptor, first in line, and the caller's own
   // after it. Once per server, after every Protect. Do not call
   // SetInterceptorCreators afterwards: guarded calls would fail (they never
   // run unrecorded).
-  virtual absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) = 0;
+  //
+  // What is recorded is the handler's reply. What the interceptors in `others`
+  // make of it (ModifySendMessage, ModifySendStatus, metadata) is not: they run
+  // for replays as for first replies, and make it anew each time. On a replay
+  // the bytes of the message that GetSendMessage() points to are fixed: to
+  // change them, give another one to ModifySendMessage. GetSendMessage() is
+  // nullptr when the guard withholds a reply.
+  absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
+    return InstallInterceptors(builder, std::move(others));
+  }
 
   // Fails calls that wait for a verdict and refuses new ones, with
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
@@ -71,8 +94,11 @@ class ServerGuard {
   virtual void Close() = 0;
 
  protected:
+  // An empty `host` is every host that has no service of its own.
   virtual absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
-                                      grpc::Service* service) = 0;
+                                      const std::string& host, grpc::Service* service) = 0;
+  virtual absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
+                                           InterceptorFactories others) = 0;
 };
 
 }  // namespace idempotency

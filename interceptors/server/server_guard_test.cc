@@ -2,17 +2,15 @@
 // API, over a fake store.
 #include "interceptors/server/server_guard.h"
 
+#include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>
 #include <optional>
 #include <thread>
-
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "testdata/till.grpc.pb.h"
 
 #include "core/errors.h"
 #include "core/grpc_status.h"
@@ -20,6 +18,7 @@
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "testdata/till.grpc.pb.h"
 
 namespace idempotency {
 namespace {

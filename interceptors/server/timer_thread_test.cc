@@ -1,9 +1,9 @@
 #include "interceptors/server/timer_thread.h"
 
+#include <gtest/gtest.h>
+
 #include <future>
 #include <vector>
-
-#include "gtest/gtest.h"
 
 namespace idempotency {
 namespace {

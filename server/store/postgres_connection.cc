@@ -1,6 +1,7 @@
 #include "server/store/postgres_connection.h"
 
 #include <poll.h>
+#include <spdlog/spdlog.h>
 
 #include <exception>
 #include <new>
@@ -10,7 +11,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "spdlog/spdlog.h"
 
 #include "core/absl_view.h"
 #include "server/store/postgres_conninfo.h"

@@ -67,8 +67,9 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
 
 absl::StatusOr<std::vector<int>> PostgresMigrator::Down(int target) {
   if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
-  if (target < 0)
+  if (target < 0) {
     return absl::InvalidArgumentError("migrate down: the target must not be negative");
+  }
   auto connection = PostgresConnection::Open(options_, watchdog_);
   if (!connection.ok()) return connection.status();
   std::vector<int> versions;

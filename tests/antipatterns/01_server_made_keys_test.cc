@@ -3,6 +3,8 @@
 // it.
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +17,18 @@
 namespace idempotency::testing {
 namespace {
 
-class ServerMadeKeys : public AntiPattern {};
+class ServerMadeKeys : public AntiPattern {
+ protected:
+  // A client as users make it: with the interceptor, and gRPC's own retries.
+  static std::unique_ptr<Probe::Stub> Client(const GuardedServer& server) {
+    std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
+        interceptors;
+    interceptors.push_back(MakeClientInterceptor());
+    return Probe::NewStub(grpc::experimental::CreateCustomChannelWithInterceptors(
+        server.address(), grpc::InsecureChannelCredentials(), RetryingChannelArguments(),
+        std::move(interceptors)));
+  }
+};
 
 TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
   Mutex mutex;
@@ -32,15 +45,10 @@ TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
         reply.set_effect("done");
         return grpc::Status::OK;
       });
-  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(MakeClientInterceptor());
-  auto stub = Probe::NewStub(grpc::experimental::CreateCustomChannelWithInterceptors(
-      server.address(), grpc::InsecureChannelCredentials(), RetryingChannelArguments(),
-      std::move(interceptors)));
 
   grpc::ClientContext context;
   ActReply reply;
-  const grpc::Status status = stub->Act(&context, ActRequest(), &reply);
+  const grpc::Status status = Client(server)->Act(&context, ActRequest(), &reply);
 
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(reply.effect(), "done");
@@ -52,8 +60,26 @@ TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, ServerMadeKeys,
-                         ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+TEST_P(ServerMadeKeys, AKeyThatTheCallerPinnedIsKept) {
+  std::atomic<int> runs{0};
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+    reply.set_total(++runs);
+    return grpc::Status::OK;
+  });
+  // The same operation by two processes: each has a channel of its own.
+  for (int process = 0; process < 2; ++process) {
+    grpc::ClientContext context;
+    ASSERT_TRUE(WithKey(context, "order-1").ok());
+    ActReply reply;
+    const grpc::Status status = Client(server)->Act(&context, ActRequest(), &reply);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(reply.total(), 1);
+  }
+  EXPECT_EQ(runs, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothApis, ServerMadeKeys, ::testing::Values(Api::kSync, Api::kCallback),
+                         ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

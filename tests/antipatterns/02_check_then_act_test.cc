@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

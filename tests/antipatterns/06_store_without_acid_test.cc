@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {
@@ -13,10 +14,15 @@ class StoreWithoutAcid : public AntiPattern {};
 
 TEST_P(StoreWithoutAcid, WhatWasAcknowledgedSurvivesKillMinusNine) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
-    reply.set_total(++runs);
-    return grpc::Status::OK;
-  });
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        reply.set_total(++runs);
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        // Short, so that a lost completion shows as what it is: a second run.
+        options.guard.policies[kAct].lease = absl::Seconds(2);
+      });
   const ProbeClient client(server.address());
   for (int i = 0; i < 10; ++i) {
     Call call;
@@ -26,10 +32,37 @@ TEST_P(StoreWithoutAcid, WhatWasAcknowledgedSurvivesKillMinusNine) {
     daemon_.Kill();
     daemon_.Restart();
     const Outcome retry = client.SendUntilSettled(call, std::chrono::seconds(20));
-    EXPECT_EQ(retry.body, first.body);
-    EXPECT_TRUE(retry.replayed());
+    ASSERT_EQ(retry.body, first.body);
+    ASSERT_TRUE(retry.replayed());
   }
   EXPECT_EQ(runs, 10);
+}
+
+TEST_P(StoreWithoutAcid, NoReplyGoesOutThatTheStoreHasNotAcknowledged) {
+  std::atomic<int> runs{0};
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        // Gone before it can be told of the outcome.
+        daemon_.Kill();
+        reply.set_total(++runs);
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        options.guard.recording_timeout = absl::Milliseconds(200);
+      });
+  const ProbeClient client(server.address());
+  const Outcome first = client.Act("order-1");
+  EXPECT_EQ(first.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(first.reason(), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(first.body, "");
+
+  daemon_.Restart();
+  Call call;
+  call.keys = {"order-1"};
+  const Outcome retry = client.SendUntilSettled(call, std::chrono::seconds(20));
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.reply().total(), 1);
+  EXPECT_EQ(runs, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(BothApis, StoreWithoutAcid, ::testing::Values(Api::kSync, Api::kCallback),

@@ -1,8 +1,10 @@
 // Anti-pattern 8: the key alone decides, so a reused key answers a request with
 // another request's reply. Here the request's fingerprint is compared.
 #include <atomic>
+#include <thread>
 
 #include "tests/antipatterns/stack.h"
+#include "tests/support/gate.h"
 
 namespace idempotency::testing {
 namespace {
@@ -28,6 +30,21 @@ TEST_P(NoFingerprint, AnotherRequestWithTheSameKeyNeitherRunsNorReplays) {
   const Outcome again = client.Act("order-1", 500);
   EXPECT_EQ(again.body, first.body);
   EXPECT_TRUE(again.replayed());
+}
+
+TEST_P(NoFingerprint, NorDoesItWaitForTheOther) {
+  Gate gate;
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+    gate.Enter();
+    return grpc::Status::OK;
+  });
+  const ProbeClient client(server.address());
+  std::thread running([&] { EXPECT_TRUE(client.Act("order-1", 500).status.ok()); });
+  EXPECT_TRUE(gate.AwaitInside(1));
+  EXPECT_EQ(client.Act("order-1", 900).reason(), Reason::kKeyReused);
+  gate.Open();
+  running.join();
+  EXPECT_EQ(gate.inside(), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(BothApis, NoFingerprint, ::testing::Values(Api::kSync, Api::kCallback),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "tests/integration/effects.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"

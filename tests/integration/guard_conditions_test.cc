@@ -16,14 +16,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "idempotency/v1/idempotency_service.grpc.pb.h"
+
 #include "interceptors/server/execution.h"
+#include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
-#include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
-#include "tests/support/temp_folder.h"
 
 namespace idempotency::testing {
 namespace {
@@ -38,53 +37,7 @@ std::chrono::system_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::system_clock::now() + time;
 }
 
-class GuardConditions : public ::testing::TestWithParam<Api> {
- protected:
-  GuardedServer& Serve(ProbeHandler handler,
-                       const std::function<void(GuardedServer::Options&)>& change = nullptr) {
-    GuardedServer::Options options;
-    options.idempotencyd = daemon_.address();
-    options.api = GetParam();
-    options.gate = gate_;
-    options.handler = std::move(handler);
-    if (change) change(options);
-    server_ = std::make_unique<GuardedServer>(std::move(options));
-    return *server_;
-  }
-
-  // A handler that answers with how often it has run.
-  ProbeHandler Counting() {
-    return [this](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
-      reply.set_total(++runs_);
-      return grpc::Status::OK;
-    };
-  }
-
-  static Call With(const std::string& key) {
-    Call call;
-    call.keys = {key};
-    return call;
-  }
-
-  v1::Record Get(const std::string& record_id) {
-    auto stub = v1::IdempotencyService::NewStub(
-        grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()));
-    grpc::ClientContext context;
-    v1::GetRequest request;
-    request.set_record_id(record_id);
-    request.set_view(v1::RECORD_VIEW_FULL);
-    v1::GetResponse response;
-    const grpc::Status status = stub->Get(&context, request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response.record();
-  }
-
-  std::atomic<int> runs_{0};
-  std::shared_ptr<ConnectionGate> gate_ = std::make_shared<ConnectionGate>();
-  TempFolder folder_;
-  DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
-  std::unique_ptr<GuardedServer> server_;
-};
+using GuardConditions = GuardFixture;
 
 // The client leaves while its verdict is pending.
 
@@ -371,15 +324,14 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Act("beside").status.ok());
-  auto reflection = Process::Start(
-      {"reflection_client", "-plaintext", server.address(), "list"});
+  auto reflection = Process::Start({"reflection_client", "-plaintext", server.address(), "list"});
   ASSERT_TRUE(reflection.ok());
   ASSERT_TRUE((*reflection)->Wait().ok());
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
       << (*reflection)->Stderr();
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
-  auto health = Process::Start({"reflection_client", "-plaintext", server.address(),
-                                "describe", "grpc.health.v1.Health"});
+  auto health = Process::Start(
+      {"reflection_client", "-plaintext", server.address(), "describe", "grpc.health.v1.Health"});
   ASSERT_TRUE(health.ok());
   ASSERT_TRUE((*health)->Wait().ok());
   EXPECT_EQ(server.server().GetHealthCheckService() == nullptr, false);
@@ -398,8 +350,8 @@ TEST_P(GuardConditions, InProcessChannelsAreGuardedToo) {
 
 TEST_P(GuardConditions, StreamingMethodsAreHandedThrough) {
   GuardedServer& server = Serve(Counting());
-  auto stub = Probe::NewStub(
-      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  auto stub =
+      Probe::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
   ActRequest request;
   request.set_amount(5);
   {
@@ -544,6 +496,20 @@ TEST_P(GuardConditions, ReplaysAreTheSameByteForByte) {
   }
 }
 
+TEST_P(GuardConditions, AMessageThatIsNoUtf8IsRecordedAndReplayed) {
+  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+    ++runs_;
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such caf\xe9");
+  });
+  const ProbeClient client(server.address());
+  EXPECT_EQ(client.Act("latin-1").status.error_code(), grpc::StatusCode::NOT_FOUND);
+  const Outcome retry = client.Act("latin-1");
+  EXPECT_EQ(retry.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(retry.status.error_message(), "no such caf?");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
 TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
   GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs_;
@@ -593,7 +559,8 @@ TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   const std::vector<std::vector<std::string>> bad = {
-      {""}, {std::string(256, 'k')}, {"with space"}, {"bare\"quote"}, {"bare,comma"}, {"\"open"}, {"first-key", "second-key"}};
+      {""},       {std::string(256, 'k')},    {"with space"}, {"bare\"quote"}, {"bare,comma"},
+      {"\"open"}, {"first-key", "second-key"}};
   for (const auto& keys : bad) {
     Call call;
     call.keys = keys;
@@ -629,7 +596,8 @@ TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
   EXPECT_EQ(runs_, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback),
+                         ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "tests/integration/effects.h"
 #include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"
@@ -95,7 +96,8 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
   for (const auto& [key, count] : runs) EXPECT_EQ(count, 1) << key;
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, Replicas, ::testing::Values(Api::kSync, Api::kCallback), ApiName);
+INSTANTIATE_TEST_SUITE_P(BothApis, Replicas, ::testing::Values(Api::kSync, Api::kCallback),
+                         ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

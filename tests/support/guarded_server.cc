@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "client/channel_arguments.h"
 #include "client/unary_connection.h"
 
@@ -23,9 +24,8 @@ GuardedServer::GuardedServer(Options options)
     : service_(ProbeService::Make(options.api, std::move(options.handler))) {
   if (options.guard.name_space.empty()) options.guard.name_space = "probe";
   if (!options.guard.scope) options.guard.scope = SharedScope("everybody");
-  std::unique_ptr<Connection> connection = MakeUnaryConnection(
-      grpc::CreateCustomChannel(options.idempotencyd, grpc::InsecureChannelCredentials(),
-                                IdempotencydChannelArguments()));
+  std::unique_ptr<Connection> connection = MakeUnaryConnection(grpc::CreateCustomChannel(
+      options.idempotencyd, grpc::InsecureChannelCredentials(), IdempotencydChannelArguments()));
   if (options.gate != nullptr) {
     connection = std::make_unique<GatedConnection>(std::move(connection), options.gate);
   }
@@ -35,9 +35,10 @@ GuardedServer::GuardedServer(Options options)
 
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:0", options.credentials, &port);
   if (options.configure) options.configure(builder);
-  OrAbort(guard_->Protect<Probe>(builder, service_->service()));
+  OrAbort(options.protect ? options.protect(*guard_, builder)
+                          : guard_->Protect<Probe>(builder, service_->service()));
   OrAbort(guard_->Install(builder, std::move(options.interceptors)));
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) OrAbort(absl::InternalError("did not start"));

@@ -29,8 +29,12 @@ class GuardedServer {
     // One shared scope in the namespace "probe" unless the test says more.
     GuardOptions guard;
     ServerGuard::InterceptorFactories interceptors;
+    std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
     // For a test that puts its own things on the server.
     std::function<void(grpc::ServerBuilder&)> configure;
+    // For a test with services of its own, which outlive the server: instead of
+    // protecting the Probe service around `handler`.
+    std::function<absl::Status(ServerGuard&, grpc::ServerBuilder&)> protect;
   };
 
   // Aborts the test process if the server cannot be made.

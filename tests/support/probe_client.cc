@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "core/grpc_status.h"
 
 namespace idempotency::testing {
@@ -77,8 +78,8 @@ Outcome ProbeClient::Send(const Call& call) const {
   grpc::ByteBuffer received;
   grpc::CompletionQueue queue;
   grpc::GenericStub stub(channel_);
-  auto rpc = stub.PrepareUnaryCall(
-      &context, absl::StrCat("/idempotency.testing.Probe/", call.method), sent, &queue);
+  auto rpc = stub.PrepareUnaryCall(&context, absl::StrCat("/", call.service, "/", call.method),
+                                   sent, &queue);
   Outcome outcome;
   rpc->StartCall();
   rpc->Finish(&received, &outcome.status, nullptr);

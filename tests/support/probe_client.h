@@ -38,6 +38,7 @@ struct Call {
   // One `idempotency-key` entry each.
   std::vector<std::string> keys;
   std::multimap<std::string, std::string> metadata;
+  std::string service = "idempotency.testing.Probe";
   std::string method = "Act";
   std::chrono::milliseconds timeout{20000};
   // When set, the call can be cancelled from outside.

@@ -84,9 +84,10 @@ class Counter final : public grpc::ServerWriteReactor<ActReply> {
   ActReply reply_;
 };
 
-class CallbackProbe final : public ProbeService,
-                            public Probe::WithCallbackMethod_Act<Probe::WithCallbackMethod_Look<
-                                Probe::WithCallbackMethod_Watch<Probe::Service>>> {
+class CallbackProbe final
+    : public ProbeService,
+      public Probe::WithCallbackMethod_Act<
+          Probe::WithCallbackMethod_Look<Probe::WithCallbackMethod_Watch<Probe::Service>>> {
  public:
   explicit CallbackProbe(ProbeHandler handler) : handler_(std::move(handler)) {}
   ~CallbackProbe() override {

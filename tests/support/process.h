@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "core/mutex.h"
 
 namespace idempotency::testing {

@@ -21,9 +21,10 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+
 #include "core/errors.h"
 #include "core/grpc_status.h"
-#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 
 namespace {
 
@@ -76,8 +77,7 @@ class ReflectedSchema : public google::protobuf::DescriptorDatabase {
  private:
   bool Load(const reflection::ServerReflectionRequest& request) {
     const reflection::ServerReflectionResponse response = Ask(request);
-    for (const std::string& bytes :
-         response.file_descriptor_response().file_descriptor_proto()) {
+    for (const std::string& bytes : response.file_descriptor_response().file_descriptor_proto()) {
       FileDescriptorProto file;
       FileDescriptorProto seen;
       if (!file.ParseFromString(bytes)) return false;
@@ -114,8 +114,8 @@ std::string Bytes(const grpc::ByteBuffer& buffer) {
 }
 
 void PrintError(const grpc::Status& status) {
-  std::cerr << "ERROR:\n  Code: " << status.error_code() << "\n  Message: " << status.error_message()
-            << "\n";
+  std::cerr << "ERROR:\n  Code: " << status.error_code()
+            << "\n  Message: " << status.error_message() << "\n";
   const absl::Status ours = idempotency::FromGrpcStatus(status);
   if (const auto reason = idempotency::ReasonOf(ours)) {
     std::cerr << "  Reason: " << idempotency::ReasonName(*reason) << "\n";
@@ -198,7 +198,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       if (word == "-d") {
         arguments->data = value;
       } else {
-        const std::pair<std::string, std::string> entry = absl::StrSplit(value, absl::MaxSplits(':', 1));
+        const std::pair<std::string, std::string> entry =
+            absl::StrSplit(value, absl::MaxSplits(':', 1));
         arguments->metadata.emplace_back(entry.first, absl::StripAsciiWhitespace(entry.second));
       }
     } else if (arguments->address.empty()) {

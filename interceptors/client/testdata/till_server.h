@@ -12,9 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "till.grpc.pb.h"
-
 #include "core/mutex.h"
+#include "till.grpc.pb.h"
 
 namespace idempotency::testdata {
 

@@ -1,0 +1,239 @@
+// What only the callback API can do: message allocators, initial metadata ahead
+// of the reply, and a Finish long after the method has returned. In the sync API
+// a unary handler has none of them: gRPC owns its messages, sends its initial
+// metadata together with its reply, and takes its return for the end.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "google/protobuf/arena.h"
+
+#include "core/mutex.h"
+#include "tests/integration/guard_fixture.h"
+#include "tests/support/api_name.h"
+
+namespace idempotency::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Pair;
+
+constexpr std::chrono::seconds kLong{20};
+
+// Act as the test wants it.
+class ReactingProbe final : public Probe::CallbackService {
+ public:
+  using Method = std::function<grpc::ServerUnaryReactor*(grpc::CallbackServerContext*,
+                                                         const ActRequest*, ActReply*)>;
+  explicit ReactingProbe(Method act) : act_(std::move(act)) {}
+  grpc::ServerUnaryReactor* Act(grpc::CallbackServerContext* context, const ActRequest* request,
+                                ActReply* reply) override {
+    return act_(context, request, reply);
+  }
+
+ private:
+  const Method act_;
+};
+
+class GuardAndReactors : public GuardFixture {
+ protected:
+  ~GuardAndReactors() override { server_.reset(); }
+
+  GuardedServer& ServeMethod(ReactingProbe::Method act,
+                             const std::function<void(ReactingProbe&)>& prepare = nullptr,
+                             absl::Duration lease = limits::kDefaultLease) {
+    service_ = std::make_unique<ReactingProbe>(std::move(act));
+    if (prepare) prepare(*service_);
+    return Serve(nullptr, [&](GuardedServer::Options& options) {
+      options.guard.recording_timeout = absl::Milliseconds(300);
+      options.guard.policies["/idempotency.testing.Probe/Act"].lease = lease;
+      options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
+        return guard.Protect<Probe>(builder, service_.get());
+      };
+    });
+  }
+
+  std::unique_ptr<ReactingProbe> service_;
+};
+
+// Messages on an arena, one per call; counts them.
+class ArenaAllocator final : public grpc::MessageAllocator<ActRequest, ActReply> {
+ public:
+  using Holder = grpc::MessageHolder<ActRequest, ActReply>;
+
+  Holder* AllocateMessages() override {
+    ++made_;
+    ++alive_;
+    return std::make_unique<Messages>(alive_).release();  // released by gRPC
+  }
+  int made() const { return made_; }
+  int alive() const { return alive_; }
+
+ private:
+  class Messages final : public Holder {
+   public:
+    explicit Messages(std::atomic<int>& alive) : alive_(alive) {
+      set_request(google::protobuf::Arena::CreateMessage<ActRequest>(&arena_));
+      set_response(google::protobuf::Arena::CreateMessage<ActReply>(&arena_));
+    }
+    void FreeRequest() override { set_request(nullptr); }
+    void Release() override {
+      const std::unique_ptr<Messages> self(this);
+      --alive_;
+    }
+
+   private:
+    std::atomic<int>& alive_;
+    google::protobuf::Arena arena_;
+  };
+
+  std::atomic<int> made_{0};
+  std::atomic<int> alive_{0};
+};
+
+TEST_P(GuardAndReactors, MessagesOfAnAllocatorAreUsedAndReleasedOnce) {
+  ArenaAllocator allocator;
+  GuardedServer& server = ServeMethod(
+      [this](grpc::CallbackServerContext* context, const ActRequest* request, ActReply* reply) {
+        EXPECT_NE(reply->GetArena(), nullptr);
+        EXPECT_EQ(request->amount(), 1);
+        // As handlers with such allocators do: done with the request.
+        EXPECT_NE(context->GetRpcAllocatorState(), nullptr);
+        context->GetRpcAllocatorState()->FreeRequest();
+        for (int i = 0; i < 32; ++i) (*reply->mutable_notes())[std::to_string(i)] = "v";
+        reply->set_total(++runs_);
+        grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+        reactor->Finish(grpc::Status::OK);
+        return reactor;
+      },
+      [&](ReactingProbe& service) { service.SetMessageAllocatorFor_Act(&allocator); });
+  const ProbeClient client(server.address());
+  const Outcome first = client.Act("arena");
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  const Outcome retry = client.Act("arena");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.body, first.body);
+  EXPECT_EQ(client.Act("arena", 7).reason(), Reason::kKeyReused);
+  Call keyless;
+  EXPECT_EQ(client.Send(keyless).reason(), Reason::kKeyMissing);
+  EXPECT_EQ(runs_, 1);
+  server_.reset();
+  EXPECT_EQ(allocator.made(), 4);
+  EXPECT_EQ(allocator.alive(), 0);
+}
+
+// Sends its initial metadata at once; answers right behind it, or only after it
+// has been sent.
+class EarlyReactor final : public grpc::ServerUnaryReactor {
+ public:
+  EarlyReactor(bool wait, grpc::Status status) : wait_(wait), status_(std::move(status)) {
+    StartSendInitialMetadata();
+    if (!wait_) Finish(status_);
+  }
+  void OnSendInitialMetadataDone(bool /*ok*/) override {
+    if (wait_) Finish(status_);
+  }
+  void OnDone() override { const std::unique_ptr<EarlyReactor> self(this); }
+
+ private:
+  const bool wait_;
+  const grpc::Status status_;
+};
+
+ReactingProbe::Method Early(std::atomic<int>& runs, bool wait, const grpc::Status& status) {
+  return [&runs, wait, status](grpc::CallbackServerContext* context, const ActRequest*,
+                               ActReply* reply) {
+    context->AddInitialMetadata("early", "1");
+    reply->set_total(++runs);
+    return std::make_unique<EarlyReactor>(wait, status).release();
+  };
+}
+
+TEST_P(GuardAndReactors, InitialMetadataSentEarlyIsReplayed) {
+  for (const bool wait : {false, true}) {
+    runs_ = 0;
+    GuardedServer& server = ServeMethod(Early(runs_, wait, grpc::Status::OK));
+    const ProbeClient client(server.address());
+    const std::string key = wait ? "early-waits" : "early";
+    const Outcome first = client.Act(key);
+    ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+    EXPECT_THAT(first.initial_metadata, Contains(Pair("early", "1")));
+    const Outcome retry = client.Act(key);
+    EXPECT_TRUE(retry.replayed());
+    EXPECT_EQ(retry.body, first.body);
+    EXPECT_EQ(retry.initial_metadata, first.initial_metadata);
+    EXPECT_EQ(runs_, 1);
+  }
+}
+
+TEST_P(GuardAndReactors, ErrorAfterInitialMetadataIsReplayedWithIt) {
+  const grpc::Status refused(grpc::StatusCode::FAILED_PRECONDITION, "no funds");
+  GuardedServer& server = ServeMethod(Early(runs_, true, refused));
+  const ProbeClient client(server.address());
+  const Outcome first = client.Act("refused");
+  EXPECT_EQ(first.status.error_message(), "no funds");
+  EXPECT_THAT(first.initial_metadata, Contains(Pair("early", "1")));
+  const Outcome retry = client.Act("refused");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.status.error_code(), first.status.error_code());
+  EXPECT_EQ(retry.initial_metadata, first.initial_metadata);
+  EXPECT_EQ(runs_, 1);
+}
+
+// The initial metadata is on its way already; status and message are not.
+TEST_P(GuardAndReactors, UnrecordedReplyIsWithheldAlsoAfterInitialMetadata) {
+  GuardedServer& server = ServeMethod(Early(runs_, true, grpc::Status::OK));
+  const ProbeClient client(server.address());
+  gate_->FailCompletes(MakeError(Reason::kStoreUnavailable, "as the test asked"));
+  const Outcome withheld = client.Act("withheld");
+  EXPECT_EQ(withheld.reason(), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(withheld.body, "");
+  gate_->FailCompletes(absl::OkStatus());
+  const Outcome retry = client.SendUntilSettled(With("withheld"), kLong);
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_THAT(retry.initial_metadata, Contains(Pair("early", "1")));
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
+  std::promise<grpc::ServerUnaryReactor*> left_open;
+  GuardedServer& server = ServeMethod(
+      [&](grpc::CallbackServerContext* context, const ActRequest*, ActReply* reply) {
+        reply->set_total(++runs_);
+        grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+        left_open.set_value(reactor);
+        return reactor;
+      },
+      nullptr, absl::Milliseconds(300));
+  const ProbeClient client(server.address());
+  std::future<Outcome> first =
+      std::async(std::launch::async, [&client] { return client.Act("late"); });
+  auto opened = left_open.get_future();
+  ASSERT_EQ(opened.wait_for(kLong), std::future_status::ready);
+  grpc::ServerUnaryReactor* reactor = opened.get();
+  // Several leases long, which the guard's heartbeats keep alive.
+  EXPECT_EQ(client.SendUntilSettled(With("late"), std::chrono::seconds(1)).reason(),
+            Reason::kInFlight);
+  std::thread finisher([reactor] { reactor->Finish(grpc::Status::OK); });
+  finisher.join();
+  const Outcome outcome = first.get();
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  const Outcome retry = client.Act("late");
+  EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(retry.body, outcome.body);
+  EXPECT_EQ(Get(outcome.Trailer("idempotency-record")).attempt(), 1U);
+  EXPECT_EQ(runs_, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(CallbackApi, GuardAndReactors, ::testing::Values(Api::kCallback), ApiName);
+
+}  // namespace
+}  // namespace idempotency::testing
