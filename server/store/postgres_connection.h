@@ -1,19 +1,24 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_H_
 
-#include <libpq-fe.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_parameters.h"
 #include "server/store/postgres_result.h"
+#include "server/store/socket_watchdog.h"
+
+namespace pqxx {
+class dbtransaction;
+class transaction_base;
+}  // namespace pqxx
 
 namespace idempotency {
 
@@ -23,10 +28,8 @@ struct PostgresStatement {
   std::string sql;
 };
 
-// One session. Uses libpq and not libpqxx, which 6.4 cannot: send arrays and
-// read rows in binary, bound the wait for an answer, tell a warning by its
-// origin, and never reconnect behind our back (a new session would lack our
-// settings, and a repeated statement might run twice).
+// One session, through libpqxx (docs/adr/0007). It never reconnects: a new
+// session would lack our settings, and a repeated statement might run twice.
 //
 // Failures are of three kinds; none holds SQL, parameters or the server's text
 // (which may quote them), only its SQLSTATE:
@@ -38,8 +41,11 @@ struct PostgresStatement {
 class PostgresConnection {
  public:
   // Connects, and sets the session up. Blocks up to the connect timeout.
-  // UNAVAILABLE if it cannot; why is logged.
-  static absl::StatusOr<std::unique_ptr<PostgresConnection>> Open(const PostgresOptions& options);
+  // UNAVAILABLE if it cannot; why is logged. `watchdog`, which bounds every
+  // later call, outlives the connection.
+  static absl::StatusOr<std::unique_ptr<PostgresConnection>> Open(const PostgresOptions& options,
+                                                                  SocketWatchdog& watchdog);
+  ~PostgresConnection();
 
   // Prepares the statement on first use and runs it, in a transaction of its
   // own unless one is open. Deadlocks and serialization failures are repeated
@@ -48,40 +54,45 @@ class PostgresConnection {
                                          const PostgresParameters& parameters);
   // Only asks the server to plan it. Answers the SQLSTATE, "" if it can.
   std::string TryPrepare(const PostgresStatement& statement);
-  // Runs statements without parameters, separated by semicolons; text results.
-  // For migrations: a failure also holds the server's message, for operators.
+  // Runs statements without parameters, separated by semicolons. For
+  // migrations: a failure also holds the server's message, for operators.
   absl::StatusOr<PostgresResult> ExecuteScript(const std::string& sql);
+
+  // A transaction of several statements; one at a time. A session that is given
+  // back with one open is not usable again.
+  absl::Status Begin();
+  // UNAVAILABLE also if nobody can tell whether it took place.
+  absl::Status Commit();
+  absl::Status Rollback();
 
   // False once the session is lost, or its server has gone or cannot write.
   // Notices a server that went away while the connection lay idle.
   bool Usable();
-  int server_version() const { return PQserverVersion(connection_.get()); }
+  int server_version() const;
 
  private:
-  struct Finish {
-    void operator()(PGconn* connection) const { PQfinish(connection); }
+  class Session;
+  // What a call to the server came to.
+  struct Outcome {
+    std::string state;  // its SQLSTATE, or one in its stead; "" for success
+    std::string message;
   };
 
-  PostgresConnection(PGconn* connection, const PostgresOptions& options);
+  PostgresConnection(std::unique_ptr<Session> session, const PostgresOptions& options,
+                     SocketWatchdog& watchdog);
 
-  static void OnNotice(void* self, const PGresult* notice);
   absl::Status SetUpSession(const PostgresOptions& options);
-  absl::StatusOr<PostgresResult> ExecuteOnce(const PostgresStatement& statement,
-                                             const PostgresParameters& parameters);
-  absl::Status Prepare(const PostgresStatement& statement);
-  // Waits for the answer to what was just sent. nullptr: the session is lost.
-  PGresult* Await();
-  // Waits until the socket can be read (or written, if asked). False: too late.
-  bool WaitForSocket(bool for_writing, std::chrono::steady_clock::time_point deadline);
-  absl::Status ToStatus(const PGresult* result);
+  // Runs `call`, until the reply timeout, and takes what it throws.
+  Outcome Attempt(absl::FunctionRef<void()> call);
+  // The same within the open transaction, else in one of the statement's own.
+  Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call);
+  absl::Status ToStatus(const Outcome& outcome);
 
-  std::unique_ptr<PGconn, Finish> connection_;
+  SocketWatchdog& watchdog_;
   const std::chrono::milliseconds reply_timeout_;
-  absl::flat_hash_set<std::string> prepared_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<pqxx::dbtransaction> transaction_;
   bool broken_ = false;
-  // Of the last statement: its commit was reported without the synchronous
-  // standby's confirmation.
-  bool unconfirmed_ = false;
 };
 
 }  // namespace idempotency

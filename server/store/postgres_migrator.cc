@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
@@ -37,20 +36,11 @@ std::string ChecksumOf(const Migration& migration) {
       absl::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
 }
 
-int ToInt(const std::string& text) {
-  int value = 0;
-  return absl::SimpleAtoi(text, &value) ? value : 0;
-}
-
-bool IsTrue(const PostgresResult& result, int row, int column) {
-  return result.Bytes(row, column) == "t";
-}
-
-// Ends the transaction, with COMMIT if `outcome` is OK.
+// Ends the transaction, with Commit if `outcome` is OK.
 template <typename Outcome>
 Outcome EndTransaction(PostgresConnection& connection, Outcome outcome) {
-  const auto ended = connection.ExecuteScript(outcome.ok() ? "COMMIT" : "ROLLBACK");
-  if (outcome.ok() && !ended.ok()) return ended.status();
+  const absl::Status ended = outcome.ok() ? connection.Commit() : connection.Rollback();
+  if (outcome.ok() && !ended.ok()) return ended;
   return outcome;
 }
 
@@ -63,7 +53,7 @@ PostgresMigrator::PostgresMigrator(PostgresOptions options, absl::Span<const Mig
 
 absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
   if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
-  auto connection = PostgresConnection::Open(options_);
+  auto connection = PostgresConnection::Open(options_, watchdog_);
   if (!connection.ok()) return connection.status();
   if (absl::Status status = CheckServer(**connection); !status.ok()) return status;
   std::vector<int> versions;
@@ -80,7 +70,7 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Down(int target) {
   if (target < 0) {
     return absl::InvalidArgumentError("migrate down: the target must not be negative");
   }
-  auto connection = PostgresConnection::Open(options_);
+  auto connection = PostgresConnection::Open(options_, watchdog_);
   if (!connection.ok()) return connection.status();
   std::vector<int> versions;
   while (true) {
@@ -93,7 +83,7 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Down(int target) {
 
 absl::StatusOr<std::vector<MigrationState>> PostgresMigrator::Status() {
   if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
-  auto connection = PostgresConnection::Open(options_);
+  auto connection = PostgresConnection::Open(options_, watchdog_);
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<Installed> installed = Read(**connection);
   if (!installed.ok()) return installed.status();
@@ -112,7 +102,7 @@ absl::StatusOr<std::vector<MigrationState>> PostgresMigrator::Status() {
 
 absl::Status PostgresMigrator::CheckSchema() {
   if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
-  auto connection = PostgresConnection::Open(options_);
+  auto connection = PostgresConnection::Open(options_, watchdog_);
   if (!connection.ok()) return connection.status();
   if (absl::Status status = CheckServer(**connection); !status.ok()) return status;
   const absl::StatusOr<Installed> installed = Read(**connection);
@@ -143,7 +133,7 @@ absl::Status PostgresMigrator::CheckServer(PostgresConnection& connection) const
   }
   const auto encoding = connection.ExecuteScript("SHOW server_encoding");
   if (!encoding.ok()) return encoding.status();
-  if (encoding->Bytes(0, 0) != "UTF8") {
+  if (encoding->View(0, 0) != "UTF8") {
     return absl::FailedPreconditionError(
         "the postgres database is not encoded in UTF8: create one that is");
   }
@@ -166,9 +156,9 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
       "   AND c.relkind = 'r' AND c.relname = 'schema_migrations')"));
   if (!facts.ok()) return facts.status();
   Installed installed;
-  installed.schema_exists = IsTrue(*facts, 0, 0);
-  installed.has_tables = IsTrue(*facts, 0, 1);
-  installed.has_history = IsTrue(*facts, 0, 2);
+  installed.schema_exists = facts->Bool(0, 0);
+  installed.has_tables = facts->Bool(0, 1);
+  installed.has_history = facts->Bool(0, 2);
   if (!installed.has_history) return installed;
   const auto rows =
       connection.ExecuteScript(absl::StrCat("SELECT version, name, checksum, applied_at FROM ",
@@ -179,8 +169,8 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
         " this role may not read (", rows.status().message(), "): choose another schema"));
   }
   for (int row = 0; row < rows->rows(); ++row) {
-    installed.history.push_back(
-        {ToInt(rows->Text(row, 0)), rows->Text(row, 1), rows->Text(row, 2), rows->Text(row, 3)});
+    installed.history.push_back({static_cast<int>(rows->Integer(row, 0)), rows->Text(row, 1),
+                                 rows->Text(row, 2), rows->Text(row, 3)});
   }
   return installed;
 }
@@ -231,7 +221,7 @@ absl::Status PostgresMigrator::Lock(PostgresConnection& connection) const {
 }
 
 absl::StatusOr<int> PostgresMigrator::StepUp(PostgresConnection& connection) const {
-  if (auto begun = connection.ExecuteScript("BEGIN"); !begun.ok()) return begun.status();
+  if (absl::Status status = connection.Begin(); !status.ok()) return status;
   const auto step = [&]() -> absl::StatusOr<int> {
     if (absl::Status status = Lock(connection); !status.ok()) return status;
     const absl::StatusOr<Installed> installed = Read(connection);
@@ -264,7 +254,7 @@ absl::StatusOr<int> PostgresMigrator::ApplyNext(PostgresConnection& connection,
 }
 
 absl::StatusOr<int> PostgresMigrator::StepDown(PostgresConnection& connection, int target) const {
-  if (auto begun = connection.ExecuteScript("BEGIN"); !begun.ok()) return begun.status();
+  if (absl::Status status = connection.Begin(); !status.ok()) return status;
   const auto step = [&]() -> absl::StatusOr<int> {
     if (absl::Status status = Lock(connection); !status.ok()) return status;
     const absl::StatusOr<Installed> installed = Read(connection);

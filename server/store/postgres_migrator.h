@@ -11,6 +11,7 @@
 #include "migrations/migrations.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
+#include "server/store/socket_watchdog.h"
 
 namespace idempotency {
 
@@ -79,6 +80,7 @@ class PostgresMigrator {
   absl::StatusOr<int> ApplyNext(PostgresConnection& connection, const Installed& installed) const;
   absl::Status CheckServer(PostgresConnection& connection) const;
 
+  SocketWatchdog watchdog_;
   PostgresOptions options_;
   absl::Span<const Migration> migrations_;
 };

@@ -20,9 +20,7 @@ absl::Status Damaged() {
                    "the stored record cannot be read; it is never run again");
 }
 
-bool Has(const PostgresResult& result, int row, int column) {
-  return column < PQnfields(result.get()) && !result.IsNull(row, column);
-}
+bool Has(const PostgresResult& result, int row, int column) { return !result.IsNull(row, column); }
 
 std::optional<RecordState> FromColumn(std::int64_t state) {
   switch (state) {
@@ -60,10 +58,10 @@ std::map<std::string, std::string> ReadLabels(const PostgresResult& result, int 
 // it by whoever decodes them.
 bool ReadReply(const PostgresResult& result, int row, Record& record) {
   EncodedReply reply;
-  const std::string_view digest = result.Bytes(row, kReplyDigest);
+  const std::string digest = result.Bytea(row, kReplyDigest);
   if (digest.size() != reply.digest.size()) return false;
   std::copy(digest.begin(), digest.end(), reply.digest.begin());
-  if (Has(result, row, kReply)) reply.bytes = result.Text(row, kReply);
+  if (Has(result, row, kReply)) reply.bytes = result.Bytea(row, kReply);
   record.reply = std::move(reply);
   record.completed_at = result.Time(row, kCompletedAt);
   return true;
@@ -113,7 +111,7 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
   if (!state) return Damaged();
   record.state = *state;
   record.attempt = static_cast<std::uint32_t>(result.Integer(row, kAttempt));
-  auto fingerprints = DecodeFingerprints(result.Bytes(row, kFingerprints));
+  auto fingerprints = DecodeFingerprints(result.Bytea(row, kFingerprints));
   if (!fingerprints.ok()) return Damaged();
   record.fingerprints = *std::move(fingerprints);
   record.on_lease_expiry =
@@ -130,7 +128,7 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
     read.stored.request_token = result.GetUuid(row, kRequestToken);
   }
   read.stored.recovering = result.Bool(row, kRecovering);
-  if (Has(result, row, kCheckpoint)) read.stored.checkpoint = result.Text(row, kCheckpoint);
+  if (Has(result, row, kCheckpoint)) read.stored.checkpoint = result.Bytea(row, kCheckpoint);
   read.read_at = result.Time(row, kNow);
   return read;
 }

@@ -1,67 +1,70 @@
 #include "server/store/postgres_result.h"
 
-#include <algorithm>
+#include <exception>
+#include <pqxx/pqxx>
 
-#include "server/store/postgres_parameters.h"
+#include "absl/strings/numbers.h"
+
+#include "core/absl_view.h"
 
 namespace idempotency {
 namespace {
 
-// Takes `size` bytes off the front; empty if there are not as many.
-std::string_view TakeBytes(std::size_t size, std::string_view& rest) {
-  if (rest.size() < size) {
-    rest = {};
-    return {};
-  }
-  const std::string_view taken = rest.substr(0, size);
-  rest.remove_prefix(size);
-  return taken;
-}
-
-// A signed big-endian number of up to 8 bytes.
-std::int64_t ReadBigEndian(std::string_view bytes) {
-  if (bytes.empty() || bytes.size() > 8) return 0;
-  std::uint64_t value = (bytes.front() & 0x80) != 0 ? ~std::uint64_t{0} : 0;
-  for (const char byte : bytes) value = (value << 8) | static_cast<std::uint8_t>(byte);
-  return static_cast<std::int64_t>(value);
+// Neither this nor libpqxx looks whether there is one.
+pqxx::field FieldAt(const pqxx::result& result, int row, int column) {
+  return result[static_cast<pqxx::result::size_type>(row)]
+               [static_cast<pqxx::row::size_type>(column)];
 }
 
 }  // namespace
 
-std::string_view PostgresResult::Bytes(int row, int column) const {
-  return {PQgetvalue(result_.get(), row, column),
-          static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
+bool PostgresResult::IsNull(int row, int column) const {
+  if (row >= rows() || column >= static_cast<int>(result_.columns())) return true;
+  return FieldAt(result_, row, column).is_null();
+}
+
+std::string_view PostgresResult::View(int row, int column) const {
+  if (IsNull(row, column)) return {};
+  const pqxx::field field = FieldAt(result_, row, column);
+  return {field.c_str(), field.size()};
+}
+
+std::string PostgresResult::Bytea(int row, int column) const {
+  if (IsNull(row, column)) return {};
+  try {
+    return pqxx::binarystring(FieldAt(result_, row, column)).str();
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 Uuid PostgresResult::GetUuid(int row, int column) const {
-  const std::string_view bytes = Bytes(row, column);
-  Uuid::Bytes uuid{};
-  if (bytes.size() == uuid.size()) std::copy(bytes.begin(), bytes.end(), uuid.begin());
-  return Uuid(uuid);
+  return Uuid::Parse(View(row, column)).value_or(Uuid());
 }
 
-bool PostgresResult::Bool(int row, int column) const { return Integer(row, column) != 0; }
-
 std::int64_t PostgresResult::Integer(int row, int column) const {
-  return ReadBigEndian(Bytes(row, column));
+  std::int64_t value = 0;
+  return absl::SimpleAtoi(AbslView(View(row, column)), &value) ? value : 0;
 }
 
 absl::Time PostgresResult::Time(int row, int column) const {
-  return FromPostgresMicros(Integer(row, column));
+  absl::Time time;
+  return absl::ParseTime("%Y-%m-%d %H:%M:%E*S%z", AbslView(View(row, column)), &time, nullptr)
+             ? time
+             : absl::UnixEpoch();
 }
 
 std::vector<std::string> PostgresResult::TextArray(int row, int column) const {
-  std::string_view rest = Bytes(row, column);
   std::vector<std::string> texts;
-  // Dimensions, has-null, element type, size, first index; then the elements.
-  if (ReadBigEndian(TakeBytes(4, rest)) != 1) return texts;
-  TakeBytes(8, rest);
-  const std::int64_t size = ReadBigEndian(TakeBytes(4, rest));
-  TakeBytes(4, rest);
-  for (std::int64_t i = 0; i < size && !rest.empty(); ++i) {
-    const std::int64_t length = ReadBigEndian(TakeBytes(4, rest));
-    texts.emplace_back(
-        TakeBytes(static_cast<std::size_t>(std::max<std::int64_t>(length, 0)), rest));
+  if (IsNull(row, column)) return texts;
+  try {
+    pqxx::array_parser array = FieldAt(result_, row, column).as_array();
+    for (auto next = array.get_next(); next.first != pqxx::array_parser::done;
+         next = array.get_next()) {
+      if (next.first == pqxx::array_parser::string_value) texts.push_back(std::move(next.second));
+    }
+  } catch (const std::exception&) {
+    texts.clear();
   }
   return texts;
 }

@@ -1,12 +1,11 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_RESULT_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_RESULT_H_
 
-#include <libpq-fe.h>
-
 #include <cstdint>
-#include <memory>
+#include <pqxx/result>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -15,35 +14,31 @@
 
 namespace idempotency {
 
-// Rows in Postgres' binary form. A column is read as the type that its
-// statement gives it; a NULL or a value of another size reads as that type's
-// zero (ask IsNull where NULL means something). Thread-compatible.
+// Rows of one answer. A column is read as the type that its statement gives it;
+// a NULL, a column that is not there, or a value of another form reads as that
+// type's zero (ask IsNull where NULL means something). Thread-compatible.
 class PostgresResult {
  public:
-  explicit PostgresResult(PGresult* result) : result_(result) {}
+  explicit PostgresResult(pqxx::result result) : result_(std::move(result)) {}
 
-  int rows() const { return PQntuples(result_.get()); }
-  bool IsNull(int row, int column) const { return PQgetisnull(result_.get(), row, column) != 0; }
+  int rows() const { return static_cast<int>(result_.size()); }
+  // True for a column that is not there.
+  bool IsNull(int row, int column) const;
 
-  // Valid as long as the result.
-  std::string_view Bytes(int row, int column) const;
-  std::string Text(int row, int column) const { return std::string(Bytes(row, column)); }
+  // As the server writes it. Valid as long as the result.
+  std::string_view View(int row, int column) const;
+  std::string Text(int row, int column) const { return std::string(View(row, column)); }
+  std::string Bytea(int row, int column) const;
   Uuid GetUuid(int row, int column) const;
-  bool Bool(int row, int column) const;
+  bool Bool(int row, int column) const { return View(row, column) == "t"; }
   std::int64_t Integer(int row, int column) const;  // int2, int4, int8
+  // A timestamptz, of a session in ISO style at UTC.
   absl::Time Time(int row, int column) const;
   // A text[] of one dimension; empty for NULL.
   std::vector<std::string> TextArray(int row, int column) const;
 
-  PGresult* get() const { return result_.get(); }
-  PGresult* release() { return result_.release(); }
-
  private:
-  struct Clear {
-    void operator()(PGresult* result) const { PQclear(result); }
-  };
-
-  std::unique_ptr<PGresult, Clear> result_;
+  pqxx::result result_;
 };
 
 }  // namespace idempotency

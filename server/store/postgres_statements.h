@@ -46,9 +46,6 @@ struct PostgresStatements {
   PostgresStatement read_whole;
 
   // Sweep.
-  PostgresStatement begin;
-  PostgresStatement commit;
-  PostgresStatement rollback;
   PostgresStatement lock_sweep;
   PostgresStatement visit_ordered;
   PostgresStatement visit_hashed;

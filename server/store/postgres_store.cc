@@ -62,7 +62,7 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
     : options_(options),
       statements_(options.clock_sql),
       pool_(PoolOptions(options), Clock::System(),
-            [this] { return PostgresConnection::Open(options_); }) {}
+            [this] { return PostgresConnection::Open(options_, watchdog_); }) {}
 
 template <typename Op, typename Answer>
 std::vector<Answer> PostgresStore::OnConnection(

@@ -15,6 +15,7 @@
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_statements.h"
+#include "server/store/socket_watchdog.h"
 #include "server/store/store.h"
 
 namespace idempotency {
@@ -68,6 +69,8 @@ class PostgresStore final : public Store {
 
   const PostgresOptions options_;
   const PostgresStatements statements_;
+  // Bounds the calls of all connections; outlives them.
+  SocketWatchdog watchdog_;
   Pool pool_;
   // How many of the operations that Reserve saw lately were on records that
   // existed already, in thousandths; a running mean. Decides whether to insert

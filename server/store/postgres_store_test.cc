@@ -113,7 +113,8 @@ TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
 // hour.
 TEST_F(PostgresStoreTest, EveryStatementGoesThroughAnIndex) {
   ASSERT_TRUE(schema_->Execute("ANALYZE records; ANALYZE checkpoints").ok());
-  auto connection = PostgresConnection::Open(schema_->options());
+  SocketWatchdog watchdog;
+  auto connection = PostgresConnection::Open(schema_->options(), watchdog);
   ASSERT_TRUE(connection.ok());
   const PostgresStatements statements(schema_->options().clock_sql);
   for (const PostgresStatement* const statement : statements.OverTables()) {

@@ -44,14 +44,11 @@ std::pair<absl::Time, Uuid> AgeOf(const Uuid& place) {
 }  // namespace
 
 absl::StatusOr<SweepProgress> PostgresSweep::Step(const SweepOp& op) {
-  if (auto begun = connection_.Execute(statements_.begin, {}); !begun.ok()) {
-    return ToCallerStatus(begun.status());
-  }
+  if (absl::Status begun = connection_.Begin(); !begun.ok()) return ToCallerStatus(begun);
   absl::StatusOr<SweepProgress> progress = StepLocked(op);
-  const auto& last = progress.ok() ? statements_.commit : statements_.rollback;
-  const auto ended = connection_.Execute(last, {});
+  const absl::Status ended = progress.ok() ? connection_.Commit() : connection_.Rollback();
   if (!progress.ok()) return ToCallerStatus(progress.status());
-  if (!ended.ok()) return ToCallerStatus(ended.status());
+  if (!ended.ok()) return ToCallerStatus(ended);
   return progress;
 }
 

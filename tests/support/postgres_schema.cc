@@ -58,7 +58,7 @@ absl::Status PostgresSchema::InstallClock() {
 
 absl::StatusOr<PostgresResult> PostgresSchema::Execute(const std::string& sql) {
   if (connection_ == nullptr || !connection_->Usable()) {
-    auto opened = PostgresConnection::Open(options_);
+    auto opened = PostgresConnection::Open(options_, watchdog_);
     if (!opened.ok()) return opened.status();
     connection_ = *std::move(opened);
   }

@@ -10,6 +10,7 @@
 
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
+#include "server/store/socket_watchdog.h"
 
 namespace idempotency::testing {
 
@@ -47,6 +48,7 @@ class PostgresSchema {
 
   absl::Status InstallClock();
 
+  SocketWatchdog watchdog_;
   PostgresOptions options_;
   std::unique_ptr<PostgresConnection> connection_;
 };

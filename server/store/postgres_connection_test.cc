@@ -1,0 +1,94 @@
+// What the store relies on and libpqxx does not promise by itself.
+#include "server/store/postgres_connection.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency {
+namespace {
+
+class PostgresConnectionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    auto connection = PostgresConnection::Open(schema_->options(), watchdog_);
+    ASSERT_TRUE(connection.ok()) << connection.status();
+    connection_ = *std::move(connection);
+  }
+
+  SocketWatchdog watchdog_;
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresConnection> connection_;
+};
+
+TEST_F(PostgresConnectionTest, ALostSessionStaysLost) {
+  const PostgresStatement end{"end", "SELECT pg_terminate_backend(pg_backend_pid())"};
+  const PostgresStatement one{"one", "SELECT 1"};
+  ASSERT_TRUE(connection_->Execute(one, {}).ok());
+  EXPECT_EQ(connection_->Execute(end, {}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(connection_->Execute(one, {}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(connection_->ExecuteScript("SELECT 1").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(connection_->Begin().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, ASessionThatWasEndedWhileIdleIsNotUsable) {
+  const auto pid = connection_->ExecuteScript("SELECT pg_backend_pid()");
+  ASSERT_TRUE(pid.ok());
+  EXPECT_TRUE(connection_->Usable());
+  // Answers when the backend has gone.
+  EXPECT_EQ(schema_->Value("SELECT pg_terminate_backend(" + pid->Text(0, 0) + ", 20000)"), "t");
+  EXPECT_FALSE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, ASessionWithAnOpenTransactionIsNotUsable) {
+  ASSERT_TRUE(connection_->Begin().ok());
+  EXPECT_FALSE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, WhatATransactionDidGoesWithIt) {
+  ASSERT_TRUE(connection_->ExecuteScript("CREATE TABLE notes (text text)").ok());
+  const PostgresStatement note{"note", "INSERT INTO notes VALUES ('x')"};
+  ASSERT_TRUE(connection_->Begin().ok());
+  ASSERT_TRUE(connection_->Execute(note, {}).ok());
+  ASSERT_TRUE(connection_->Rollback().ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM notes"), "0");
+  ASSERT_TRUE(connection_->Begin().ok());
+  ASSERT_TRUE(connection_->Execute(note, {}).ok());
+  ASSERT_TRUE(connection_->Commit().ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM notes"), "1");
+  EXPECT_TRUE(connection_->Usable());
+}
+
+// libpqxx 6.4 drops the SQLSTATEs of the next two.
+TEST_F(PostgresConnectionTest, ADeadlockIsRepeatedAFewTimes) {
+  ASSERT_TRUE(connection_
+                  ->ExecuteScript("CREATE SEQUENCE tries;"
+                                  "CREATE FUNCTION stumble() RETURNS void LANGUAGE plpgsql AS $$"
+                                  " BEGIN PERFORM nextval('tries');"
+                                  " RAISE EXCEPTION 'no' USING ERRCODE = '40P01'; END $$")
+                  .ok());
+  const PostgresStatement stumble{"stumble", "SELECT stumble()"};
+  EXPECT_EQ(connection_->Execute(stumble, {}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(schema_->Value("SELECT last_value FROM tries"), "4");
+  EXPECT_TRUE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, AMissingPrivilegeIsToldByItsSqlstate) {
+  ASSERT_TRUE(connection_->ExecuteScript("SET ROLE pg_monitor").ok());
+  const auto read = connection_->ExecuteScript("SELECT FROM pg_authid");
+  EXPECT_NE(read.status().message().find("SQLSTATE 42501"), absl::string_view::npos)
+      << read.status();
+  EXPECT_TRUE(connection_->Usable());
+}
+
+}  // namespace
+}  // namespace idempotency

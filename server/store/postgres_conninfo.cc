@@ -1,0 +1,54 @@
+#include "server/store/postgres_conninfo.h"
+
+#include <libpq-fe.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace idempotency {
+namespace {
+
+void Append(std::string_view keyword, std::string_view value, std::string& conninfo) {
+  conninfo.append(keyword).append("='");
+  for (const char c : value) {
+    if (c == '\'' || c == '\\') conninfo.push_back('\\');
+    conninfo.push_back(c);
+  }
+  conninfo.append("' ");
+}
+
+std::string Seconds(absl::Duration duration) {
+  return absl::StrCat(
+      std::max<std::int64_t>(absl::ToInt64Seconds(absl::Ceil(duration, absl::Seconds(1))), 2));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
+  // libpqxx takes one string, and in one string a URL and defaults that the URL
+  // may overrule cannot stand together.
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
+      PQconninfoParse(options.url.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
+  if (given == nullptr) return absl::InvalidArgumentError("postgres url: cannot be read");
+  const absl::Duration reply_timeout = options.statement_timeout + options.reply_grace;
+  // Of several values for one keyword the last counts.
+  std::string conninfo;
+  Append("connect_timeout", Seconds(options.connect_timeout), conninfo);
+  Append("target_session_attrs", "read-write", conninfo);
+  Append("application_name", "idempotencyd", conninfo);
+  Append("keepalives_idle", "10", conninfo);
+  Append("keepalives_interval", "5", conninfo);
+  Append("keepalives_count", "3", conninfo);
+  Append("tcp_user_timeout", absl::StrCat(absl::ToInt64Milliseconds(reply_timeout)), conninfo);
+  for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) Append(option->keyword, option->val, conninfo);
+  }
+  Append("client_encoding", "UTF8", conninfo);
+  return conninfo;
+}
+
+}  // namespace idempotency

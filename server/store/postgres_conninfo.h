@@ -1,0 +1,19 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNINFO_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNINFO_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "server/store/postgres_options.h"
+
+namespace idempotency {
+
+// The connection string of one session: our defaults, what the URL says, and
+// what the store cannot do without. INVALID_ARGUMENT for a URL that libpq cannot
+// read; the message does not quote it, since it may hold a password.
+absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNINFO_H_
