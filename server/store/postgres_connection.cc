@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <exception>
-#include <new>
 #include <pqxx/pqxx>
 #include <utility>
 #include <vector>
