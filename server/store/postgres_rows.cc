@@ -10,9 +10,10 @@ namespace {
 // The replies that came; none with a statement that does not read them.
 BatchWeight WeightOf(const PostgresResult& result) {
   BatchWeight weight;
-  if (PQnfields(result.get()) <= record_column::kReply) return weight;
   for (int row = 0; row < result.rows(); ++row) {
-    weight.Add(result.Bytes(row, record_column::kReply).size());
+    // Two digits for each byte, after "\x".
+    const std::size_t digits = result.View(row, record_column::kReply).size();
+    weight.Add(digits > 2 ? (digits - 2) / 2 : 0);
   }
   return weight;
 }

@@ -23,6 +23,7 @@
 #include "core/errors.h"
 #include "core/uuid.h"
 #include "server/store/postgres_connection.h"
+#include "server/store/socket_watchdog.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/metrics_page.h"
@@ -190,9 +191,10 @@ class DaemonsOnPostgres : public ::testing::Test {
   std::unique_ptr<PostgresConnection> Connect() {
     PostgresOptions options;
     options.url = cluster_->url();
-    return PostgresConnection::Open(options).value();
+    return PostgresConnection::Open(options, watchdog_).value();
   }
 
+  SocketWatchdog watchdog_;
   std::unique_ptr<PostgresCluster> cluster_ = PostgresCluster::Create({/*fsync=*/false}).value();
 };
 

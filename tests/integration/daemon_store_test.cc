@@ -22,6 +22,7 @@
 #include "core/mutex.h"
 #include "core/uuid.h"
 #include "server/store/postgres_connection.h"
+#include "server/store/socket_watchdog.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/postgres_cluster.h"
@@ -148,7 +149,8 @@ class PostgresSchemas : public ::testing::Test {
   static void Execute(const std::string& url, const std::string& sql) {
     PostgresOptions options;
     options.url = url;
-    const auto done = PostgresConnection::Open(options).value()->ExecuteScript(sql);
+    SocketWatchdog watchdog;
+    const auto done = PostgresConnection::Open(options, watchdog).value()->ExecuteScript(sql);
     EXPECT_TRUE(done.ok()) << done.status();
   }
 
