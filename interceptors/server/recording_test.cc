@@ -120,7 +120,7 @@ TEST_F(RecordingTest, RepeatsCompleteUntilAcknowledged) {
 }
 
 TEST_F(RecordingTest, TellsTheCallerInTimeAndGoesOnExtendingAndCompleting) {
-  store_.Fail(Operation::kComplete, Away(), 100);
+  store_.Fail(Operation::kComplete, Away(), 400);
   Complete();
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_EQ(told_, 1);
