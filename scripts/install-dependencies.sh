@@ -12,7 +12,7 @@ build_packages=(
   ca-certificates g++ cmake ninja-build pkg-config ccache
   libgrpc++-dev libgrpc-dev grpc-proto libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
-  prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
+  prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )
 test_packages=(openssl patch python3 python3-yaml gcovr procps)
 # Takes part in the tests and in the demo on Postgres.
