@@ -18,6 +18,7 @@
 #include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
+#include "tests/support/service_client.h"
 
 namespace idempotency::testing {
 namespace {
@@ -96,6 +97,19 @@ void ExpectNothingLost(const std::string& address,
   }
 }
 
+// What is left of a key to tell how it came to run twice.
+std::string RecordOf(const std::string& address, const std::string& key) {
+  v1::GetRequest request;
+  v1::RecordKey& record_key = *request.mutable_record_key();
+  record_key.set_namespace_("probe");
+  record_key.set_scope("everybody");
+  record_key.set_operation("/idempotency.testing.Probe/Act");
+  record_key.set_key(key);
+  const auto response = ServiceClient(address).Call(request);
+  return response.ok() ? response->record().ShortDebugString()
+                       : std::string(response.status().message());
+}
+
 TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
   auto cluster = PostgresCluster::Create().value();
   MigrateStore(cluster->url());
@@ -135,7 +149,7 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
   int twice = 0;
   for (const auto& [key, count] : effects.Runs()) {
     if (count != 1) ++twice;
-    EXPECT_EQ(count, 1) << key;
+    EXPECT_EQ(count, 1) << key << ": " << RecordOf(daemon.address(), key);
   }
   std::cout << "faults: " << 2 * kFaultsOfEachKind << ", acknowledged keys: " << bodies.size()
             << ", keys with two effects: " << twice << "\n";
