@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/errors.h"
+#include "server/store/postgres_options.h"
 #include "tests/conformance/manual_clock.h"
 
 namespace idempotency {
@@ -132,6 +133,20 @@ TEST_F(ConnectionPoolTest, FailsAtOnceWhileTheServerIsKnownToBeDown) {
   clock_.Advance(absl::Seconds(4));
   EXPECT_TRUE(pool.Acquire().ok());
   EXPECT_EQ(pool.gauges().broken, 0);
+}
+
+TEST_F(ConnectionPoolTest, AServerThatIsBackIsTriedWithinHalfASecondHoweverLongItWasAway) {
+  ConnectionPoolOptions options;
+  options.max_backoff = PostgresOptions().max_backoff;
+  Pool pool(options, clock_, Open());
+  server_.up = false;
+  for (int attempt = 1; attempt <= 20; ++attempt) {
+    EXPECT_FALSE(pool.Acquire().ok());
+    EXPECT_EQ(server_.attempts, attempt);
+    clock_.Advance(absl::Milliseconds(500));
+  }
+  server_.up = true;
+  EXPECT_TRUE(pool.Acquire().ok());
 }
 
 TEST_F(ConnectionPoolTest, ManyThreadsShareFewConnectionsOfAFlakyServer) {
