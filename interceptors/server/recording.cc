@@ -91,9 +91,11 @@ void Recording::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& 
     refused_ = true;
   }
   if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
-  // After a failure soon again, but never so soon that it would be a flood.
-  ScheduleBeat(answer.ok() ? After(sent, grant_.lease / 3)
-                           : After(link_.scheduler.Now(), grant_.lease / 10));
+  // After a failure soon again: while a store comes and goes, many tries are
+  // what saves the lease. But never so soon that it would be a flood.
+  ScheduleBeat(answer.ok()
+                   ? After(sent, grant_.lease / 3)
+                   : After(link_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
 }
 
 void Recording::Complete(v1::Reply reply, Completed done) {
