@@ -97,7 +97,8 @@ TEST_F(RecordingTest, IsLostWhenTheStoreRefusesTheToken) {
 }
 
 TEST_F(RecordingTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
-  store_.Fail(Operation::kExtend, Away(), 8);
+  // From 10 s on, twice a second: until after the lease.
+  store_.Fail(Operation::kExtend, Away(), 45);
   scheduler_.Advance(absl::Milliseconds(29'999));
   EXPECT_FALSE(recording_->lost());
   scheduler_.Advance(absl::Milliseconds(1));
