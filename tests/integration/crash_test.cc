@@ -119,6 +119,11 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
   options.idempotencyd = daemon.address();
   options.api = Api::kCallback;
   options.handler = effects.Handler();
+  // Longer than all the faults together: a lease that runs out while the store
+  // is away may be taken over, and would hide what this test looks for.
+  MethodPolicy policy;
+  policy.lease = absl::Minutes(30);
+  options.guard.policies["/idempotency.testing.Probe/Act"] = policy;
   GuardedServer server(std::move(options));
 
   Progress progress;
