@@ -182,7 +182,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
       session_->connection().prepare(statement.name, statement.sql);
       rows = transaction.exec_prepared(statement.name, arguments);
     }));
-    if (status.ok()) return PostgresResult(std::move(rows));
+    if (status.ok()) return PostgresResult(rows);
     if (status.code() != absl::StatusCode::kAborted) return status;
     if (transaction_ != nullptr || attempt == kMaxAttempts) {
       return absl::UnavailableError("postgres gave the statement up for another transaction");
@@ -203,7 +203,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::ExecuteScript(const std::stri
   const Outcome outcome =
       AttemptIn([&](pqxx::transaction_base& transaction) { rows = transaction.exec(sql); });
   const absl::Status status = ToStatus(outcome);
-  if (status.ok()) return PostgresResult(std::move(rows));
+  if (status.ok()) return PostgresResult(rows);
   return absl::Status(status.code(), absl::StrCat(outcome.message, " (", status.message(), ")"));
 }
 

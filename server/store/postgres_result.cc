@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <pqxx/pqxx>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 

@@ -5,7 +5,6 @@
 #include <pqxx/result>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -19,7 +18,8 @@ namespace idempotency {
 // type's zero (ask IsNull where NULL means something). Thread-compatible.
 class PostgresResult {
  public:
-  explicit PostgresResult(pqxx::result result) : result_(std::move(result)) {}
+  // A result is a counted reference: there is nothing to move.
+  explicit PostgresResult(const pqxx::result& result) : result_(result) {}
 
   int rows() const { return static_cast<int>(result_.size()); }
   // True for a column that is not there.

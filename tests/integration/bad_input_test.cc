@@ -105,7 +105,13 @@ class BadRecordKey : public BadInput {
 
 using Requests = ::testing::Types<v1::ReserveRequest, v1::CompleteRequest, v1::ReleaseRequest,
                                   v1::ExtendRequest, v1::GetRequest>;
-TYPED_TEST_SUITE(BadRecordKey, Requests);
+struct RequestNames {
+  template <typename Request>
+  static std::string GetName(int /*index*/) {
+    return Request::descriptor()->name();
+  }
+};
+TYPED_TEST_SUITE(BadRecordKey, Requests, RequestNames);
 
 TYPED_TEST(BadRecordKey, IsRefusedByEveryMethod) {
   TypeParam request = this->Good();
