@@ -359,21 +359,26 @@ TEST_F(BadInputAtTheGuard, ARequestAndAReplyOverTheLimitRunOnce) {
 }
 
 TEST_F(BadInputAtTheGuard, MetadataOverGrpcsLimitCostsNothing) {
-  const ProbeClient client(Serve("", "").address());
+  const std::string address = Serve("", "").address();
   Call call;
   call.keys = {kSecretKey};
   call.metadata = {{"x-note", kSecretBody + std::string(64 << 10, 'n')}};
-  EXPECT_EQ(client.Send(call).status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ProbeClient(address).Send(call).status.error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(runs_, 0);
-  const Outcome right = client.Act(kSecretKey);
+  // gRPC may close the connection that carried too much, under the next call.
+  const Outcome right = ProbeClient(address).Act(kSecretKey);
   EXPECT_TRUE(right.status.ok()) << right.status.error_message();
   EXPECT_EQ(runs_, 1);
 }
 
 TEST_F(BadInputAtTheGuard, AReplyWithMetadataOverGrpcsLimitFailsTheSameWayOnReplay) {
-  const ProbeClient client(Serve("", kSecretBody + std::string(64 << 10, 'n')).address());
-  EXPECT_EQ(client.Act(kSecretKey).status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(client.Act(kSecretKey).status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const std::string address = Serve("", kSecretBody + std::string(64 << 10, 'n')).address();
+  // gRPC may close the connection that carried too much, under the next call.
+  for (int call = 0; call < 2; ++call) {
+    EXPECT_EQ(ProbeClient(address).Act(kSecretKey).status.error_code(),
+              grpc::StatusCode::RESOURCE_EXHAUSTED);
+  }
   EXPECT_EQ(runs_, 1);
 }
 
