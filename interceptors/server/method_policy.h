@@ -39,6 +39,11 @@ struct MethodPolicy {
   // UNIMPLEMENTED never can be: gRPC makes them itself.
   std::set<grpc::StatusCode> recorded = DefaultRecorded();
 
+  // How long a concurrent duplicate waits: max_wait with kWait, otherwise 0.
+  absl::Duration WaitInFlight() const {
+    return in_flight == InFlight::kWait ? max_wait : absl::ZeroDuration();
+  }
+
   // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
   // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to
   // the same request in the same way.

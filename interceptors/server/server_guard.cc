@@ -127,7 +127,8 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (!valid.ok()) return valid;
     const MethodPolicy policy = policies.emplace(operation, PolicyOf(method)).first->second;
     if (policy.key == MethodPolicy::Key::kNone) continue;
-    auto gate = std::make_unique<GuardedMethod>(path, operation, policy, options_, reservations_);
+    auto gate = std::make_unique<GuardedMethod>(
+        path, GuardedOperation{operation, policy, options_, reservations_});
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
