@@ -6,6 +6,7 @@
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/reservations.h"
+#include "interceptors/server/worker_threads.h"
 
 namespace idempotency {
 
@@ -17,6 +18,7 @@ struct GuardedOperation {
   MethodPolicy policy;
   const GuardOptions& options;
   Reservations& reservations;
+  WorkerThreads& workers;
 };
 
 }  // namespace idempotency
