@@ -4,8 +4,10 @@
 
 #include <utility>
 
+#include "interceptors/server/ledger/ledger_inquiry.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/settlement.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -28,12 +30,15 @@ void ApplyPolicy(const MethodPolicy& policy, v1::ReserveRequest& question) {
 void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
                     Scheduler::Time deadline, Done done) {
   struct Concrete : Admission {
-    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Done d)
-        : Admission(std::move(o), std::move(q), std::move(d)) {}
+    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Scheduler::Time t,
+             Done d)
+        : Admission(std::move(o), std::move(q), t, std::move(d)) {}
   };
   ApplyPolicy(operation->policy, question);
-  const auto admission =
-      std::make_shared<Concrete>(std::move(operation), std::move(question), std::move(done));
+  // With a ledger an unknown outcome can be found out.
+  if (operation->options.ledger != nullptr) question.set_recover(true);
+  const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(question),
+                                                    deadline, std::move(done));
   admission->operation_->reservations.Request(
       admission->question_, admission->operation_->policy.WaitInFlight(), deadline,
       [admission](const absl::StatusOr<ReservationAnswer>& answer) {
@@ -42,8 +47,11 @@ void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::Reser
 }
 
 Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-                     Done done)
-    : operation_(std::move(operation)), question_(std::move(question)), done_(std::move(done)) {}
+                     Scheduler::Time deadline, Done done)
+    : operation_(std::move(operation)),
+      question_(std::move(question)),
+      deadline_(deadline),
+      done_(std::move(done)) {}
 
 void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
   if (!answer.ok()) {
@@ -60,7 +68,7 @@ void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
     }
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
-    Replay(verdict);
+    Replay(verdict.replay().reply(), verdict.record_id(), FromWire(verdict.replay().expires_at()));
   } else {
     Grant(*answer);
   }
@@ -74,14 +82,63 @@ void Admission::Grant(const ReservationAnswer& answer) {
   grant.lease = operation_->policy.lease;
   grant.lease_deadline =
       answer.sent + absl::ToChronoNanoseconds(FromWire(reserved.lease_remaining()));
-  done_(Granted{std::make_shared<LiveExecution>(operation_, question_, answer.response,
-                                                operation_->reservations.Hold(std::move(grant)))});
+  const auto execution = std::make_shared<LiveExecution>(
+      operation_, question_, answer.response, operation_->reservations.Hold(std::move(grant)));
+  if (operation_->options.ledger != nullptr && reserved.attempt() > 1) {
+    ConsultLedger(execution);
+  } else {
+    Admit(execution);
+  }
 }
 
-void Admission::Replay(const v1::ReserveResponse& verdict) {
-  v1::Reply reply = verdict.replay().reply();
-  for (auto& [key, value] : RecordMetadata(
-           verdict.record_id(), FromWire(verdict.replay().expires_at()), /*replayed=*/true)) {
+void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
+  LedgerInquiry::Ask(execution, deadline_,
+                     [self = shared_from_this(), execution](LedgerInquiry::Answer committed) {
+                       if (!committed.ok()) {
+                         self->GiveBack(execution, "the completion ledger gave no answer to run on",
+                                        committed.status());
+                       } else if (committed->has_value()) {
+                         self->Finish(execution, **committed);
+                       } else {
+                         self->Admit(execution);
+                       }
+                     });
+}
+
+void Admission::Admit(const std::shared_ptr<LiveExecution>& execution) {
+  if (execution->grant().recovering()) {
+    GiveBack(execution, "the outcome could not be found out", OutcomeUnknownRejection());
+    return;
+  }
+  done_(Granted{execution});
+}
+
+void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
+  spdlog::info("{}: an earlier attempt had committed, record {}", operation_->name,
+               execution->record_id());
+  Settlement::Complete(
+      execution, reply,
+      [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
+        if (outcome.error.ok()) {
+          self->Replay(reply, execution->record_id(), outcome.expires_at);
+        } else {
+          self->Refuse(outcome.error, execution->record_id());
+        }
+      });
+}
+
+void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                         const absl::Status& why) {
+  execution->recording()->Release(reason,
+                                  execution->grant().recovering()
+                                      ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                      : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                                  [] {});
+  Refuse(why, execution->record_id());
+}
+
+void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at) {
+  for (auto& [key, value] : RecordMetadata(record_id, expires_at, /*replayed=*/true)) {
     v1::MetadataEntry& entry = *reply.add_trailing_metadata();
     entry.set_key(std::move(key));
     entry.set_value(std::move(value));

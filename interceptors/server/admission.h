@@ -44,15 +44,24 @@ class Admission : public std::enable_shared_from_this<Admission> {
 
  private:
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-            Done done);
+            Scheduler::Time deadline, Done done);
 
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
-  void Replay(const v1::ReserveResponse& verdict);
+  // What an earlier attempt committed decides before anything else does.
+  void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
+  void Admit(const std::shared_ptr<LiveExecution>& execution);
+  // The operation is done: `reply` is recorded, and this caller gets it.
+  void Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
+  // It does not run in this attempt.
+  void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                const absl::Status& why);
+  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at);
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;
   const v1::ReserveRequest question_;
+  const Scheduler::Time deadline_;
   const Done done_;
 };
 

@@ -1,12 +1,14 @@
 #include "interceptors/server/capturing_interceptor.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "google/protobuf/message_lite.h"
 
 #include "core/grpc_status.h"
+#include "core/idempotency_key.h"
 #include "core/utf8.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/record_metadata.h"
@@ -108,6 +110,9 @@ void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
     batch.GetSendInitialMetadata()->clear();
   }
   batch.GetSendTrailingMetadata()->clear();
+  if (std::optional<std::string> pushback = PushbackOf(error); pushback.has_value()) {
+    batch.GetSendTrailingMetadata()->emplace(kPushbackMetadata, *std::move(pushback));
+  }
   batch.ModifySendStatus(ToGrpcStatus(error));
 }
 

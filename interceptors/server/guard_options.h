@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
 #include "core/limits.h"
+#include "interceptors/server/ledger/completion_ledger.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
 
@@ -40,6 +42,12 @@ struct GuardOptions {
 
   // A reply over this is completed without its content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
+
+  // The application's own database, where handlers commit their reply together
+  // with its effects (Execution::RecordIn): exactly-once effects. Asked before
+  // an attempt after the first runs, and after RecordIn before anything is
+  // recorded or released; while it cannot be reached, such attempts do not run.
+  std::shared_ptr<CompletionLedger> ledger;
 
   // How long the guard's destructor waits for recordings that the store has
   // not acknowledged.

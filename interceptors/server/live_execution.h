@@ -34,7 +34,12 @@ class LiveExecution final : public Execution {
   std::uint32_t attempt() const override { return grant_.attempt(); }
   const std::string& record_id() const override { return record_id_; }
   bool lost() const override { return recording_->lost(); }
+  // RecordIn was called: there may be a row in the ledger.
+  bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+
+ protected:
+  absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) override;
 
  private:
   const std::shared_ptr<const GuardedOperation> operation_;
@@ -43,6 +48,7 @@ class LiveExecution final : public Execution {
   const std::string record_id_;
   const std::shared_ptr<Recording> recording_;
   std::atomic<bool> nothing_happened_{false};
+  std::atomic<bool> ledger_row_begun_{false};
 };
 
 }  // namespace idempotency

@@ -35,6 +35,12 @@ absl::Status NotKeptRejection(const v1::Reply& reply) {
 
 }  // namespace
 
+absl::Status OutcomeUnknownRejection() {
+  return MakeError(Reason::kOutcomeUnknown,
+                   "an earlier attempt ended without a trace and this operation must not run "
+                   "again before its outcome is known");
+}
+
 absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   switch (verdict.verdict_case()) {
     case v1::ReserveResponse::kReserved:
@@ -49,9 +55,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
                        "this idempotency key was used with a different request: use a new key for "
                        "a new operation, and the same request on every retry");
     case v1::ReserveResponse::kOutcomeUnknown:
-      return MakeError(Reason::kOutcomeUnknown,
-                       "an earlier attempt ended without a trace and this operation must not run "
-                       "again before its outcome is known");
+      return OutcomeUnknownRejection();
     case v1::ReserveResponse::kExpired:
       return MakeError(Reason::kKeyExpired,
                        "this idempotency key is too old to tell whether its operation ran");

@@ -45,6 +45,8 @@ class Reservations {
   void Close();
 
   Scheduler::Time Now() const { return timer_.Now(); }
+  // For what else has to happen later. Stops with the reservations.
+  Scheduler& scheduler() { return timer_; }
 
  private:
   using RequestId = std::uint64_t;

@@ -78,8 +78,9 @@ class Guard final : public ServerGuard {
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
   const GuardOptions options_;
-  Reservations reservations_;
+  // Before the reservations, whose timers give it work until they end.
   WorkerThreads workers_;
+  Reservations reservations_;
   bool installed_ = false;
   // The policy of every unary method of a protected service, by operation.
   std::map<std::string, MethodPolicy> policies_;

@@ -78,7 +78,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     *replay.mutable_reply() = record.reply;
     replay.mutable_expires_at()->set_seconds(kExpiresAt);
     replay.set_attempt(record.attempt);
-  } else if (record.state == v1::RECORD_STATE_UNKNOWN) {
+  } else if (record.state == v1::RECORD_STATE_UNKNOWN && !request.recover()) {
     response.mutable_outcome_unknown()->set_attempt(record.attempt);
   } else if (record.state == v1::RECORD_STATE_RESERVED &&
              record.request_token != request.request_token()) {
@@ -88,6 +88,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
              record.request_token == request.request_token()) {
     return Lost();
   } else {
+    response.mutable_reserved()->set_recovering(record.state == v1::RECORD_STATE_UNKNOWN);
     if (record.state != v1::RECORD_STATE_RESERVED) {
       ++record.attempt;
       record.reservation_token = Uuid::Random().ToString();
