@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
@@ -29,19 +30,23 @@ CallRetries LongRetries(RetryStopper& stopper) {
 TEST(RetryStopperTest, EndsAPause) {
   RetryStopper stopper;
   std::promise<void> tried;
+  std::promise<grpc::Status> ended;
   std::thread caller([&] {
     pthread_setname_np(pthread_self(), "caller");
-    const grpc::Status status = CallWithRetries(
+    ended.set_value(CallWithRetries(
         "order-42", steady_clock::now() + minutes(60),
         [&](grpc::ClientContext&) {
           tried.set_value();
           return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
         },
-        LongRetries(stopper));
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+        LongRetries(stopper)));
   });
   tried.get_future().wait();
+  std::future<grpc::Status> status = ended.get_future();
+  EXPECT_EQ(status.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout)
+      << "a pause of ten minutes is over";
   stopper.Stop();
+  EXPECT_EQ(status.get().error_code(), grpc::StatusCode::UNAVAILABLE);
   caller.join();
 }
 

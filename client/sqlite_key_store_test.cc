@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -197,6 +199,17 @@ TEST_F(SqliteKeyStoreTest, ConnectionsGetOneKeyForOneWork) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(seen, SizeIs(kWorks));
   for (const auto& [work, keys] : seen) EXPECT_THAT(keys, SizeIs(1)) << work;
+}
+
+// SQLite's own waiting does not cover this moment.
+TEST_F(SqliteKeyStoreTest, AFileThatAnotherProcessIsMakingIsWaitedFor) {
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto opening = std::async(std::launch::async, [&] { return Open() != nullptr; });
+  EXPECT_EQ(opening.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  sqlite3_close(other);
+  EXPECT_TRUE(opening.get());
 }
 
 TEST_F(SqliteKeyStoreTest, OneStoreServesManyThreads) {
