@@ -57,8 +57,9 @@ class Statement {
   bool Step() {
     if (result_ != SQLITE_OK) return false;
     const int result = sqlite3_step(statement_.get());
-    if (result != SQLITE_ROW && result != SQLITE_DONE)
+    if (result != SQLITE_ROW && result != SQLITE_DONE) {
       result_ = sqlite3_extended_errcode(database_);
+    }
     return result == SQLITE_ROW;
   }
   bool ok() const { return result_ == SQLITE_OK; }
