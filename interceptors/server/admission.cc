@@ -2,12 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/ledger/ledger_inquiry.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/settlement.h"
+#include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -23,6 +27,41 @@ void ApplyPolicy(const MethodPolicy& policy, v1::ReserveRequest& question) {
   *question.mutable_lease() = idempotency::ToWire(policy.lease);
   *question.mutable_retention() = idempotency::ToWire(policy.retention);
   question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
+}
+
+VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
+  switch (verdict.verdict_case()) {
+    case v1::ReserveResponse::kReserved:
+      return VerdictEvent::Verdict::kReserved;
+    case v1::ReserveResponse::kReplay:
+      return VerdictEvent::Verdict::kReplay;
+    case v1::ReserveResponse::kInFlight:
+      return VerdictEvent::Verdict::kInFlight;
+    case v1::ReserveResponse::kMismatch:
+      return VerdictEvent::Verdict::kMismatch;
+    case v1::ReserveResponse::kOutcomeUnknown:
+      return VerdictEvent::Verdict::kOutcomeUnknown;
+    case v1::ReserveResponse::kExpired:
+      return VerdictEvent::Verdict::kExpired;
+    case v1::ReserveResponse::VERDICT_NOT_SET:
+      break;
+  }
+  return VerdictEvent::Verdict::kNone;
+}
+
+// Of the verdict that is set; the others are empty.
+std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
+  return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
+                   verdict.in_flight().attempt(), verdict.mismatch().attempt(),
+                   verdict.outcome_unknown().attempt()});
+}
+
+void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
+  for (const auto& [key, value] : entries) {
+    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
 }
 
 }  // namespace
@@ -53,13 +92,27 @@ Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::Rese
       deadline_(deadline),
       done_(std::move(done)) {}
 
+void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
+                     const absl::Status& why) const {
+  const v1::ReserveResponse& verdict =
+      answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
+  Call(operation_->options.hooks.on_verdict,
+       {{operation_->name, verdict.record_id(), AttemptOf(verdict),
+         TraceparentOf(question_.labels())},
+        VerdictOf(verdict),
+        why,
+        TraceparentOf(verdict.replay().labels())});
+}
+
 void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
   if (!answer.ok()) {
+    Tell(answer, answer.status());
     Refuse(answer.status());
     return;
   }
   const v1::ReserveResponse& verdict = answer->response;
   const absl::Status rejection = RejectionFor(verdict);
+  Tell(answer, rejection);
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id leads to it; the key stays out of logs.
@@ -68,7 +121,8 @@ void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
     }
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
-    Replay(verdict.replay().reply(), verdict.record_id(), FromWire(verdict.replay().expires_at()));
+    Replay(verdict.replay().reply(), verdict.record_id(), FromWire(verdict.replay().expires_at()),
+           verdict.replay().labels());
   } else {
     Grant(*answer);
   }
@@ -120,7 +174,8 @@ void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1
       execution, reply,
       [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
         if (outcome.error.ok()) {
-          self->Replay(reply, execution->record_id(), outcome.expires_at);
+          self->Replay(reply, execution->record_id(), outcome.expires_at,
+                       execution->grant().labels());
         } else {
           self->Refuse(outcome.error, execution->record_id());
         }
@@ -137,12 +192,10 @@ void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const 
   Refuse(why, execution->record_id());
 }
 
-void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at) {
-  for (auto& [key, value] : RecordMetadata(record_id, expires_at, /*replayed=*/true)) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(std::move(key));
-    entry.set_value(std::move(value));
-  }
+void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+                       const Labels& labels) {
+  AddTrailers(RecordMetadata(record_id, expires_at, /*replayed=*/true), reply);
+  AddTrailers(TraceMetadata(TraceparentOf(labels)), reply);
   done_(Replayed{std::move(reply)});
 }
 

@@ -43,9 +43,12 @@ class Admission : public std::enable_shared_from_this<Admission> {
                   Scheduler::Time deadline, Done done);
 
  private:
+  using Labels = google::protobuf::Map<std::string, std::string>;
+
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
             Scheduler::Time deadline, Done done);
 
+  void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
   // What an earlier attempt committed decides before anything else does.
@@ -56,7 +59,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // It does not run in this attempt.
   void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
                 const absl::Status& why);
-  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at);
+  // `labels` are those of the record.
+  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+              const Labels& labels);
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;

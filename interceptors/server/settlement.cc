@@ -8,8 +8,9 @@
 
 #include "core/errors.h"
 #include "core/reply.h"
-#include "interceptors/server/disposition.h"
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/ledger/recorded_reply.h"
+#include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -38,12 +39,12 @@ void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply repl
   if (settlement->execution_->ledger_row_begun()) {
     settlement->AskLedger();
   } else {
-    settlement->Dispose();
+    settlement->Dispose(settlement->DispositionByPolicy());
   }
 }
 
 void Settlement::Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
-  Make(std::move(execution), std::move(reply), std::move(done))->Record();
+  Make(std::move(execution), std::move(reply), std::move(done))->Dispose(Disposition::kComplete);
 }
 
 std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> execution,
@@ -56,7 +57,10 @@ std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> exec
 }
 
 Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done)
-    : execution_(std::move(execution)), reply_(std::move(reply)), done_(std::move(done)) {}
+    : execution_(std::move(execution)),
+      code_(static_cast<grpc::StatusCode>(reply.code())),
+      reply_(std::move(reply)),
+      done_(std::move(done)) {}
 
 void Settlement::AskLedger() {
   const GuardedOperation& operation = execution_->operation();
@@ -82,10 +86,10 @@ void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
   const std::string& name = execution_->operation().name;
   if (ReasonOf(committed.status()) == Reason::kStoreUnavailable) {
     // The reservation is lost, or the guard stops: who asks next finds out.
-    execution_->recording()->LetLapse();
-    Tell(
-        {NotRecorded("the operation finished, but the completion ledger could not be asked: "
-                     "call again with the same idempotency key")});
+    instead_ = NotRecorded(
+        "the operation finished, but the completion ledger could not be asked: call again with "
+        "the same idempotency key");
+    Dispose(Disposition::kLetLapse);
   } else if (!committed.ok()) {
     GiveUp(committed.status());
   } else if (committed->has_value()) {
@@ -95,29 +99,36 @@ void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
       instead_ = AnsweredByLedger();
       reply_ = **committed;
     }
-    Record();
-  } else if (reply_.code() == static_cast<int>(grpc::StatusCode::OK)) {
+    Dispose(Disposition::kComplete);
+  } else if (code_ == grpc::StatusCode::OK) {
     spdlog::error(
         "{}: the handler answered OK, but what RecordIn wrote is not committed, record {}", name,
         execution_->record_id());
     GiveUp(
         NotRecorded("the operation was not committed: call again with the same idempotency key"));
   } else {
-    Dispose();
+    Dispose(DispositionByPolicy());
   }
 }
 
 void Settlement::GiveUp(const absl::Status& why) {
   instead_ = why;
-  Release(execution_->operation().policy.on_lease_expiry ==
+  Dispose(execution_->operation().policy.on_lease_expiry ==
                   MethodPolicy::OnLeaseExpiry::kRequireRecovery
-              ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
-              : v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+              ? Disposition::kReleaseUnknown
+              : Disposition::kRelease);
 }
 
-void Settlement::Dispose() {
-  const auto code = static_cast<grpc::StatusCode>(reply_.code());
-  switch (DispositionFor(execution_->operation().policy, code, execution_->nothing_happened())) {
+Disposition Settlement::DispositionByPolicy() const {
+  return DispositionFor(execution_->operation().policy, code_, execution_->nothing_happened());
+}
+
+void Settlement::Dispose(Disposition disposition) {
+  {
+    MutexLock lock(mutex_);
+    disposition_ = disposition;
+  }
+  switch (disposition) {
     case Disposition::kComplete:
       Record();
       return;
@@ -129,7 +140,7 @@ void Settlement::Dispose() {
       return;
     case Disposition::kLetLapse:
       execution_->recording()->LetLapse();
-      Tell({});
+      Tell({instead_});
       return;
   }
 }
@@ -147,10 +158,9 @@ void Settlement::Record() {
 }
 
 void Settlement::Release(v1::ReleaseOutcome outcome) {
-  const auto code = static_cast<absl::StatusCode>(reply_.code());
-  execution_->recording()->Release("the handler answered " + absl::StatusCodeToString(code),
-                                   outcome,
-                                   [self = shared_from_this()] { self->Tell({self->instead_}); });
+  execution_->recording()->Release(
+      "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_)),
+      outcome, [self = shared_from_this()] { self->Tell({self->instead_}); });
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
@@ -166,12 +176,22 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
 
 void Settlement::Tell(const Outcome& outcome) {
   Done done;
+  Disposition disposition;
   {
     MutexLock lock(mutex_);
     done.swap(done_);
+    disposition = disposition_;
     execution_->operation().reservations.scheduler().Cancel(caller_timer_);
   }
-  if (done) done(outcome);
+  if (!done) return;
+  const GuardedOperation& operation = execution_->operation();
+  Call(operation.options.hooks.on_recorded,
+       {{operation.name, execution_->record_id(), execution_->attempt(),
+         TraceparentOf(execution_->question().labels())},
+        code_,
+        disposition,
+        outcome.error});
+  done(outcome);
 }
 
 }  // namespace idempotency

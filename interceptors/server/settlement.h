@@ -9,6 +9,7 @@
 
 #include "core/mutex.h"
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/disposition.h"
 #include "interceptors/server/ledger/ledger_inquiry.h"
 #include "interceptors/server/live_execution.h"
 
@@ -44,7 +45,8 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
 
   void AskLedger();
   void OnLedger(const LedgerInquiry::Answer& committed);
-  void Dispose();
+  Disposition DispositionByPolicy() const;
+  void Dispose(Disposition disposition);
   void Record();
   void Release(v1::ReleaseOutcome outcome);
   // The caller gets `why`, and the next attempt may run, or find out.
@@ -53,11 +55,14 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   void Tell(const Outcome& outcome);
 
   const std::shared_ptr<LiveExecution> execution_;
+  const grpc::StatusCode code_;
   v1::Reply reply_;
   // What the caller gets although the reply is recorded or given up.
   absl::Status instead_;
 
   Mutex mutex_;
+  // What is told of an execution that the ledger has not decided: it will.
+  Disposition disposition_ ABSL_GUARDED_BY(mutex_) = Disposition::kLetLapse;
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
   // Empty once the caller was told.
   Done done_ ABSL_GUARDED_BY(mutex_);
