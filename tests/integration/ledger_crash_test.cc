@@ -41,7 +41,9 @@
 namespace idempotency::testing {
 namespace {
 
-constexpr int kServers = 3;
+constexpr int kServers = 4;
+// How many of them may be stopped at a time: somebody has to take over.
+constexpr int kStopped = 2;
 constexpr int kClients = 12;
 constexpr std::int64_t kBalance = 1'000'000;
 constexpr std::chrono::seconds kSettled{60};
@@ -74,9 +76,12 @@ std::string Account(int client) { return absl::StrCat("account-", client); }
 // Thread-safe.
 class Agenda {
  public:
+  static constexpr char kNothing[] = "nothing";
+
   Agenda(Quota quota, std::string file) : quota_(std::move(quota)), file_(std::move(file)) {}
 
-  // What is furthest behind; "" when all is done.
+  // What is furthest behind; kNothing while only others' part is left; "" when
+  // all is done.
   std::string Next() {
     std::map<std::string, int> happened = Happened();
     MutexLock lock(mutex_);
@@ -84,17 +89,27 @@ class Agenda {
     double least = 1;
     for (const auto& [fault, wanted] : quota_) {
       if (happened[fault] >= wanted) continue;
+      if (IsStop(fault) && stops_ == kStopped) {
+        if (next.empty()) next = kNothing;
+        continue;
+      }
       // Asked for and not seen yet counts half: a server that dies takes what
       // was under way with it.
       const double done =
           (happened[fault] + 0.5 * std::max(asked_[fault] - happened[fault], 0)) / wanted;
-      if (next.empty() || done < least) {
+      if (next.empty() || next == kNothing || done < least) {
         next = fault;
         least = done;
       }
     }
     if (!next.empty()) ++asked_[next];
+    if (IsStop(next)) ++stops_;
     return next;
+  }
+  // What Next() gave is over.
+  void Done(const std::string& fault) {
+    MutexLock lock(mutex_);
+    if (IsStop(fault)) --stops_;
   }
   std::map<std::string, int> Happened() const {
     std::map<std::string, int> happened;
@@ -106,9 +121,12 @@ class Agenda {
   }
 
  private:
+  static bool IsStop(const std::string& fault) { return fault.rfind("stop-", 0) == 0; }
+
   const Quota quota_;
   const std::string file_;
   Mutex mutex_;
+  int stops_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, int> asked_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -239,7 +257,7 @@ void ChargeAndRetry(const std::vector<ProbeClient>& servers, int client, Agenda&
     call.account = absl::StrCat(fault, "/", Account(client), "/", key);
     call.amount = static_cast<std::int64_t>(1 + n % 7);
     call.keys = {key};
-    call.timeout = std::chrono::milliseconds(1500);
+    call.timeout = std::chrono::milliseconds(1000);
     auto twin = std::async(std::launch::async, [&] { return Retry(servers, n + 1, call); });
     const Outcome outcome = Retry(servers, n, call);
     const Outcome other = twin.get();
@@ -250,6 +268,7 @@ void ChargeAndRetry(const std::vector<ProbeClient>& servers, int client, Agenda&
     EXPECT_EQ(outcome.body, replay.body) << key;
     EXPECT_TRUE(replay.replayed()) << key;
     books.Enter(key, outcome.reply().effect(), call.amount);
+    agenda.Done(fault);
     ++n;
   }
 }
