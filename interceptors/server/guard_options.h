@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
+#include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
 
@@ -27,6 +30,14 @@ struct GuardOptions {
   // Overrides by full method name ("/payments.v1.Payments/Charge"). A name
   // that no protected service has is refused by Install().
   std::map<std::string, MethodPolicy> policies;
+
+  // The application's own code for a method, by full method name; other names
+  // are refused in the same way.
+  std::map<std::string, MethodHandlers> handlers;
+
+  // What is computed of every request and compared with what its record holds.
+  // One, or two while a new version rolls out: see docs/fingerprint.md.
+  std::vector<FingerprintAlgorithm> fingerprint_algorithms = {FingerprintAlgorithm::V1()};
 
   // How long a call may wait for idempotencyd's verdict, on top of the
   // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the

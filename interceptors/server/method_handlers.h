@@ -1,0 +1,18 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
+
+#include "interceptors/server/key_validator.h"
+#include "interceptors/server/normaliser.h"
+
+namespace idempotency {
+
+// The application's own code for one method, apart from its handler. Each may
+// be empty. What they throw is caught and answered with INTERNAL.
+struct MethodHandlers {
+  KeyValidator key_validator;
+  Normaliser normaliser;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
