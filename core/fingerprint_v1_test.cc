@@ -107,8 +107,8 @@ std::string DigestOf(const Message& request, std::string_view method = kMethod) 
 std::vector<const FieldDescriptor*> PathOf(const Descriptor* message, const std::string& name) {
   std::vector<const FieldDescriptor*> path;
   if (name.empty()) return path;
-  for (const std::string& part : absl::StrSplit(name, '.')) {
-    path.push_back(message->FindFieldByName(part));
+  for (const auto part : absl::StrSplit(name, '.')) {
+    path.push_back(message->FindFieldByName(std::string(part)));
     message = path.back()->message_type();
   }
   return path;

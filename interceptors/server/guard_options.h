@@ -12,6 +12,7 @@
 
 #include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
@@ -48,6 +49,9 @@ struct GuardOptions {
   // What is computed of every request and compared with what its record holds.
   // One, or two while a new version rolls out: see docs/fingerprint.md.
   std::vector<FingerprintAlgorithm> fingerprint_algorithms = {FingerprintAlgorithm::V1()};
+
+  // Where the server listens to the guard.
+  GuardHooks hooks;
 
   // How long a call may wait for idempotencyd's verdict, on top of the
   // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the

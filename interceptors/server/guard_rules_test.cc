@@ -128,6 +128,10 @@ TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
   options_.policies["/a/B"].retention = absl::Seconds(2);
   ExpectRefused("policies[/a/B].retention");
 }
+TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
+  options_.fingerprint_algorithms = {};
+  ExpectRefused("fingerprint_algorithms");
+}
 TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
   options_.policies["/a/B"].recorded.insert(grpc::StatusCode::UNKNOWN);
   ExpectRefused("policies[/a/B].recorded");

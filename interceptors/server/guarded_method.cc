@@ -15,9 +15,19 @@
 #include "interceptors/server/application_call.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/traceparent.h"
 
 namespace idempotency {
 namespace {
+
+// So that the record leads to the trace of the attempt that ran first.
+void LabelTrace(const grpc::ServerContextBase& context,
+                google::protobuf::Map<std::string, std::string>& labels) {
+  const auto entry = context.client_metadata().find({kTraceparent.data(), kTraceparent.size()});
+  if (entry == context.client_metadata().end()) return;
+  const std::string_view value(entry->second.data(), entry->second.size());
+  if (IsTraceparent(value)) labels[std::string(kTraceparent)] = std::string(value);
+}
 
 void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id = {}) {
   held.Answer(RejectionReply(why, record_id));
@@ -76,6 +86,7 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
   for (const Fingerprint& fingerprint : *fingerprints) {
     *question.add_fingerprints() = ToProto(fingerprint);
   }
+  LabelTrace(held.context(), *question.mutable_labels());
   return question;
 }
 
