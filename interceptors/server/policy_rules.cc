@@ -127,7 +127,6 @@ PolicyFaults FaultsOf(const MethodPolicy& policy) {
   PolicyFaults faults;
   CheckTimes(policy, faults);
   CheckCodes(policy, faults);
-  CheckMetadata(policy, faults);
   if (policy.stream_limit_bytes == 0 || policy.stream_limit_bytes > limits::kMaxReplyBytes) {
     faults.push_back("stream_limit_bytes must be from 1 byte to 8 MiB");
   }
@@ -138,6 +137,7 @@ PolicyFaults FaultsFor(const MethodDescriptor& method, const MethodPolicy& polic
   PolicyFaults faults;
   CheckStream(method, policy, faults);
   CheckKeyField(method, policy, faults);
+  CheckMetadata(policy, faults);
   return faults;
 }
 

@@ -132,30 +132,24 @@ TEST(ProtectTest, TakesServicesThatMixTheApis) {
   EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
 }
 
-TEST(InstallTest, RefusesPoliciesOfUnknownAndStreamingMethods) {
-  for (const std::string name :
-       {"/idempotency.testdata.Till/Chrage", "/idempotency.testdata.Till/Watch"}) {
-    GuardOptions options;
-    options.policies[name] = MethodPolicy();
-    const auto guard = MakeGuard(std::move(options));
-    Till::Service service;
-    grpc::ServerBuilder builder;
-    EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
-    ExpectRefused(guard->Install(builder), name);
-  }
+TEST(InstallTest, RefusesPoliciesOfUnknownMethods) {
+  GuardOptions options;
+  options.policies["/idempotency.testdata.Till/Chrage"] = MethodPolicy();
+  const auto guard = MakeGuard(std::move(options));
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  ExpectRefused(guard->Install(builder), "/idempotency.testdata.Till/Chrage");
 }
 
-TEST(InstallTest, RefusesHandlersOfUnknownAndStreamingMethods) {
-  for (const std::string name :
-       {"/idempotency.testdata.Till/Chrage", "/idempotency.testdata.Till/Watch"}) {
-    GuardOptions options;
-    options.handlers[name].key_validator = UuidKeys();
-    const auto guard = MakeGuard(std::move(options));
-    Till::Service service;
-    grpc::ServerBuilder builder;
-    EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
-    ExpectRefused(guard->Install(builder), name);
-  }
+TEST(InstallTest, RefusesHandlersOfUnknownMethods) {
+  GuardOptions options;
+  options.handlers["/idempotency.testdata.Till/Chrage"].key_validator = UuidKeys();
+  const auto guard = MakeGuard(std::move(options));
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  ExpectRefused(guard->Install(builder), "/idempotency.testdata.Till/Chrage");
 }
 
 TEST(ProtectTest, RefusesPoliciesThatDoNotFitTheirMethod) {
