@@ -14,8 +14,8 @@ namespace idempotency {
 // exclude each other.
 PolicyFaults FaultsOf(const MethodPolicy& policy);
 
-// What cannot work for `method` in particular. The other function's faults are
-// not among them.
+// What cannot work for the calls of `method`: its kind, its request's fields,
+// metadata. The other function's faults are not among them.
 PolicyFaults FaultsFor(const google::protobuf::MethodDescriptor& method,
                        const MethodPolicy& policy);
 

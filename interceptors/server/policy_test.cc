@@ -68,10 +68,10 @@ std::string Faults(const std::string& option, const std::string& method = "Plain
 TEST(PolicyOptionTest, EveryMemberArrives) {
   const Read read = ReadOption(
       "key: KEY_OPTIONAL retention { seconds: 3600 } lease { seconds: 5 nanos: 500000000 }"
-      "max_lease { seconds: 60 } in_flight: IN_FLIGHT_WAIT max_wait { seconds: 2 }"
-      "on_lease_expiry: LEASE_EXPIRY_REQUIRE_RECOVERY fail_open: true"
+      "max_lease { seconds: 60 } in_flight: IN_FLIGHT_WAIT max_wait { seconds: 2 } "
+      "on_lease_expiry: LEASE_EXPIRY_REQUIRE_RECOVERY fail_open: true "
       "key_field: 'header.request_id' fingerprint_metadata: ['x-api-version', 'x-region']"
-      "reply: REPLY_REFERENCE stream: STREAM_PASS_ON stream_limit_bytes: 4096"
+      "reply: REPLY_REFERENCE stream: STREAM_PASS_ON stream_limit_bytes: 4096 "
       "cancel_when_lost: true");
   EXPECT_THAT(read.faults, IsEmpty());
   const MethodPolicy& policy = read.policy;
@@ -155,10 +155,10 @@ TEST(PolicyFaultsTest, DurationsAtTheirLimits) {
             "");
   EXPECT_EQ(Faults("lease { seconds: 1 } max_lease { seconds: 1 } retention { seconds: 1 }"), "");
   EXPECT_THAT(Faults("lease { nanos: 9999999 }"), HasSubstr("lease 9.999999ms must be from 10ms"));
-  EXPECT_THAT(Faults("lease { seconds: 3601 }"), HasSubstr("lease 1h0m1s must be from"));
+  EXPECT_THAT(Faults("lease { seconds: 3601 }"), HasSubstr("lease 1h1s must be from"));
   EXPECT_THAT(Faults("lease {}"), HasSubstr("lease 0 must be from"));
-  EXPECT_THAT(Faults("max_lease { seconds: 86401 }"), HasSubstr("max_lease 24h0m1s"));
-  EXPECT_THAT(Faults("retention { seconds: 31622401 }"), HasSubstr("retention 8784h0m1s"));
+  EXPECT_THAT(Faults("max_lease { seconds: 86401 }"), HasSubstr("max_lease 24h1s"));
+  EXPECT_THAT(Faults("retention { seconds: 31622401 }"), HasSubstr("retention 8784h1s"));
   EXPECT_THAT(Faults("lease { nanos: 10000000 } retention { nanos: 999999999 }"),
               HasSubstr("retention 999.999999ms must be from 1s"));
   EXPECT_THAT(Faults("in_flight: IN_FLIGHT_WAIT max_wait { seconds: 61 }"),

@@ -2,13 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <memory>
-#include <set>
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
