@@ -30,19 +30,24 @@ constexpr std::size_t kEntryShare = 4;
 constexpr std::size_t kProtectedNumerator = 4;
 constexpr std::size_t kProtectedDenominator = 5;
 
-// The four parts, owned by somebody else, and their hash.
-struct KeyView {
-  explicit KeyView(const v1::RecordKey& key)
-      : KeyView(key.namespace_(), key.scope(), key.operation(), key.key()) {}
-  explicit KeyView(const RecordKey& key)
-      : KeyView(key.name_space, key.scope, key.operation, key.key) {}
-  KeyView(std::string_view name_space_in, std::string_view scope_in, std::string_view operation_in,
-          std::string_view key_in)
-      : parts(key_in, operation_in, scope_in, name_space_in), hash(absl::HashOf(parts)) {}
+// The four parts of a key, owned by somebody else.
+using Parts = std::tuple<std::string_view, std::string_view, std::string_view, std::string_view>;
 
-  std::tuple<std::string_view, std::string_view, std::string_view, std::string_view> parts;
-  std::size_t hash;
+Parts PartsOf(const v1::RecordKey& key) {
+  return {key.key(), key.operation(), key.scope(), key.namespace_()};
+}
+Parts PartsOf(const RecordKey& key) { return {key.key, key.operation, key.scope, key.name_space}; }
+
+struct KeyView {
+  Parts parts;
+  std::size_t hash = 0;
 };
+
+template <typename Key>
+KeyView ViewOf(const Key& key, std::size_t hash_mask) {
+  const Parts parts = PartsOf(key);
+  return {parts, absl::HashOf(parts) & hash_mask};
+}
 
 struct Entry {
   RecordKey key;
@@ -65,7 +70,7 @@ struct EntryHash {
 struct EntryEq {
   using is_transparent = void;
   bool operator()(const KeyView& a, Entries::iterator b) const {
-    return a.hash == b->hash && a.parts == KeyView(b->key).parts;
+    return a.hash == b->hash && a.parts == PartsOf(b->key);
   }
   bool operator()(Entries::iterator a, const KeyView& b) const { return (*this)(b, a); }
   bool operator()(Entries::iterator a, Entries::iterator b) const { return a->key == b->key; }
@@ -135,7 +140,7 @@ class ReplayCache::Shard {
     // What goes is destroyed after the lock was given back.
     Entries dropped;
     MutexLock lock(mutex_);
-    const auto held = by_key_.find(KeyView(added.front().key));
+    const auto held = by_key_.find(KeyView{PartsOf(added.front().key), added.front().hash});
     if (held != by_key_.end()) {
       if ((*held)->asked.monotonic > added.front().asked.monotonic) return;
       Remove(*held, dropped);
@@ -229,8 +234,9 @@ class ReplayCache::Shard {
   ReplayCacheCounters counters_ ABSL_GUARDED_BY(mutex_);
 };
 
-ReplayCache::ReplayCache(const ReplayCacheOptions& options, const Clock& clock)
-    : clock_(clock), max_age_(options.max_age) {
+ReplayCache::ReplayCache(const ReplayCacheOptions& options, const Clock& clock,
+                         std::size_t hash_mask)
+    : clock_(clock), max_age_(options.max_age), hash_mask_(hash_mask) {
   const std::size_t shards =
       std::clamp<std::size_t>(options.capacity_bytes / kMinShardBytes, 1, kMaxShards);
   const std::size_t shard_bytes = options.capacity_bytes / shards;
@@ -258,13 +264,13 @@ Moment ReplayCache::EndOf(const v1::ReserveResponse& response, Moment asked) con
 
 std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindReplay(
     const v1::RecordKey& key, const Fingerprints& fingerprints) {
-  const KeyView view(key);
+  const KeyView view = ViewOf(key, hash_mask_);
   return ShardOf(view.hash).FindReplay(view, fingerprints, Now());
 }
 
 std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindGrant(
     const v1::RecordKey& key, std::string_view reservation_token) {
-  const KeyView view(key);
+  const KeyView view = ViewOf(key, hash_mask_);
   return ShardOf(view.hash).FindGrant(view, reservation_token, Now());
 }
 
@@ -273,7 +279,7 @@ void ReplayCache::Keep(const v1::RecordKey& key, Answer answer, Moment asked) {
   Entry& entry = added.front();
   // Part by part: normalised or not, it is compared with what is asked next.
   entry.key = {key.namespace_(), key.scope(), key.operation(), key.key()};
-  entry.hash = KeyView(entry.key).hash;
+  entry.hash = ViewOf(entry.key, hash_mask_).hash;
   entry.asked = asked;
   entry.end = EndOf(answer.response, asked);
   entry.bytes = WeightOf(entry.key, answer);
@@ -285,7 +291,7 @@ void ReplayCache::Keep(const v1::RecordKey& key, Answer answer, Moment asked) {
 }
 
 void ReplayCache::DropReplay(const v1::RecordKey& key) {
-  const KeyView view(key);
+  const KeyView view = ViewOf(key, hash_mask_);
   ShardOf(view.hash).DropReplay(view);
 }
 

@@ -60,8 +60,11 @@ class ReplayCache {
     v1::ReserveResponse response;
   };
 
-  // `options` with a capacity that is not 0; `clock` outlives the cache.
-  ReplayCache(const ReplayCacheOptions& options, const Clock& clock);
+  // `options` with a capacity that is not 0; `clock` outlives the cache. Only
+  // the bits of `hash_mask` tell keys apart before their parts do: a test lets
+  // all of them collide.
+  ReplayCache(const ReplayCacheOptions& options, const Clock& clock,
+              std::size_t hash_mask = ~std::size_t{0});
   ~ReplayCache();
   ReplayCache(const ReplayCache&) = delete;
   ReplayCache& operator=(const ReplayCache&) = delete;
@@ -95,6 +98,7 @@ class ReplayCache {
 
   const Clock& clock_;
   const absl::Duration max_age_;
+  const std::size_t hash_mask_;
   std::size_t max_entry_bytes_ = 0;
   std::vector<std::unique_ptr<Shard>> shards_;
 };

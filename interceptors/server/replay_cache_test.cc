@@ -43,8 +43,8 @@ void Set(google::protobuf::Timestamp& timestamp, absl::Time time) {
 
 class ReplayCacheTest : public testing::Test {
  protected:
-  explicit ReplayCacheTest(std::size_t capacity_bytes = kMiB)
-      : cache_({capacity_bytes, kMaxAge}, clock_) {}
+  explicit ReplayCacheTest(std::size_t capacity_bytes = kMiB, std::size_t hash_mask = ~0ULL)
+      : cache_({capacity_bytes, kMaxAge}, clock_, hash_mask) {}
 
   // A replay whose record lives for a day, by a store with the guard's time.
   ReplayCache::Answer Replay(std::size_t body_bytes = 100) const {
@@ -83,18 +83,6 @@ TEST_F(ReplayCacheTest, GivesTheAnswerAgainAsItWas) {
   const auto found = cache_.FindReplay(Key("order-1"), Prints({{1, 'a'}}));
   ASSERT_NE(found, nullptr);
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(found->response, answer.response));
-}
-
-TEST_F(ReplayCacheTest, EachPartOfTheKeyCounts) {
-  Keep("order-1", Replay());
-  ASSERT_TRUE(Has("order-1"));
-  for (const auto set :
-       {&v1::RecordKey::set_namespace_<const char*>, &v1::RecordKey::set_scope<const char*>,
-        &v1::RecordKey::set_operation<const char*>, &v1::RecordKey::set_key<const char*>}) {
-    v1::RecordKey other = Key("order-1");
-    (other.*set)("other");
-    EXPECT_FALSE(Has(other)) << other.ShortDebugString();
-  }
 }
 
 TEST_F(ReplayCacheTest, PartsThatReadTheSameInARowAreDifferentKeys) {
@@ -303,6 +291,57 @@ TEST_F(ReplayCacheTest, CountsHitsAndMisses) {
   EXPECT_FALSE(Has("order-2"));
   EXPECT_EQ(cache_.counters().hits, 2u);
   EXPECT_EQ(cache_.counters().misses, 1u);
+}
+
+TEST_F(ReplayCacheTest, WhatWasRetriedLeavesRoomForWhatIsNew) {
+  for (int i = 0; i < 250; ++i) {
+    const std::string key = absl::StrCat("order-", i);
+    Keep(key, Replay(8 * 1024));
+    ASSERT_TRUE(Has(key));
+  }
+  for (int i = 0; i < 10; ++i) Keep(absl::StrCat("new-", i), Replay(8 * 1024));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(Has(absl::StrCat("new-", i))) << i;
+}
+
+TEST_F(ReplayCacheTest, WhatWasDroppedTakesNoShareOfTheProtected) {
+  for (int i = 0; i < 250; ++i) {
+    const std::string key = absl::StrCat("dropped-", i);
+    Keep(key, Replay(8 * 1024));
+    ASSERT_TRUE(Has(key));
+    cache_.DropReplay(Key(key));
+  }
+  Keep("retried", Replay(8 * 1024));
+  EXPECT_TRUE(Has("retried"));
+  for (int i = 0; i < 500; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
+  EXPECT_TRUE(Has("retried"));
+}
+
+class CollidingReplayCacheTest : public ReplayCacheTest {
+ protected:
+  CollidingReplayCacheTest() : ReplayCacheTest(kMiB, /*hash_mask=*/0) {}
+};
+
+TEST_F(CollidingReplayCacheTest, EachPartOfTheKeyIsCompared) {
+  std::vector<v1::RecordKey> keys(5, Key("order-1"));
+  keys[1].set_namespace_("other");
+  keys[2].set_scope("other");
+  keys[3].set_operation("other");
+  keys[4].set_key("other");
+  Keep("order-1", Replay());
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    EXPECT_FALSE(Has(keys[i])) << keys[i].ShortDebugString();
+    cache_.DropReplay(keys[i]);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    ReplayCache::Answer answer = Replay();
+    answer.response.set_record_id(absl::StrCat(i));
+    cache_.Keep(keys[i], answer, cache_.Now());
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto found = cache_.FindReplay(keys[i], Prints({{1, 'a'}}));
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->response.record_id(), absl::StrCat(i));
+  }
 }
 
 class LargeReplayCacheTest : public ReplayCacheTest {
