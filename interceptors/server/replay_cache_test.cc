@@ -362,7 +362,7 @@ TEST_F(LargeReplayCacheTest, TakesRepliesOfAMegabyteAndKeepsToItsCapacityInAllSh
 // always the key's own and whole, also when it is evicted meanwhile.
 TEST_F(ReplayCacheTest, ThreadsSeeOnlyWholeAnswersOfTheirOwnKey) {
   constexpr int kThreads = 4;
-  constexpr int kRounds = 3000;
+  constexpr int kRounds = 1000;
   constexpr int kKeys = 200;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
