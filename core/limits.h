@@ -30,6 +30,9 @@ inline constexpr std::size_t kMaxCheckpointBytes = 4 * 1024;
 
 // A reply over this is completed without its content.
 inline constexpr std::size_t kMaxReplyBytes = 8 * 1024 * 1024;
+// What the captured messages of a stream weigh together, unless a policy says
+// more, up to kMaxReplyBytes: they are held in memory.
+inline constexpr std::size_t kDefaultStreamBytes = 1024 * 1024;
 // What a request to the service may weigh: a reply that is just over the limit
 // must still arrive, so that it can be completed without its content.
 inline constexpr std::size_t kMaxMessageBytes = 16 * 1024 * 1024;
@@ -38,6 +41,9 @@ inline constexpr std::size_t kMaxMessageBytes = 16 * 1024 * 1024;
 inline constexpr absl::Duration kDefaultLease = absl::Seconds(30);
 inline constexpr absl::Duration kMinLease = absl::Milliseconds(10);
 inline constexpr absl::Duration kMaxLease = absl::Hours(1);
+// How long a handler may hold its reservation by heartbeats.
+inline constexpr absl::Duration kDefaultMaxLease = absl::Hours(1);
+inline constexpr absl::Duration kMaxMaxLease = absl::Hours(24);
 inline constexpr absl::Duration kDefaultRetention = absl::Hours(24);
 inline constexpr absl::Duration kMinRetention = absl::Seconds(1);
 inline constexpr absl::Duration kMaxRetention = absl::Hours(24 * 366);

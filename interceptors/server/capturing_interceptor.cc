@@ -1,7 +1,5 @@
 #include "interceptors/server/capturing_interceptor.h"
 
-#include <spdlog/spdlog.h>
-
 #include <map>
 #include <string>
 #include <utility>
@@ -9,13 +7,10 @@
 #include "google/protobuf/message_lite.h"
 
 #include "core/grpc_status.h"
-#include "core/reply.h"
 #include "core/utf8.h"
 #include "interceptors/server/call_table.h"
-#include "interceptors/server/disposition.h"
-#include "interceptors/server/guarded_method.h"
 #include "interceptors/server/record_metadata.h"
-#include "interceptors/server/wire_time.h"
+#include "interceptors/server/settlement.h"
 
 namespace idempotency {
 namespace {
@@ -39,10 +34,6 @@ void RemoveRecordMetadata(Metadata& metadata) {
   }
 }
 
-std::string ReleaseReason(grpc::StatusCode code) {
-  return "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
-}
-
 }  // namespace
 
 CapturingInterceptor::CapturingInterceptor(grpc::ServerContextBase* context,
@@ -60,7 +51,7 @@ void CapturingInterceptor::Intercept(Batch* batch) {
       call_->omits_message()) {
     batch->ModifySendMessage(nullptr);
   }
-  if (call_->recording() == nullptr) {
+  if (call_->execution() == nullptr) {
     batch->Proceed();
     return;
   }
@@ -99,48 +90,12 @@ void CapturingInterceptor::Capture(Batch& batch) {
 }
 
 void CapturingInterceptor::Settle(Batch& batch) {
-  const auto code = static_cast<grpc::StatusCode>(reply_.code());
-  const GuardedMethod& method = call_->method();
-  // A copy: once the batch has proceeded the call, and this, may be gone.
-  const std::shared_ptr<Recording> recording = call_->recording();
-  const auto release = [&](v1::ReleaseOutcome outcome) {
-    recording->Release(ReleaseReason(code), outcome,
-                       [this, &batch] { Proceed(batch, absl::InfinitePast()); });
-  };
-  switch (DispositionFor(method.policy(), code, call_->nothing_happened())) {
-    case Disposition::kComplete:
-      if (ReplyBytes(reply_) > method.max_reply_bytes()) {
-        spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
-                     method.operation(), ReplyBytes(reply_), call_->record_id());
-        reply_ = WithoutContent(reply_);
-      }
-      recording->Complete(std::move(reply_),
-                          [this, &batch](const auto& outcome) { OnCompleted(batch, outcome); });
-      return;
-    case Disposition::kRelease:
-      release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
-      return;
-    case Disposition::kReleaseUnknown:
-      release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
-      return;
-    case Disposition::kLetLapse:
-      recording->LetLapse();
-      Proceed(batch, absl::InfinitePast());
-      return;
-  }
-}
-
-void CapturingInterceptor::OnCompleted(Batch& batch,
-                                       const absl::StatusOr<v1::CompleteResponse>& outcome) {
-  if (outcome.ok()) {
-    Proceed(batch,
-            outcome->has_expires_at() ? FromWire(outcome->expires_at()) : call_->expires_at());
-    return;
-  }
-  spdlog::error("{}: record {}: {}", call_->method().operation(), call_->record_id(),
-                std::string(outcome.status().message()));
-  Replace(batch, outcome.status());
-  Proceed(batch, absl::InfinitePast());
+  // Once the batch has proceeded the call, and this, may be gone.
+  Settlement::Settle(call_->execution(), std::move(reply_),
+                     [this, &batch](const Settlement::Outcome& outcome) {
+                       if (!outcome.error.ok()) Replace(batch, outcome.error);
+                       Proceed(batch, outcome.expires_at);
+                     });
 }
 
 void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
@@ -157,7 +112,8 @@ void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
 }
 
 void CapturingInterceptor::Proceed(Batch& batch, absl::Time expires_at) {
-  for (auto& entry : RecordMetadata(call_->record_id(), expires_at, /*replayed=*/false)) {
+  for (auto& entry :
+       RecordMetadata(call_->execution()->record_id(), expires_at, /*replayed=*/false)) {
     batch.GetSendTrailingMetadata()->insert(std::move(entry));
   }
   batch.Proceed();

@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
-#include "idempotency/v1/idempotency_service.pb.h"
+#include "idempotency/v1/record.pb.h"
 #include "interceptors/server/guarded_call.h"
 
 namespace idempotency {
@@ -36,7 +36,6 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   // which may have gone out before.
   void Capture(Batch& batch);
   void Settle(Batch& batch);
-  void OnCompleted(Batch& batch, const absl::StatusOr<v1::CompleteResponse>& outcome);
   // Sends `error` in the handler's place, and nothing of its reply.
   void Replace(Batch& batch, const absl::Status& error);
   void Proceed(Batch& batch, absl::Time expires_at);

@@ -10,8 +10,7 @@ namespace idempotency {
 Execution* Execution::Of(grpc::ServerContextBase* context) {
   // The interceptor keeps the call until its reply has been sent.
   const std::shared_ptr<GuardedCall> call = CallTable::Instance().Find(context);
-  if (call == nullptr || call->recording() == nullptr) return nullptr;
-  return call.get();
+  return call == nullptr ? nullptr : call->execution().get();
 }
 
 }  // namespace idempotency

@@ -3,15 +3,13 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "interceptors/server/guard_options.h"
+#include "interceptors/server/admission.h"
 #include "interceptors/server/guarded_call.h"
+#include "interceptors/server/guarded_operation.h"
 #include "interceptors/server/held_call.h"
-#include "interceptors/server/reservations.h"
 
 namespace idempotency {
 
@@ -19,17 +17,11 @@ namespace idempotency {
 // Thread-safe.
 class GuardedMethod final : public CallGate {
  public:
-  // `path` is gRPC's name of the method, "/payments.v1.Payments/Charge";
-  // `operation` is what its records are kept under, which is more than the path
-  // for a service on a host of its own. `options` and `reservations` outlive it.
-  GuardedMethod(std::string path, std::string operation, MethodPolicy policy,
-                const GuardOptions& options, Reservations& reservations);
+  // `path` is gRPC's name of the method, "/payments.v1.Payments/Charge", which
+  // is less than the operation for a service on a host of its own.
+  GuardedMethod(std::string path, GuardedOperation operation);
 
   void Admit(std::shared_ptr<HeldCall> held) override;
-
-  const std::string& operation() const { return operation_; }
-  const MethodPolicy& policy() const { return policy_; }
-  std::size_t max_reply_bytes() const { return options_.max_reply_bytes; }
 
  private:
   // A call together with what the interceptor knows of it.
@@ -38,22 +30,16 @@ class GuardedMethod final : public CallGate {
     std::shared_ptr<GuardedCall> guarded;
   };
 
-  absl::StatusOr<v1::ReserveRequest> MakeRequest(HeldCall& held, std::string key) const;
+  absl::StatusOr<v1::ReserveRequest> MakeQuestion(HeldCall& held, std::string key) const;
   absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
   Scheduler::Time VerdictDeadline(const grpc::ServerContextBase& context) const;
-  absl::Duration MaxWait() const;
 
-  void OnVerdict(const Call& call, const v1::RecordKey& record_key,
-                 const absl::StatusOr<ReservationAnswer>& answer) const;
-  void Run(const Call& call, const v1::RecordKey& record_key,
-           const ReservationAnswer& answer) const;
-  void Replay(const Call& call, const v1::ReserveResponse& verdict) const;
+  static void Act(const Call& call, Admission::Decision decision);
+  static void Run(const Call& call, std::shared_ptr<LiveExecution> execution);
+  static void Replay(const Call& call, v1::Reply reply);
 
   const std::string path_;
-  const std::string operation_;
-  const MethodPolicy policy_;
-  const GuardOptions& options_;
-  Reservations& reservations_;
+  const std::shared_ptr<const GuardedOperation> operation_;
 };
 
 }  // namespace idempotency

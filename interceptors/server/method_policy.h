@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/status_code_enum.h>
 
+#include <cstddef>
 #include <set>
 
 #include "absl/time/time.h"
@@ -28,16 +29,48 @@ struct MethodPolicy {
     kRequireRecovery,  // nothing runs again until the outcome is known
   };
 
+  enum class Reply {
+    kFull,        // all of it is stored: a replay is the same, byte for byte
+    kStatusOnly,  // code and message; a replay of OK is refused with REPLY_NOT_KEPT
+    kReference,   // what the handler named; a replay of OK is read anew by a loader
+  };
+  // Of a server-streaming method.
+  enum class Stream {
+    kHandThrough,  // not guarded
+    kHoldBack,     // sent once the handler has finished and everything is stored
+    kPassOn,       // sent as it is written, stored up to stream_limit_bytes
+  };
+
   Key key = Key::kRequired;
   InFlight in_flight = InFlight::kReject;
   absl::Duration max_wait = absl::ZeroDuration();
   absl::Duration lease = limits::kDefaultLease;
+  // How long heartbeats go on, from the grant. After it the execution is lost:
+  // a handler that hangs must not hold its key for ever.
+  absl::Duration max_lease = limits::kDefaultMaxLease;
+  // Cancel the call once its execution is lost.
+  bool cancel_when_lost = false;
   absl::Duration retention = limits::kDefaultRetention;
   OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver;
   // Handler outcomes that are replayed. Every other code is indefinite. OK is
   // always recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and
   // UNIMPLEMENTED never can be: gRPC makes them itself.
   std::set<grpc::StatusCode> recorded = DefaultRecorded();
+  // Codes by which the handler says that nothing happened: the next attempt may
+  // run at once. None of gRPC's own, and none that is recorded.
+  std::set<grpc::StatusCode> released;
+  // Run the handler unguarded when no verdict can be had: promise 6 of the
+  // README does not hold for this method.
+  bool fail_open = false;
+  Reply reply = Reply::kFull;
+  Stream stream = Stream::kHandThrough;
+  // What a captured stream may weigh.
+  std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
+
+  // How long a concurrent duplicate waits: max_wait with kWait, otherwise 0.
+  absl::Duration WaitInFlight() const {
+    return in_flight == InFlight::kWait ? max_wait : absl::ZeroDuration();
+  }
 
   // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
   // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to

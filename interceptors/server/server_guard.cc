@@ -58,6 +58,12 @@ class Guard final : public ServerGuard {
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
   }
 
+  ~Guard() override {
+    reservations_.Close();
+    // The application's code may still run there, on what the rest holds.
+    workers_.Stop();
+  }
+
   void Close() override { reservations_.Close(); }
 
  protected:
@@ -73,6 +79,7 @@ class Guard final : public ServerGuard {
 
   const GuardOptions options_;
   Reservations reservations_;
+  WorkerThreads workers_;
   bool installed_ = false;
   // The policy of every unary method of a protected service, by operation.
   std::map<std::string, MethodPolicy> policies_;
@@ -127,7 +134,8 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (!valid.ok()) return valid;
     const MethodPolicy policy = policies.emplace(operation, PolicyOf(method)).first->second;
     if (policy.key == MethodPolicy::Key::kNone) continue;
-    auto gate = std::make_unique<GuardedMethod>(path, operation, policy, options_, reservations_);
+    auto gate = std::make_unique<GuardedMethod>(
+        path, GuardedOperation{operation, policy, options_, reservations_, workers_});
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }

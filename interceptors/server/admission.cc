@@ -1,0 +1,96 @@
+#include "interceptors/server/admission.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "interceptors/server/record_metadata.h"
+#include "interceptors/server/rejection.h"
+#include "interceptors/server/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+v1::LeaseExpiry ToWire(MethodPolicy::OnLeaseExpiry on_lease_expiry) {
+  return on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery
+             ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
+             : v1::LEASE_EXPIRY_TAKE_OVER;
+}
+
+void ApplyPolicy(const MethodPolicy& policy, v1::ReserveRequest& question) {
+  *question.mutable_lease() = idempotency::ToWire(policy.lease);
+  *question.mutable_retention() = idempotency::ToWire(policy.retention);
+  question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
+}
+
+}  // namespace
+
+void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+                    Scheduler::Time deadline, Done done) {
+  struct Concrete : Admission {
+    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Done d)
+        : Admission(std::move(o), std::move(q), std::move(d)) {}
+  };
+  ApplyPolicy(operation->policy, question);
+  const auto admission =
+      std::make_shared<Concrete>(std::move(operation), std::move(question), std::move(done));
+  admission->operation_->reservations.Request(
+      admission->question_, admission->operation_->policy.WaitInFlight(), deadline,
+      [admission](const absl::StatusOr<ReservationAnswer>& answer) {
+        admission->OnVerdict(answer);
+      });
+}
+
+Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+                     Done done)
+    : operation_(std::move(operation)), question_(std::move(question)), done_(std::move(done)) {}
+
+void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
+  if (!answer.ok()) {
+    Refuse(answer.status());
+    return;
+  }
+  const v1::ReserveResponse& verdict = answer->response;
+  const absl::Status rejection = RejectionFor(verdict);
+  if (!rejection.ok()) {
+    if (verdict.has_mismatch()) {
+      // A client's bug. The record's id leads to it; the key stays out of logs.
+      spdlog::warn("{}: key reused with a different request, record {}", operation_->name,
+                   verdict.record_id());
+    }
+    Refuse(rejection, verdict.record_id());
+  } else if (verdict.has_replay()) {
+    Replay(verdict);
+  } else {
+    Grant(*answer);
+  }
+}
+
+void Admission::Grant(const ReservationAnswer& answer) {
+  const v1::Reserved& reserved = answer.response.reserved();
+  Recording::Grant grant;
+  grant.record_key = question_.record_key();
+  grant.reservation_token = reserved.reservation_token();
+  grant.lease = operation_->policy.lease;
+  grant.lease_deadline =
+      answer.sent + absl::ToChronoNanoseconds(FromWire(reserved.lease_remaining()));
+  done_(Granted{std::make_shared<LiveExecution>(operation_, question_, answer.response,
+                                                operation_->reservations.Hold(std::move(grant)))});
+}
+
+void Admission::Replay(const v1::ReserveResponse& verdict) {
+  v1::Reply reply = verdict.replay().reply();
+  for (auto& [key, value] : RecordMetadata(
+           verdict.record_id(), FromWire(verdict.replay().expires_at()), /*replayed=*/true)) {
+    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
+    entry.set_key(std::move(key));
+    entry.set_value(std::move(value));
+  }
+  done_(Replayed{std::move(reply)});
+}
+
+void Admission::Refuse(const absl::Status& why, std::string record_id) {
+  done_(Refused{why, std::move(record_id)});
+}
+
+}  // namespace idempotency

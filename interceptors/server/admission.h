@@ -1,0 +1,61 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/guarded_operation.h"
+#include "interceptors/server/live_execution.h"
+#include "interceptors/server/reservation_request.h"
+
+namespace idempotency {
+
+// From a question for a reservation to what is to be done about the call: the
+// way in, whatever the call is. Settlement is the way out.
+class Admission : public std::enable_shared_from_this<Admission> {
+ public:
+  // It runs, and its outcome must be settled.
+  struct Granted {
+    std::shared_ptr<LiveExecution> execution;
+  };
+  // It has run: this is what the caller gets.
+  struct Replayed {
+    v1::Reply reply;
+  };
+  // It does not run.
+  struct Refused {
+    absl::Status why;
+    // "" if it is not known.
+    std::string record_id;
+  };
+  using Decision = std::variant<Granted, Replayed, Refused>;
+  // Called once, on any thread, possibly inside Ask; must not block.
+  using Done = std::function<void(Decision)>;
+
+  // Asks what `question` says, which has record key, fingerprints, parent and
+  // labels; the rest is the operation's policy. Answered by `deadline`.
+  static void Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+                  Scheduler::Time deadline, Done done);
+
+ private:
+  Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+            Done done);
+
+  void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
+  void Grant(const ReservationAnswer& answer);
+  void Replay(const v1::ReserveResponse& verdict);
+  void Refuse(const absl::Status& why, std::string record_id = "");
+
+  const std::shared_ptr<const GuardedOperation> operation_;
+  const v1::ReserveRequest question_;
+  const Done done_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_H_

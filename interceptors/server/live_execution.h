@@ -1,0 +1,50 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_LIVE_EXECUTION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_LIVE_EXECUTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/execution.h"
+#include "interceptors/server/guarded_operation.h"
+#include "interceptors/server/recording.h"
+
+namespace idempotency {
+
+// One execution under a reservation, from its grant until its outcome is
+// settled. Thread-safe.
+class LiveExecution final : public Execution {
+ public:
+  // `question` is what was asked, `grant` what was answered.
+  LiveExecution(std::shared_ptr<const GuardedOperation> operation,
+                const v1::ReserveRequest& question, const v1::ReserveResponse& grant,
+                std::shared_ptr<Recording> recording);
+
+  const GuardedOperation& operation() const { return *operation_; }
+  const std::shared_ptr<Recording>& recording() const { return recording_; }
+  // What the reservation was asked for with: key, fingerprints, parent, labels.
+  const v1::ReserveRequest& question() const { return question_; }
+  const v1::Reserved& grant() const { return grant_; }
+  // When the record is forgotten, as known at its reservation.
+  absl::Time expires_at() const;
+  bool nothing_happened() const { return nothing_happened_.load(std::memory_order_acquire); }
+
+  std::uint32_t attempt() const override { return grant_.attempt(); }
+  const std::string& record_id() const override { return record_id_; }
+  bool lost() const override { return recording_->lost(); }
+  void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+
+ private:
+  const std::shared_ptr<const GuardedOperation> operation_;
+  const v1::ReserveRequest question_;
+  const v1::Reserved grant_;
+  const std::string record_id_;
+  const std::shared_ptr<Recording> recording_;
+  std::atomic<bool> nothing_happened_{false};
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_LIVE_EXECUTION_H_

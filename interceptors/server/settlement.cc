@@ -1,0 +1,73 @@
+#include "interceptors/server/settlement.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+#include "core/reply.h"
+#include "interceptors/server/disposition.h"
+#include "interceptors/server/wire_time.h"
+
+namespace idempotency {
+
+void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
+  struct Concrete : Settlement {
+    Concrete(std::shared_ptr<LiveExecution> e, v1::Reply r, Done d)
+        : Settlement(std::move(e), std::move(r), std::move(d)) {}
+  };
+  std::make_shared<Concrete>(std::move(execution), std::move(reply), std::move(done))->Start();
+}
+
+Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done)
+    : execution_(std::move(execution)), done_(std::move(done)), reply_(std::move(reply)) {}
+
+void Settlement::Start() {
+  const auto code = static_cast<grpc::StatusCode>(reply_.code());
+  switch (DispositionFor(execution_->operation().policy, code, execution_->nothing_happened())) {
+    case Disposition::kComplete:
+      Complete();
+      return;
+    case Disposition::kRelease:
+      Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+      return;
+    case Disposition::kReleaseUnknown:
+      Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+      return;
+    case Disposition::kLetLapse:
+      execution_->recording()->LetLapse();
+      done_({});
+      return;
+  }
+}
+
+void Settlement::Complete() {
+  const GuardedOperation& operation = execution_->operation();
+  if (ReplyBytes(reply_) > operation.options.max_reply_bytes) {
+    spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
+                 operation.name, ReplyBytes(reply_), execution_->record_id());
+    reply_ = WithoutContent(reply_);
+  }
+  execution_->recording()->Complete(
+      std::move(reply_),
+      [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
+}
+
+void Settlement::Release(v1::ReleaseOutcome outcome) {
+  const auto code = static_cast<absl::StatusCode>(reply_.code());
+  execution_->recording()->Release("the handler answered " + absl::StatusCodeToString(code),
+                                   outcome, [self = shared_from_this()] { self->done_({}); });
+}
+
+void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
+  if (answer.ok()) {
+    done_({absl::OkStatus(),
+           answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
+    return;
+  }
+  spdlog::error("{}: record {}: {}", execution_->operation().name, execution_->record_id(),
+                std::string(answer.status().message()));
+  done_({answer.status()});
+}
+
+}  // namespace idempotency
