@@ -120,8 +120,7 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two passes that remove forgotten records. One replica sweeps at a\n"
                   "time.");
-  set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(),
-                  ServiceOptions::kMaxDrainTimeout,
+  set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
                   "How long running calls may take to finish after SIGTERM; then they are\n"
                   "cancelled. Stay under the grace period of what stops the process.");
   set.AddText("tls_cert", "FILE", &options->tls.certificate,

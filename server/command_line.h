@@ -31,6 +31,7 @@ struct ServeOptions : ServiceOptions {
   StoreAddress store;
   // nullopt: no metrics.
   std::optional<NetworkAddress> metrics;
+  absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   TlsFiles tls;
 };

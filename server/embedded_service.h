@@ -2,20 +2,15 @@
 #define IDEMPOTENCY_SERVER_EMBEDDED_SERVICE_H_
 
 #include <grpcpp/channel.h>
-#include <grpcpp/server.h>
 
 #include <memory>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "core/mutex.h"
 #include "server/observer.h"
 #include "server/service_options.h"
-#include "server/service_stack.h"
-#include "server/store_monitor.h"
 
 namespace idempotency {
 
@@ -27,7 +22,8 @@ struct EmbeddedOptions : ServiceOptions {
   // is always brought up to date.
   bool migrate = false;
   // Told what happens, for metrics and logs: idempotency::Metrics
-  // (server/metrics.h), or one of the program's own. Must outlive the service.
+  // (server/metrics.h), or one of the program's own. Must outlive the service
+  // and its channel.
   Observer* observer = nullptr;
 };
 
@@ -40,12 +36,12 @@ struct EmbeddedOptions : ServiceOptions {
 //   guard->Close();
 //   server->Shutdown();
 //   server.reset();
-//   guard.reset();    // waits for recordings that are still under way,
-//   service.reset();  // which this would cut off
+//   guard.reset();    // waits for the recordings that are still under way,
+//   service.reset();  // which could not be made after this
 //
-// Several guards and any other client may share one channel. A SQLite file
-// belongs to one process at a time; a Postgres schema may be shared with any
-// number of processes, embedded or not.
+// Several guards and any other client may share the channel. A SQLite file
+// belongs to one service of one process at a time; a Postgres schema may be
+// shared with any number of processes, embedded or not.
 //
 // channel() and store_status() are thread-safe. One thread opens and destroys.
 class EmbeddedService {
@@ -54,17 +50,20 @@ class EmbeddedService {
   // URI. Errors say what to do and hold no part of a URI:
   //   INVALID_ARGUMENT     the address, or an option that it names
   //   FAILED_PRECONDITION  the file cannot be used, or is in use by another
-  //                        process; the Postgres schema is not that of this
+  //                        service; the Postgres schema is not that of this
   //                        build
   // Like the daemon, it opens while Postgres cannot be reached: calls are
   // answered STORE_UNAVAILABLE, so guarded methods do not run, until it can.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Open(
       const std::string& store, const EmbeddedOptions& options = EmbeddedOptions());
 
-  // Answers whoever waits for a running attempt with IN_FLIGHT, takes no new
-  // calls, lets running ones finish (up to the drain timeout), then ends the
-  // sweeper and closes the store. Calls over the channel fail with UNAVAILABLE
-  // from then on.
+  // Tells whoever waits for a running attempt that it still runs (IN_FLIGHT),
+  // answers every other call that has come in, then ends the sweeper and closes
+  // the store. Bounded by the store's own timeouts.
+  //
+  // A channel may outlive it: calls then fail with STORE_UNAVAILABLE. What
+  // gRPC needs for that ends with the last of its owners, on that one's thread,
+  // which must not be one of gRPC's.
   ~EmbeddedService();
   EmbeddedService(const EmbeddedService&) = delete;
   EmbeddedService& operator=(const EmbeddedService&) = delete;
@@ -72,25 +71,20 @@ class EmbeddedService {
   // To the service, for ServerGuard::Create and v1::IdempotencyService::NewStub.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // What the store said when it was last looked at, at most a second ago: OK, or
-  // why calls fail. For a health check.
+  // What the store said when it was last looked at, which is done every second:
+  // OK, or why calls fail. For a health check.
   absl::Status store_status() const;
 
  private:
-  explicit EmbeddedService(const EmbeddedOptions& options);
+  // The gRPC server, and all that stands behind it.
+  class Backend;
 
-  absl::Status StartParts(const StoreAddress& store);
+  explicit EmbeddedService(std::shared_ptr<Backend> backend);
 
-  const EmbeddedOptions options_;
-  Observer nobody_;
-
-  mutable Mutex mutex_;
-  absl::Status store_status_ ABSL_GUARDED_BY(mutex_);
-
-  std::unique_ptr<ServiceStack> stack_;
-  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<Backend> backend_;
+  // An owner of the backend: gRPC 1.51 crashes when a call is made over an
+  // in-process channel whose server is shutting down or gone.
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<StoreMonitor> monitor_;
 };
 
 }  // namespace idempotency

@@ -12,7 +12,6 @@ struct ServiceOptions {
   static constexpr int kMaxStoreConnections = 64;
   static constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(100);
   static constexpr absl::Duration kMaxSweepInterval = absl::Hours(24);
-  static constexpr absl::Duration kMaxDrainTimeout = absl::Minutes(10);
 
   // Connections to Postgres for calls, which share them in batches, so that few
   // are enough: 1 to 64. One more sweeps and one more watches. SQLite always has
@@ -21,9 +20,6 @@ struct ServiceOptions {
   // Between two passes that remove forgotten records: 100 ms to 24 h. One
   // process sweeps a Postgres schema at a time.
   absl::Duration sweep_interval = absl::Minutes(1);
-  // How long running calls may take to finish when the service ends; then they
-  // are cancelled. 0 to 10 min.
-  absl::Duration drain_timeout = absl::Seconds(25);
 };
 
 // OK, or INVALID_ARGUMENT naming the option that is out of its range.

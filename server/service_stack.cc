@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAdd
                                                                   Observer& observer) {
   // Private constructor.
   std::unique_ptr<ServiceStack> stack(new ServiceStack(address, options, schema, observer));
-  stack->first_look_ = stack->store_.Inspect();
+  stack->first_look_ = stack->store_->Inspect();
   const absl::Status& seen = stack->first_look_.status();
   if (!seen.ok() && !MayRecover(seen)) return seen;
   stack->StartParts();
@@ -46,12 +46,12 @@ absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
 void ServiceStack::StartParts() {
   Sweeper::Options sweeping;
   sweeping.interval = options_.sweep_interval;
-  sweeper_.emplace(store_, observer_, sweeping);
+  sweeper_.emplace(*store_, observer_, sweeping);
   sweeper_->Start();
 
   BatcherOptions batching;
   batching.threads = WorkersFor(address_, options_);
-  batcher_.emplace(store_, observer_, batching);
+  batcher_.emplace(*store_, observer_, batching);
   wait_room_.emplace(*batcher_, observer_);
   service_.emplace(*batcher_, *wait_room_, observer_);
 }
@@ -66,6 +66,13 @@ void ServiceStack::Register(grpc::ServerBuilder& builder) {
   builder.RegisterService(&*service_);
 }
 
+void ServiceStack::Close() {
+  StopWaiting();
+  batcher_->Close();
+  sweeper_->Stop();
+  store_.reset();
+}
+
 std::unique_ptr<StoreMonitor> ServiceStack::Watch(OnInspected on_inspected) {
   const auto tell = [this, on_inspected =
                                std::move(on_inspected)](const absl::StatusOr<StoreGauges>& gauges) {
@@ -74,7 +81,7 @@ std::unique_ptr<StoreMonitor> ServiceStack::Watch(OnInspected on_inspected) {
     on_inspected(gauges);
   };
   tell(first_look_);
-  auto monitor = std::make_unique<StoreMonitor>(store_, StoreMonitor::Intervals(), tell);
+  auto monitor = std::make_unique<StoreMonitor>(*store_, StoreMonitor::Intervals(), tell);
   monitor->Start();
   return monitor;
 }

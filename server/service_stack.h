@@ -41,7 +41,7 @@ class ServiceStack {
                                                              const ServiceOptions& options,
                                                              SchemaPolicy schema,
                                                              Observer& observer);
-  // After the server that it was registered with has ended.
+  // After the gRPC server that it was registered with has ended.
   ~ServiceStack() = default;
   ServiceStack(const ServiceStack&) = delete;
   ServiceStack& operator=(const ServiceStack&) = delete;
@@ -58,6 +58,11 @@ class ServiceStack {
   // nobody begins to wait from here on: what to do before a server is drained.
   void StopWaiting() { wait_room_->Close(); }
 
+  // Answers every call that has come in, refuses those to come with
+  // STORE_UNAVAILABLE, ends the sweeper and closes the store: for an owner whose
+  // gRPC server goes on. The monitor of Watch() must be gone.
+  void Close();
+
  private:
   ServiceStack(const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
                Observer& observer);
@@ -73,7 +78,8 @@ class ServiceStack {
   // Of the opened store's pool. Touched only by whoever inspects the store:
   // the starting thread, then the monitor's.
   std::function<StoreConnections()> connections_;
-  DeferredStore store_;
+  // Gone after Close(), when nobody calls it any more.
+  std::optional<DeferredStore> store_;
   absl::StatusOr<StoreGauges> first_look_;
   std::optional<Sweeper> sweeper_;
   std::optional<Batcher> batcher_;
