@@ -22,6 +22,7 @@
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/embedded_service.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
 #include "tests/support/process.h"
@@ -144,6 +145,26 @@ TEST(EmbeddedCrash, NothingAcknowledgedIsLostUnderLoad) {
     }
   }
   for (const auto& [account, count] : server.Runs()) EXPECT_EQ(count, 1) << account;
+}
+
+// The wrong order of the end: nothing runs that cannot be recorded.
+TEST(EmbeddedEnd, AGuardThatOutlivesItsServiceFailsClosed) {
+  const TempFolder folder;
+  auto service = EmbeddedService::Open("sqlite:" + folder.File("records.db")).value();
+  std::atomic<int> runs{0};
+  GuardedServer::Options options;
+  options.channel = service->channel();
+  options.handler = [&runs](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+    ++runs;
+    return grpc::Status::OK;
+  };
+  const GuardedServer server(std::move(options));
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("before").status.ok());
+  service.reset();
+  EXPECT_EQ(client.Act("before").reason(), Reason::kStoreUnavailable);
+  EXPECT_EQ(client.Act("after").reason(), Reason::kStoreUnavailable);
+  EXPECT_EQ(runs, 1);
 }
 
 class EmbeddedOnPostgres : public ::testing::Test {
