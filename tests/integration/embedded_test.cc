@@ -154,6 +154,7 @@ TEST(EmbeddedEnd, AGuardThatOutlivesItsServiceFailsClosed) {
   std::atomic<int> runs{0};
   GuardedServer::Options options;
   options.channel = service->channel();
+  options.guard.verdict_timeout = absl::Milliseconds(300);
   options.handler = [&runs](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs;
     return grpc::Status::OK;
