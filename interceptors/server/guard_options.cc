@@ -28,6 +28,9 @@ absl::Status ValidatePolicy(const std::string& method, const MethodPolicy& polic
       policy.retention < policy.lease) {
     return wrong("retention", "must be from 1 s to 366 days and not under the lease");
   }
+  if (policy.max_lease < policy.lease || policy.max_lease > limits::kMaxMaxLease) {
+    return wrong("max_lease", "must be from the lease to 24 h");
+  }
   if (policy.max_wait < absl::ZeroDuration() || policy.max_wait > limits::kMaxWait) {
     return wrong("max_wait", "must be from 0 to 60 s");
   }
@@ -35,6 +38,16 @@ absl::Status ValidatePolicy(const std::string& method, const MethodPolicy& polic
     if (!CanBeRecorded(code)) {
       return wrong("recorded", absl::StrCat("names the code ", static_cast<int>(code),
                                             ", which gRPC makes itself"));
+    }
+  }
+  for (const grpc::StatusCode code : policy.released) {
+    if (!CanBeReleased(code)) {
+      return wrong("released", absl::StrCat("names the code ", static_cast<int>(code),
+                                            ", which is OK or one that gRPC makes itself"));
+    }
+    if (policy.recorded.count(code) > 0) {
+      return wrong("released",
+                   absl::StrCat("names the code ", static_cast<int>(code), ", which is recorded"));
     }
   }
   return absl::OkStatus();
@@ -59,6 +72,9 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   }
   if (options.max_reply_bytes == 0 || options.max_reply_bytes > limits::kMaxReplyBytes) {
     return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");
+  }
+  if (options.background_recovery && options.max_background_recoveries == 0) {
+    return Wrong("max_background_recoveries", "must be positive");
   }
   for (const auto& [method, policy] : options.policies) {
     const absl::Status valid = ValidatePolicy(method, policy);

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "core/limits.h"
+#include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
 
@@ -28,6 +29,10 @@ struct GuardOptions {
   // that no protected service has is refused by Install().
   std::map<std::string, MethodPolicy> policies;
 
+  // The application's own code for a method, by full method name; other names
+  // are refused in the same way.
+  std::map<std::string, MethodHandlers> handlers;
+
   // How long a call may wait for idempotencyd's verdict, on top of the
   // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the
   // call's own deadline is nearer. 2 s: long enough for a failover of the
@@ -40,6 +45,15 @@ struct GuardOptions {
 
   // A reply over this is completed without its content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
+
+  // Runs recovery handlers also without a call, for records whose outcome this
+  // guard itself left unknown, with growing pauses (1 s to 5 min) until they are
+  // settled. It does not find what died with another process, or with this one:
+  // that waits for the next call of its key.
+  bool background_recovery = false;
+  // How many such records it remembers; further ones wait for their next call.
+  // 1,000: about 1 MB.
+  std::size_t max_background_recoveries = 1000;
 
   // How long the guard's destructor waits for recordings that the store has
   // not acknowledged.

@@ -15,6 +15,7 @@
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/reservations.h"
 
 namespace idempotency {
@@ -51,20 +52,44 @@ void Log(const std::string& operation, const MethodPolicy& policy) {
                    : "take over");
 }
 
+// FAILED_PRECONDITION if an option by method names one that is not there.
+template <typename Value>
+absl::Status CheckNames(const std::string& option, const std::map<std::string, Value>& by_method,
+                        const std::set<std::string>& paths) {
+  for (const auto& [name, value] : by_method) {
+    if (paths.count(name) > 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("GuardOptions.", option, " names ", name,
+                     ", which is no unary method of a protected service"));
+  }
+  return absl::OkStatus();
+}
+
 class Guard final : public ServerGuard {
  public:
   Guard(std::unique_ptr<Connection> connection, GuardOptions options)
       : options_(std::move(options)),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
+    if (!options_.background_recovery) return;
+    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries);
   }
 
   ~Guard() override {
-    reservations_.Close();
+    Close();
     // The application's code may still run there, on what the rest holds.
     workers_.Stop();
   }
 
-  void Close() override { reservations_.Close(); }
+  void Close() override {
+    if (recoverer_ != nullptr) recoverer_->Stop();
+    reservations_.Close();
+  }
+
+  std::uint64_t calls_failed_open() const override {
+    std::uint64_t calls = 0;
+    for (const auto& [operation, method] : methods_) calls += method->calls_failed_open();
+    return calls;
+  }
 
  protected:
   absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
@@ -74,12 +99,16 @@ class Guard final : public ServerGuard {
 
  private:
   MethodPolicy PolicyOf(const MethodDescriptor& method) const;
+  GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
+                                 MethodPolicy policy);
   // INVALID_ARGUMENT unless records can be kept under `operation`.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
   const GuardOptions options_;
   Reservations reservations_;
   WorkerThreads workers_;
+  // nullptr unless it is asked for.
+  std::shared_ptr<Recoverer> recoverer_;
   bool installed_ = false;
   // The policy of every unary method of a protected service, by operation.
   std::map<std::string, MethodPolicy> policies_;
@@ -92,6 +121,16 @@ MethodPolicy Guard::PolicyOf(const MethodDescriptor& method) const {
   const auto override_entry = options_.policies.find(FullName(method));
   return override_entry != options_.policies.end() ? override_entry->second
                                                    : MethodPolicy::DefaultFor(method);
+}
+
+GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
+                                      MethodPolicy policy) {
+  GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
+  const auto handlers = options_.handlers.find(FullName(method));
+  if (handlers != options_.handlers.end()) operation.recovery = handlers->second.recovery;
+  operation.reply_type = method.output_type()->full_name();
+  operation.recoverer = recoverer_;
+  return operation;
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -134,8 +173,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (!valid.ok()) return valid;
     const MethodPolicy policy = policies.emplace(operation, PolicyOf(method)).first->second;
     if (policy.key == MethodPolicy::Key::kNone) continue;
-    auto gate = std::make_unique<GuardedMethod>(
-        path, GuardedOperation{operation, policy, options_, reservations_, workers_});
+    auto gate = std::make_unique<GuardedMethod>(path, MakeOperation(operation, method, policy));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
@@ -154,12 +192,9 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
   std::set<std::string> unary_paths;
   for (const auto& [operation, policy] : policies_) unary_paths.insert(PathOf(operation));
-  for (const auto& [name, policy] : options_.policies) {
-    if (unary_paths.count(name) == 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("GuardOptions.policies names ", name,
-                       ", which is no unary method of a protected service"));
-    }
+  for (const absl::Status& valid : {CheckNames("policies", options_.policies, unary_paths),
+                                    CheckNames("handlers", options_.handlers, unary_paths)}) {
+    if (!valid.ok()) return valid;
   }
   for (const auto& [operation, policy] : policies_) Log(operation, policy);
 

@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/server_interceptor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -92,6 +93,10 @@ class ServerGuard {
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
   // run are still recorded. Safe to call twice.
   virtual void Close() = 0;
+
+  // How many calls ran unguarded because no verdict could be had
+  // (MethodPolicy::fail_open), since the guard was made.
+  virtual std::uint64_t calls_failed_open() const = 0;
 
  protected:
   // An empty `host` is every host that has no service of its own.

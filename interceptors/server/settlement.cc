@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/reply.h"
 #include "interceptors/server/disposition.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -36,7 +38,7 @@ void Settlement::Start() {
       return;
     case Disposition::kLetLapse:
       execution_->recording()->LetLapse();
-      done_({});
+      Finish();
       return;
   }
 }
@@ -56,7 +58,23 @@ void Settlement::Complete() {
 void Settlement::Release(v1::ReleaseOutcome outcome) {
   const auto code = static_cast<absl::StatusCode>(reply_.code());
   execution_->recording()->Release("the handler answered " + absl::StatusCodeToString(code),
-                                   outcome, [self = shared_from_this()] { self->done_({}); });
+                                   outcome, [self = shared_from_this(), outcome] {
+                                     if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) {
+                                       self->LeaveOpen();
+                                     }
+                                     self->Finish();
+                                   });
+}
+
+void Settlement::Finish() {
+  // A failure must not be taken for the operation's: another attempt decides.
+  done_({execution_->recording()->refused() ? ReservationLost() : absl::OkStatus()});
+}
+
+void Settlement::LeaveOpen() {
+  const auto& operation = execution_->shared_operation();
+  if (operation->recoverer == nullptr) return;
+  operation->recoverer->Note(operation, execution_->question());
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
@@ -67,6 +85,12 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
   }
   spdlog::error("{}: record {}: {}", execution_->operation().name, execution_->record_id(),
                 std::string(answer.status().message()));
+  // Whoever took it over may leave it open again.
+  if (ReasonOf(answer.status()) == Reason::kReservationLost &&
+      execution_->operation().policy.on_lease_expiry ==
+          MethodPolicy::OnLeaseExpiry::kRequireRecovery) {
+    LeaveOpen();
+  }
   done_({answer.status()});
 }
 

@@ -35,6 +35,10 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   void Start();
   void Complete();
   void Release(v1::ReleaseOutcome outcome);
+  // The reply goes out, unless the store has said that it is not the record's.
+  void Finish();
+  // Leaves an outcome that nobody knows to the background, if it recovers.
+  void LeaveOpen();
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
 
   const std::shared_ptr<LiveExecution> execution_;
