@@ -79,8 +79,9 @@ void Recoverer::Try(const std::string& name) {
     operation = found->second.operation;
     question = found->second.question;
   }
-  const Scheduler::Time deadline = After(
-      scheduler_.Now(), operation->options.verdict_timeout + operation->policy.WaitInFlight());
+  const Scheduler::Time deadline =
+      After(operation->reservations.Now(),
+            operation->options.verdict_timeout + operation->policy.WaitInFlight());
   Admission::Ask(std::move(operation), std::move(question), deadline,
                  [self = shared_from_this(), name](const Admission::Decision& decision) {
                    self->OnDecision(name, decision);

@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -238,15 +241,24 @@ TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
 class RecovererTest : public RecoveryTest {
  protected:
   void Remember(std::size_t limit) { recoverer_ = Recoverer::Make(scheduler_, limit); }
-  // Time for one more try, and waits for what it does.
+  // Time for one more try of the only record. It ends on other threads.
   void TryOnce() {
     const int before = store_->calls(Operation::kReserve);
     scheduler_.Advance(Recoverer::kLongestPause);
     EXPECT_TRUE(store_->WaitForCalls(Operation::kReserve, before + 1));
   }
   bool WaitUntilForgotten() {
+    return WaitUntil([this] { return recoverer_->size() == 0; });
+  }
+  // The next try is planned.
+  bool WaitUntilPlanned() {
+    return WaitUntil([this] { return scheduler_.pending() == 1; });
+  }
+
+ private:
+  static bool WaitUntil(const std::function<bool()>& holds) {
     const auto deadline = std::chrono::steady_clock::now() + kSoon;
-    while (recoverer_->size() > 0) {
+    while (!holds()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
     }
@@ -283,17 +295,15 @@ TEST_F(RecovererTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSettled) {
   Remember(10);
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
   TryOnce();
-  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
-  EXPECT_EQ(recoverer_->size(), 1u);
+  ASSERT_TRUE(WaitUntilPlanned());
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+  EXPECT_EQ(store_->record().attempt, 2u);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
   const Admission::Decision decision = Ask();
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(decision));
-  const auto deadline = std::chrono::steady_clock::now() + kSoon;
-  while (recoverer_->size() > 0 && std::chrono::steady_clock::now() < deadline) {
-    scheduler_.Advance(Recoverer::kLongestPause);
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(recoverer_->size(), 0u);
+  TryOnce();
+  EXPECT_TRUE(WaitUntilForgotten());
+  EXPECT_EQ(store_->record().attempt, 3u);
 }
 
 TEST_F(RecovererTest, StoreThatIsAwayOnlyDelaysIt) {
@@ -302,6 +312,7 @@ TEST_F(RecovererTest, StoreThatIsAwayOnlyDelaysIt) {
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 1'000'000);
   TryOnce();
+  EXPECT_TRUE(WaitUntilPlanned());
   EXPECT_EQ(recoverer_->size(), 1u);
 }
 

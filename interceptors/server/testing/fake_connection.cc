@@ -89,7 +89,6 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     return Lost();
   } else {
     v1::Reserved& reserved = *response.mutable_reserved();
-    reserved.set_recovering(record.state == v1::RECORD_STATE_UNKNOWN);
     if (record.attempt == 0) {
       record.labels = {request.labels().begin(), request.labels().end()};
       record.on_lease_expiry = request.on_lease_expiry();
@@ -97,8 +96,10 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     if (record.state != v1::RECORD_STATE_RESERVED) {
       ++record.attempt;
       record.reservation_token = Uuid::Random().ToString();
+      record.recovering = record.state == v1::RECORD_STATE_UNKNOWN;
     }
     record.state = v1::RECORD_STATE_RESERVED;
+    reserved.set_recovering(record.recovering);
     record.request_token = request.request_token();
     record.digest = digest;
     reserved.set_checkpoint(record.checkpoint);

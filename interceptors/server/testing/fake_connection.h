@@ -27,6 +27,7 @@ class FakeConnection final : public Connection {
     v1::Reply reply;
     std::string release_reason;
     v1::LeaseExpiry on_lease_expiry = v1::LEASE_EXPIRY_UNSPECIFIED;
+    bool recovering = false;
     std::string checkpoint;
     std::map<std::string, std::string> labels;
   };
