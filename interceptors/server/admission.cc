@@ -2,12 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "core/errors.h"
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -27,13 +31,51 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
   question.set_recover(operation.recovery != nullptr);
 }
 
-// The owner of the execution hears of it by what it watches itself.
 void WatchForLoss(const LiveExecution& execution) {
+  // Not the execution itself, which holds the recording.
   execution.recording()->OnLost([operation = execution.shared_operation(),
-                                 record_id = execution.record_id(), attempt = execution.attempt()] {
+                                 record_id = execution.record_id(), attempt = execution.attempt(),
+                                 traceparent = TraceparentOf(execution.question().labels())] {
     spdlog::warn("{}: attempt {} lost its reservation, record {}", operation->name, attempt,
                  record_id);
+    Call(operation->options.hooks.on_lost,
+         LostEvent{{operation->name, record_id, attempt, traceparent}});
   });
+}
+
+VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
+  switch (verdict.verdict_case()) {
+    case v1::ReserveResponse::kReserved:
+      return VerdictEvent::Verdict::kReserved;
+    case v1::ReserveResponse::kReplay:
+      return VerdictEvent::Verdict::kReplay;
+    case v1::ReserveResponse::kInFlight:
+      return VerdictEvent::Verdict::kInFlight;
+    case v1::ReserveResponse::kMismatch:
+      return VerdictEvent::Verdict::kMismatch;
+    case v1::ReserveResponse::kOutcomeUnknown:
+      return VerdictEvent::Verdict::kOutcomeUnknown;
+    case v1::ReserveResponse::kExpired:
+      return VerdictEvent::Verdict::kExpired;
+    case v1::ReserveResponse::VERDICT_NOT_SET:
+      break;
+  }
+  return VerdictEvent::Verdict::kNone;
+}
+
+// Of the verdict that is set; the others are empty.
+std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
+  return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
+                   verdict.in_flight().attempt(), verdict.mismatch().attempt(),
+                   verdict.outcome_unknown().attempt()});
+}
+
+void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
+  for (const auto& [key, value] : entries) {
+    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
 }
 
 }  // namespace
@@ -62,15 +104,29 @@ Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::Rese
       done_(std::move(done)),
       request_(request) {}
 
+void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
+                     const absl::Status& why) const {
+  const v1::ReserveResponse& verdict =
+      answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
+  Call(operation_->options.hooks.on_verdict,
+       {{operation_->name, verdict.record_id(), AttemptOf(verdict),
+         TraceparentOf(question_.labels())},
+        VerdictOf(verdict),
+        why,
+        TraceparentOf(verdict.replay().labels())});
+}
+
 void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
   if (!answer.ok()) {
     const bool no_verdict = ReasonOf(answer.status()) == Reason::kStoreUnavailable &&
                             !operation_->reservations.closed();
+    Tell(answer, answer.status());
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
   const v1::ReserveResponse& verdict = answer->response;
   const absl::Status rejection = RejectionFor(verdict);
+  Tell(answer, rejection);
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id leads to it; the key stays out of logs.
@@ -82,7 +138,8 @@ void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
     }
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
-    Replay(verdict.replay().reply(), verdict.record_id(), FromWire(verdict.replay().expires_at()));
+    const v1::Replay& replay = verdict.replay();
+    Replay(replay.reply(), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
   } else {
     Grant(*answer);
   }
@@ -117,7 +174,8 @@ void Admission::LookBack(std::shared_ptr<LiveExecution> execution) {
 void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
                             const Recovery::Result& result) {
   if (const auto* completed = std::get_if<Recovery::Completed>(&result)) {
-    Replay(completed->reply, execution->record_id(), completed->expires_at);
+    Replay(completed->reply, execution->record_id(), completed->expires_at,
+           execution->grant().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
     if (operation_->recoverer != nullptr) operation_->recoverer->Note(operation_, question_);
     Refuse(open->why, execution->record_id());
@@ -131,12 +189,10 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
   }
 }
 
-void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at) {
-  for (auto& [key, value] : RecordMetadata(record_id, expires_at, /*replayed=*/true)) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(std::move(key));
-    entry.set_value(std::move(value));
-  }
+void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+                       const google::protobuf::Map<std::string, std::string>& labels) {
+  AddTrailers(RecordMetadata(record_id, expires_at, /*replayed=*/true), reply);
+  AddTrailers(TraceMetadata(TraceparentOf(labels)), reply);
   done_(Replayed{std::move(reply)});
 }
 

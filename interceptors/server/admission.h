@@ -54,12 +54,15 @@ class Admission : public std::enable_shared_from_this<Admission> {
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
             Done done, const google::protobuf::Message* request);
 
+  void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
   // What is to be known of earlier attempts before the handler runs.
   void LookBack(std::shared_ptr<LiveExecution> execution);
   void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
-  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at);
+  // `labels` are the record's.
+  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+              const google::protobuf::Map<std::string, std::string>& labels);
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;

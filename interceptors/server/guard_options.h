@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "core/limits.h"
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
@@ -32,6 +33,8 @@ struct GuardOptions {
   // The application's own code for a method, by full method name; other names
   // are refused in the same way.
   std::map<std::string, MethodHandlers> handlers;
+  // Where the server listens to the guard.
+  GuardHooks hooks;
 
   // How long a call may wait for idempotencyd's verdict, on top of the
   // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/disposition.h"
 #include "interceptors/server/live_execution.h"
 
 namespace idempotency {
@@ -33,16 +34,19 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
 
   void Start();
+  void Finish(const Outcome& outcome);
   void Complete();
   void Release(v1::ReleaseOutcome outcome);
-  // The reply goes out, unless the store has said that it is not the record's.
-  void Finish();
+  // RESERVATION_LOST if the store has said that the record is another's.
+  absl::Status LossIfRefused() const;
   // Leaves an outcome that nobody knows to the background, if it recovers.
   void LeaveOpen();
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
 
   const std::shared_ptr<LiveExecution> execution_;
   const Done done_;
+  const grpc::StatusCode code_;
+  const Disposition disposition_;
   v1::Reply reply_;
 };
 

@@ -78,6 +78,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     *replay.mutable_reply() = record.reply;
     replay.mutable_expires_at()->set_seconds(kExpiresAt);
     replay.set_attempt(record.attempt);
+    *replay.mutable_labels() = record.labels;
   } else if (record.state == v1::RECORD_STATE_UNKNOWN && !request.recover()) {
     response.mutable_outcome_unknown()->set_attempt(record.attempt);
   } else if (record.state == v1::RECORD_STATE_RESERVED &&
@@ -89,12 +90,10 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     return Lost();
   } else {
     v1::Reserved& reserved = *response.mutable_reserved();
-    if (record.attempt == 0) {
-      record.labels = {request.labels().begin(), request.labels().end()};
-      record.on_lease_expiry = request.on_lease_expiry();
-    }
+    if (record.attempt == 0) record.on_lease_expiry = request.on_lease_expiry();
     if (record.state != v1::RECORD_STATE_RESERVED) {
       ++record.attempt;
+      if (record.attempt == 1) record.labels = request.labels();
       record.reservation_token = Uuid::Random().ToString();
       record.recovering = record.state == v1::RECORD_STATE_UNKNOWN;
     }
@@ -103,9 +102,9 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     record.request_token = request.request_token();
     record.digest = digest;
     reserved.set_checkpoint(record.checkpoint);
-    reserved.mutable_labels()->insert(record.labels.begin(), record.labels.end());
     reserved.set_reservation_token(record.reservation_token);
     reserved.set_attempt(record.attempt);
+    *reserved.mutable_labels() = record.labels;
     *reserved.mutable_lease_remaining() = request.lease();
     reserved.mutable_expires_at()->set_seconds(kExpiresAt);
   }

@@ -26,10 +26,10 @@ class FakeConnection final : public Connection {
     std::string digest;
     v1::Reply reply;
     std::string release_reason;
+    google::protobuf::Map<std::string, std::string> labels;
     v1::LeaseExpiry on_lease_expiry = v1::LEASE_EXPIRY_UNSPECIFIED;
     bool recovering = false;
     std::string checkpoint;
-    std::map<std::string, std::string> labels;
   };
 
   // Answers what is held back with STORE_UNAVAILABLE.
