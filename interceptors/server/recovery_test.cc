@@ -232,9 +232,12 @@ TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
   for (const auto code : {grpc::StatusCode::OK, grpc::StatusCode::NOT_FOUND,
                           grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED}) {
     question_.mutable_record_key()->set_key(std::to_string(code));
+    int told = 0;
+    options_.hooks.on_lost = [&told](const LostEvent& event) { told += event.attempt; };
     const auto execution = AskGranted();
     store_->TakeOver();
     EXPECT_EQ(ReasonOf(Settle(execution, code)), Reason::kReservationLost) << code;
+    EXPECT_EQ(told, 1) << code;
   }
 }
 
