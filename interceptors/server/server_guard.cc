@@ -20,6 +20,7 @@
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
 #include "interceptors/server/replay_cache.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/resolved_policy.h"
 
@@ -57,17 +58,29 @@ class Guard final : public ServerGuard {
       : options_(std::move(options)),
         cache_(std::move(cache)),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
+    if (!options_.background_recovery) return;
+    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries);
   }
 
   ~Guard() override {
-    reservations_.Close();
+    Close();
     // The application's code may still run there, on what the rest holds.
     workers_.Stop();
   }
 
-  void Close() override { reservations_.Close(); }
+  void Close() override {
+    if (recoverer_ != nullptr) recoverer_->Stop();
+    reservations_.Close();
+  }
+
   ReplayCacheCounters replay_cache() const override {
     return cache_ == nullptr ? ReplayCacheCounters() : cache_->counters();
+  }
+
+  std::uint64_t calls_failed_open() const override {
+    std::uint64_t calls = 0;
+    for (const auto& [operation, method] : methods_) calls += method->calls_failed_open();
+    return calls;
   }
 
  protected:
@@ -79,6 +92,8 @@ class Guard final : public ServerGuard {
  private:
   // One for each method. INVALID_ARGUMENT with everything that cannot work.
   absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
+  GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
+                                 MethodPolicy policy);
   // INVALID_ARGUMENT unless records can be kept under `operation`.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
@@ -86,6 +101,8 @@ class Guard final : public ServerGuard {
   const std::shared_ptr<const ReplayCache> cache_;
   Reservations reservations_;
   WorkerThreads workers_;
+  // nullptr unless it is asked for.
+  std::shared_ptr<Recoverer> recoverer_;
   bool installed_ = false;
   // The policy of every method of a protected service, by operation.
   std::map<std::string, ResolvedPolicy> policies_;
@@ -108,6 +125,16 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
   if (wrong.empty()) return policies;
   return absl::InvalidArgumentError(
       absl::StrCat("policies that cannot work: ", absl::StrJoin(wrong, "; ")));
+}
+
+GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
+                                      MethodPolicy policy) {
+  GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
+  const auto handlers = options_.handlers.find(MethodPath(method));
+  if (handlers != options_.handlers.end()) operation.recovery = handlers->second.recovery;
+  operation.reply_type = method.output_type()->full_name();
+  operation.recoverer = recoverer_;
+  return operation;
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -158,8 +185,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
     if (!identity.ok()) return identity.status();
     auto gate = std::make_unique<GuardedMethod>(
-        *std::move(identity),
-        GuardedOperation{operation, policy, options_, reservations_, workers_});
+        *std::move(identity), MakeOperation(operation, method, policy));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }

@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/server_interceptor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -97,6 +98,9 @@ class ServerGuard {
 
   // Zeros while GuardOptions::replay_cache is off.
   virtual ReplayCacheCounters replay_cache() const = 0;
+  // How many calls ran unguarded because no verdict could be had
+  // (MethodPolicy::fail_open), since the guard was made.
+  virtual std::uint64_t calls_failed_open() const = 0;
 
  protected:
   // An empty `host` is every host that has no service of its own.
