@@ -44,6 +44,8 @@ ABSL_FLAG(absl::Duration, charge_delay, absl::ZeroDuration(),
           "How long a charge waits before the money moves, for demonstrations.");
 ABSL_FLAG(absl::Duration, lease, idempotency::limits::kDefaultLease,
           "How long a crashed attempt keeps its key.");
+ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
+          "What the guard may keep in memory of completed charges; 0 asks idempotencyd each time.");
 ABSL_FLAG(std::string, namespace, "payments", "Whose records these are at idempotencyd.");
 ABSL_FLAG(std::string, scope, "shared:demo",
           "Whose key a call carries: shared:NAME (a service with a single caller), metadata:KEY"
@@ -90,6 +92,7 @@ absl::StatusOr<idempotency::GuardOptions> OptionsFromFlags() {
   policy.in_flight = idempotency::MethodPolicy::InFlight::kWait;
   policy.max_wait = kMaxWait;
   policy.lease = absl::GetFlag(FLAGS_lease);
+  options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
   options.policies["/payments.v1.Payments/Charge"] = policy;
   options.policies["/payments.v1.Payments/Refund"] = policy;
   return options;

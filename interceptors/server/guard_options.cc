@@ -9,12 +9,28 @@
 namespace idempotency {
 namespace {
 
+// Under this hardly a reply would find room; more likely the unit is wrong.
+constexpr std::size_t kMinReplayCacheBytes = 1024 * 1024;
+constexpr absl::Duration kMinReplayMaxAge = absl::Milliseconds(1);
+// A purge that takes longer to be followed would be taken for one that failed.
+constexpr absl::Duration kMaxReplayMaxAge = absl::Minutes(10);
+
 absl::Status Wrong(absl::string_view option, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("GuardOptions.", option, " ", why));
 }
 
 bool IsFinitePositive(absl::Duration duration) {
   return duration > absl::ZeroDuration() && duration != absl::InfiniteDuration();
+}
+
+absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
+  if (options.capacity_bytes != 0 && options.capacity_bytes < kMinReplayCacheBytes) {
+    return Wrong("replay_cache.capacity_bytes", "must be 0 (off) or at least 1 MiB");
+  }
+  if (options.max_age < kMinReplayMaxAge || options.max_age > kMaxReplayMaxAge) {
+    return Wrong("replay_cache.max_age", "must be from 1 ms to 10 minutes");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidatePolicy(const std::string& method, const MethodPolicy& policy) {
@@ -62,6 +78,7 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   }
   const absl::Status algorithms = ValidateFingerprintAlgorithms(options.fingerprint_algorithms);
   if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
+  if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
   for (const auto& [method, policy] : options.policies) {
     const absl::Status valid = ValidatePolicy(method, policy);
     if (!valid.ok()) return valid;

@@ -14,6 +14,7 @@
 #include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
+#include "interceptors/server/replay_cache_options.h"
 #include "interceptors/server/scope.h"
 
 namespace idempotency {
@@ -55,6 +56,9 @@ struct GuardOptions {
 
   // A reply over this is completed without its content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
+
+  // What this guard remembers of completed operations; capacity 0 turns it off.
+  ReplayCacheOptions replay_cache;
 
   // How long the guard's destructor waits for recordings that the store has
   // not acknowledged.

@@ -137,6 +137,22 @@ TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
   ExpectRefused("policies[/a/B].recorded");
 }
 
+TEST_F(GuardOptionsTest, ReplayCacheIsOffOrOfSomeUse) {
+  options_.replay_cache.capacity_bytes = 0;
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  options_.replay_cache.capacity_bytes = 1024 * 1024;
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  options_.replay_cache.capacity_bytes = 64;
+  ExpectRefused("replay_cache.capacity_bytes");
+}
+TEST_F(GuardOptionsTest, PurgesTakeEffectInTime) {
+  for (const absl::Duration max_age :
+       {absl::ZeroDuration(), -absl::Seconds(1), absl::Minutes(11), absl::InfiniteDuration()}) {
+    options_.replay_cache.max_age = max_age;
+    ExpectRefused("replay_cache.max_age");
+  }
+}
+
 class ScopeTest : public testing::Test {
  protected:
   grpc::ServerContext context_;

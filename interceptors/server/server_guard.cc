@@ -11,10 +11,13 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/unary_connection.h"
+#include "core/clock.h"
 #include "core/record_key.h"
+#include "interceptors/server/caching_connection.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
+#include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservations.h"
 
 namespace idempotency {
@@ -66,8 +69,11 @@ absl::Status CheckNames(const std::string& option, const std::map<std::string, V
 
 class Guard final : public ServerGuard {
  public:
-  Guard(std::unique_ptr<Connection> connection, GuardOptions options)
+  // `cache` is what `connection` answers from; nullptr while it is off.
+  Guard(std::unique_ptr<Connection> connection, std::shared_ptr<const ReplayCache> cache,
+        GuardOptions options)
       : options_(std::move(options)),
+        cache_(std::move(cache)),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
   }
 
@@ -78,6 +84,9 @@ class Guard final : public ServerGuard {
   }
 
   void Close() override { reservations_.Close(); }
+  ReplayCacheCounters replay_cache() const override {
+    return cache_ == nullptr ? ReplayCacheCounters() : cache_->counters();
+  }
 
  protected:
   absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
@@ -91,6 +100,7 @@ class Guard final : public ServerGuard {
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
   const GuardOptions options_;
+  const std::shared_ptr<const ReplayCache> cache_;
   Reservations reservations_;
   WorkerThreads workers_;
   bool installed_ = false;
@@ -200,7 +210,12 @@ absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
   const absl::Status layout = grpc_internals::CheckLayout();
   if (!layout.ok()) return layout;
   if (!options.scope) options.scope = PeerIdentityScope();
-  return std::make_unique<Guard>(std::move(connection), std::move(options));
+  std::shared_ptr<ReplayCache> cache;
+  if (options.replay_cache.capacity_bytes > 0) {
+    cache = std::make_shared<ReplayCache>(options.replay_cache, Clock::System());
+    connection = std::make_unique<CachingConnection>(std::move(connection), cache);
+  }
+  return std::make_unique<Guard>(std::move(connection), std::move(cache), std::move(options));
 }
 
 }  // namespace idempotency

@@ -15,6 +15,7 @@
 
 #include "client/connection.h"
 #include "interceptors/server/guard_options.h"
+#include "interceptors/server/replay_cache_counters.h"
 
 namespace idempotency {
 
@@ -93,6 +94,9 @@ class ServerGuard {
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
   // run are still recorded. Safe to call twice.
   virtual void Close() = 0;
+
+  // Zeros while GuardOptions::replay_cache is off.
+  virtual ReplayCacheCounters replay_cache() const = 0;
 
  protected:
   // An empty `host` is every host that has no service of its own.
