@@ -7,10 +7,13 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "google/protobuf/message.h"
 
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/guarded_operation.h"
+#include "interceptors/server/ledger/ledger_inquiry.h"
 #include "interceptors/server/live_execution.h"
+#include "interceptors/server/recovery.h"
 #include "interceptors/server/reservation_request.h"
 
 namespace idempotency {
@@ -32,42 +35,49 @@ class Admission : public std::enable_shared_from_this<Admission> {
     absl::Status why;
     // "" if it is not known.
     std::string record_id;
+    // Nothing is known of the record: STORE_UNAVAILABLE without any verdict,
+    // and not because the guard is being closed.
+    bool no_verdict = false;
   };
   using Decision = std::variant<Granted, Replayed, Refused>;
   // Called once, on any thread, possibly inside Ask; must not block.
   using Done = std::function<void(Decision)>;
 
   // Asks what `question` says, which has record key, fingerprints, parent and
-  // labels; the rest is the operation's policy. Answered by `deadline`.
+  // labels; the rest is the operation's policy. Answered by `deadline`, or once a
+  // recovery handler has decided. `request`, which that handler is shown, lives
+  // until `done` is called.
   static void Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-                  Scheduler::Time deadline, Done done);
+                  Scheduler::Time deadline, Done done,
+                  const google::protobuf::Message* request = nullptr);
 
  private:
-  using Labels = google::protobuf::Map<std::string, std::string>;
-
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-            Scheduler::Time deadline, Done done);
+            Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
   void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
-  // What an earlier attempt committed decides before anything else does.
-  void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
-  void Admit(const std::shared_ptr<LiveExecution>& execution);
-  // The operation is done: `reply` is recorded, and this caller gets it.
-  void Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
-  // It does not run in this attempt.
-  void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
-                const absl::Status& why);
-  // `labels` are those of the record.
+  // What is to be known of earlier attempts before the handler runs: what one
+  // committed decides before anything else does.
+  void LookBack(std::shared_ptr<LiveExecution> execution);
+  void OnLedger(std::shared_ptr<LiveExecution> execution, const LedgerInquiry::Answer& committed);
+  // Nobody can tell whether it may run: not in this attempt.
+  void GiveBack(const LiveExecution& execution, const absl::Status& why);
+  // `reply` is committed: it is recorded, and this caller gets it.
+  void Finish(std::shared_ptr<LiveExecution> execution, const v1::Reply& reply);
+  void Recover(std::shared_ptr<LiveExecution> execution);
+  void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
+  // `labels` are the record's.
   void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
-              const Labels& labels);
+              const google::protobuf::Map<std::string, std::string>& labels);
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;
   const v1::ReserveRequest question_;
   const Scheduler::Time deadline_;
   const Done done_;
+  const google::protobuf::Message* const request_;
 };
 
 }  // namespace idempotency

@@ -49,12 +49,17 @@ CapturingInterceptor::~CapturingInterceptor() {
 }
 
 void CapturingInterceptor::Intercept(Batch* batch) {
+  // On another thread than the call's, and none of our business.
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_CANCEL)) {
+    batch->Proceed();
+    return;
+  }
   if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE) &&
       call_->omits_message()) {
     batch->ModifySendMessage(nullptr);
   }
   if (call_->execution() == nullptr) {
-    batch->Proceed();
+    Finish(*batch);
     return;
   }
   // A handler may send it ahead of its reply.
@@ -62,12 +67,23 @@ void CapturingInterceptor::Intercept(Batch* batch) {
     RemoveRecordMetadata(*batch->GetSendInitialMetadata());
     Copy(*batch->GetSendInitialMetadata(), reply_.mutable_initial_metadata());
   }
-  if (!batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
-    batch->Proceed();
+  Finish(*batch);
+}
+
+void CapturingInterceptor::Finish(Batch& batch) {
+  if (!batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+    batch.Proceed();
     return;
   }
-  Capture(*batch);
-  Settle(*batch);
+  // The call may go once the batch has proceeded.
+  call_->canceller().End([this, &batch] {
+    if (call_->execution() == nullptr) {
+      batch.Proceed();
+      return;
+    }
+    Capture(batch);
+    Settle(batch);
+  });
 }
 
 void CapturingInterceptor::Capture(Batch& batch) {

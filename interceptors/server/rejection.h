@@ -13,7 +13,7 @@ namespace idempotency {
 // `replay` that is complete.
 absl::Status RejectionFor(const v1::ReserveResponse& verdict);
 
-// OUTCOME_UNKNOWN, as in RejectionFor.
+// OUTCOME_UNKNOWN.
 absl::Status OutcomeUnknownRejection();
 
 // A rejection as a reply to send, Trailers-Only: details and wait as the

@@ -44,9 +44,10 @@ class Reservations {
   // call twice.
   void Close();
 
-  Scheduler::Time Now() const { return timer_.Now(); }
-  // For what else has to happen later. Stops with the reservations.
+  bool closed();
+  // Its tasks are dropped when this is destroyed.
   Scheduler& scheduler() { return timer_; }
+  Scheduler::Time Now() const { return timer_.Now(); }
 
  private:
   using RequestId = std::uint64_t;

@@ -10,6 +10,7 @@
 #include "core/reply.h"
 #include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/ledger/recorded_reply.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
@@ -140,7 +141,7 @@ void Settlement::Dispose(Disposition disposition) {
       return;
     case Disposition::kLetLapse:
       execution_->recording()->LetLapse();
-      Tell({instead_});
+      Tell({ForCaller()});
       return;
   }
 }
@@ -160,7 +161,22 @@ void Settlement::Record() {
 void Settlement::Release(v1::ReleaseOutcome outcome) {
   execution_->recording()->Release(
       "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_)),
-      outcome, [self = shared_from_this()] { self->Tell({self->instead_}); });
+      outcome, [self = shared_from_this(), outcome] {
+        if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
+        self->Tell({self->ForCaller()});
+      });
+}
+
+absl::Status Settlement::ForCaller() const {
+  if (!instead_.ok()) return instead_;
+  // A failure must not be taken for the operation's: another attempt decides.
+  return execution_->recording()->refused() ? ReservationLost() : absl::OkStatus();
+}
+
+void Settlement::LeaveOpen() {
+  const auto& operation = execution_->shared_operation();
+  if (operation->recoverer == nullptr) return;
+  operation->recoverer->Note(operation, execution_->question());
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
@@ -171,6 +187,12 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
   }
   spdlog::error("{}: record {}: {}", execution_->operation().name, execution_->record_id(),
                 std::string(answer.status().message()));
+  // Whoever took it over may leave it open again.
+  if (ReasonOf(answer.status()) == Reason::kReservationLost &&
+      execution_->operation().policy.on_lease_expiry ==
+          MethodPolicy::OnLeaseExpiry::kRequireRecovery) {
+    LeaveOpen();
+  }
   Tell({answer.status()});
 }
 

@@ -51,6 +51,11 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   void Release(v1::ReleaseOutcome outcome);
   // The caller gets `why`, and the next attempt may run, or find out.
   void GiveUp(const absl::Status& why);
+  // What goes out in the place of a reply that is not recorded:
+  // RESERVATION_LOST if the store has said that the record is another's.
+  absl::Status ForCaller() const;
+  // Leaves an outcome that nobody knows to the background, if it recovers.
+  void LeaveOpen();
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
   void Tell(const Outcome& outcome);
 
