@@ -67,7 +67,9 @@ class Execution {
   // guard asks before anything runs again (GuardOptions::ledger, and
   // docs/ledger.md). `transaction` is what an included ledger header takes: a
   // pqxx transaction (postgres_ledger.h) or a sqlite3* in one
-  // (sqlite_ledger.h). Call it last, right before the commit.
+  // (sqlite_ledger.h). Call it last, right before the commit. An attempt after
+  // the first calls it for every outcome that is to be recorded, also for one
+  // without effects: an earlier one that was only slow may still commit.
   //   OK                   commit now
   //   RESERVATION_LOST     (ABORTED) another attempt has committed, or may run:
   //                        the lease is over

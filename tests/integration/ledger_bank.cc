@@ -10,8 +10,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -40,7 +39,7 @@
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "");
 ABSL_FLAG(std::string, idempotencyd, "", "");
-ABSL_FLAG(std::string, faults, "", "where faults are noted before they happen");
+ABSL_FLAG(std::string, faults, "", "where faults are noted right before they happen");
 ABSL_FLAG(std::string, postgres, "", "");
 ABSL_FLAG(std::string, sqlite, "", "");
 ABSL_FLAG(int, lease_ms, 300, "");
@@ -79,8 +78,9 @@ class Faults {
       Note(order.fault);
       kill(getpid(), SIGKILL);
     } else if (order.fault == "stop-" + here) {
-      Note(order.fault);
-      std::cout << absl::StrCat("stopped ", ++stops_, " ", order.key, "\n") << std::flush;
+      // Noted by the test, once another attempt has begun.
+      std::cout << absl::StrCat("stopped ", ++stops_, " ", order.fault, " ", order.key, "\n")
+                << std::flush;
       kill(getpid(), SIGSTOP);
     } else if (order.fault == "kill-before-complete" && place == Place::kAfterCommit) {
       MutexLock lock(mutex_);

@@ -349,6 +349,42 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatIsNotThereStaysUnknown) {
   EXPECT_EQ(ledger_->finds(), 1);
 }
 
+TEST_F(GuardLedgerRecoveryTest, TheLedgerIsAskedBeforeTheRecoveryHandler) {
+  int recoveries = 0;
+  GuardedOperation operation = *operation_;
+  operation.recovery = [&](const RecoveryCase& recovery) {
+    ++recoveries;
+    // A recovery commits what it finds out like any attempt.
+    EXPECT_TRUE(Commit(*recovery.execution, "found out"));
+    return RecoveryDecision::CompleteWith(Message("found out"));
+  };
+  operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
+  const auto execution = Run();
+  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  // Not there: the handler decides, and the ledger is asked for what it wrote.
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_EQ(recoveries, 1);
+  EXPECT_EQ(ledger_->finds(), 2);
+  EXPECT_EQ(store_->record().reply.body(), Body("found out"));
+}
+
+TEST_F(GuardLedgerRecoveryTest, WhatIsCommittedIsNotRecovered) {
+  int recoveries = 0;
+  GuardedOperation operation = *operation_;
+  operation.recovery = [&](const RecoveryCase&) {
+    ++recoveries;
+    return RecoveryDecision::Release();
+  };
+  operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_EQ(recoveries, 0);
+}
+
 TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeStaysUnknownWhileTheLedgerIsAway) {
   const auto execution = Run();
   execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});

@@ -1,0 +1,51 @@
+// Exactly-once effects (docs/ledger.md), compiled so that it stays true.
+#include <grpcpp/grpcpp.h>
+
+#include <pqxx/pqxx>
+#include <string>
+#include <utility>
+
+#include "examples/payments/payments.grpc.pb.h"
+#include "interceptors/server/guard_options.h"
+
+// [ledger:handler]
+#include "core/grpc_status.h"
+#include "interceptors/server/execution.h"
+#include "interceptors/server/ledger/postgres_ledger.h"  // what RecordIn takes
+
+grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
+                    payments::v1::ChargeReply* reply, pqxx::connection& database) {
+  idempotency::Execution* execution = idempotency::Execution::Of(context);
+  pqxx::work transaction(database);
+  transaction.exec_params("INSERT INTO charges (id, cents) VALUES ($1, $2)", execution->record_id(),
+                          request.amount_cents());
+  reply->set_charge_id(execution->record_id());
+  // Last, with the reply as it will be sent.
+  if (absl::Status recorded = execution->RecordIn(transaction, *reply); !recorded.ok()) {
+    return idempotency::ToGrpcStatus(recorded);
+  }
+  transaction.commit();
+  return grpc::Status::OK;
+}
+// [ledger:end]
+
+// [ledger:options]
+absl::Status UseLedger(idempotency::GuardOptions& options, const std::string& conninfo) {
+  idempotency::PostgresLedgerOptions ledger_options;
+  ledger_options.conninfo = conninfo;  // the database that `charges` is in
+  auto ledger = idempotency::PostgresLedger::Open(ledger_options);
+  if (!ledger.ok()) return ledger.status();
+  options.ledger = *std::move(ledger);
+  return absl::OkStatus();
+}
+// [ledger:end]
+
+// [ledger:decline]
+absl::Status CommitDecline(idempotency::Execution& execution, pqxx::work& transaction,
+                           const grpc::Status& declined) {
+  transaction.exec("INSERT INTO declines DEFAULT VALUES");
+  idempotency::RecordedReply reply(declined);
+  reply.AddTrailingMetadata("declined-by", "limits");
+  return execution.RecordIn(transaction, reply);  // then commit, and return `declined`
+}
+// [ledger:end]
