@@ -295,7 +295,7 @@ int Serve() {
   policy.lease = absl::Milliseconds(absl::GetFlag(FLAGS_lease_ms));
   // Duplicates wait in the daemon: that keeps the processor free for crashes.
   policy.in_flight = MethodPolicy::InFlight::kWait;
-  policy.max_wait = absl::Milliseconds(500);
+  policy.max_wait = absl::Milliseconds(300);
   options.policies["/idempotency.testing.Probe/Act"] = policy;
   auto channel =
       grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
