@@ -12,6 +12,9 @@ namespace idempotency {
 // The metadata entry that carries the key. Source: the IETF draft
 // draft-ietf-httpapi-idempotency-key-header, lower-cased as gRPC asks.
 inline constexpr std::string_view kKeyMetadata = "idempotency-key";
+// The record in whose handler a call was made: a v1.RecordKey, see
+// client/parent_operation.h.
+inline constexpr std::string_view kParentMetadata = "idempotency-parent-bin";
 // What guarded replies and rejections tell, in their trailing metadata.
 inline constexpr std::string_view kRecordMetadata = "idempotency-record";
 inline constexpr std::string_view kExpiresMetadata = "idempotency-expires";

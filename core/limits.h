@@ -17,6 +17,11 @@ inline constexpr std::size_t kMaxOperationBytes = 512;
 // A client's own name of its work (client/key_store.h).
 inline constexpr std::size_t kMaxWorkBytes = 512;
 
+// Names one of the calls that a guarded handler makes.
+inline constexpr std::size_t kMaxDownstreamLabelBytes = 255;
+// A secret shorter than this can be guessed.
+inline constexpr std::size_t kMinDownstreamSecretBytes = 16;
+
 // Fingerprints: two versions are needed to roll an algorithm over; four leaves
 // room for a second roll-over before the first has ended.
 inline constexpr std::size_t kMaxFingerprints = 4;

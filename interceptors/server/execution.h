@@ -1,10 +1,15 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_H_
 
+#include <grpcpp/client_context.h>
 #include <grpcpp/server_context.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace idempotency {
 
@@ -29,6 +34,32 @@ class Execution {
   // that is not recorded, the reservation is released at once and the next
   // attempt may run. Has no meaning after OK or a recorded code.
   virtual void NothingHappened() = 0;
+
+  // The key of this execution's call with `label`, for calls that Attach cannot
+  // reach: through a queue, over HTTP, with CallWithRetries. Made of the record,
+  // not of the attempt: the next attempt finds the same one, and what it calls
+  // replays. See docs/workflows.md.
+  //   REQUEST_INVALID     the label is empty or over 255 bytes
+  //   FAILED_PRECONDITION idempotencyd is too old to say when a record was made
+  virtual absl::StatusOr<std::string> DownstreamKey(std::string_view label) const = 0;
+  // Makes the call of `context` a step of this execution: it gets a key that
+  // every attempt gives it again, and tells the callee its parent. Once, before
+  // the call, on a channel that has MakeClientInterceptor(). The link is this
+  // call: nothing attaches by itself.
+  //
+  // With a label the key is DownstreamKey(label). A call that is repeated keeps
+  // its label; two that are different have two, each telling which it is
+  // ("item-3" by the item's name, not by its turn).
+  //
+  // Fails as DownstreamKey does; then, and when the key cannot be given (see
+  // MakeClientInterceptor), the call is not sent either.
+  [[nodiscard]] virtual absl::Status Attach(grpc::ClientContext& context,
+                                            std::string_view label) = 0;
+  // Without a label the key is made of the called method instead, so that each
+  // method can be called once: a second call to it fails with
+  // DOWNSTREAM_REFUSED. Its turn would not tell it from the first, since an
+  // attempt that resumes from a checkpoint leaves calls out.
+  [[nodiscard]] virtual absl::Status Attach(grpc::ClientContext& context) = 0;
 };
 
 }  // namespace idempotency

@@ -29,6 +29,14 @@ struct GuardOptions {
   // that no protected service has is refused by Install().
   std::map<std::string, MethodPolicy> policies;
 
+  // Keys the keys of calls that handlers make (Execution::Attach). The same on
+  // every replica of a service; 16 bytes or more. Left empty it is the
+  // namespace: then whoever knows a record id and a label can tell the key of
+  // that step, and, if the callee takes him for this service (the same scope),
+  // use it first. A change while operations are open makes those that are
+  // resumed call again under new keys: change it when none are.
+  std::string downstream_secret;
+
   // Where the server listens to the guard.
   GuardHooks hooks;
 

@@ -120,6 +120,12 @@ TEST_F(GuardOptionsTest, NamespaceIsRequired) {
   options_.name_space = "";
   ExpectRefused("name_space");
 }
+TEST_F(GuardOptionsTest, AShortSecretIsNone) {
+  options_.downstream_secret = std::string(15, 'x');
+  ExpectRefused("downstream_secret");
+  options_.downstream_secret = std::string(16, 'x');
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+}
 TEST_F(GuardOptionsTest, TimesArePositive) {
   options_.verdict_timeout = absl::ZeroDuration();
   ExpectRefused("verdict_timeout");

@@ -15,6 +15,7 @@
 #include "core/idempotency_key.h"
 #include "core/record_key.h"
 #include "interceptors/server/call_table.h"
+#include "interceptors/server/parent_metadata.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/traceparent.h"
 
@@ -93,6 +94,9 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
   *question.mutable_record_key() = ToProto(record_key);
   *question.add_fingerprints() = ToProto(FingerprintV1(path_, held.request()));
   LabelTrace(held.context(), *question.mutable_labels());
+  if (auto parent = ParentOf(held.context()); parent.has_value()) {
+    *question.mutable_parent() = *std::move(parent);
+  }
   return question;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/record_key.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -16,5 +17,29 @@ LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
       recording_(std::move(recording)) {}
 
 absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
+
+ParentOperation& LiveExecution::AsParent() const {
+  std::call_once(parent_made_, [this] {
+    const GuardOptions& options = operation_->options;
+    parent_ = ParentOperation::Make(
+        {options.downstream_secret.empty() ? options.name_space : options.downstream_secret,
+         FromProto(question_.record_key()), Uuid::Parse(record_id_).value_or(RecordId()),
+         grant_.has_created_at() ? FromWire(grant_.created_at()) : absl::InfinitePast(),
+         expires_at()});
+  });
+  return *parent_;
+}
+
+absl::StatusOr<std::string> LiveExecution::DownstreamKey(std::string_view label) const {
+  return AsParent().KeyFor(label);
+}
+
+absl::Status LiveExecution::Attach(grpc::ClientContext& context, std::string_view label) {
+  return AsParent().Attach(context, label);
+}
+
+absl::Status LiveExecution::Attach(grpc::ClientContext& context) {
+  return AsParent().Attach(context);
+}
 
 }  // namespace idempotency

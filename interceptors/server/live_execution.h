@@ -4,8 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 
+#include "client/parent_operation.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/guarded_operation.h"
@@ -35,14 +38,22 @@ class LiveExecution final : public Execution {
   const std::string& record_id() const override { return record_id_; }
   bool lost() const override { return recording_->lost(); }
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+  absl::StatusOr<std::string> DownstreamKey(std::string_view label) const override;
+  absl::Status Attach(grpc::ClientContext& context, std::string_view label) override;
+  absl::Status Attach(grpc::ClientContext& context) override;
 
  private:
+  ParentOperation& AsParent() const;
+
   const std::shared_ptr<const GuardedOperation> operation_;
   const v1::ReserveRequest question_;
   const v1::Reserved grant_;
   const std::string record_id_;
   const std::shared_ptr<Recording> recording_;
   std::atomic<bool> nothing_happened_{false};
+  // Made when it is first asked for: most handlers call nobody.
+  mutable std::once_flag parent_made_;
+  mutable std::shared_ptr<ParentOperation> parent_;
 };
 
 }  // namespace idempotency
