@@ -23,8 +23,8 @@ absl::Status Refused(std::string_view method, std::string_view why) {
 }
 
 // Of the keys on the call only `own` may go out.
-absl::Status CheckKeys(std::string_view method, const ParentOperation& parent,
-                       std::string_view own, const CallMetadata& metadata) {
+absl::Status CheckKeys(std::string_view method, const ParentOperation& parent, std::string_view own,
+                       const CallMetadata& metadata) {
   const auto keys = metadata.equal_range(KeyName());
   for (auto entry = keys.first; entry != keys.second; ++entry) {
     const std::string& key = entry->second;

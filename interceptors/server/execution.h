@@ -38,9 +38,9 @@ class Execution {
   // The key of this execution's call with `label`, for calls that Attach cannot
   // reach: through a queue, over HTTP, with CallWithRetries. Made of the record,
   // not of the attempt: the next attempt finds the same one, and what it calls
-  // replays. See docs/workflows.md.
-  //   REQUEST_INVALID     the label is empty or over 255 bytes
-  //   FAILED_PRECONDITION idempotencyd is too old to say when a record was made
+  // replays. See docs/workflows.md. DOWNSTREAM_REFUSED for a label that is empty
+  // or over 255 bytes, or if idempotencyd is too old to say when a record was
+  // made.
   virtual absl::StatusOr<std::string> DownstreamKey(std::string_view label) const = 0;
   // Makes the call of `context` a step of this execution: it gets a key that
   // every attempt gives it again, and tells the callee its parent. Once, before
