@@ -101,7 +101,9 @@ idempotency::GuardOptions OptionsOf(const std::string& role, const std::string& 
   options.name_space = absl::StrCat("checkout-", role);
   // Each server has a single caller.
   options.scope = idempotency::SharedScope("shop");
-  options.policies[method].lease = absl::GetFlag(FLAGS_lease);
+  options.adjustments[method] = [](idempotency::MethodPolicy& policy) {
+    policy.lease = absl::GetFlag(FLAGS_lease);
+  };
   return options;
 }
 

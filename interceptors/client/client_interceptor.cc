@@ -90,7 +90,7 @@ class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
   // gRPC takes ownership; none for calls that get no key and are not attached.
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
     const bool needs_key =
-        info->type() == ClientRpcInfo::Type::UNARY && keyed_methods_.NeedsKey(info->method());
+        keyed_methods_.NeedsKey(info->method(), info->type() == ClientRpcInfo::Type::UNARY);
     if (!needs_key && ParentTable::Instance().empty()) return nullptr;
     return std::make_unique<KeyInterceptor>(info->method(), needs_key, retentions_).release();
   }
