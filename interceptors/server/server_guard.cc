@@ -19,8 +19,8 @@
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
-#include "interceptors/server/replay_cache.h"
 #include "interceptors/server/recoverer.h"
+#include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/resolved_policy.h"
 
@@ -184,8 +184,8 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (!valid.ok()) return valid;
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
     if (!identity.ok()) return identity.status();
-    auto gate = std::make_unique<GuardedMethod>(
-        *std::move(identity), MakeOperation(operation, method, policy));
+    auto gate = std::make_unique<GuardedMethod>(*std::move(identity),
+                                                MakeOperation(operation, method, policy));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
