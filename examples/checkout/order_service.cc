@@ -1,5 +1,6 @@
 #include "examples/checkout/order_service.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -10,6 +11,8 @@
 
 namespace checkout {
 namespace {
+
+bool IsInRange(std::int64_t number) { return number >= 1 && number <= 1'000'000; }
 
 // [workflows:step]
 // A step that has no answer leaves the order open: whatever the step said,
@@ -36,8 +39,8 @@ grpc::Status OrderService::Place(grpc::ServerContext* context, const v1::PlaceRe
                                  v1::PlaceReply* reply) {
   auto* execution = idempotency::Execution::Of(context);
   if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
-  if (request->quantity() <= 0 || request->price_cents() <= 0) {
-    return {grpc::StatusCode::INVALID_ARGUMENT, "quantity and price_cents must be more than 0"};
+  if (!IsInRange(request->quantity()) || !IsInRange(request->price_cents())) {
+    return {grpc::StatusCode::INVALID_ARGUMENT, "quantity and price_cents must be 1 to 1,000,000"};
   }
   // The same on every attempt, as everything must be that a step is asked with.
   const std::string& order_id = execution->record_id();
