@@ -72,7 +72,11 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
     ASSERT_TRUE(line.ok()) << line.status();
     addresses_[role] = line->substr(prefix.size());
   }
-  std::string At(const std::string& role) { return addresses_[role]; }
+  // "" for one that has not been started.
+  std::string At(const std::string& role) const {
+    const auto address = addresses_.find(role);
+    return address == addresses_.end() ? "" : address->second;
+  }
   std::string BookOf(const std::string& role) { return folder_.File(role + ".sqlite"); }
 
   // True if it died of what it was asked to die of.
@@ -178,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(EveryStep, CheckoutTest,
                                            Death{"payment", "before-reply", 2, 1},
                                            Death{"inventory", "before-effect", 1, 2},
                                            Death{"inventory", "before-reply", 1, 2}),
-                         [](const auto& info) { return NameOf(info.param); });
+                         [](const auto& death) { return NameOf(death.param); });
 
 }  // namespace
 }  // namespace checkout
