@@ -42,7 +42,12 @@ class LiveExecution final : public Execution {
   const std::map<std::string, std::string>& labels() const override { return labels_; }
   absl::Status Checkpoint(std::string_view progress) override;
   void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;
+  // RecordIn was called: there may be a row in the ledger.
+  bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+
+ protected:
+  absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) override;
 
  private:
   const std::shared_ptr<const GuardedOperation> operation_;
@@ -52,6 +57,7 @@ class LiveExecution final : public Execution {
   const std::map<std::string, std::string> labels_;
   const std::shared_ptr<Recording> recording_;
   std::atomic<bool> nothing_happened_{false};
+  std::atomic<bool> ledger_row_begun_{false};
 };
 
 }  // namespace idempotency

@@ -35,6 +35,12 @@ absl::Status NotKeptRejection(const v1::Reply& reply) {
 
 }  // namespace
 
+absl::Status OutcomeUnknownRejection() {
+  return MakeError(Reason::kOutcomeUnknown,
+                   "an earlier attempt ended without a trace and this operation must not run "
+                   "again before its outcome is known");
+}
+
 absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   switch (verdict.verdict_case()) {
     case v1::ReserveResponse::kReserved:
@@ -62,12 +68,6 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   return MakeError(Reason::kStoreUnavailable,
                    "the idempotency store's verdict is not understood; nothing was run",
                    std::move(details));
-}
-
-absl::Status OutcomeUnknownRejection() {
-  return MakeError(Reason::kOutcomeUnknown,
-                   "an earlier attempt ended without a trace and this operation must not run "
-                   "again before its outcome is known");
 }
 
 v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id) {

@@ -99,8 +99,9 @@ class Guard final : public ServerGuard {
 
   const GuardOptions options_;
   const std::shared_ptr<const ReplayCache> cache_;
-  Reservations reservations_;
+  // Before the reservations, whose timers give it work until they end.
   WorkerThreads workers_;
+  Reservations reservations_;
   // nullptr unless it is asked for.
   std::shared_ptr<Recoverer> recoverer_;
   bool installed_ = false;
