@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/replayed_reply.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -79,14 +79,15 @@ void Admission::Grant(const ReservationAnswer& answer) {
 }
 
 void Admission::Replay(const v1::ReserveResponse& verdict) {
-  v1::Reply reply = verdict.replay().reply();
-  for (auto& [key, value] : RecordMetadata(
-           verdict.record_id(), FromWire(verdict.replay().expires_at()), /*replayed=*/true)) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(std::move(key));
-    entry.set_value(std::move(value));
-  }
-  done_(Replayed{std::move(reply)});
+  ReplayedReply::Make(operation_, verdict,
+                      [self = shared_from_this(),
+                       record_id = verdict.record_id()](absl::StatusOr<v1::Reply> reply) {
+                        if (reply.ok()) {
+                          self->done_(Replayed{*std::move(reply)});
+                        } else {
+                          self->Refuse(reply.status(), record_id);
+                        }
+                      });
 }
 
 void Admission::Refuse(const absl::Status& why, std::string record_id) {

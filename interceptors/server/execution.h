@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace idempotency {
 
@@ -29,6 +30,13 @@ class Execution {
   // that is not recorded, the reservation is released at once and the next
   // attempt may run. Has no meaning after OK or a recorded code.
   virtual void NothingHappened() = 0;
+
+  // Names what this execution made, for example ("payment", "pay_42"): under
+  // the policy REPLY_REFERENCE it is what is stored of an OK reply, and what
+  // the method's loader gets to make a replay. The last call counts. UTF-8, up
+  // to 1 KiB together; anything else is logged and not kept. Has no meaning
+  // under another policy.
+  virtual void RefersTo(std::string_view type, std::string_view id) = 0;
 };
 
 }  // namespace idempotency

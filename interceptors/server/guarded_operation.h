@@ -5,6 +5,8 @@
 
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/method_policy.h"
+#include "interceptors/server/reply_loader.h"
+#include "interceptors/server/reply_type.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/worker_threads.h"
 
@@ -19,6 +21,10 @@ struct GuardedOperation {
   const GuardOptions& options;
   Reservations& reservations;
   WorkerThreads& workers;
+  // Of its replies. Replies of a type that is not known are stored as they are.
+  ReplyType reply_type;
+  // Makes replays under MethodPolicy::Reply::kReference; empty otherwise.
+  ReplyLoader loader;
 };
 
 }  // namespace idempotency

@@ -1,7 +1,11 @@
 #include "interceptors/server/live_execution.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
+#include "core/limits.h"
+#include "core/utf8.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -16,5 +20,22 @@ LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
       recording_(std::move(recording)) {}
 
 absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
+
+void LiveExecution::RefersTo(std::string_view type, std::string_view id) {
+  if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
+    spdlog::error("{}: record {}: a reference must be UTF-8 of up to {} bytes: not kept",
+                  operation_->name, record_id_, limits::kMaxReferenceBytes);
+    return;
+  }
+  MutexLock lock(mutex_);
+  reference_.emplace();
+  reference_->set_type(std::string(type));
+  reference_->set_id(std::string(id));
+}
+
+std::optional<v1::Reference> LiveExecution::reference() const {
+  MutexLock lock(mutex_);
+  return reference_;
+}
 
 }  // namespace idempotency

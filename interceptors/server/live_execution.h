@@ -4,8 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/guarded_operation.h"
@@ -30,11 +33,14 @@ class LiveExecution final : public Execution {
   // When the record is forgotten, as known at its reservation.
   absl::Time expires_at() const;
   bool nothing_happened() const { return nothing_happened_.load(std::memory_order_acquire); }
+  // What the handler said that its reply refers to; nullopt if it did not.
+  std::optional<v1::Reference> reference() const;
 
   std::uint32_t attempt() const override { return grant_.attempt(); }
   const std::string& record_id() const override { return record_id_; }
   bool lost() const override { return recording_->lost(); }
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+  void RefersTo(std::string_view type, std::string_view id) override;
 
  private:
   const std::shared_ptr<const GuardedOperation> operation_;
@@ -43,6 +49,8 @@ class LiveExecution final : public Execution {
   const std::string record_id_;
   const std::shared_ptr<Recording> recording_;
   std::atomic<bool> nothing_happened_{false};
+  mutable Mutex mutex_;
+  std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency

@@ -19,7 +19,8 @@ MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at
 }
 
 bool IsRecordMetadata(std::string_view key) {
-  return key == kRecordMetadata || key == kExpiresMetadata || key == kReplayedMetadata;
+  return key == kRecordMetadata || key == kExpiresMetadata || key == kReplayedMetadata ||
+         key == kContentMetadata;
 }
 
 }  // namespace idempotency

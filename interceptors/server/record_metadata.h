@@ -18,7 +18,7 @@ using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
 // and `idempotency-replayed` unless true.
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed);
 
-// True for the keys that RecordMetadata writes. They are never stored.
+// True for the keys that the guard writes. They are never stored.
 bool IsRecordMetadata(std::string_view key);
 
 }  // namespace idempotency

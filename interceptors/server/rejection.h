@@ -10,8 +10,12 @@
 namespace idempotency {
 
 // Why a call with this verdict does not run; OK for `reserved` and for a
-// `replay` that is complete.
+// `replay` that there is something to make from: everything but an OK of which
+// only the status was kept.
 absl::Status RejectionFor(const v1::ReserveResponse& verdict);
+
+// REPLY_NOT_KEPT, with the code that the operation ended with in its details.
+absl::Status ReplyNotKept(int original_code);
 
 // The same as a reply to send, Trailers-Only: details and wait as the
 // catalogue says, the record's id if one is known.

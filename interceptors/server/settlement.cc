@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "core/reply.h"
 #include "interceptors/server/disposition.h"
+#include "interceptors/server/kept_reply.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -42,14 +42,8 @@ void Settlement::Start() {
 }
 
 void Settlement::Complete() {
-  const GuardedOperation& operation = execution_->operation();
-  if (ReplyBytes(reply_) > operation.options.max_reply_bytes) {
-    spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
-                 operation.name, ReplyBytes(reply_), execution_->record_id());
-    reply_ = WithoutContent(reply_);
-  }
   execution_->recording()->Complete(
-      std::move(reply_),
+      KeptReply(*execution_, std::move(reply_)),
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
 }
 

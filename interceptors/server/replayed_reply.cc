@@ -1,0 +1,109 @@
+#include "interceptors/server/replayed_reply.h"
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <string_view>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/idempotency_key.h"
+#include "interceptors/server/record_metadata.h"
+#include "interceptors/server/rejection.h"
+#include "interceptors/server/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+// "" for all of it.
+std::string_view ContentName(v1::ReplyContent content) {
+  switch (content) {
+    case v1::REPLY_CONTENT_REDACTED:
+      return "redacted";
+    case v1::REPLY_CONTENT_REFERENCE:
+      return "reference";
+    case v1::REPLY_CONTENT_STATUS_ONLY:
+      return "status-only";
+    default:
+      return "";
+  }
+}
+
+void TellOfRecord(const v1::ReserveResponse& verdict, v1::Reply& reply) {
+  MetadataEntries entries = RecordMetadata(
+      verdict.record_id(), FromWire(verdict.replay().expires_at()), /*replayed=*/true);
+  const std::string_view content = ContentName(reply.content());
+  if (!content.empty()) entries.emplace_back(kContentMetadata, content);
+  for (auto& [key, value] : entries) {
+    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
+    entry.set_key(std::move(key));
+    entry.set_value(std::move(value));
+  }
+}
+
+absl::Status LoadFailed() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return MakeError(Reason::kStoreUnavailable,
+                   "the operation completed, but its reply cannot be read now; nothing was run "
+                   "again: call again with the same idempotency key",
+                   std::move(details));
+}
+
+// The application's code; what it throws must not end the thread.
+absl::Status CallLoader(const GuardedOperation& operation, const v1::Reference& reference,
+                        google::protobuf::Message& message) {
+  try {
+    return operation.loader(reference, message);
+  } catch (const std::exception& error) {
+    return absl::InternalError(error.what());
+  } catch (...) {
+    return absl::InternalError("it threw");
+  }
+}
+
+absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation,
+                               const v1::ReserveResponse& verdict) {
+  v1::Reply reply = verdict.replay().reply();
+  v1::Reference reference;
+  const auto message = operation.reply_type.New();
+  if (message == nullptr || !reference.ParseFromString(reply.body())) {
+    return ReplyNotKept(reply.code());
+  }
+  const absl::Status loaded = CallLoader(operation, reference, *message);
+  if (absl::IsNotFound(loaded)) return ReplyNotKept(reply.code());
+  if (!loaded.ok()) {
+    // Its text is the application's: for the log, not for the caller.
+    spdlog::error("{}: record {}: the reply loader failed: {}", operation.name, verdict.record_id(),
+                  loaded.ToString());
+    return LoadFailed();
+  }
+  message->SerializePartialToString(reply.mutable_body());
+  TellOfRecord(verdict, reply);
+  return reply;
+}
+
+}  // namespace
+
+void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation,
+                         const v1::ReserveResponse& verdict, Done done) {
+  const v1::Reply& stored = verdict.replay().reply();
+  const absl::Status rejection = RejectionFor(verdict);
+  if (!rejection.ok()) {
+    done(rejection);
+  } else if (stored.content() != v1::REPLY_CONTENT_REFERENCE) {
+    v1::Reply reply = stored;
+    TellOfRecord(verdict, reply);
+    done(std::move(reply));
+  } else if (!operation->loader) {
+    // The record is of a time when the method had one.
+    done(ReplyNotKept(stored.code()));
+  } else {
+    WorkerThreads& workers = operation->workers;
+    const bool taken = workers.Run(
+        [operation = std::move(operation), verdict, done] { done(Load(*operation, verdict)); });
+    if (!taken) done(LoadFailed());
+  }
+}
+
+}  // namespace idempotency
