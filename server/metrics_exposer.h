@@ -21,13 +21,16 @@ class MetricsExposer {
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
       const NetworkAddress& address, const std::shared_ptr<prometheus::Registry>& registry);
 
+  // Stops listening; returns at once if no scrape is being answered.
+  ~MetricsExposer();
+
   // With the real port where 0 was asked for.
   const NetworkAddress& address() const { return address_; }
 
  private:
   MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer, NetworkAddress address);
 
-  const std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
   const NetworkAddress address_;
 };
 

@@ -2,10 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/replayed_reply.h"
+#include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -21,6 +25,33 @@ void ApplyPolicy(const MethodPolicy& policy, v1::ReserveRequest& question) {
   *question.mutable_lease() = idempotency::ToWire(policy.lease);
   *question.mutable_retention() = idempotency::ToWire(policy.retention);
   question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
+}
+
+VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
+  switch (verdict.verdict_case()) {
+    case v1::ReserveResponse::kReserved:
+      return VerdictEvent::Verdict::kReserved;
+    case v1::ReserveResponse::kReplay:
+      return VerdictEvent::Verdict::kReplay;
+    case v1::ReserveResponse::kInFlight:
+      return VerdictEvent::Verdict::kInFlight;
+    case v1::ReserveResponse::kMismatch:
+      return VerdictEvent::Verdict::kMismatch;
+    case v1::ReserveResponse::kOutcomeUnknown:
+      return VerdictEvent::Verdict::kOutcomeUnknown;
+    case v1::ReserveResponse::kExpired:
+      return VerdictEvent::Verdict::kExpired;
+    case v1::ReserveResponse::VERDICT_NOT_SET:
+      break;
+  }
+  return VerdictEvent::Verdict::kNone;
+}
+
+// Of the verdict that is set; the others are empty.
+std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
+  return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
+                   verdict.in_flight().attempt(), verdict.mismatch().attempt(),
+                   verdict.outcome_unknown().attempt()});
 }
 
 }  // namespace
@@ -45,13 +76,27 @@ Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::Rese
                      Done done)
     : operation_(std::move(operation)), question_(std::move(question)), done_(std::move(done)) {}
 
+void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
+                     const absl::Status& why) const {
+  const v1::ReserveResponse& verdict =
+      answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
+  Call(operation_->options.hooks.on_verdict,
+       {{operation_->name, verdict.record_id(), AttemptOf(verdict),
+         TraceparentOf(question_.labels())},
+        VerdictOf(verdict),
+        why,
+        TraceparentOf(verdict.replay().labels())});
+}
+
 void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
   if (!answer.ok()) {
+    Tell(answer, answer.status());
     Refuse(answer.status());
     return;
   }
   const v1::ReserveResponse& verdict = answer->response;
   const absl::Status rejection = RejectionFor(verdict);
+  Tell(answer, rejection);
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id leads to it; the key stays out of logs.

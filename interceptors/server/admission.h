@@ -46,6 +46,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
             Done done);
 
+  void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
   void Replay(const v1::ReserveResponse& verdict);

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "core/limits.h"
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
 
@@ -27,6 +28,9 @@ struct GuardOptions {
   // Overrides by full method name ("/payments.v1.Payments/Charge"). A name
   // that no protected service has is refused by Install().
   std::map<std::string, MethodPolicy> policies;
+
+  // Where the server listens to the guard.
+  GuardHooks hooks;
 
   // How long a call may wait for idempotencyd's verdict, on top of the
   // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the

@@ -16,6 +16,7 @@
 #include "core/record_key.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/traceparent.h"
 
 namespace idempotency {
 namespace {
@@ -28,6 +29,15 @@ std::vector<std::string_view> KeysOf(const grpc::ServerContextBase& context) {
     values.emplace_back(entry->second.data(), entry->second.size());
   }
   return values;
+}
+
+// So that the record leads to the trace of the attempt that ran first.
+void LabelTrace(const grpc::ServerContextBase& context,
+                google::protobuf::Map<std::string, std::string>& labels) {
+  const auto entry = context.client_metadata().find({kTraceparent.data(), kTraceparent.size()});
+  if (entry == context.client_metadata().end()) return;
+  const std::string_view value(entry->second.data(), entry->second.size());
+  if (IsTraceparent(value)) labels[std::string(kTraceparent)] = std::string(value);
 }
 
 void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id = {}) {
@@ -82,6 +92,7 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
   v1::ReserveRequest question;
   *question.mutable_record_key() = ToProto(record_key);
   *question.add_fingerprints() = ToProto(FingerprintV1(path_, held.request()));
+  LabelTrace(held.context(), *question.mutable_labels());
   return question;
 }
 

@@ -18,9 +18,14 @@ MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at
   return entries;
 }
 
+MetadataEntries TraceMetadata(std::string_view first_traceparent) {
+  if (first_traceparent.empty()) return {};
+  return {{std::string(kTraceMetadata), std::string(first_traceparent)}};
+}
+
 bool IsRecordMetadata(std::string_view key) {
   return key == kRecordMetadata || key == kExpiresMetadata || key == kReplayedMetadata ||
-         key == kContentMetadata;
+         key == kTraceMetadata || key == kContentMetadata;
 }
 
 }  // namespace idempotency

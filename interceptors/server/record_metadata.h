@@ -18,6 +18,10 @@ using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
 // and `idempotency-replayed` unless true.
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed);
 
+// What a replay tells besides: the W3C traceparent of the attempt that ran
+// first, so that a replay leads to the original trace. Empty if it had none.
+MetadataEntries TraceMetadata(std::string_view first_traceparent);
+
 // True for the keys that the guard writes. They are never stored.
 bool IsRecordMetadata(std::string_view key);
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <exception>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "core/idempotency_key.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -29,15 +31,22 @@ std::string_view ContentName(v1::ReplyContent content) {
   }
 }
 
-void TellOfRecord(const v1::ReserveResponse& verdict, v1::Reply& reply) {
-  MetadataEntries entries = RecordMetadata(
-      verdict.record_id(), FromWire(verdict.replay().expires_at()), /*replayed=*/true);
-  const std::string_view content = ContentName(reply.content());
-  if (!content.empty()) entries.emplace_back(kContentMetadata, content);
-  for (auto& [key, value] : entries) {
+void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
+  for (const auto& [key, value] : entries) {
     v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(std::move(key));
-    entry.set_value(std::move(value));
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+}
+
+void TellOfRecord(const v1::ReserveResponse& verdict, v1::Reply& reply) {
+  const v1::Replay& replay = verdict.replay();
+  AddTrailers(RecordMetadata(verdict.record_id(), FromWire(replay.expires_at()), /*replayed=*/true),
+              reply);
+  AddTrailers(TraceMetadata(TraceparentOf(replay.labels())), reply);
+  const std::string_view content = ContentName(reply.content());
+  if (!content.empty()) {
+    AddTrailers({{std::string(kContentMetadata), std::string(content)}}, reply);
   }
 }
 

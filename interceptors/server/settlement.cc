@@ -5,8 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "interceptors/server/disposition.h"
+#include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/kept_reply.h"
+#include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -20,11 +21,26 @@ void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply repl
 }
 
 Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done)
-    : execution_(std::move(execution)), done_(std::move(done)), reply_(std::move(reply)) {}
+    : execution_(std::move(execution)),
+      done_(std::move(done)),
+      code_(static_cast<grpc::StatusCode>(reply.code())),
+      disposition_(
+          DispositionFor(execution_->operation().policy, code_, execution_->nothing_happened())),
+      reply_(std::move(reply)) {}
+
+void Settlement::Finish(const Outcome& outcome) {
+  const GuardedOperation& operation = execution_->operation();
+  Call(operation.options.hooks.on_recorded,
+       {{operation.name, execution_->record_id(), execution_->attempt(),
+         TraceparentOf(execution_->question().labels())},
+        code_,
+        disposition_,
+        outcome.error});
+  done_(outcome);
+}
 
 void Settlement::Start() {
-  const auto code = static_cast<grpc::StatusCode>(reply_.code());
-  switch (DispositionFor(execution_->operation().policy, code, execution_->nothing_happened())) {
+  switch (disposition_) {
     case Disposition::kComplete:
       Complete();
       return;
@@ -36,7 +52,7 @@ void Settlement::Start() {
       return;
     case Disposition::kLetLapse:
       execution_->recording()->LetLapse();
-      done_({});
+      Finish({});
       return;
   }
 }
@@ -48,20 +64,20 @@ void Settlement::Complete() {
 }
 
 void Settlement::Release(v1::ReleaseOutcome outcome) {
-  const auto code = static_cast<absl::StatusCode>(reply_.code());
-  execution_->recording()->Release("the handler answered " + absl::StatusCodeToString(code),
-                                   outcome, [self = shared_from_this()] { self->done_({}); });
+  execution_->recording()->Release(
+      "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_)),
+      outcome, [self = shared_from_this()] { self->Finish({}); });
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
   if (answer.ok()) {
-    done_({absl::OkStatus(),
-           answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
+    Finish({absl::OkStatus(),
+            answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
     return;
   }
   spdlog::error("{}: record {}: {}", execution_->operation().name, execution_->record_id(),
                 std::string(answer.status().message()));
-  done_({answer.status()});
+  Finish({answer.status()});
 }
 
 }  // namespace idempotency

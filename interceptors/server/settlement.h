@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/disposition.h"
 #include "interceptors/server/live_execution.h"
 
 namespace idempotency {
@@ -33,12 +34,15 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
 
   void Start();
+  void Finish(const Outcome& outcome);
   void Complete();
   void Release(v1::ReleaseOutcome outcome);
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
 
   const std::shared_ptr<LiveExecution> execution_;
   const Done done_;
+  const grpc::StatusCode code_;
+  const Disposition disposition_;
   v1::Reply reply_;
 };
 

@@ -78,6 +78,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     *replay.mutable_reply() = record.reply;
     replay.mutable_expires_at()->set_seconds(kExpiresAt);
     replay.set_attempt(record.attempt);
+    *replay.mutable_labels() = record.labels;
   } else if (record.state == v1::RECORD_STATE_UNKNOWN) {
     response.mutable_outcome_unknown()->set_attempt(record.attempt);
   } else if (record.state == v1::RECORD_STATE_RESERVED &&
@@ -90,6 +91,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
   } else {
     if (record.state != v1::RECORD_STATE_RESERVED) {
       ++record.attempt;
+      if (record.attempt == 1) record.labels = request.labels();
       record.reservation_token = Uuid::Random().ToString();
     }
     record.state = v1::RECORD_STATE_RESERVED;
@@ -99,6 +101,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     v1::Reserved& reserved = *response.mutable_reserved();
     reserved.set_reservation_token(record.reservation_token);
     reserved.set_attempt(record.attempt);
+    *reserved.mutable_labels() = record.labels;
     *reserved.mutable_lease_remaining() = request.lease();
     reserved.mutable_expires_at()->set_seconds(kExpiresAt);
   }

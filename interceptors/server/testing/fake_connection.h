@@ -26,6 +26,7 @@ class FakeConnection final : public Connection {
     std::string digest;
     v1::Reply reply;
     std::string release_reason;
+    google::protobuf::Map<std::string, std::string> labels;
     v1::LeaseExpiry on_lease_expiry = v1::LEASE_EXPIRY_UNSPECIFIED;
   };
 

@@ -1,0 +1,169 @@
+// Hooks and traces in a real server, over a fake store.
+#include "interceptors/server/guard_hooks.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/errors.h"
+#include "core/idempotency_key.h"
+#include "core/mutex.h"
+#include "interceptors/server/server_guard.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "testdata/till.grpc.pb.h"
+
+namespace idempotency {
+namespace {
+
+using testdata::ChargeReply;
+using testdata::ChargeRequest;
+using testdata::Till;
+using testing::ElementsAre;
+
+constexpr char kFirst[] = "00-11111111111111111111111111111111-1111111111111111-01";
+constexpr char kSecond[] = "00-22222222222222222222222222222222-2222222222222222-01";
+
+class Cashier final : public Till::Service {
+ public:
+  grpc::Status Charge(grpc::ServerContext*, const ChargeRequest*, ChargeReply*) override {
+    return answer;
+  }
+  grpc::Status answer;
+};
+
+// A line for every event.
+class Diary {
+ public:
+  GuardHooks Hooks() {
+    GuardHooks hooks;
+    hooks.on_verdict = [this](const VerdictEvent& event) {
+      Write("verdict " + std::to_string(static_cast<int>(event.verdict)) + " attempt " +
+            std::to_string(event.attempt) + (event.record_id.empty() ? " no record" : "") + " in " +
+            Short(event.traceparent) + " first " + Short(event.first_traceparent) + " " +
+            std::string(ReasonOf(event.why).has_value() ? ReasonName(*ReasonOf(event.why)) : "OK"));
+    };
+    hooks.on_recorded = [this](const RecordedEvent& event) {
+      Write("recorded code " + std::to_string(static_cast<int>(event.code)) + " disposition " +
+            std::to_string(static_cast<int>(event.disposition)) + " attempt " +
+            std::to_string(event.attempt) + " in " + Short(event.traceparent) + " " +
+            std::string(ReasonOf(event.outcome).has_value() ? ReasonName(*ReasonOf(event.outcome))
+                                                            : "OK"));
+    };
+    return hooks;
+  }
+
+  std::vector<std::string> Lines() {
+    MutexLock lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  // The first digit of the trace id.
+  static std::string Short(const std::string& traceparent) {
+    return traceparent.empty() ? "-" : traceparent.substr(3, 1);
+  }
+  void Write(std::string line) {
+    MutexLock lock(mutex_);
+    lines_.push_back(std::move(line));
+  }
+
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+};
+
+class GuardHooksTest : public testing::Test {
+ protected:
+  GuardHooksTest() {
+    options_.name_space = "tills";
+    options_.scope = SharedScope("everybody");
+    options_.verdict_timeout = absl::Milliseconds(300);
+    options_.hooks = diary_.Hooks();
+  }
+  ~GuardHooksTest() override {
+    guard_->Close();
+    server_->Shutdown();
+    server_ = nullptr;
+  }
+
+  void Start() {
+    auto connection = std::make_unique<FakeConnection>();
+    store_ = connection.get();
+    guard_ = ServerGuard::Create(std::move(connection), options_).value();
+    grpc::ServerBuilder builder;
+    ASSERT_TRUE(guard_->Protect<Till>(builder, &cashier_).ok());
+    ASSERT_TRUE(guard_->Install(builder).ok());
+    server_ = builder.BuildAndStart();
+    stub_ = Till::NewStub(server_->InProcessChannel({}));
+  }
+
+  // The value of `idempotency-traceparent`, and the status.
+  std::string Charge(const std::string& traceparent, int amount_cents = 100) {
+    grpc::ClientContext context;
+    context.AddMetadata(std::string(kKeyMetadata), "order-1");
+    if (!traceparent.empty()) context.AddMetadata("traceparent", traceparent);
+    ChargeRequest request;
+    request.set_amount_cents(amount_cents);
+    ChargeReply reply;
+    status_ = stub_->Charge(&context, request, &reply);
+    const auto found =
+        context.GetServerTrailingMetadata().find({kTraceMetadata.data(), kTraceMetadata.size()});
+    if (found == context.GetServerTrailingMetadata().end()) return "";
+    return std::string(found->second.data(), found->second.size());
+  }
+
+  Diary diary_;
+  GuardOptions options_;
+  Cashier cashier_;
+  FakeConnection* store_ = nullptr;
+  std::unique_ptr<ServerGuard> guard_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Till::Stub> stub_;
+  grpc::Status status_;
+};
+
+TEST_F(GuardHooksTest, AReplayLeadsToTheFirstAttemptsTrace) {
+  Start();
+  EXPECT_EQ(Charge(kFirst), "");
+  EXPECT_EQ(Charge(kSecond), kFirst);
+  EXPECT_THAT(diary_.Lines(), ElementsAre("verdict 0 attempt 1 in 1 first - OK",
+                                          "recorded code 0 disposition 0 attempt 1 in 1 OK",
+                                          "verdict 1 attempt 1 in 2 first 1 OK"));
+}
+
+TEST_F(GuardHooksTest, WhatIsNoTraceparentIsNotKept) {
+  Start();
+  EXPECT_EQ(Charge("00-nonsense"), "");
+  EXPECT_EQ(Charge(kSecond), "");
+}
+
+TEST_F(GuardHooksTest, RefusalsAndFailuresAreTold) {
+  Start();
+  cashier_.answer = grpc::Status(grpc::StatusCode::INTERNAL, "no");
+  Charge("");
+  Charge("", 200);
+  store_->Fail(FakeConnection::Operation::kReserve, absl::UnavailableError("away"), 1000);
+  Charge("");
+  EXPECT_THAT(diary_.Lines(), ElementsAre("verdict 0 attempt 1 in - first - OK",
+                                          "recorded code 13 disposition 1 attempt 1 in - OK",
+                                          "verdict 3 attempt 1 in - first - KEY_REUSED",
+                                          "verdict 6 attempt 0 no record in - first - "
+                                          "STORE_UNAVAILABLE"));
+}
+
+TEST_F(GuardHooksTest, WhatAHookThrowsChangesNothing) {
+  options_.hooks.on_verdict = [](const VerdictEvent&) { throw std::runtime_error("no"); };
+  options_.hooks.on_recorded = [](const RecordedEvent&) { throw 1; };
+  Start();
+  Charge(kFirst);
+  EXPECT_TRUE(status_.ok()) << status_.error_message();
+  EXPECT_EQ(Charge(kSecond), kFirst);
+  EXPECT_TRUE(status_.ok()) << status_.error_message();
+}
+
+}  // namespace
+}  // namespace idempotency
