@@ -60,6 +60,8 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (options.max_reply_bytes == 0 || options.max_reply_bytes > limits::kMaxReplyBytes) {
     return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");
   }
+  const absl::Status algorithms = ValidateFingerprintAlgorithms(options.fingerprint_algorithms);
+  if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
   for (const auto& [method, policy] : options.policies) {
     const absl::Status valid = ValidatePolicy(method, policy);
     if (!valid.ok()) return valid;

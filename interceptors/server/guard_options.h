@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/scope.h"
 
@@ -28,6 +31,14 @@ struct GuardOptions {
   // Overrides by full method name ("/payments.v1.Payments/Charge"). A name
   // that no protected service has is refused by Install().
   std::map<std::string, MethodPolicy> policies;
+
+  // The application's own code for a method, by full method name; other names
+  // are refused in the same way.
+  std::map<std::string, MethodHandlers> handlers;
+
+  // What is computed of every request and compared with what its record holds.
+  // One, or two while a new version rolls out: see docs/fingerprint.md.
+  std::vector<FingerprintAlgorithm> fingerprint_algorithms = {FingerprintAlgorithm::V1()};
 
   // Where the server listens to the guard.
   GuardHooks hooks;

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
@@ -66,6 +68,12 @@ struct MethodPolicy {
   Stream stream = Stream::kHandThrough;
   // What a captured stream may weigh.
   std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
+  // The request's field that may carry the key, beside the metadata: a singular
+  // string of the request or, with dots, of a message in it. "" for none.
+  std::string key_field;
+  // Metadata entries that belong to the request, in lower case: with another
+  // value it is another request.
+  std::vector<std::string> fingerprint_metadata;
 
   // How long a concurrent duplicate waits: max_wait with kWait, otherwise 0.
   absl::Duration WaitInFlight() const {

@@ -2,13 +2,13 @@
 
 #include <spdlog/spdlog.h>
 
-#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/errors.h"
 #include "core/idempotency_key.h"
+#include "interceptors/server/application_call.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/traceparent.h"
@@ -59,18 +59,6 @@ absl::Status LoadFailed() {
                    std::move(details));
 }
 
-// The application's code; what it throws must not end the thread.
-absl::Status CallLoader(const GuardedOperation& operation, const v1::Reference& reference,
-                        google::protobuf::Message& message) {
-  try {
-    return operation.loader(reference, message);
-  } catch (const std::exception& error) {
-    return absl::InternalError(error.what());
-  } catch (...) {
-    return absl::InternalError("it threw");
-  }
-}
-
 absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation,
                                const v1::ReserveResponse& verdict) {
   v1::Reply reply = verdict.replay().reply();
@@ -79,7 +67,8 @@ absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation,
   if (message == nullptr || !reference.ParseFromString(reply.body())) {
     return ReplyNotKept(reply.code());
   }
-  const absl::Status loaded = CallLoader(operation, reference, *message);
+  const absl::Status loaded = CallApplication(
+      operation.name, "the reply loader", [&] { return operation.loader(reference, *message); });
   if (absl::IsNotFound(loaded)) return ReplyNotKept(reply.code());
   if (!loaded.ok()) {
     // Its text is the application's: for the log, not for the caller.

@@ -51,6 +51,19 @@ void Log(const std::string& operation, const MethodPolicy& policy) {
                    : "take over");
 }
 
+// FAILED_PRECONDITION if an option by method names one that is not there.
+template <typename Value>
+absl::Status CheckNames(const std::string& option, const std::map<std::string, Value>& by_method,
+                        const std::set<std::string>& paths) {
+  for (const auto& [name, value] : by_method) {
+    if (paths.count(name) > 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("GuardOptions.", option, " names ", name,
+                     ", which is no unary method of a protected service"));
+  }
+  return absl::OkStatus();
+}
+
 class Guard final : public ServerGuard {
  public:
   Guard(std::unique_ptr<Connection> connection, GuardOptions options)
@@ -74,6 +87,8 @@ class Guard final : public ServerGuard {
 
  private:
   MethodPolicy PolicyOf(const MethodDescriptor& method) const;
+  // Empty if there is none.
+  ReplyLoader LoaderOf(const MethodDescriptor& method) const;
   // INVALID_ARGUMENT unless records can be kept under `operation`.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
@@ -92,6 +107,11 @@ MethodPolicy Guard::PolicyOf(const MethodDescriptor& method) const {
   const auto override_entry = options_.policies.find(FullName(method));
   return override_entry != options_.policies.end() ? override_entry->second
                                                    : MethodPolicy::DefaultFor(method);
+}
+
+ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
+  const auto handlers = options_.handlers.find(FullName(method));
+  return handlers != options_.handlers.end() ? handlers->second.loader : ReplyLoader();
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -123,8 +143,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
   std::vector<CallGate*> gates;
   for (int i = 0; i < descriptor->method_count(); ++i) {
     const MethodDescriptor& method = *descriptor->method(i);
-    const std::string path = FullName(method);
-    const std::string operation = absl::StrCat(host, path);
+    const std::string operation = absl::StrCat(host, FullName(method));
     gates.push_back(nullptr);
     if (!IsUnary(method)) continue;
     if (policies_.count(operation) > 0) {
@@ -134,8 +153,16 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (!valid.ok()) return valid;
     const MethodPolicy policy = policies.emplace(operation, PolicyOf(method)).first->second;
     if (policy.key == MethodPolicy::Key::kNone) continue;
+    if (policy.reply == MethodPolicy::Reply::kReference && !LoaderOf(method)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          FullName(method), " keeps a reference in place of its reply, and has no loader to make ",
+          "replays: set GuardOptions.handlers[...].loader"));
+    }
+    absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
+    if (!identity.ok()) return identity.status();
     auto gate = std::make_unique<GuardedMethod>(
-        path, GuardedOperation{operation, policy, options_, reservations_, workers_});
+        *std::move(identity), GuardedOperation{operation, policy, options_, reservations_, workers_,
+                                               ReplyType(*method.output_type()), LoaderOf(method)});
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
@@ -154,13 +181,9 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
   std::set<std::string> unary_paths;
   for (const auto& [operation, policy] : policies_) unary_paths.insert(PathOf(operation));
-  for (const auto& [name, policy] : options_.policies) {
-    if (unary_paths.count(name) == 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("GuardOptions.policies names ", name,
-                       ", which is no unary method of a protected service"));
-    }
-  }
+  absl::Status known = CheckNames("policies", options_.policies, unary_paths);
+  known.Update(CheckNames("handlers", options_.handlers, unary_paths));
+  if (!known.ok()) return known;
   for (const auto& [operation, policy] : policies_) Log(operation, policy);
 
   InterceptorFactory::Paths paths;

@@ -55,7 +55,8 @@ class ServerGuard {
   // callback API are guarded; streaming methods are handed through. Anything
   // else (completion-queue, raw, streamed methods) is refused with
   // FAILED_PRECONDITION naming the method (for generic ones the service: they
-  // cannot be told apart), and nothing is registered.
+  // cannot be told apart), a policy that does not fit its method with
+  // INVALID_ARGUMENT, and nothing is registered.
   template <typename ServiceClass>
   absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
     return ProtectService(builder, ServiceClass::service_full_name(), /*host=*/"", service);

@@ -1,0 +1,22 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
+
+#include "interceptors/server/key_validator.h"
+#include "interceptors/server/normaliser.h"
+#include "interceptors/server/reply_loader.h"
+
+namespace idempotency {
+
+// The application's own code for one method, apart from its handler. Each may
+// be empty. What they throw is caught and answered with INTERNAL (what a loader
+// throws, as its header says).
+struct MethodHandlers {
+  KeyValidator key_validator;
+  Normaliser normaliser;
+  // Required by MethodPolicy::Reply::kReference.
+  ReplyLoader loader;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
