@@ -71,9 +71,9 @@ absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation,
       operation.name, "the reply loader", [&] { return operation.loader(reference, *message); });
   if (absl::IsNotFound(loaded)) return ReplyNotKept(reply.code());
   if (!loaded.ok()) {
-    // Its text is the application's: for the log, not for the caller.
+    // Its text is the application's, and may hold what is in no log.
     spdlog::error("{}: record {}: the reply loader failed: {}", operation.name, verdict.record_id(),
-                  loaded.ToString());
+                  absl::StatusCodeToString(loaded.code()));
     return LoadFailed();
   }
   message->SerializePartialToString(reply.mutable_body());
