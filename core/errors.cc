@@ -127,6 +127,12 @@ std::optional<wire::ErrorInfo> CatalogueInfo(const wire::Status& status) {
 
 }  // namespace
 
+std::vector<Reason> AllReasons() {
+  std::vector<Reason> all;
+  for (const Entry& entry : kCatalogue) all.push_back(entry.reason);
+  return all;
+}
+
 std::string_view ReasonName(Reason reason) { return EntryOf(reason).name; }
 
 std::optional<Reason> ReasonFromName(std::string_view name) {

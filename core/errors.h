@@ -39,6 +39,8 @@ enum class Reason {
   kRecordIdCollision,   // RECORD_ID_COLLISION, INTERNAL
 };
 
+// All of them, in the order of the enumeration.
+std::vector<Reason> AllReasons();
 // The name on the wire, for example "KEY_MISSING".
 std::string_view ReasonName(Reason reason);
 std::optional<Reason> ReasonFromName(std::string_view name);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -63,6 +64,7 @@ TEST(ErrorsTest, TheCatalogue) {
     EXPECT_EQ(ReasonOf(error), line.reason);
   }
   EXPECT_FALSE(ReasonFromName("KEY_LOST").has_value());
+  EXPECT_EQ(AllReasons().size(), std::size(kExpected));
 }
 
 TEST(ErrorsTest, DetailsSurvive) {

@@ -14,6 +14,8 @@ inline constexpr std::size_t kMaxKeyBytes = 255;
 inline constexpr std::size_t kMaxNamespaceBytes = 64;
 inline constexpr std::size_t kMaxScopeBytes = 255;
 inline constexpr std::size_t kMaxOperationBytes = 512;
+// A client's own name of its work (client/key_store.h).
+inline constexpr std::size_t kMaxWorkBytes = 512;
 
 // Fingerprints: two versions are needed to roll an algorithm over; four leaves
 // room for a second roll-over before the first has ended.

@@ -9,13 +9,15 @@
 #include <memory>
 #include <string>
 
+#include "client/call_with_retries.h"
 #include "client/channel_arguments.h"
+#include "client/pinned_key.h"
+#include "client/sqlite_key_store.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "examples/payments/ledger.h"
 #include "examples/payments/outcome.h"
 #include "examples/payments/payments_service.h"
-#include "interceptors/client/client_interceptor.h"
 #include "interceptors/server/server_guard.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/temp_folder.h"
@@ -114,6 +116,63 @@ TEST_F(GuardedPaymentsTest, RefusesWhatCouldChargeTwice) {
   EXPECT_EQ(Charge("", 300).reason, "KEY_MISSING");
   ASSERT_TRUE(Charge("rent", 300).status.ok());
   EXPECT_EQ(Charge("rent", 301).reason, "KEY_REUSED");
+  EXPECT_EQ(Balance(), 700);
+}
+
+// Each try waits for the guard's verdict until that gives up, so a few will do.
+TEST_F(GuardedPaymentsTest, ACallOutlivesADaemonThatIsAway) {
+  daemon_.Kill();
+  idempotency::CallRetries retries;
+  retries.max_backoff = absl::Milliseconds(200);
+  v1::ChargeRequest request;
+  request.set_account("alice");
+  request.set_amount_cents(300);
+  int tries = 0;
+  const grpc::Status status = idempotency::CallWithRetries(
+      "rent", std::chrono::steady_clock::now() + std::chrono::seconds(60),
+      [&](grpc::ClientContext& context) {
+        if (++tries == 3) daemon_.Restart();
+        return stub_->Charge(&context, request, &reply_);
+      },
+      retries);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_GE(tries, 3);
+  EXPECT_EQ(Balance(), 700);
+}
+
+// The reply is lost, and with it the client.
+TEST_F(GuardedPaymentsTest, WorkOfAClientThatCrashedIsPaidOnce) {
+  v1::ChargeRequest request;
+  request.set_account("alice");
+  request.set_amount_cents(300);
+  bool answer_arrives = false;
+  int marked = 0;
+  // A client from its start on: all that it has is the file.
+  const auto run_client = [&] {
+    const auto keys = idempotency::SqliteKeyStore::Open(folder_.File("keys.sqlite")).value();
+    idempotency::CallRetries retries;
+    idempotency::RetryBudgetOptions no_retries;
+    no_retries.most = 0;
+    idempotency::RetryBudget budget(no_retries);
+    retries.budget = &budget;
+    const grpc::Status status = idempotency::CallWithRetries(
+        *keys, "order-42/charge", std::chrono::steady_clock::now() + std::chrono::seconds(60),
+        [&](grpc::ClientContext& context) {
+          const grpc::Status answer = stub_->Charge(&context, request, &reply_);
+          EXPECT_TRUE(answer.ok()) << answer.error_message();
+          return answer_arrives ? answer : grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost");
+        },
+        [&](const grpc::Status&) { return ++marked > 0; }, retries);
+    EXPECT_EQ(keys->Unfinished().value().size(), answer_arrives ? 0u : 1u);
+    return status.ok();
+  };
+  EXPECT_FALSE(run_client());
+  const std::string charge_id = reply_.charge_id();
+  EXPECT_EQ(marked, 0);
+  answer_arrives = true;
+  EXPECT_TRUE(run_client());
+  EXPECT_EQ(reply_.charge_id(), charge_id);
+  EXPECT_EQ(marked, 1);
   EXPECT_EQ(Balance(), 700);
 }
 

@@ -3,8 +3,6 @@
 #include <map>
 #include <string>
 
-#include "absl/types/span.h"
-
 #include "core/clock.h"
 #include "core/idempotency_key.h"
 #include "core/uuid.h"
@@ -52,14 +50,6 @@ class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
 
 std::unique_ptr<ClientInterceptorFactoryInterface> MakeClientInterceptor() {
   return std::make_unique<KeyInterceptorFactory>();
-}
-
-absl::Status WithKey(grpc::ClientContext& context, std::string_view key) {
-  const auto parsed = ParseIdempotencyKey(absl::MakeConstSpan(&key, 1));
-  if (!parsed.ok()) return parsed.status();
-  // As it was given: the guard reads it in the same way.
-  context.AddMetadata(std::string(kKeyMetadata), std::string(key));
-  return absl::OkStatus();
 }
 
 }  // namespace idempotency

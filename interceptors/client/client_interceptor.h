@@ -1,14 +1,12 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_CLIENT_CLIENT_INTERCEPTOR_H_
 #define IDEMPOTENCY_INTERCEPTORS_CLIENT_CLIENT_INTERCEPTOR_H_
 
-#include <grpcpp/client_context.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/client_interceptor.h>
 
 #include <memory>
-#include <string_view>
 
-#include "absl/status/status.h"
+// WithKey, which belongs with it.
+#include "client/pinned_key.h"
 
 namespace idempotency {
 
@@ -23,12 +21,6 @@ namespace idempotency {
 //   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
 //       target, credentials, idempotency::RetryingChannelArguments(), std::move(all));
 std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface> MakeClientInterceptor();
-
-// Pins the key of one call, for retries that outlive this process: store the
-// key with the work, send it on every try. Once per context: a guard refuses a
-// call with two different keys. INVALID_ARGUMENT / KEY_INVALID for a key that
-// no guard would take; the context is then unchanged.
-absl::Status WithKey(grpc::ClientContext& context, std::string_view key);
 
 }  // namespace idempotency
 

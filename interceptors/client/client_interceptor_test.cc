@@ -9,7 +9,6 @@
 
 #include "absl/time/clock.h"
 
-#include "core/errors.h"
 #include "core/uuid.h"
 #include "interceptors/client/testdata/till_server.h"
 
@@ -96,16 +95,6 @@ TEST_F(ClientInterceptorTest, TheCallbackApiIsServedToo) {
   const auto arrivals = server_.arrivals();
   ASSERT_THAT(arrivals, SizeIs(1));
   EXPECT_THAT(arrivals[0].keys, SizeIs(1));
-}
-
-TEST_F(ClientInterceptorTest, AKeyThatNoGuardWouldTakeIsRefusedAndNotSent) {
-  for (const std::string& key : {std::string(), std::string(256, 'k'), std::string("a b"),
-                                 std::string("a,b"), std::string("\xc3\xa9")}) {
-    EXPECT_EQ(ReasonOf(WithKey(context_, key)), Reason::kKeyInvalid) << key;
-  }
-  ASSERT_TRUE(WithKey(context_, "order-42").ok());
-  ASSERT_TRUE(stub_->Charge(&context_, request_, &reply_).ok());
-  EXPECT_THAT(server_.arrivals().at(0).keys, ElementsAre("order-42"));
 }
 
 }  // namespace

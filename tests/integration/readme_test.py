@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Holds the documents to the code.
 
-- Each C++ block of README.md that names a source is equal to the part of that
-  source between its markers (which the build compiles).
+- Each C++ block of the PAGEs names a source and a marker, and is equal to the
+  part of that source between `// [page:name]` and `// [page:end]` (which the
+  build compiles).
 - The README's error table has exactly the reasons of core/errors.h, with their
   status codes.
 - Every file that a Markdown page links to exists.
 
-usage: readme_test.py PROJECT_ROOT
+usage: readme_test.py PROJECT_ROOT PAGE...   (pages from the root)
 """
 
 import os
@@ -20,17 +21,17 @@ def read(*path):
         return file.read()
 
 
-def snippet_faults(root):
-    readme = read(root, "README.md")
-    blocks = re.findall(r"<!-- (\S+) (readme:\w+) -->\n```cpp\n(.*?)```", readme, re.S)
-    if len(blocks) != readme.count("```cpp"):
-        yield "README.md: a C++ block does not name its source"
-    for source, marker, shown in blocks:
-        part = re.search(rf"// \[{marker}\]\n(.*?)// \[readme:end\]", read(root, source), re.S)
+def snippet_faults(root, page):
+    text = read(root, page)
+    blocks = re.findall(r"<!-- (\S+) (\w+):(\w+) -->\n```cpp\n(.*?)```", text, re.S)
+    if not blocks or len(blocks) != text.count("```cpp"):
+        yield f"{page}: a C++ block does not name its source, or there is none"
+    for source, of, name, shown in blocks:
+        part = re.search(rf"// \[{of}:{name}\]\n(.*?)// \[{of}:end\]", read(root, source), re.S)
         if part is None:
-            yield f"{source}: no part [{marker}]"
+            yield f"{source}: no part [{of}:{name}]"
         elif part.group(1) != shown:
-            yield f"README.md: the block {marker} differs from {source}"
+            yield f"{page}: the block {of}:{name} differs from {source}"
 
 
 def reason_faults(root):
@@ -57,8 +58,9 @@ def link_faults(root):
 
 
 def main():
-    root = sys.argv[1]
-    faults = [*snippet_faults(root), *reason_faults(root), *link_faults(root)]
+    root, *pages = sys.argv[1:]
+    faults = [fault for page in pages for fault in snippet_faults(root, page)]
+    faults += [*reason_faults(root), *link_faults(root)]
     print("\n".join(faults) or "documents and code agree")
     return 1 if faults else 0
 

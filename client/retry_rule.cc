@@ -1,0 +1,51 @@
+#include "client/retry_rule.h"
+
+#include <optional>
+
+#include "absl/status/status.h"
+
+#include "core/grpc_status.h"
+
+namespace idempotency {
+
+// No default: a new reason does not compile until it is decided here.
+bool IsWorthARetry(Reason reason) {
+  switch (reason) {
+    case Reason::kInFlight:
+    // From a guard: the winner's reply is there for the next try.
+    case Reason::kReservationLost:
+    // The guard goes on recording; the next try finds the reply, or waits.
+    case Reason::kOutcomeNotRecorded:
+    case Reason::kStoreUnavailable:
+    case Reason::kQuotaExceeded:
+    case Reason::kOverloaded:
+      return true;
+    // Bugs of the client.
+    case Reason::kKeyMissing:
+    case Reason::kKeyInvalid:
+    case Reason::kKeyReused:
+    case Reason::kRequestInvalid:
+    // Somebody has to find out what happened.
+    case Reason::kKeyExpired:
+    case Reason::kOutcomeUnknown:
+    case Reason::kRecordDamaged:
+    case Reason::kRecordIdCollision:
+    // It happened; the reply is not to be had.
+    case Reason::kReplyNotKept:
+    case Reason::kFingerprintUnknown:
+    case Reason::kRecordNotFound:
+      return false;
+  }
+  return false;
+}
+
+bool IsWorthARetry(const grpc::Status& status, const std::set<grpc::StatusCode>& named) {
+  const grpc::StatusCode code = status.error_code();
+  if (code == grpc::StatusCode::OK || code == grpc::StatusCode::FAILED_PRECONDITION) return false;
+  const absl::Status failure = FromGrpcStatus(status);
+  const std::optional<Reason> reason = ReasonOf(failure);
+  if (reason.has_value()) return IsWorthARetry(*reason);
+  return IsIndefinite(failure) || named.count(code) > 0;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,87 @@
+#include "client/retry_rule.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/grpc_status.h"
+
+namespace idempotency {
+namespace {
+
+using grpc::StatusCode;
+
+// What is promised to callers. A reason that is not here fails the test until
+// somebody has decided.
+const std::map<Reason, bool>& Promised() {
+  static const auto& promised = *new std::map<Reason, bool>{
+      {Reason::kKeyMissing, false},        {Reason::kKeyInvalid, false},
+      {Reason::kKeyReused, false},         {Reason::kKeyExpired, false},
+      {Reason::kInFlight, true},           {Reason::kOutcomeUnknown, false},
+      {Reason::kReservationLost, true},    {Reason::kOutcomeNotRecorded, true},
+      {Reason::kReplyNotKept, false},      {Reason::kStoreUnavailable, true},
+      {Reason::kQuotaExceeded, true},      {Reason::kOverloaded, true},
+      {Reason::kRequestInvalid, false},    {Reason::kFingerprintUnknown, false},
+      {Reason::kRecordNotFound, false},    {Reason::kRecordDamaged, false},
+      {Reason::kRecordIdCollision, false},
+  };
+  return promised;
+}
+
+// The status that a guard answers with.
+grpc::Status Rejection(Reason reason) {
+  const absl::StatusCode code =
+      reason == Reason::kReservationLost ? absl::StatusCode::kAborted : CodeOf(reason);
+  return ToGrpcStatus(MakeErrorWithCode(reason, code, "rejected"));
+}
+
+TEST(RetryRuleTest, EveryReasonIsDecided) {
+  for (const Reason reason : AllReasons()) {
+    const auto promised = Promised().find(reason);
+    ASSERT_NE(promised, Promised().end()) << ReasonName(reason) << " is not decided";
+    EXPECT_EQ(IsWorthARetry(reason), promised->second) << ReasonName(reason);
+    EXPECT_EQ(IsWorthARetry(Rejection(reason), {}), promised->second) << ReasonName(reason);
+  }
+  EXPECT_EQ(AllReasons().size(), Promised().size());
+}
+
+TEST(RetryRuleTest, AReasonCountsForMoreThanItsCode) {
+  // INTERNAL alone would be retried; naming a code does not open a reason.
+  EXPECT_FALSE(IsWorthARetry(Rejection(Reason::kRecordIdCollision), {StatusCode::INTERNAL}));
+  EXPECT_FALSE(IsWorthARetry(Rejection(Reason::kKeyReused), {StatusCode::FAILED_PRECONDITION}));
+}
+
+TEST(RetryRuleTest, WhatTheServiceSaysOfALostTokenIsFinal) {
+  const absl::Status lost = MakeError(Reason::kReservationLost, "lost");
+  EXPECT_FALSE(IsWorthARetry(ToGrpcStatus(lost), {}));
+}
+
+TEST(RetryRuleTest, WithoutAReasonTheCodeDecides) {
+  const std::map<StatusCode, bool> by_itself = {
+      {StatusCode::OK, false},
+      {StatusCode::CANCELLED, true},
+      {StatusCode::UNKNOWN, true},
+      {StatusCode::INVALID_ARGUMENT, false},
+      {StatusCode::DEADLINE_EXCEEDED, true},
+      {StatusCode::NOT_FOUND, false},
+      {StatusCode::ALREADY_EXISTS, false},
+      {StatusCode::PERMISSION_DENIED, false},
+      {StatusCode::RESOURCE_EXHAUSTED, false},
+      {StatusCode::FAILED_PRECONDITION, false},
+      {StatusCode::ABORTED, false},
+      {StatusCode::OUT_OF_RANGE, false},
+      {StatusCode::UNIMPLEMENTED, false},
+      {StatusCode::INTERNAL, true},
+      {StatusCode::UNAVAILABLE, true},
+      {StatusCode::DATA_LOSS, false},
+      {StatusCode::UNAUTHENTICATED, false},
+  };
+  for (const auto& [code, retried] : by_itself) {
+    EXPECT_EQ(IsWorthARetry(grpc::Status(code, ""), {}), retried) << code;
+    const bool answer = code == StatusCode::OK || code == StatusCode::FAILED_PRECONDITION;
+    EXPECT_EQ(IsWorthARetry(grpc::Status(code, ""), {code}), !answer) << code << ", named";
+  }
+}
+
+}  // namespace
+}  // namespace idempotency

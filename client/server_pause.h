@@ -1,0 +1,27 @@
+#ifndef IDEMPOTENCY_CLIENT_SERVER_PAUSE_H_
+#define IDEMPOTENCY_CLIENT_SERVER_PAUSE_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+
+#include "absl/time/time.h"
+
+namespace idempotency {
+
+// What a server said about the next try.
+struct ServerPause {
+  // Not before this has passed: the longer one of google.rpc.RetryInfo in the
+  // status' details and of the trailer grpc-retry-pushback-ms; zero if it said
+  // nothing.
+  absl::Duration least;
+  // Not at all: a pushback that is negative or no number (gRFC A6).
+  bool forbidden = false;
+};
+
+// `context` is that of the call, which has ended with `status`. The status may
+// be of any service, not only of a guard.
+ServerPause ServerPauseOf(const grpc::Status& status, const grpc::ClientContext& context);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_SERVER_PAUSE_H_

@@ -1,0 +1,269 @@
+#include "client/sqlite_key_store.h"
+
+#include <sqlite3.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "core/errors.h"
+#include "core/limits.h"
+#include "core/uuid.h"
+
+namespace idempotency {
+namespace {
+
+// "IDKS", in the file's header.
+constexpr std::int64_t kApplicationId = 0x49444b53;
+constexpr std::int64_t kVersion = 1;
+
+// One transaction, so that a file has all of it or is still empty.
+constexpr char kSchema[] = R"sql(
+CREATE TABLE keys (
+  -- The application's name of the work.
+  work TEXT NOT NULL PRIMARY KEY,
+  key TEXT NOT NULL,
+  -- Microseconds since 1970, UTC.
+  created_at INTEGER NOT NULL
+) STRICT;
+PRAGMA application_id = 1229212499;
+PRAGMA user_version = 1;
+)sql";
+static_assert(kApplicationId == 1229212499 && kVersion == 1);
+
+// One statement, executed once. Finalised at the end of its scope.
+class Statement {
+ public:
+  Statement(sqlite3* database, const char* sql) : database_(database) {
+    sqlite3_stmt* statement = nullptr;
+    result_ = sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
+    statement_.reset(statement);
+  }
+
+  // What is bound is not copied.
+  Statement& Bind(int index, std::string_view text) {
+    return Note(sqlite3_bind_text64(statement_.get(), index, text.data(), text.size(),
+                                    SQLITE_STATIC, SQLITE_UTF8));
+  }
+  Statement& Bind(int index, std::int64_t value) {
+    return Note(sqlite3_bind_int64(statement_.get(), index, value));
+  }
+  // True: there is a row. False: done, or failed.
+  bool Step() {
+    if (result_ != SQLITE_OK) return false;
+    const int result = sqlite3_step(statement_.get());
+    if (result != SQLITE_ROW && result != SQLITE_DONE) {
+      result_ = sqlite3_extended_errcode(database_);
+    }
+    return result == SQLITE_ROW;
+  }
+  bool ok() const { return result_ == SQLITE_OK; }
+  int result() const { return result_; }
+
+  std::string Text(int column) const {
+    const auto* const text = sqlite3_column_text(statement_.get(), column);
+    if (text == nullptr) return "";
+    return {reinterpret_cast<const char*>(text),
+            static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
+  }
+  std::int64_t Integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  Statement& Note(int result) {
+    if (result_ == SQLITE_OK) result_ = result;
+    return *this;
+  }
+
+  sqlite3* const database_;
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  int result_;
+};
+
+int Execute(sqlite3* database, const char* sql) {
+  return sqlite3_exec(database, sql, nullptr, nullptr, nullptr);
+}
+
+// The write lock, from the first look to the commit. Rolled back unless
+// committed.
+class Transaction {
+ public:
+  explicit Transaction(sqlite3* database)
+      : database_(database), result_(Execute(database, "BEGIN IMMEDIATE")) {}
+  ~Transaction() {
+    if (sqlite3_get_autocommit(database_) == 0) Execute(database_, "ROLLBACK");
+  }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  int result() const { return result_; }
+  int Commit() { return Execute(database_, "COMMIT"); }
+
+ private:
+  sqlite3* const database_;
+  const int result_;
+};
+
+// SQLite's words have no keys in them, but its code is all that helps.
+absl::Status Unavailable(int result) {
+  return MakeError(Reason::kStoreUnavailable,
+                   absl::StrCat("the key store cannot be read or written (SQLite result ", result,
+                                "): nothing was sent"));
+}
+
+absl::Status CannotUse(const std::string& path, absl::string_view what) {
+  return absl::FailedPreconditionError(absl::StrCat(path, " ", what));
+}
+
+absl::Status CheckWork(std::string_view work) {
+  if (work.empty()) return InvalidField("work", "must not be empty");
+  if (work.size() > limits::kMaxWorkBytes) {
+    return InvalidField("work", absl::StrCat("must not have more than ", limits::kMaxWorkBytes,
+                                             " bytes, but has ", work.size()));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<std::int64_t> ReadInteger(sqlite3* database, const char* sql) {
+  Statement statement(database, sql);
+  if (!statement.Step()) return std::nullopt;
+  return statement.Integer(0);
+}
+
+// Creates the table in an empty file, and looks whether any other file is ours.
+absl::Status PrepareFile(sqlite3* database, const std::string& path) {
+  Transaction transaction(database);
+  if (transaction.result() != SQLITE_OK) {
+    return CannotUse(path, absl::StrCat("cannot be written (", sqlite3_errmsg(database), ")"));
+  }
+  const auto objects = ReadInteger(database, "SELECT count(*) FROM sqlite_schema");
+  const auto application = ReadInteger(database, "PRAGMA application_id");
+  const auto version = ReadInteger(database, "PRAGMA user_version");
+  if (!objects || !application || !version) {
+    return CannotUse(path, absl::StrCat("cannot be read (", sqlite3_errmsg(database), ")"));
+  }
+  if (*objects == 0 && *application == 0 && *version == 0) {
+    if (Execute(database, kSchema) == SQLITE_OK && transaction.Commit() == SQLITE_OK) {
+      return absl::OkStatus();
+    }
+    return CannotUse(path, absl::StrCat("cannot be written (", sqlite3_errmsg(database), ")"));
+  }
+  if (*application != kApplicationId) {
+    return CannotUse(path, "is the database of another program; choose another path");
+  }
+  if (*version != kVersion) {
+    return CannotUse(path, absl::StrCat("has schema version ", *version, ", this build knows ",
+                                        kVersion, "; run the newer version that wrote it"));
+  }
+  return absl::OkStatus();
+}
+
+// WAL, so that reading a known key waits for nobody; FULL, so that a commit is
+// on disk before it is returned.
+absl::Status Configure(sqlite3* database, const std::string& path, absl::Duration busy_timeout) {
+  sqlite3_busy_timeout(database, static_cast<int>(absl::ToInt64Milliseconds(busy_timeout)));
+  // SQLite does not wait when two processes make one file at the same time:
+  // the one that is refused comes again.
+  const auto give_up = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(busy_timeout);
+  for (;;) {
+    Statement mode(database, "PRAGMA journal_mode = WAL");
+    if (mode.Step() && mode.Text(0) == "wal") break;
+    const bool busy = (mode.result() & 0xff) == SQLITE_BUSY;
+    if (!busy || std::chrono::steady_clock::now() >= give_up) {
+      return CannotUse(
+          path, absl::StrCat("cannot have a write-ahead log (", sqlite3_errstr(mode.result()),
+                             "); use a file of its own, writable for this user, on a "
+                             "local file system"));
+    }
+    sqlite3_sleep(5);
+  }
+  if (Execute(database, "PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF") != SQLITE_OK) {
+    return CannotUse(path, "cannot be configured");
+  }
+  return absl::OkStatus();
+}
+
+// Empty if `work` is not known.
+absl::StatusOr<std::string> Find(sqlite3* database, std::string_view work) {
+  Statement find(database, "SELECT key FROM keys WHERE work = ?1");
+  const bool found = find.Bind(1, work).Step();
+  if (!find.ok()) return Unavailable(find.result());
+  return found ? find.Text(0) : std::string();
+}
+
+}  // namespace
+
+void SqliteKeyStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+
+SqliteKeyStore::SqliteKeyStore(Database database, const Clock& clock)
+    : clock_(clock), database_(std::move(database)) {}
+
+absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
+    const std::string& path, const SqliteKeyStoreOptions& options) {
+  sqlite3* opened = nullptr;
+  // No mutex of SQLite's own: it is used under ours.
+  const int result =
+      sqlite3_open_v2(path.c_str(), &opened,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  // Even a failed open leaves a handle to close.
+  Database database(opened);
+  if (result != SQLITE_OK) {
+    return CannotUse(path, absl::StrCat("cannot be opened (", sqlite3_errstr(result),
+                                        "); its directory must exist and be writable"));
+  }
+  absl::Status ready = Configure(opened, path, options.busy_timeout);
+  if (ready.ok()) ready = PrepareFile(opened, path);
+  if (!ready.ok()) return ready;
+  return absl::WrapUnique(new SqliteKeyStore(std::move(database), *options.clock));
+}
+
+absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
+  if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
+  MutexLock lock(mutex_);
+  sqlite3* const database = database_.get();
+  // SQLite shows a commit to others only after it was synced: what is found is
+  // durable, whoever wrote it.
+  if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
+  Transaction transaction(database);
+  if (transaction.result() != SQLITE_OK) return Unavailable(transaction.result());
+  // Another process may have been quicker.
+  if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
+  const absl::Time now = clock_.Now();
+  std::string key = Uuid::TimeOrdered(now).ToString();
+  Statement insert(database, "INSERT INTO keys (work, key, created_at) VALUES (?1, ?2, ?3)");
+  insert.Bind(1, work).Bind(2, key).Bind(3, absl::ToUnixMicros(now)).Step();
+  if (!insert.ok()) return Unavailable(insert.result());
+  if (const int committed = transaction.Commit(); committed != SQLITE_OK) {
+    return Unavailable(committed);
+  }
+  return key;
+}
+
+absl::Status SqliteKeyStore::Forget(std::string_view work, std::string_view key) {
+  if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
+  MutexLock lock(mutex_);
+  Statement remove(database_.get(), "DELETE FROM keys WHERE work = ?1 AND key = ?2");
+  remove.Bind(1, work).Bind(2, key).Step();
+  return remove.ok() ? absl::OkStatus() : Unavailable(remove.result());
+}
+
+absl::StatusOr<std::vector<KeyStore::Entry>> SqliteKeyStore::Unfinished() {
+  MutexLock lock(mutex_);
+  Statement list(database_.get(),
+                 "SELECT work, key, created_at FROM keys ORDER BY created_at, work");
+  std::vector<Entry> entries;
+  while (list.Step()) {
+    entries.push_back({list.Text(0), list.Text(1), absl::FromUnixMicros(list.Integer(2))});
+  }
+  if (!list.ok()) return Unavailable(list.result());
+  return entries;
+}
+
+}  // namespace idempotency

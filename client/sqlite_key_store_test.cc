@@ -1,0 +1,287 @@
+#include "client/sqlite_key_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "core/errors.h"
+#include "core/limits.h"
+#include "core/mutex.h"
+#include "core/uuid.h"
+#include "tests/support/process.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Process;
+using ::testing::SizeIs;
+
+std::string WorkName(int i) { return absl::StrCat("order-", i, "/charge"); }
+
+// What a child process of a test does: prints the keys of so many works, then
+// waits to be killed.
+int PrintKeys(const std::string& path, int works) {
+  const auto store = SqliteKeyStore::Open(path);
+  for (int i = 0; store.ok() && i < works; ++i) {
+    std::printf("key %s\n", (*store)->KeyFor(WorkName(i)).value_or("none").c_str());
+  }
+  std::printf("done\n");
+  std::fflush(stdout);
+  pause();
+  return 0;
+}
+
+class KeyPrinter {
+ public:
+  KeyPrinter(const std::string& path, int works) {
+    auto process = Process::Start({testing::BinaryFolder() + "/sqlite_key_store_test",
+                                   "--print_keys", path, absl::StrCat(works)});
+    EXPECT_TRUE(process.ok()) << process.status();
+    if (process.ok()) process_ = *std::move(process);
+  }
+
+  // All that it printed, once it waits to be killed.
+  std::string Keys() {
+    const auto done = process_->WaitForLine("done");
+    EXPECT_TRUE(done.ok()) << done.status();
+    return process_->Stdout();
+  }
+  void Kill() { process_->Kill(); }
+
+ private:
+  std::unique_ptr<Process> process_;
+};
+
+class SqliteKeyStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<SqliteKeyStore> Open() {
+    auto store = SqliteKeyStore::Open(path_);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+  std::string KeyFor(KeyStore& store, const std::string& work) {
+    const auto key = store.KeyFor(work);
+    EXPECT_TRUE(key.ok()) << key.status();
+    return key.value_or("");
+  }
+  // With a connection of another program.
+  void RunSql(const std::string& sql) {
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+        << sqlite3_errmsg(database);
+    sqlite3_close(database);
+  }
+  void ExpectRefused(const std::string& path, const std::string& why) {
+    const auto store = SqliteKeyStore::Open(path);
+    EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(store.status().message()), HasSubstr(why));
+  }
+
+  testing::TempFolder folder_;
+  const std::string path_ = folder_.File("keys.sqlite");
+};
+
+TEST_F(SqliteKeyStoreTest, AWorkHasOneKeyUntilItIsForgotten) {
+  const auto store = Open();
+  const std::string key = KeyFor(*store, "order-42/charge");
+  EXPECT_TRUE(Uuid::Parse(key).value().TimeOrderedAt().has_value());
+  EXPECT_EQ(KeyFor(*store, "order-42/charge"), key);
+  EXPECT_NE(KeyFor(*store, "order-43/charge"), key);
+  ASSERT_TRUE(store->Forget("order-42/charge", key).ok());
+  EXPECT_NE(KeyFor(*store, "order-42/charge"), key);
+}
+
+TEST_F(SqliteKeyStoreTest, KeysSurviveAClose) {
+  const std::string key = KeyFor(*Open(), "order-42/charge");
+  EXPECT_EQ(KeyFor(*Open(), "order-42/charge"), key);
+}
+
+// Two processes found that a key has expired: the slower one must not forget
+// the key that the other made instead.
+TEST_F(SqliteKeyStoreTest, OnlyTheNamedKeyIsForgotten) {
+  const auto store = Open();
+  const std::string expired = KeyFor(*store, "order-42/charge");
+  ASSERT_TRUE(store->Forget("order-42/charge", expired).ok());
+  const std::string fresh = KeyFor(*store, "order-42/charge");
+  EXPECT_TRUE(store->Forget("order-42/charge", expired).ok());
+  EXPECT_EQ(KeyFor(*store, "order-42/charge"), fresh);
+  EXPECT_TRUE(store->Forget("never heard of", expired).ok());
+}
+
+TEST_F(SqliteKeyStoreTest, UnfinishedWorkIsListedOldestFirst) {
+  const auto store = Open();
+  EXPECT_THAT(store->Unfinished().value(), IsEmpty());
+  const absl::Time before = absl::Now() - absl::Milliseconds(1);
+  const std::string one = KeyFor(*store, "z");
+  KeyFor(*store, "b");
+  const std::string three = KeyFor(*store, "a");
+  RunSql("UPDATE keys SET created_at = created_at - 5 WHERE work = 'z'");
+  RunSql("UPDATE keys SET created_at = created_at + 5000000 WHERE work = 'a'");
+  ASSERT_TRUE(store->Forget("b", KeyFor(*store, "b")).ok());
+  const auto entries = store->Unfinished().value();
+  ASSERT_THAT(entries,
+              ElementsAre(Field(&KeyStore::Entry::work, "z"), Field(&KeyStore::Entry::work, "a")));
+  EXPECT_EQ(entries[0].key, one);
+  EXPECT_EQ(entries[1].key, three);
+  EXPECT_GE(entries[0].created_at, before);
+  EXPECT_LE(entries[0].created_at, absl::Now());
+}
+
+TEST_F(SqliteKeyStoreTest, WorkNeedsANameOfSomeLength) {
+  const auto store = Open();
+  for (const std::string& work : {std::string(), std::string(limits::kMaxWorkBytes + 1, 'w')}) {
+    EXPECT_EQ(ReasonOf(store->KeyFor(work).status()), Reason::kRequestInvalid);
+    EXPECT_EQ(ReasonOf(store->Forget(work, "key")), Reason::kRequestInvalid);
+  }
+  EXPECT_TRUE(store->KeyFor(std::string(limits::kMaxWorkBytes, 'w')).ok());
+}
+
+TEST_F(SqliteKeyStoreTest, AKeySurvivesKillNine) {
+  KeyPrinter first(path_, 3);
+  const std::string keys = first.Keys();
+  EXPECT_EQ(std::count(keys.begin(), keys.end(), '\n'), 4) << keys;
+  EXPECT_THAT(keys, ::testing::Not(HasSubstr("none")));
+  first.Kill();
+  KeyPrinter second(path_, 3);
+  EXPECT_EQ(second.Keys(), keys);
+}
+
+TEST_F(SqliteKeyStoreTest, ProcessesGetOneKeyForOneWork) {
+  std::vector<std::unique_ptr<KeyPrinter>> printers;
+  for (int i = 0; i < 4; ++i) printers.push_back(std::make_unique<KeyPrinter>(path_, 25));
+  const std::string keys = printers[0]->Keys();
+  EXPECT_THAT(keys, ::testing::Not(HasSubstr("none")));
+  for (const auto& printer : printers) EXPECT_EQ(printer->Keys(), keys);
+}
+
+// The same at the narrowest: the file is made by all of them at once.
+TEST_F(SqliteKeyStoreTest, ConnectionsGetOneKeyForOneWork) {
+  constexpr int kWorks = 20;
+  Mutex mutex;
+  std::map<std::string, std::set<std::string>> seen;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] {
+      pthread_setname_np(pthread_self(), "key-store-user");
+      const auto store = Open();
+      for (int work = 0; store != nullptr && work < kWorks; ++work) {
+        const std::string key = KeyFor(*store, WorkName(work));
+        MutexLock lock(mutex);
+        seen[WorkName(work)].insert(key);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(seen, SizeIs(kWorks));
+  for (const auto& [work, keys] : seen) EXPECT_THAT(keys, SizeIs(1)) << work;
+}
+
+// SQLite's own waiting does not cover this moment.
+TEST_F(SqliteKeyStoreTest, AFileThatAnotherProcessIsMakingIsWaitedFor) {
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  auto opening = std::async(std::launch::async, [&] { return Open() != nullptr; });
+  EXPECT_EQ(opening.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  sqlite3_close(other);
+  EXPECT_TRUE(opening.get());
+}
+
+TEST_F(SqliteKeyStoreTest, OneStoreServesManyThreads) {
+  const auto store = Open();
+  Mutex mutex;
+  std::set<std::string> keys;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      pthread_setname_np(pthread_self(), "key-store-user");
+      for (int work = 0; work < 10; ++work) {
+        const std::string key = KeyFor(*store, WorkName(work));
+        MutexLock lock(mutex);
+        keys.insert(key);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(keys, SizeIs(10));
+}
+
+TEST_F(SqliteKeyStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
+  SqliteKeyStoreOptions options;
+  options.busy_timeout = absl::Milliseconds(1);
+  const auto store = SqliteKeyStore::Open(path_, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string known = KeyFor(**store, "known");
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const absl::Status status = (*store)->KeyFor("secret-work").status();
+  EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable);
+  EXPECT_THAT(status.ToString(), ::testing::Not(HasSubstr("secret-work")));
+  EXPECT_EQ(ReasonOf((*store)->Forget("known", known)), Reason::kStoreUnavailable);
+  EXPECT_EQ(KeyFor(**store, "known"), known) << "reading goes on";
+  sqlite3_close(other);
+  EXPECT_TRUE((*store)->KeyFor("secret-work").ok());
+}
+
+TEST_F(SqliteKeyStoreTest, ATableThatIsGoneIsUnavailable) {
+  const auto store = Open();
+  RunSql("DROP TABLE keys");
+  EXPECT_EQ(ReasonOf(store->KeyFor("work").status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(store->Unfinished().status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
+  ExpectRefused(folder_.path(), "cannot be opened");
+  ExpectRefused(folder_.File("missing/keys.sqlite"), "must exist");
+  std::ofstream(folder_.File("text")) << std::string(4096, 'x');
+  ExpectRefused(folder_.File("text"), "a file of its own");
+}
+
+TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
+  RunSql("CREATE TABLE notes (text)");
+  ExpectRefused(path_, "another program");
+  RunSql("INSERT INTO notes VALUES ('still here')");
+}
+
+TEST_F(SqliteKeyStoreTest, ANewerSchemaIsRefused) {
+  Open();
+  RunSql("PRAGMA user_version = 99");
+  ExpectRefused(path_, "schema version 99");
+}
+
+}  // namespace
+}  // namespace idempotency
+
+int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "--print_keys") {
+    return idempotency::PrintKeys(argv[2], std::stoi(argv[3]));
+  }
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

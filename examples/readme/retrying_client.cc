@@ -1,0 +1,73 @@
+// Calls that outlive gRPC's five attempts, as README.md and docs/clients.md show
+// them, compiled so that they stay true.
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "examples/payments/payments.grpc.pb.h"
+
+// [clients:retries]
+#include "client/call_with_retries.h"
+
+grpc::Status Charge(payments::v1::Payments::Stub& stub, const std::string& stored_key,
+                    const payments::v1::ChargeRequest& request, payments::v1::ChargeReply& reply) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+  return idempotency::CallWithRetries(stored_key, deadline, [&](grpc::ClientContext& context) {
+    return stub.Charge(&context, request, &reply);
+  });
+}
+// [clients:end]
+
+// [clients:options]
+class PaymentsClient {
+ public:
+  explicit PaymentsClient(std::unique_ptr<payments::v1::Payments::Stub> stub)
+      : stub_(std::move(stub)) {
+    retries_.budget = &budget_;    // of this service alone
+    retries_.stopper = &stopper_;  // ends every call when the process shuts down
+    retries_.max_backoff = absl::Seconds(5);
+    // The service answers RESOURCE_EXHAUSTED before it does anything.
+    retries_.also_retried = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+  }
+
+  grpc::Status Refund(const std::string& stored_key, const payments::v1::RefundRequest& request,
+                      payments::v1::RefundReply& reply) {
+    return idempotency::CallWithRetries(
+        stored_key, std::chrono::steady_clock::now() + std::chrono::minutes(2),
+        [&](grpc::ClientContext& context) { return stub_->Refund(&context, request, &reply); },
+        retries_);
+  }
+  void ShutDown() { stopper_.Stop(); }
+
+ private:
+  const std::unique_ptr<payments::v1::Payments::Stub> stub_;
+  idempotency::RetryBudget budget_;
+  idempotency::RetryStopper stopper_;
+  idempotency::CallRetries retries_;
+};
+// [clients:end]
+
+// [clients:stored]
+#include "client/sqlite_key_store.h"
+
+// `mark_paid` writes into the application's own database; true once committed.
+grpc::Status ChargeOrder(idempotency::KeyStore& keys, payments::v1::Payments::Stub& stub,
+                         const std::string& order, const payments::v1::ChargeRequest& request,
+                         const std::function<bool(const std::string& charge_id)>& mark_paid) {
+  payments::v1::ChargeReply reply;
+  return idempotency::CallWithRetries(
+      keys, order + "/charge", std::chrono::steady_clock::now() + std::chrono::minutes(10),
+      [&](grpc::ClientContext& context) { return stub.Charge(&context, request, &reply); },
+      // The key is forgotten only if this says so.
+      [&](const grpc::Status& status) { return status.ok() && mark_paid(reply.charge_id()); });
+}
+
+std::unique_ptr<idempotency::KeyStore> OpenKeys() {
+  auto keys = idempotency::SqliteKeyStore::Open("/var/lib/shop/keys.sqlite");
+  return keys.ok() ? *std::move(keys) : nullptr;
+}
+// [clients:end]
