@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GUARD_OPTIONS_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,8 +29,17 @@ struct GuardOptions {
   // without a verified identity fail with UNAUTHENTICATED.
   ScopeFunction scope;
 
-  // Overrides by full method name ("/payments.v1.Payments/Charge"). A name
-  // that no protected service has is refused by Install().
+  // Changes to what a method's proto declares, by full method name
+  // ("/payments.v1.Payments/Charge"): each is called once, by Protect, with the
+  // policy so far. It must not throw.
+  //   options.adjustments["/payments.v1.Payments/Charge"] = [&](MethodPolicy& policy) {
+  //     policy.lease = lease_from_flags;
+  //   };
+  std::map<std::string, std::function<void(MethodPolicy&)>> adjustments;
+
+  // Whole policies, by the same names: nothing of what the proto declares
+  // counts. For protos that cannot be changed. A name here or above that no
+  // protected service has is refused by Install().
   std::map<std::string, MethodPolicy> policies;
 
   // The application's own code for a method, by full method name; other names

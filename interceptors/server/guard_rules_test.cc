@@ -135,11 +135,15 @@ TEST_F(GuardOptionsTest, TimesArePositive) {
 }
 TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
   options_.policies["/a/B"].retention = absl::Seconds(2);
-  ExpectRefused("policies[/a/B].retention");
+  ExpectRefused("policies[/a/B] retention");
+}
+TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
+  options_.fingerprint_algorithms = {};
+  ExpectRefused("fingerprint_algorithms");
 }
 TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
   options_.policies["/a/B"].recorded.insert(grpc::StatusCode::UNKNOWN);
-  ExpectRefused("policies[/a/B].recorded");
+  ExpectRefused("policies[/a/B] recorded");
 }
 
 class ScopeTest : public testing::Test {

@@ -15,7 +15,8 @@
 
 namespace idempotency {
 
-// How one method is guarded. A value type.
+// How one method is guarded. A value type. Most methods have theirs in their
+// proto (docs/policies.md); the members are those of options.proto.
 struct MethodPolicy {
   enum class Key {
     kRequired,  // without a key the handler is never reached
@@ -84,10 +85,13 @@ struct MethodPolicy {
   // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to
   // the same request in the same way.
   static std::set<grpc::StatusCode> DefaultRecorded();
-  // kNone for NO_SIDE_EFFECTS and IDEMPOTENT methods (protobuf's
-  // idempotency_level), kRequired for every other.
+  // Without any option: kNone for streaming methods and for NO_SIDE_EFFECTS and
+  // IDEMPOTENT ones (protobuf's idempotency_level), kRequired for every other.
   static MethodPolicy DefaultFor(const google::protobuf::MethodDescriptor& method);
 };
+
+// "NOT_FOUND"
+std::string NameOf(grpc::StatusCode code);
 
 }  // namespace idempotency
 

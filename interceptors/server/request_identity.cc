@@ -2,13 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <memory>
-#include <set>
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
@@ -33,32 +30,6 @@ std::vector<std::string_view> ValuesOf(const grpc::ServerContextBase& context,
   return values;
 }
 
-// Why an entry of this name cannot belong to a request, or "" if it can.
-std::string Objection(const std::string& name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-  };
-  if (name.empty() || !std::all_of(name.begin(), name.end(), allowed)) {
-    return "a name is made of a-z, 0-9, '-', '_' and '.'";
-  }
-  if (name == kKeyMetadata) return "the key is no part of the request";
-  if (absl::StartsWith(name, "grpc-")) return "it is gRPC's own";
-  return "";
-}
-
-absl::Status ValidateMetadataNames(const std::string& path, const std::vector<std::string>& names) {
-  std::set<std::string> seen;
-  for (const std::string& name : names) {
-    std::string objection = Objection(name);
-    if (objection.empty() && !seen.insert(name).second) objection = "it is named twice";
-    if (!objection.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": the fingerprint metadata \"", name,
-                                                     "\" cannot be used: ", objection));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<RequestIdentity> RequestIdentity::Make(const MethodDescriptor& method,
@@ -66,8 +37,6 @@ absl::StatusOr<RequestIdentity> RequestIdentity::Make(const MethodDescriptor& me
                                                       const GuardOptions& options) {
   RequestIdentity identity(absl::StrCat("/", method.service()->full_name(), "/", method.name()),
                            policy, options);
-  const absl::Status valid = ValidateMetadataNames(identity.path_, policy.fingerprint_metadata);
-  if (!valid.ok()) return valid;
   if (!policy.key_field.empty()) {
     absl::StatusOr<KeyField> key_field = KeyField::Resolve(method, policy.key_field);
     if (!key_field.ok()) return key_field.status();

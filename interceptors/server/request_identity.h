@@ -22,8 +22,8 @@ namespace idempotency {
 // and the fingerprints of its request. Immutable.
 class RequestIdentity {
  public:
-  // INVALID_ARGUMENT, naming the method, for a key field or fingerprint
-  // metadata that cannot be used. `options` outlives it.
+  // INVALID_ARGUMENT, naming the method, for a key field that cannot be used.
+  // `options` outlives it.
   static absl::StatusOr<RequestIdentity> Make(const google::protobuf::MethodDescriptor& method,
                                               const MethodPolicy& policy,
                                               const GuardOptions& options);

@@ -9,13 +9,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "client/unary_connection.h"
 #include "core/record_key.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
+#include "interceptors/server/method_path.h"
 #include "interceptors/server/reservations.h"
+#include "interceptors/server/resolved_policy.h"
 
 namespace idempotency {
 namespace {
@@ -24,32 +27,8 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
-std::string FullName(const MethodDescriptor& method) {
-  return absl::StrCat("/", method.service()->full_name(), "/", method.name());
-}
-
 // An operation is a path, after the host if the service has one of its own.
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
-
-bool IsUnary(const MethodDescriptor& method) {
-  return !method.client_streaming() && !method.server_streaming();
-}
-
-void Log(const std::string& operation, const MethodPolicy& policy) {
-  if (policy.key == MethodPolicy::Key::kNone) {
-    spdlog::info("{}: not guarded", operation);
-    return;
-  }
-  spdlog::info("{}: key {}, in flight: {}, lease {}, retention {}, when a lease ends: {}",
-               operation, policy.key == MethodPolicy::Key::kRequired ? "required" : "optional",
-               policy.in_flight == MethodPolicy::InFlight::kWait
-                   ? absl::StrCat("wait ", absl::FormatDuration(policy.max_wait))
-                   : "refuse",
-               absl::FormatDuration(policy.lease), absl::FormatDuration(policy.retention),
-               policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery
-                   ? "recovery"
-                   : "take over");
-}
 
 // FAILED_PRECONDITION if an option by method names one that is not there.
 template <typename Value>
@@ -57,9 +36,8 @@ absl::Status CheckNames(const std::string& option, const std::map<std::string, V
                         const std::set<std::string>& paths) {
   for (const auto& [name, value] : by_method) {
     if (paths.count(name) > 0) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("GuardOptions.", option, " names ", name,
-                     ", which is no unary method of a protected service"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GuardOptions.", option, " names ", name, ", which is no method of a protected service"));
   }
   return absl::OkStatus();
 }
@@ -86,7 +64,8 @@ class Guard final : public ServerGuard {
                                    InterceptorFactories others) override;
 
  private:
-  MethodPolicy PolicyOf(const MethodDescriptor& method) const;
+  // One for each method. INVALID_ARGUMENT with everything that cannot work.
+  absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
   // Empty if there is none.
   ReplyLoader LoaderOf(const MethodDescriptor& method) const;
   // INVALID_ARGUMENT unless records can be kept under `operation`.
@@ -96,21 +75,36 @@ class Guard final : public ServerGuard {
   Reservations reservations_;
   WorkerThreads workers_;
   bool installed_ = false;
-  // The policy of every unary method of a protected service, by operation.
-  std::map<std::string, MethodPolicy> policies_;
-  // Those that are guarded.
+  // The policy of every method of a protected service, by operation.
+  std::map<std::string, ResolvedPolicy> policies_;
+  // The methods that are guarded.
   std::map<std::string, std::unique_ptr<GuardedMethod>> methods_;
   std::vector<std::unique_ptr<grpc::Service>> fronts_;
 };
 
-MethodPolicy Guard::PolicyOf(const MethodDescriptor& method) const {
-  const auto override_entry = options_.policies.find(FullName(method));
-  return override_entry != options_.policies.end() ? override_entry->second
-                                                   : MethodPolicy::DefaultFor(method);
+absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescriptor& service) const {
+  std::vector<ResolvedPolicy> policies;
+  std::vector<std::string> wrong;
+  for (int i = 0; i < service.method_count(); ++i) {
+    const MethodDescriptor& method = *service.method(i);
+    PolicyFaults faults;
+    policies.push_back(ResolvedPolicy::Of(method, options_, faults));
+    const MethodPolicy& policy = policies.back().policy();
+    if (policy.key != MethodPolicy::Key::kNone &&
+        policy.reply == MethodPolicy::Reply::kReference && !LoaderOf(method)) {
+      faults.push_back("reply REFERENCE needs a loader in GuardOptions.handlers");
+    }
+    for (const std::string& fault : faults) {
+      wrong.push_back(absl::StrCat(MethodPath(method), ": ", fault));
+    }
+  }
+  if (wrong.empty()) return policies;
+  return absl::InvalidArgumentError(
+      absl::StrCat("policies that cannot work: ", absl::StrJoin(wrong, "; ")));
 }
 
 ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
-  const auto handlers = options_.handlers.find(FullName(method));
+  const auto handlers = options_.handlers.find(MethodPath(method));
   return handlers != options_.handlers.end() ? handlers->second.loader : ReplyLoader();
 }
 
@@ -137,27 +131,24 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
   const absl::StatusOr<std::vector<grpc_internals::MethodKind>> kinds =
       grpc_internals::Classify(*descriptor, *service);
   if (!kinds.ok()) return kinds.status();
+  const absl::StatusOr<std::vector<ResolvedPolicy>> resolved = Resolve(*descriptor);
+  if (!resolved.ok()) return resolved.status();
 
-  std::map<std::string, MethodPolicy> policies;
+  std::map<std::string, ResolvedPolicy> policies;
   std::map<std::string, std::unique_ptr<GuardedMethod>> guarded;
   std::vector<CallGate*> gates;
   for (int i = 0; i < descriptor->method_count(); ++i) {
     const MethodDescriptor& method = *descriptor->method(i);
-    const std::string operation = absl::StrCat(host, FullName(method));
+    const std::string operation = absl::StrCat(host, MethodPath(method));
     gates.push_back(nullptr);
-    if (!IsUnary(method)) continue;
     if (policies_.count(operation) > 0) {
       return absl::FailedPreconditionError(absl::StrCat(service_name, " is protected already"));
     }
+    policies.emplace(operation, (*resolved)[i]);
+    const MethodPolicy& policy = (*resolved)[i].policy();
+    if (policy.key == MethodPolicy::Key::kNone) continue;
     const absl::Status valid = ValidateOperation(host, operation);
     if (!valid.ok()) return valid;
-    const MethodPolicy policy = policies.emplace(operation, PolicyOf(method)).first->second;
-    if (policy.key == MethodPolicy::Key::kNone) continue;
-    if (policy.reply == MethodPolicy::Reply::kReference && !LoaderOf(method)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          FullName(method), " keeps a reference in place of its reply, and has no loader to make ",
-          "replays: set GuardOptions.handlers[...].loader"));
-    }
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
     if (!identity.ok()) return identity.status();
     auto gate = std::make_unique<GuardedMethod>(
@@ -179,12 +170,15 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
 
 absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
-  std::set<std::string> unary_paths;
-  for (const auto& [operation, policy] : policies_) unary_paths.insert(PathOf(operation));
-  absl::Status known = CheckNames("policies", options_.policies, unary_paths);
-  known.Update(CheckNames("handlers", options_.handlers, unary_paths));
+  std::set<std::string> known_paths;
+  for (const auto& [operation, policy] : policies_) known_paths.insert(PathOf(operation));
+  absl::Status known = CheckNames("policies", options_.policies, known_paths);
+  known.Update(CheckNames("adjustments", options_.adjustments, known_paths));
+  known.Update(CheckNames("handlers", options_.handlers, known_paths));
   if (!known.ok()) return known;
-  for (const auto& [operation, policy] : policies_) Log(operation, policy);
+  for (const auto& [operation, policy] : policies_) {
+    spdlog::info("{}: {}", operation, policy.Description());
+  }
 
   InterceptorFactory::Paths paths;
   for (const auto& [operation, method] : methods_) paths.insert(PathOf(operation));
