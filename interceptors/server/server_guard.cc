@@ -17,6 +17,7 @@
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
+#include "interceptors/server/outlet_factory.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/resolved_policy.h"
 
@@ -90,8 +91,8 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
     PolicyFaults faults;
     policies.push_back(ResolvedPolicy::Of(method, options_, faults));
     const MethodPolicy& policy = policies.back().policy();
-    if (policy.key != MethodPolicy::Key::kNone &&
-        policy.reply == MethodPolicy::Reply::kReference && !LoaderOf(method)) {
+    if (policy.key != MethodPolicy::Key::kNone && policy.reply == MethodPolicy::Reply::kReference &&
+        !LoaderOf(method)) {
       faults.push_back("reply REFERENCE needs a loader in GuardOptions.handlers");
     }
     for (const std::string& fault : faults) {
@@ -181,10 +182,19 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   }
 
   InterceptorFactory::Paths paths;
-  for (const auto& [operation, method] : methods_) paths.insert(PathOf(operation));
+  InterceptorFactory::Paths stream_paths;
+  for (const auto& [operation, method] : methods_) {
+    paths.insert(PathOf(operation));
+    if (policies_.at(operation).policy().stream != MethodPolicy::Stream::kHandThrough) {
+      stream_paths.insert(PathOf(operation));
+    }
+  }
   InterceptorFactories factories;
   factories.push_back(std::make_unique<InterceptorFactory>(std::move(paths), reservations_));
   for (auto& other : others) factories.push_back(std::move(other));
+  if (!stream_paths.empty()) {
+    factories.push_back(std::make_unique<OutletFactory>(std::move(stream_paths)));
+  }
   builder.experimental().SetInterceptorCreators(std::move(factories));
   installed_ = true;
   return absl::OkStatus();
