@@ -4,6 +4,7 @@
 #include <grpcpp/security/credentials.h>
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@
 ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves.");
 ABSL_FLAG(absl::Duration, lease, idempotency::limits::kDefaultLease,
           "How long a crashed attempt keeps its key.");
+ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
+          "What the guard may keep in memory of completed charges; 0 asks idempotencyd each time.");
 ABSL_FLAG(std::string, namespace, "payments", "Whose records these are at idempotencyd.");
 ABSL_FLAG(std::string, scope, "shared:demo",
           "Whose key a call carries: shared:NAME (a service with a single caller), metadata:KEY"
@@ -47,6 +50,7 @@ absl::StatusOr<idempotency::GuardOptions> OptionsFromFlags() {
   idempotency::GuardOptions options;
   options.name_space = absl::GetFlag(FLAGS_namespace);
   options.scope = *std::move(scope);
+  options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
   const auto lease_from_flag = [lease = absl::GetFlag(FLAGS_lease)](
                                    idempotency::MethodPolicy& policy) { policy.lease = lease; };
   options.adjustments["/payments.v1.Payments/Charge"] = lease_from_flag;

@@ -2,6 +2,7 @@
 
 #include <future>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -49,12 +50,17 @@ CapturingInterceptor::~CapturingInterceptor() {
 }
 
 void CapturingInterceptor::Intercept(Batch* batch) {
+  // On another thread than the call's, and none of our business.
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_CANCEL)) {
+    batch->Proceed();
+    return;
+  }
   if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE) &&
       call_->omits_message()) {
     batch->ModifySendMessage(nullptr);
   }
   if (call_->execution() == nullptr) {
-    batch->Proceed();
+    Finish(*batch);
     return;
   }
   // A handler may send it ahead of its reply.
@@ -65,12 +71,32 @@ void CapturingInterceptor::Intercept(Batch* batch) {
   if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
     CaptureMessage(*batch);
   }
-  if (!batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
-    batch->Proceed();
+  EndIfStatus(*batch);
+}
+
+void CapturingInterceptor::EndIfStatus(Batch& batch) {
+  if (!batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+    batch.Proceed();
     return;
   }
-  CaptureStatus(*batch);
-  Settle(*batch);
+  if (call_->stream() != nullptr && call_->stream()->outlet().blocks()) {
+    // What follows waits: it must stay on this thread, which is the handler's.
+    const auto ended = std::make_shared<std::promise<void>>();
+    call_->canceller().End([ended] { ended->set_value(); });
+    ended->get_future().wait();
+    CaptureStatus(batch);
+    Settle(batch);
+    return;
+  }
+  // The call may go once the batch has proceeded.
+  call_->canceller().End([this, &batch] {
+    if (call_->execution() == nullptr) {
+      batch.Proceed();
+      return;
+    }
+    CaptureStatus(batch);
+    Settle(batch);
+  });
 }
 
 void CapturingInterceptor::CaptureMessage(Batch& batch) {
@@ -110,8 +136,8 @@ void CapturingInterceptor::Settle(Batch& batch) {
         [this, &batch](const Settlement::Outcome& outcome) { Finish(batch, outcome); });
     return;
   }
-  // The messages must be sent by a thread that may wait for them. This is the
-  // handler's, which gRPC would let wait for the status anyway.
+  // The messages must be sent by a thread that may wait for them. gRPC would
+  // let this one wait for the status anyway.
   const auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
   Settlement::Settle(
       call_->execution(), std::move(reply_),
@@ -157,6 +183,9 @@ void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
     batch.GetSendInitialMetadata()->clear();
   }
   batch.GetSendTrailingMetadata()->clear();
+  if (std::optional<std::string> pushback = PushbackOf(error); pushback.has_value()) {
+    batch.GetSendTrailingMetadata()->emplace(kPushbackMetadata, *std::move(pushback));
+  }
   batch.ModifySendStatus(ToGrpcStatus(error));
 }
 

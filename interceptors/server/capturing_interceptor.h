@@ -39,6 +39,8 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   void CaptureMessage(Batch& batch);
   void CaptureStatus(Batch& batch);
   void Settle(Batch& batch);
+  // Settles, if the batch carries the status.
+  void EndIfStatus(Batch& batch);
   void Finish(Batch& batch, const Settlement::Outcome& outcome);
   // What of a held-back stream the caller gets; an error goes out in place of
   // the handler's status.

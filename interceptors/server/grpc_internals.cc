@@ -414,7 +414,13 @@ absl::Status CheckLayout() {
   const grpc::internal::RpcMethodHandler<ProbeService, v1::GetRequest, v1::GetResponse, MessageLite,
                                          MessageLite>
       sync(nullptr, nullptr);
-  if (KindOf(callback) != MethodKind::kCallbackUnary || KindOf(sync) != MethodKind::kSyncUnary) {
+  const grpc::internal::CallbackServerStreamingHandler<v1::GetRequest, v1::GetResponse>
+      callback_stream(nullptr);
+  const grpc::internal::ServerStreamingHandler<ProbeService, v1::GetRequest, v1::GetResponse>
+      sync_stream(nullptr, nullptr);
+  if (KindOf(callback) != MethodKind::kCallbackUnary || KindOf(sync) != MethodKind::kSyncUnary ||
+      KindOf(callback_stream) != MethodKind::kCallbackServerStreaming ||
+      KindOf(sync_stream) != MethodKind::kSyncServerStreaming) {
     return absl::FailedPreconditionError("gRPC's handlers are not called as expected");
   }
   return absl::OkStatus();

@@ -10,12 +10,38 @@
 namespace idempotency {
 namespace {
 
+// Under this hardly a reply would find room; more likely the unit is wrong.
+constexpr std::size_t kMinReplayCacheBytes = 1024 * 1024;
+constexpr absl::Duration kMinReplayMaxAge = absl::Milliseconds(1);
+// A purge that takes longer to be followed would be taken for one that failed.
+constexpr absl::Duration kMaxReplayMaxAge = absl::Minutes(10);
+
 absl::Status Wrong(absl::string_view option, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("GuardOptions.", option, " ", why));
 }
 
 bool IsFinitePositive(absl::Duration duration) {
   return duration > absl::ZeroDuration() && duration != absl::InfiniteDuration();
+}
+
+absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
+  if (options.capacity_bytes != 0 && options.capacity_bytes < kMinReplayCacheBytes) {
+    return Wrong("replay_cache.capacity_bytes", "must be 0 (off) or at least 1 MiB");
+  }
+  if (options.max_age < kMinReplayMaxAge || options.max_age > kMaxReplayMaxAge) {
+    return Wrong("replay_cache.max_age", "must be from 1 ms to 10 minutes");
+  }
+  for (const grpc::StatusCode code : policy.released) {
+    if (!CanBeReleased(code)) {
+      return wrong("released", absl::StrCat("names the code ", static_cast<int>(code),
+                                            ", which is OK or one that gRPC makes itself"));
+    }
+    if (policy.recorded.count(code) > 0) {
+      return wrong("released",
+                   absl::StrCat("names the code ", static_cast<int>(code), ", which is recorded"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -42,6 +68,10 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
   for (const auto& [method, adjust] : options.adjustments) {
     if (!adjust) return Wrong(absl::StrCat("adjustments[", method, "]"), "is empty");
+  }
+  if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
+  if (options.background_recovery && options.max_background_recoveries == 0) {
+    return Wrong("max_background_recoveries", "must be positive");
   }
   for (const auto& [method, policy] : options.policies) {
     const PolicyFaults faults = FaultsOf(policy);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "interceptors/server/call_canceller.h"
 #include "interceptors/server/guarded_stream.h"
 #include "interceptors/server/live_execution.h"
 
@@ -41,6 +42,9 @@ class GuardedCall {
   // nullptr unless its replies are a stream, too.
   const std::shared_ptr<GuardedStream>& stream() const { return stream_; }
 
+  // Cancels the call while its handler runs; thread-safe.
+  CallCanceller& canceller() { return canceller_; }
+
   // The stored reply was OK and had no message: none is to be sent.
   void OmitMessage() { omit_message_ = true; }
   bool omits_message() const { return omit_message_; }
@@ -49,6 +53,7 @@ class GuardedCall {
   const Reservations& guard_;
   std::shared_ptr<LiveExecution> execution_;
   std::shared_ptr<GuardedStream> stream_;
+  CallCanceller canceller_;
   bool omit_message_ = false;
 };
 

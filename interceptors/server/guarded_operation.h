@@ -1,16 +1,20 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GUARDED_OPERATION_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GUARDED_OPERATION_H_
 
+#include <memory>
 #include <string>
 
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/method_policy.h"
+#include "interceptors/server/recovery_handler.h"
 #include "interceptors/server/reply_loader.h"
 #include "interceptors/server/reply_type.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/worker_threads.h"
 
 namespace idempotency {
+
+class Recoverer;
 
 // What is guarded, and how: a method of a server, or an operation that has no
 // server. Its references outlive it. Immutable.
@@ -22,9 +26,13 @@ struct GuardedOperation {
   Reservations& reservations;
   WorkerThreads& workers;
   // Of its replies. Replies of a type that is not known are stored as they are.
-  ReplyType reply_type;
+  ReplyType reply_type = {};
   // Makes replays under MethodPolicy::Reply::kReference; empty otherwise.
-  ReplyLoader loader;
+  ReplyLoader loader = nullptr;
+  // Empty if the application gave none.
+  RecoveryHandler recovery = nullptr;
+  // nullptr unless unknown outcomes are recovered in the background.
+  std::shared_ptr<Recoverer> recoverer = nullptr;
 };
 
 }  // namespace idempotency

@@ -3,6 +3,7 @@
 
 #include "interceptors/server/key_validator.h"
 #include "interceptors/server/normaliser.h"
+#include "interceptors/server/recovery_handler.h"
 #include "interceptors/server/reply_loader.h"
 
 namespace idempotency {
@@ -13,6 +14,9 @@ namespace idempotency {
 struct MethodHandlers {
   KeyValidator key_validator;
   Normaliser normaliser;
+  // Under REQUIRE_RECOVERY: finds out what became of an attempt that died.
+  // Without it, calls of such an operation get OUTCOME_UNKNOWN.
+  RecoveryHandler recovery;
   // Required by MethodPolicy::Reply::kReference.
   ReplyLoader loader;
 };

@@ -142,9 +142,11 @@ TEST(PolicyFaultsTest, CodesOfGrpcsOwn) {
                 HasSubstr(absl::StrCat("recorded names ", code)));
     EXPECT_THAT(Faults(absl::StrCat("released: STATUS_CODE_", code)),
                 HasSubstr(absl::StrCat("released names ", code)));
-    // They are indefinite anyway: a proto may say so.
+    // They are indefinite anyway, and a proto may say so.
     EXPECT_EQ(Faults(absl::StrCat("indefinite: STATUS_CODE_", code)), "");
   }
+  EXPECT_THAT(Faults("released: STATUS_CODE_INTERNAL"), HasSubstr("released names INTERNAL"));
+  EXPECT_EQ(Faults("recorded: STATUS_CODE_INTERNAL"), "");
 }
 
 TEST(PolicyFaultsTest, DurationsAtTheirLimits) {

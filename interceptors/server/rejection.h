@@ -14,8 +14,15 @@ namespace idempotency {
 // only the status was kept.
 absl::Status RejectionFor(const v1::ReserveResponse& verdict);
 
+// True unless only the status of an OK was kept, or its content is of a newer
+// service's kind.
+bool CanBeReplayed(const v1::Reply& reply);
+
 // REPLY_NOT_KEPT, with the code that the operation ended with in its details.
 absl::Status ReplyNotKept(int original_code);
+
+// OUTCOME_UNKNOWN.
+absl::Status OutcomeUnknownRejection();
 
 // The same as a reply to send, Trailers-Only: details and wait as the
 // catalogue says, the record's id if one is known.

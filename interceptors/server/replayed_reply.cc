@@ -12,7 +12,6 @@
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/traceparent.h"
-#include "interceptors/server/wire_time.h"
 
 namespace idempotency {
 namespace {
@@ -39,15 +38,16 @@ void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
   }
 }
 
-void TellOfRecord(const v1::ReserveResponse& verdict, v1::Reply& reply) {
-  const v1::Replay& replay = verdict.replay();
-  AddTrailers(RecordMetadata(verdict.record_id(), FromWire(replay.expires_at()), /*replayed=*/true),
-              reply);
-  AddTrailers(TraceMetadata(TraceparentOf(replay.labels())), reply);
+// The stored reply as it goes out, whatever its body is.
+v1::Reply Told(ReplayedReply::Stored stored) {
+  v1::Reply reply = std::move(stored.reply);
+  AddTrailers(RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true), reply);
+  AddTrailers(TraceMetadata(TraceparentOf(stored.labels)), reply);
   const std::string_view content = ContentName(reply.content());
   if (!content.empty()) {
     AddTrailers({{std::string(kContentMetadata), std::string(content)}}, reply);
   }
+  return reply;
 }
 
 absl::Status LoadFailed() {
@@ -59,49 +59,44 @@ absl::Status LoadFailed() {
                    std::move(details));
 }
 
-absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation,
-                               const v1::ReserveResponse& verdict) {
-  v1::Reply reply = verdict.replay().reply();
+absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply::Stored stored) {
   v1::Reference reference;
   const auto message = operation.reply_type.New();
-  if (message == nullptr || !reference.ParseFromString(reply.body())) {
-    return ReplyNotKept(reply.code());
+  if (message == nullptr || !reference.ParseFromString(stored.reply.body())) {
+    return ReplyNotKept(stored.reply.code());
   }
   const absl::Status loaded = CallApplication(
       operation.name, "the reply loader", [&] { return operation.loader(reference, *message); });
-  if (absl::IsNotFound(loaded)) return ReplyNotKept(reply.code());
+  if (absl::IsNotFound(loaded)) return ReplyNotKept(stored.reply.code());
   if (!loaded.ok()) {
     // Its text is the application's, and may hold what is in no log.
-    spdlog::error("{}: record {}: the reply loader failed: {}", operation.name, verdict.record_id(),
+    spdlog::error("{}: record {}: the reply loader failed: {}", operation.name, stored.record_id,
                   absl::StatusCodeToString(loaded.code()));
     return LoadFailed();
   }
-  message->SerializePartialToString(reply.mutable_body());
-  TellOfRecord(verdict, reply);
-  return reply;
+  message->SerializePartialToString(stored.reply.mutable_body());
+  return Told(std::move(stored));
 }
 
 }  // namespace
 
-void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation,
-                         const v1::ReserveResponse& verdict, Done done) {
-  const v1::Reply& stored = verdict.replay().reply();
-  const absl::Status rejection = RejectionFor(verdict);
-  if (!rejection.ok()) {
-    done(rejection);
-  } else if (stored.content() != v1::REPLY_CONTENT_REFERENCE) {
-    v1::Reply reply = stored;
-    TellOfRecord(verdict, reply);
-    done(std::move(reply));
-  } else if (!operation->loader) {
-    // The record is of a time when the method had one.
-    done(ReplyNotKept(stored.code()));
-  } else {
-    WorkerThreads& workers = operation->workers;
-    const bool taken = workers.Run(
-        [operation = std::move(operation), verdict, done] { done(Load(*operation, verdict)); });
-    if (!taken) done(LoadFailed());
+void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stored stored,
+                         Done done) {
+  const v1::Reply& reply = stored.reply;
+  const bool loads = reply.content() == v1::REPLY_CONTENT_REFERENCE;
+  // A reference without a loader is of a time when the method had one.
+  if (!CanBeReplayed(reply) || (loads && !operation->loader)) {
+    done(ReplyNotKept(reply.code()));
+    return;
   }
+  if (!loads) {
+    done(Told(std::move(stored)));
+    return;
+  }
+  WorkerThreads& workers = operation->workers;
+  const bool taken = workers.Run([operation = std::move(operation), stored = std::move(stored),
+                                  done]() mutable { done(Load(*operation, std::move(stored))); });
+  if (!taken) done(LoadFailed());
 }
 
 }  // namespace idempotency

@@ -3,10 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "google/protobuf/map.h"
 
-#include "idempotency/v1/idempotency_service.pb.h"
+#include "idempotency/v1/record.pb.h"
 #include "interceptors/server/guarded_operation.h"
 
 namespace idempotency {
@@ -21,14 +24,20 @@ namespace idempotency {
 // An OK of which only the status was kept is no reply: REPLY_NOT_KEPT.
 class ReplayedReply {
  public:
+  struct Stored {
+    v1::Reply reply;
+    std::string record_id;
+    absl::Time expires_at;
+    // Of the record.
+    google::protobuf::Map<std::string, std::string> labels;
+  };
   // Called once, on any thread, possibly inside Make; must not block.
   using Done = std::function<void(absl::StatusOr<v1::Reply>)>;
 
-  // `verdict` is a replay. Fails with
+  // Fails with
   //   REPLY_NOT_KEPT     nothing runs again; the original code is in the details
   //   STORE_UNAVAILABLE  the loader failed, or the guard has closed
-  static void Make(std::shared_ptr<const GuardedOperation> operation,
-                   const v1::ReserveResponse& verdict, Done done);
+  static void Make(std::shared_ptr<const GuardedOperation> operation, Stored stored, Done done);
 };
 
 }  // namespace idempotency

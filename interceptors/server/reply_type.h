@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_REPLY_TYPE_H_
 
 #include <memory>
+#include <string>
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -18,6 +19,8 @@ class ReplyType {
   ReplyType() = default;
   explicit ReplyType(const google::protobuf::Descriptor& type);
 
+  // The full name; "" if the type is not known.
+  std::string name() const { return type_ == nullptr ? "" : type_->full_name(); }
   // nullptr if the type is not known.
   std::unique_ptr<google::protobuf::Message> New() const;
 

@@ -12,12 +12,16 @@
 #include "absl/strings/str_join.h"
 
 #include "client/unary_connection.h"
+#include "core/clock.h"
 #include "core/record_key.h"
+#include "interceptors/server/caching_connection.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
 #include "interceptors/server/outlet_factory.h"
+#include "interceptors/server/recoverer.h"
+#include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/resolved_policy.h"
 
@@ -45,18 +49,36 @@ absl::Status CheckNames(const std::string& option, const std::map<std::string, V
 
 class Guard final : public ServerGuard {
  public:
-  Guard(std::unique_ptr<Connection> connection, GuardOptions options)
+  // `cache` is what `connection` answers from; nullptr while it is off.
+  Guard(std::unique_ptr<Connection> connection, std::shared_ptr<const ReplayCache> cache,
+        GuardOptions options)
       : options_(std::move(options)),
+        cache_(std::move(cache)),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
+    if (!options_.background_recovery) return;
+    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries);
   }
 
   ~Guard() override {
-    reservations_.Close();
+    Close();
     // The application's code may still run there, on what the rest holds.
     workers_.Stop();
   }
 
-  void Close() override { reservations_.Close(); }
+  void Close() override {
+    if (recoverer_ != nullptr) recoverer_->Stop();
+    reservations_.Close();
+  }
+
+  ReplayCacheCounters replay_cache() const override {
+    return cache_ == nullptr ? ReplayCacheCounters() : cache_->counters();
+  }
+
+  std::uint64_t calls_failed_open() const override {
+    std::uint64_t calls = 0;
+    for (const auto& [operation, method] : methods_) calls += method->calls_failed_open();
+    return calls;
+  }
 
  protected:
   absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
@@ -69,12 +91,17 @@ class Guard final : public ServerGuard {
   absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
   // Empty if there is none.
   ReplyLoader LoaderOf(const MethodDescriptor& method) const;
+  GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
+                                 MethodPolicy policy);
   // INVALID_ARGUMENT unless records can be kept under `operation`.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
   const GuardOptions options_;
+  const std::shared_ptr<const ReplayCache> cache_;
   Reservations reservations_;
   WorkerThreads workers_;
+  // nullptr unless it is asked for.
+  std::shared_ptr<Recoverer> recoverer_;
   bool installed_ = false;
   // The policy of every method of a protected service, by operation.
   std::map<std::string, ResolvedPolicy> policies_;
@@ -107,6 +134,19 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
 ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
   const auto handlers = options_.handlers.find(MethodPath(method));
   return handlers != options_.handlers.end() ? handlers->second.loader : ReplyLoader();
+}
+
+GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
+                                      MethodPolicy policy) {
+  GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
+  const auto handlers = options_.handlers.find(MethodPath(method));
+  if (handlers != options_.handlers.end()) {
+    operation.recovery = handlers->second.recovery;
+    operation.loader = handlers->second.loader;
+  }
+  operation.reply_type = ReplyType(*method.output_type());
+  operation.recoverer = recoverer_;
+  return operation;
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -152,9 +192,8 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (!valid.ok()) return valid;
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
     if (!identity.ok()) return identity.status();
-    auto gate = std::make_unique<GuardedMethod>(
-        *std::move(identity), GuardedOperation{operation, policy, options_, reservations_, workers_,
-                                               ReplyType(*method.output_type()), LoaderOf(method)});
+    auto gate = std::make_unique<GuardedMethod>(*std::move(identity),
+                                                MakeOperation(operation, method, policy));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
@@ -216,7 +255,12 @@ absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
   const absl::Status layout = grpc_internals::CheckLayout();
   if (!layout.ok()) return layout;
   if (!options.scope) options.scope = PeerIdentityScope();
-  return std::make_unique<Guard>(std::move(connection), std::move(options));
+  std::shared_ptr<ReplayCache> cache;
+  if (options.replay_cache.capacity_bytes > 0) {
+    cache = std::make_shared<ReplayCache>(options.replay_cache, Clock::System());
+    connection = std::make_unique<CachingConnection>(std::move(connection), cache);
+  }
+  return std::make_unique<Guard>(std::move(connection), std::move(cache), std::move(options));
 }
 
 }  // namespace idempotency

@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/server_interceptor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "client/connection.h"
 #include "interceptors/server/guard_options.h"
+#include "interceptors/server/replay_cache_counters.h"
 
 namespace idempotency {
 
@@ -93,6 +95,12 @@ class ServerGuard {
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
   // run are still recorded. Safe to call twice.
   virtual void Close() = 0;
+
+  // Zeros while GuardOptions::replay_cache is off.
+  virtual ReplayCacheCounters replay_cache() const = 0;
+  // How many calls ran unguarded because no verdict could be had
+  // (MethodPolicy::fail_open), since the guard was made.
+  virtual std::uint64_t calls_failed_open() const = 0;
 
  protected:
   // An empty `host` is every host that has no service of its own.

@@ -14,7 +14,7 @@
 namespace idempotency::testing {
 
 // A real gRPC server on a loopback port: the Probe service behind a guard that
-// talks to idempotencyd at an address. Closes the guard, then shuts down, when
+// talks to idempotencyd. Closes the guard, then shuts down, when
 // destroyed. Thread-safe once made.
 class GuardedServer {
  public:
@@ -22,12 +22,15 @@ class GuardedServer {
     // What grpc::CreateChannel takes: "127.0.0.1:7411", or several as
     // "ipv4:127.0.0.1:7411,127.0.0.1:7412".
     std::string idempotencyd;
+    // When set, used in its place: the channel of an embedded service.
+    std::shared_ptr<grpc::Channel> channel;
     // When set, operations go through this gate.
     std::shared_ptr<ConnectionGate> gate;
     Api api = Api::kSync;
     ProbeHandler handler;
-    // One shared scope in the namespace "probe" unless the test says more.
-    GuardOptions guard;
+    // One shared scope in the namespace "probe" unless the test says more. The
+    // replay cache is off: what is tested is mostly that the store remembers.
+    GuardOptions guard = StoreAskedEachTime();
     ServerGuard::InterceptorFactories interceptors;
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
     // For a test that puts its own things on the server.
@@ -36,6 +39,8 @@ class GuardedServer {
     // protecting the Probe service around `handler`.
     std::function<absl::Status(ServerGuard&, grpc::ServerBuilder&)> protect;
   };
+
+  static GuardOptions StoreAskedEachTime();
 
   // Aborts the test process if the server cannot be made.
   explicit GuardedServer(Options options);

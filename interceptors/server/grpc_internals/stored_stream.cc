@@ -50,6 +50,14 @@ grpc::Status NotSent() {
                       "limit, or the client has left");
 }
 
+// A recovery handler decides for one message: it is the stream.
+void TakeBodyAsStream(v1::Reply& reply) {
+  if (!reply.has_body()) return;
+  reply.mutable_stream()->Clear();
+  reply.add_stream(std::move(*reply.mutable_body()));
+  reply.clear_body();
+}
+
 // It lives in the call's arena; through the base, because its type is not known
 // here. gRPC's handlers for AnyMessage, which are given it, only "destroy" it
 // once more as an AnyMessage, and that does nothing.
@@ -94,6 +102,7 @@ class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
 void SendStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
                       v1::Reply reply) {
   DestroyRequest(parameter);
+  TakeBodyAsStream(reply);
   SetMetadata(reply, *parameter.server_context);
   // The service's type does not matter: there is none.
   grpc::internal::ServerStreamingHandler<AnyMessage, AnyMessage, AnyMessage> handler(
@@ -112,6 +121,7 @@ void SendStoredStream(const MethodHandler::HandlerParameter& parameter, const De
 void StartStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
                        v1::Reply reply) {
   DestroyRequest(parameter);
+  TakeBodyAsStream(reply);
   SetMetadata(reply, *parameter.server_context);
   grpc::internal::CallbackServerStreamingHandler<AnyMessage, AnyMessage> handler(
       [&](grpc::CallbackServerContext* /*context*/,
