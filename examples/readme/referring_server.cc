@@ -22,22 +22,24 @@ class PaymentsService final : public payments::v1::Payments::Service {
  public:
   explicit PaymentsService(Books& books) : books_(books) {}
 
-  // clang-format off
+  grpc::Status Charge(grpc::ServerContext* context, const payments::v1::ChargeRequest* request,
+                      payments::v1::ChargeReply* reply) override;
+
+ private:
+  Books& books_;
+};
+
 // [replies:handler]
-grpc::Status Charge(grpc::ServerContext* context, const payments::v1::ChargeRequest* request,
-                    payments::v1::ChargeReply* reply) override {
+grpc::Status PaymentsService::Charge(grpc::ServerContext* context,
+                                     const payments::v1::ChargeRequest* request,
+                                     payments::v1::ChargeReply* reply) {
   *reply = books_.Charge(request->account(), request->amount_cents());
   if (auto* execution = idempotency::Execution::Of(context); execution != nullptr) {
     execution->RefersTo("charge", reply->charge_id());
   }
   return grpc::Status::OK;
 }
-  // [replies:end]
-  // clang-format on
-
- private:
-  Books& books_;
-};
+// [replies:end]
 
 // [replies:loader]
 void KeepReferences(Books& books, idempotency::GuardOptions& options) {

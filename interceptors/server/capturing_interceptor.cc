@@ -60,7 +60,7 @@ void CapturingInterceptor::Intercept(Batch* batch) {
     batch->ModifySendMessage(nullptr);
   }
   if (call_->execution() == nullptr) {
-    Finish(*batch);
+    EndIfStatus(*batch);
     return;
   }
   // A handler may send it ahead of its reply.

@@ -68,6 +68,11 @@ void Begin(GuardedStream& stream, Batch& batch) {
 }  // namespace
 
 void OutletInterceptor::Intercept(Batch* batch) {
+  // On another thread than the call's, and none of our business.
+  if (Has(*batch, InterceptionHookPoints::PRE_SEND_CANCEL)) {
+    batch->Proceed();
+    return;
+  }
   // A copy: once the batch has proceeded the call, and this, may be gone.
   const std::shared_ptr<GuardedStream> stream = call_ == nullptr ? nullptr : call_->stream();
   if (stream == nullptr) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -22,6 +24,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/guarded_server.h"
+#include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::testing {
@@ -572,6 +575,56 @@ TEST_P(GuardStreams, DaemonThatDiesMidwayLosesNothing) {
   ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
   EXPECT_THAT(retry.messages, SizeIs(2));
   EXPECT_TRUE(retry.replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
+// A server of its own that hangs in the middle of a stream, for the test below
+// to kill: this binary, run once more.
+TEST(StreamServer, DISABLED_HangsMidway) {
+  const std::unique_ptr<StreamProbe> probe = StreamProbe::Make(
+      std::string(std::getenv("STREAM_API")) == "sync" ? Api::kSync : Api::kCallback,
+      [](const ActRequest&, StreamWriter& writer) {
+        writer.Write(Message(0));
+        std::cout << "midway" << std::endl;
+        Gate().Enter();
+        return grpc::Status::OK;
+      });
+  GuardedServer::Options options;
+  options.idempotencyd = std::getenv("STREAM_IDEMPOTENCYD");
+  options.protect = [&probe](ServerGuard& guard, grpc::ServerBuilder& builder) {
+    return guard.Protect<Probe>(builder, probe->service());
+  };
+  MethodPolicy& policy = options.guard.policies[kWatch];
+  policy.lease = absl::Milliseconds(500);
+  policy.stream =
+      std::string(std::getenv("STREAM_MODE")) == "hold" ? Stream::kHoldBack : Stream::kPassOn;
+  GuardedServer server(std::move(options));
+  std::cout << "listening " << server.address() << std::endl;
+  Gate().Enter();
+}
+
+TEST_P(GuardStreams, ServerThatDiesMidwayLeavesAKeyThatRunsAgain) {
+  auto process = Process::Start({"guard_streams_test", "--gtest_also_run_disabled_tests",
+                                 "--gtest_filter=StreamServer.DISABLED_HangsMidway"},
+                                {{"STREAM_API", api() == Api::kSync ? "sync" : "callback"},
+                                 {"STREAM_MODE", held_back() ? "hold" : "pass"},
+                                 {"STREAM_IDEMPOTENCYD", daemon_.address()}});
+  ASSERT_TRUE(process.ok()) << process.status();
+  const auto line = (*process)->WaitForLine("listening ");
+  ASSERT_TRUE(line.ok()) << line.status();
+  const auto dying =
+      grpc::CreateChannel(line->substr(line->find(' ') + 1), grpc::InsecureChannelCredentials());
+  StreamCall call(dying, "a");
+  ASSERT_TRUE((*process)->WaitForLine("midway").ok());
+  (*process)->Kill();
+  EXPECT_EQ(call.Finish().status.error_code(), grpc::StatusCode::UNAVAILABLE);
+
+  Serve(Sending(3));
+  const StreamCall::End second = WatchUntilSettled("a");
+  ASSERT_TRUE(second.status.ok()) << second.status.error_message();
+  EXPECT_FALSE(second.replayed());
+  EXPECT_THAT(second.messages, SizeIs(3));
+  ExpectReplayOf(second, Watch("a"));
   EXPECT_EQ(runs_, 1);
 }
 
