@@ -12,6 +12,7 @@
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/replayed_reply.h"
 #include "interceptors/server/settlement.h"
 #include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
@@ -71,14 +72,6 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
   return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
                    verdict.in_flight().attempt(), verdict.mismatch().attempt(),
                    verdict.outcome_unknown().attempt()});
-}
-
-void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
-  for (const auto& [key, value] : entries) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(key);
-    entry.set_value(value);
-  }
 }
 
 }  // namespace
@@ -242,9 +235,14 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
 
 void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
                        const google::protobuf::Map<std::string, std::string>& labels) {
-  AddTrailers(RecordMetadata(record_id, expires_at, /*replayed=*/true), reply);
-  AddTrailers(TraceMetadata(TraceparentOf(labels)), reply);
-  done_(Replayed{std::move(reply)});
+  ReplayedReply::Make(operation_, {std::move(reply), record_id, expires_at, labels},
+                      [self = shared_from_this(), record_id](absl::StatusOr<v1::Reply> made) {
+                        if (made.ok()) {
+                          self->done_(Replayed{*std::move(made)});
+                        } else {
+                          self->Refuse(made.status(), record_id);
+                        }
+                      });
 }
 
 void Admission::Refuse(const absl::Status& why, std::string record_id) {

@@ -62,6 +62,12 @@ class Execution {
   // attempt may run. Has no meaning after OK or a recorded code.
   virtual void NothingHappened() = 0;
 
+  // Names what this execution made, for example ("payment", "pay_42"): under
+  // the policy REPLY_REFERENCE it is what is stored of an OK reply, and what
+  // the method's loader gets to make a replay. The last call counts. UTF-8, up
+  // to 1 KiB together; anything else is logged and not kept. Has no meaning
+  // under another policy.
+  virtual void RefersTo(std::string_view type, std::string_view id) = 0;
   // Makes `reply` the operation's reply with the commit of `transaction`, which
   // has the operation's effects: one row in the completion ledger, which the
   // guard asks before anything runs again (GuardOptions::ledger, and

@@ -1,5 +1,7 @@
 #include "interceptors/server/live_execution.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <future>
 #include <utility>
@@ -7,7 +9,9 @@
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
+#include "core/limits.h"
 #include "core/record_key.h"
+#include "core/utf8.h"
 #include "interceptors/server/disposition.h"
 #include "interceptors/server/wire_time.h"
 
@@ -24,6 +28,23 @@ LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
       recording_(std::move(recording)) {}
 
 absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
+
+void LiveExecution::RefersTo(std::string_view type, std::string_view id) {
+  if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
+    spdlog::error("{}: record {}: a reference must be UTF-8 of up to {} bytes: not kept",
+                  operation_->name, record_id_, limits::kMaxReferenceBytes);
+    return;
+  }
+  MutexLock lock(mutex_);
+  reference_.emplace();
+  reference_->set_type(std::string(type));
+  reference_->set_id(std::string(id));
+}
+
+std::optional<v1::Reference> LiveExecution::reference() const {
+  MutexLock lock(mutex_);
+  return reference_;
+}
 
 absl::Status LiveExecution::Checkpoint(std::string_view progress) {
   // Shared: the thread that brings the answer may still be inside set_value()

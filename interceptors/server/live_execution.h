@@ -6,9 +6,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/guarded_operation.h"
@@ -34,6 +36,8 @@ class LiveExecution final : public Execution {
   // When the record is forgotten, as known at its reservation.
   absl::Time expires_at() const;
   bool nothing_happened() const { return nothing_happened_.load(std::memory_order_acquire); }
+  // What the handler said that its reply refers to; nullopt if it did not.
+  std::optional<v1::Reference> reference() const;
 
   std::uint32_t attempt() const override { return grant_.attempt(); }
   const std::string& record_id() const override { return record_id_; }
@@ -45,6 +49,7 @@ class LiveExecution final : public Execution {
   // RecordIn was called: there may be a row in the ledger.
   bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+  void RefersTo(std::string_view type, std::string_view id) override;
 
  protected:
   absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) override;
@@ -58,6 +63,8 @@ class LiveExecution final : public Execution {
   const std::shared_ptr<Recording> recording_;
   std::atomic<bool> nothing_happened_{false};
   std::atomic<bool> ledger_row_begun_{false};
+  mutable Mutex mutex_;
+  std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency

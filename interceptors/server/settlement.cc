@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/errors.h"
-#include "core/reply.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/kept_reply.h"
 #include "interceptors/server/ledger/recorded_reply.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/traceparent.h"
@@ -147,14 +147,8 @@ void Settlement::Dispose(Disposition disposition) {
 }
 
 void Settlement::Record() {
-  const GuardedOperation& operation = execution_->operation();
-  if (ReplyBytes(reply_) > operation.options.max_reply_bytes) {
-    spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
-                 operation.name, ReplyBytes(reply_), execution_->record_id());
-    reply_ = WithoutContent(reply_);
-  }
   execution_->recording()->Complete(
-      std::move(reply_),
+      KeptReply(*execution_, std::move(reply_)),
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
 }
 
