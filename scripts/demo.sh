@@ -188,9 +188,11 @@ start_idempotencyd() {
 
 payments_at=127.0.0.1:0
 # start_payments [FLAG...]
+# Without the guard's replay cache: the scenes show what the store remembers.
 start_payments() {
   start payments "$bin/payments_server" "--listen=$payments_at" "--idempotencyd=$idempotencyd_at" \
-    "--database=$folder/payments.sqlite" "--lease=${lease_seconds}s" "$@"
+    "--database=$folder/payments.sqlite" "--lease=${lease_seconds}s" \
+    --replay_cache_bytes=0 "$@"
   await_ready payments '^payments: serving on '
   payments_at="$(sed -n 's/^payments: serving on //p' "$folder/payments.out")"
 }

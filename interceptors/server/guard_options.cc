@@ -1,13 +1,20 @@
 #include "interceptors/server/guard_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
 #include "core/record_key.h"
-#include "interceptors/server/disposition.h"
+#include "interceptors/server/policy_rules.h"
 
 namespace idempotency {
 namespace {
+
+// Under this hardly a reply would find room; more likely the unit is wrong.
+constexpr std::size_t kMinReplayCacheBytes = 1024 * 1024;
+constexpr absl::Duration kMinReplayMaxAge = absl::Milliseconds(1);
+// A purge that takes longer to be followed would be taken for one that failed.
+constexpr absl::Duration kMaxReplayMaxAge = absl::Minutes(10);
 
 absl::Status Wrong(absl::string_view option, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("GuardOptions.", option, " ", why));
@@ -17,38 +24,12 @@ bool IsFinitePositive(absl::Duration duration) {
   return duration > absl::ZeroDuration() && duration != absl::InfiniteDuration();
 }
 
-absl::Status ValidatePolicy(const std::string& method, const MethodPolicy& policy) {
-  const auto wrong = [&method](absl::string_view field, absl::string_view why) {
-    return Wrong(absl::StrCat("policies[", method, "].", field), why);
-  };
-  if (policy.lease < limits::kMinLease || policy.lease > limits::kMaxLease) {
-    return wrong("lease", "must be from 10 ms to 1 h");
+absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
+  if (options.capacity_bytes != 0 && options.capacity_bytes < kMinReplayCacheBytes) {
+    return Wrong("replay_cache.capacity_bytes", "must be 0 (off) or at least 1 MiB");
   }
-  if (policy.retention < limits::kMinRetention || policy.retention > limits::kMaxRetention ||
-      policy.retention < policy.lease) {
-    return wrong("retention", "must be from 1 s to 366 days and not under the lease");
-  }
-  if (policy.max_lease < policy.lease || policy.max_lease > limits::kMaxMaxLease) {
-    return wrong("max_lease", "must be from the lease to 24 h");
-  }
-  if (policy.max_wait < absl::ZeroDuration() || policy.max_wait > limits::kMaxWait) {
-    return wrong("max_wait", "must be from 0 to 60 s");
-  }
-  for (const grpc::StatusCode code : policy.recorded) {
-    if (!CanBeRecorded(code)) {
-      return wrong("recorded", absl::StrCat("names the code ", static_cast<int>(code),
-                                            ", which gRPC makes itself"));
-    }
-  }
-  for (const grpc::StatusCode code : policy.released) {
-    if (!CanBeReleased(code)) {
-      return wrong("released", absl::StrCat("names the code ", static_cast<int>(code),
-                                            ", which is OK or one that gRPC makes itself"));
-    }
-    if (policy.recorded.count(code) > 0) {
-      return wrong("released",
-                   absl::StrCat("names the code ", static_cast<int>(code), ", which is recorded"));
-    }
+  if (options.max_age < kMinReplayMaxAge || options.max_age > kMaxReplayMaxAge) {
+    return Wrong("replay_cache.max_age", "must be from 1 ms to 10 minutes");
   }
   return absl::OkStatus();
 }
@@ -76,9 +57,16 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (options.background_recovery && options.max_background_recoveries == 0) {
     return Wrong("max_background_recoveries", "must be positive");
   }
+  const absl::Status algorithms = ValidateFingerprintAlgorithms(options.fingerprint_algorithms);
+  if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
+  for (const auto& [method, adjust] : options.adjustments) {
+    if (!adjust) return Wrong(absl::StrCat("adjustments[", method, "]"), "is empty");
+  }
+  if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
   for (const auto& [method, policy] : options.policies) {
-    const absl::Status valid = ValidatePolicy(method, policy);
-    if (!valid.ok()) return valid;
+    const PolicyFaults faults = FaultsOf(policy);
+    if (faults.empty()) continue;
+    return Wrong(absl::StrCat("policies[", method, "]"), absl::StrJoin(faults, "; "));
   }
   return absl::OkStatus();
 }

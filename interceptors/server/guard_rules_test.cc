@@ -143,11 +143,31 @@ TEST_F(GuardOptionsTest, TimesArePositive) {
 }
 TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
   options_.policies["/a/B"].retention = absl::Seconds(2);
-  ExpectRefused("policies[/a/B].retention");
+  ExpectRefused("policies[/a/B] retention");
+}
+TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
+  options_.fingerprint_algorithms = {};
+  ExpectRefused("fingerprint_algorithms");
 }
 TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
   options_.policies["/a/B"].recorded.insert(grpc::StatusCode::UNKNOWN);
-  ExpectRefused("policies[/a/B].recorded");
+  ExpectRefused("policies[/a/B] recorded");
+}
+
+TEST_F(GuardOptionsTest, ReplayCacheIsOffOrOfSomeUse) {
+  options_.replay_cache.capacity_bytes = 0;
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  options_.replay_cache.capacity_bytes = 1024 * 1024;
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  options_.replay_cache.capacity_bytes = 64;
+  ExpectRefused("replay_cache.capacity_bytes");
+}
+TEST_F(GuardOptionsTest, PurgesTakeEffectInTime) {
+  for (const absl::Duration max_age :
+       {absl::ZeroDuration(), -absl::Seconds(1), absl::Minutes(11), absl::InfiniteDuration()}) {
+    options_.replay_cache.max_age = max_age;
+    ExpectRefused("replay_cache.max_age");
+  }
 }
 
 TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
@@ -155,9 +175,9 @@ TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
   policy.max_lease = policy.lease;
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   policy.max_lease = policy.lease - absl::Milliseconds(1);
-  ExpectRefused("policies[/a/B].max_lease");
+  ExpectRefused("max_lease");
   policy.max_lease = limits::kMaxMaxLease + absl::Milliseconds(1);
-  ExpectRefused("policies[/a/B].max_lease");
+  ExpectRefused("max_lease");
 }
 TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
   using grpc::StatusCode;
@@ -168,7 +188,7 @@ TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
         StatusCode::UNIMPLEMENTED, StatusCode::INTERNAL, StatusCode::UNAVAILABLE,
         StatusCode::NOT_FOUND}) {
     options_.policies["/a/B"].released = {code};
-    ExpectRefused("policies[/a/B].released");
+    ExpectRefused("released");
   }
 }
 TEST_F(GuardOptionsTest, BackgroundRecoveryNeedsRoom) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -12,24 +11,14 @@
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
-#include "core/idempotency_key.h"
 #include "core/record_key.h"
+#include "interceptors/server/application_call.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/traceparent.h"
 
 namespace idempotency {
 namespace {
-
-std::vector<std::string_view> KeysOf(const grpc::ServerContextBase& context) {
-  std::vector<std::string_view> values;
-  const auto range =
-      context.client_metadata().equal_range({kKeyMetadata.data(), kKeyMetadata.size()});
-  for (auto entry = range.first; entry != range.second; ++entry) {
-    values.emplace_back(entry->second.data(), entry->second.size());
-  }
-  return values;
-}
 
 // So that the record leads to the trace of the attempt that ran first.
 void LabelTrace(const grpc::ServerContextBase& context,
@@ -46,8 +35,8 @@ void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id 
 
 }  // namespace
 
-GuardedMethod::GuardedMethod(std::string path, GuardedOperation operation)
-    : path_(std::move(path)),
+GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operation)
+    : identity_(std::move(identity)),
       operation_(std::make_shared<const GuardedOperation>(std::move(operation))) {}
 
 void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
@@ -60,12 +49,12 @@ void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
     Reject(*held, absl::InternalError("the idempotency guard is not installed; nothing was run"));
     return;
   }
-  const std::vector<std::string_view> values = KeysOf(held->context());
-  if (values.empty() && operation_->policy.key == MethodPolicy::Key::kOptional) {
+  absl::StatusOr<std::string> key = identity_.KeyOf(held->context(), held->request());
+  if (ReasonOf(key.status()) == Reason::kKeyMissing &&
+      operation_->policy.key == MethodPolicy::Key::kOptional) {
     held->Run(nullptr);
     return;
   }
-  absl::StatusOr<std::string> key = ParseIdempotencyKey(values);
   if (!key.ok()) {
     Reject(*held, key.status());
     return;
@@ -91,24 +80,22 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
                              std::move(key)};
   const absl::Status valid = ValidateRecordKey(record_key);
   if (!valid.ok()) return valid;
+  const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
+      identity_.FingerprintsOf(held.context(), held.request());
+  if (!fingerprints.ok()) return fingerprints.status();
 
   v1::ReserveRequest question;
   *question.mutable_record_key() = ToProto(record_key);
-  *question.add_fingerprints() = ToProto(FingerprintV1(path_, held.request()));
+  for (const Fingerprint& fingerprint : *fingerprints) {
+    *question.add_fingerprints() = ToProto(fingerprint);
+  }
   LabelTrace(held.context(), *question.mutable_labels());
   return question;
 }
 
 absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase& context) const {
-  // The application's code; what it throws must not unwind through gRPC.
-  try {
-    return operation_->options.scope(context);
-  } catch (const std::exception& error) {
-    spdlog::error("{}: the scope function threw: {}", operation_->name, error.what());
-  } catch (...) {
-    spdlog::error("{}: the scope function threw", operation_->name);
-  }
-  return absl::InternalError("the caller's scope could not be told; nothing was run");
+  return CallApplication(operation_->name, "the scope function",
+                         [&] { return operation_->options.scope(context); });
 }
 
 Scheduler::Time GuardedMethod::VerdictDeadline(const grpc::ServerContextBase& context) const {

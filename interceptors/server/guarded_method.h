@@ -12,6 +12,7 @@
 #include "interceptors/server/guarded_call.h"
 #include "interceptors/server/guarded_operation.h"
 #include "interceptors/server/held_call.h"
+#include "interceptors/server/request_identity.h"
 
 namespace idempotency {
 
@@ -19,9 +20,7 @@ namespace idempotency {
 // Thread-safe.
 class GuardedMethod final : public CallGate {
  public:
-  // `path` is gRPC's name of the method, "/payments.v1.Payments/Charge", which
-  // is less than the operation for a service on a host of its own.
-  GuardedMethod(std::string path, GuardedOperation operation);
+  GuardedMethod(RequestIdentity identity, GuardedOperation operation);
 
   void Admit(std::shared_ptr<HeldCall> held) override;
 
@@ -46,7 +45,7 @@ class GuardedMethod final : public CallGate {
   void RunUnguarded(const Call& call);
   static void Replay(const Call& call, v1::Reply reply);
 
-  const std::string path_;
+  const RequestIdentity identity_;
   const std::shared_ptr<const GuardedOperation> operation_;
   std::atomic<std::uint64_t> calls_failed_open_{0};
 };

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
@@ -13,7 +15,8 @@
 
 namespace idempotency {
 
-// How one method is guarded. A value type.
+// How one method is guarded. A value type. Most methods have theirs in their
+// proto (docs/policies.md); the members are those of options.proto.
 struct MethodPolicy {
   enum class Key {
     kRequired,  // without a key the handler is never reached
@@ -72,6 +75,12 @@ struct MethodPolicy {
   Stream stream = Stream::kHandThrough;
   // What a captured stream may weigh.
   std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
+  // The request's field that may carry the key, beside the metadata: a singular
+  // string of the request or, with dots, of a message in it. "" for none.
+  std::string key_field;
+  // Metadata entries that belong to the request, in lower case: with another
+  // value it is another request.
+  std::vector<std::string> fingerprint_metadata;
 
   // How long a concurrent duplicate waits: max_wait with kWait, otherwise 0.
   absl::Duration WaitInFlight() const {
@@ -82,10 +91,13 @@ struct MethodPolicy {
   // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to
   // the same request in the same way.
   static std::set<grpc::StatusCode> DefaultRecorded();
-  // kNone for NO_SIDE_EFFECTS and IDEMPOTENT methods (protobuf's
-  // idempotency_level), kRequired for every other.
+  // Without any option: kNone for streaming methods and for NO_SIDE_EFFECTS and
+  // IDEMPOTENT ones (protobuf's idempotency_level), kRequired for every other.
   static MethodPolicy DefaultFor(const google::protobuf::MethodDescriptor& method);
 };
+
+// "NOT_FOUND"
+std::string NameOf(grpc::StatusCode code);
 
 }  // namespace idempotency
 

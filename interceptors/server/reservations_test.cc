@@ -56,7 +56,6 @@ TEST(ReservationsTest, ManyThreadsReserveAndComplete) {
                              [&](absl::StatusOr<ReservationAnswer> answer) {
                                ASSERT_TRUE(answer.ok());
                                auto recording = reservations.Hold(GrantOf(request, *answer));
-                               EXPECT_FALSE(recording->lost());
                                recording->Complete(
                                    v1::Reply(), [&](absl::StatusOr<v1::CompleteResponse> outcome) {
                                      if (outcome.ok()) ++completed;

@@ -20,6 +20,12 @@ void OrAbort(const absl::Status& status) {
 
 }  // namespace
 
+GuardOptions GuardedServer::StoreAskedEachTime() {
+  GuardOptions options;
+  options.replay_cache.capacity_bytes = 0;
+  return options;
+}
+
 GuardedServer::GuardedServer(Options options)
     : service_(ProbeService::Make(options.api, std::move(options.handler))) {
   if (options.guard.name_space.empty()) options.guard.name_space = "probe";

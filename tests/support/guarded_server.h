@@ -26,8 +26,9 @@ class GuardedServer {
     std::shared_ptr<ConnectionGate> gate;
     Api api = Api::kSync;
     ProbeHandler handler;
-    // One shared scope in the namespace "probe" unless the test says more.
-    GuardOptions guard;
+    // One shared scope in the namespace "probe" unless the test says more. The
+    // replay cache is off: what is tested is mostly that the store remembers.
+    GuardOptions guard = StoreAskedEachTime();
     ServerGuard::InterceptorFactories interceptors;
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
     // For a test that puts its own things on the server.
@@ -36,6 +37,8 @@ class GuardedServer {
     // protecting the Probe service around `handler`.
     std::function<absl::Status(ServerGuard&, grpc::ServerBuilder&)> protect;
   };
+
+  static GuardOptions StoreAskedEachTime();
 
   // Aborts the test process if the server cannot be made.
   explicit GuardedServer(Options options);

@@ -1,0 +1,213 @@
+// The guard's replay cache beside a real idempotencyd: what it answers alone,
+// what it leaves to the store, and how it follows a store that changes.
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "google/protobuf/util/message_differencer.h"
+
+#include "client/unary_connection.h"
+#include "core/mutex.h"
+#include "interceptors/server/caching_connection.h"
+#include "interceptors/server/testing/stepped_clock.h"
+#include "tests/integration/guard_fixture.h"
+#include "tests/support/api_name.h"
+#include "tests/support/metrics_page.h"
+#include "tests/support/service_client.h"
+
+namespace idempotency::testing {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+constexpr char kReplays[] = "idempotency_verdicts_total{verdict=\"replay\"}";
+
+class GuardReplayCache : public GuardFixture {
+ protected:
+  static void TurnOn(GuardedServer::Options& options) {
+    options.guard.replay_cache = ReplayCacheOptions();
+    // However slow the machine: nothing gets too old in these tests.
+    options.guard.replay_cache.max_age = absl::Minutes(10);
+    options.guard.verdict_timeout = absl::Milliseconds(500);
+    // A daemon that hangs will not answer what was asked.
+    options.guard.closing_timeout = absl::Milliseconds(100);
+  }
+  static void TurnOff(GuardedServer::Options& options) {
+    TurnOn(options);
+    options.guard.replay_cache.capacity_bytes = 0;
+  }
+  // From now on idempotencyd answers nothing.
+  void StopDaemon() { daemon_.process().Signal(SIGSTOP); }
+  double ReplaysOfTheDaemon() {
+    return MetricsPage::Fetch(daemon_.metrics_address()).Value(kReplays);
+  }
+};
+
+void ExpectReplayOf(const Outcome& first, Outcome retry) {
+  EXPECT_TRUE(retry.replayed()) << retry.status.error_message();
+  EXPECT_EQ(retry.status.error_code(), first.status.error_code());
+  EXPECT_EQ(retry.body, first.body);
+  EXPECT_EQ(retry.initial_metadata, first.initial_metadata);
+  retry.trailing_metadata.erase("idempotency-replayed");
+  EXPECT_EQ(retry.trailing_metadata, first.trailing_metadata);
+}
+
+TEST_P(GuardReplayCache, AReplyThatWasRecordedHereIsReplayedWhileTheDaemonHangs) {
+  GuardedServer& server = Serve(Counting(), TurnOn);
+  const ProbeClient client(server.address());
+  const Outcome first = client.Act("order-1");
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  StopDaemon();
+  ExpectReplayOf(first, client.Act("order-1"));
+  ExpectReplayOf(first, client.Act("order-1"));
+  // The daemon does hang, and what it must decide does not run.
+  const Outcome undecided = client.Act("order-2");
+  EXPECT_EQ(undecided.reason(), Reason::kStoreUnavailable);
+  EXPECT_EQ(runs_, 1);
+  EXPECT_EQ(server.guard().replay_cache().hits, 2u);
+}
+
+TEST_P(GuardReplayCache, AReplayOfTheDaemonIsReplayedAgainWhileItHangs) {
+  const auto elsewhere = MakeServer(Counting(), TurnOn);
+  const Outcome first = ProbeClient(elsewhere->address()).Act("order-1");
+  ASSERT_TRUE(first.status.ok()) << first.status.error_message();
+  GuardedServer& server = Serve(Counting(), TurnOn);
+  const ProbeClient client(server.address());
+  ExpectReplayOf(first, client.Act("order-1"));
+  EXPECT_EQ(server.guard().replay_cache().hits, 0u);
+  StopDaemon();
+  ExpectReplayOf(first, client.Act("order-1"));
+  EXPECT_EQ(server.guard().replay_cache().hits, 1u);
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardReplayCache, AnotherRequestUnderTheSameKeyIsTheStoresToRefuse) {
+  GuardedServer& server = Serve(Counting(), TurnOn);
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("order-1").status.ok());
+  EXPECT_TRUE(client.Act("order-1").replayed());
+  EXPECT_EQ(client.Act("order-1", 7).reason(), Reason::kKeyReused);
+  StopDaemon();
+  EXPECT_EQ(client.Act("order-1", 7).reason(), Reason::kStoreUnavailable);
+  EXPECT_TRUE(client.Act("order-1").replayed());
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardReplayCache, TurnedOffTheStoreIsAskedEachTime) {
+  GuardedServer& server = Serve(Counting(), TurnOff);
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("order-1").status.ok());
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(client.Act("order-1").replayed());
+    EXPECT_EQ(ReplaysOfTheDaemon(), i);
+  }
+  StopDaemon();
+  EXPECT_EQ(client.Act("order-1").reason(), Reason::kStoreUnavailable);
+  EXPECT_EQ(server.guard().replay_cache().hits, 0u);
+  EXPECT_EQ(server.guard().replay_cache().misses, 0u);
+}
+
+TEST_P(GuardReplayCache, TurnedOnTheStoreIsNotAskedAboutRetries) {
+  GuardedServer& server = Serve(Counting(), TurnOn);
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("order-1").status.ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(client.Act("order-1").replayed());
+  EXPECT_EQ(ReplaysOfTheDaemon(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardReplayCache, ::testing::Values(Api::kSync, Api::kCallback),
+                         ApiName);
+
+// The guard's connection on a clock of the test's, and the store's file.
+class ReplayCacheAndStore : public ::testing::Test {
+ protected:
+  static constexpr absl::Duration kMaxAge = absl::Seconds(10);
+
+  v1::ReserveResponse Reserve(const std::string& key) {
+    return Ask<v1::ReserveResponse>(&Connection::Reserve, SomeReserve(key));
+  }
+  void Complete(const std::string& key, const v1::ReserveResponse& grant) {
+    Ask<v1::CompleteResponse>(&Connection::Complete,
+                              SomeComplete(key, grant.reserved().reservation_token(), "reply"));
+  }
+  // What somebody does to the store behind every guard's back.
+  void DeleteAllRecords() {
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
+    sqlite3_busy_timeout(database, 10000);
+    EXPECT_EQ(sqlite3_exec(database, "DELETE FROM records", nullptr, nullptr, nullptr), SQLITE_OK)
+        << sqlite3_errmsg(database);
+    EXPECT_GT(sqlite3_changes(database), 0);
+    sqlite3_close(database);
+  }
+
+  TempFolder folder_;
+  const std::string file_ = folder_.File("records.db");
+  DaemonProcess daemon_{"sqlite:" + file_};
+  SteppedClock clock_;
+  std::shared_ptr<ReplayCache> cache_ = std::make_shared<ReplayCache>(
+      ReplayCacheOptions{ReplayCacheOptions().capacity_bytes, kMaxAge}, clock_);
+  const std::unique_ptr<Connection> connection_ = std::make_unique<CachingConnection>(
+      MakeUnaryConnection(
+          grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials())),
+      cache_);
+
+ private:
+  // Waits for the answer and expects that it is one.
+  template <typename Response, typename Request>
+  Response Ask(void (Connection::*method)(const Request&, Connection::Deadline,
+                                          Connection::Callback<Response>),
+               const Request& request) {
+    Mutex mutex;
+    CondVar answered;
+    absl::StatusOr<Response> answer;
+    bool is_answered = false;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    (connection_.get()->*method)(request, deadline, [&](absl::StatusOr<Response> given) {
+      MutexLock lock(mutex);
+      answer = std::move(given);
+      is_answered = true;
+      answered.NotifyAll();
+    });
+    MutexLock lock(mutex);
+    while (!is_answered) answered.Wait(lock);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *answer : Response();
+  }
+};
+
+TEST_F(ReplayCacheAndStore, TheAnswerIsTheServicesFieldByField) {
+  Complete("order-1", Reserve("order-1"));
+  const v1::ReserveResponse kept = Reserve("order-1");
+  EXPECT_EQ(cache_->counters().hits, 1u);
+  const auto stored = ServiceClient(daemon_.address()).Call(SomeReserve("order-1"));
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_TRUE(MessageDifferencer::Equals(kept, *stored)) << kept.ShortDebugString() << "\n"
+                                                         << stored->ShortDebugString();
+}
+
+TEST_F(ReplayCacheAndStore, ADeletedRecordIsFollowedWithinMaxAge) {
+  Complete("recorded-here", Reserve("recorded-here"));
+  const ServiceClient elsewhere(daemon_.address());
+  const auto grant = elsewhere.Call(SomeReserve("recorded-elsewhere"));
+  ASSERT_TRUE(grant.ok()) << grant.status();
+  ASSERT_TRUE(
+      elsewhere
+          .Call(SomeComplete("recorded-elsewhere", grant->reserved().reservation_token(), "reply"))
+          .ok());
+  EXPECT_TRUE(Reserve("recorded-elsewhere").has_replay());
+  DeleteAllRecords();
+  clock_.Advance(kMaxAge - absl::Milliseconds(1));
+  EXPECT_TRUE(Reserve("recorded-here").has_replay());
+  EXPECT_TRUE(Reserve("recorded-elsewhere").has_replay());
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(Reserve("recorded-here").has_reserved());
+  EXPECT_TRUE(Reserve("recorded-elsewhere").has_reserved());
+}
+
+}  // namespace
+}  // namespace idempotency::testing
