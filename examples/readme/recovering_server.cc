@@ -12,8 +12,6 @@
 #include "interceptors/server/execution.h"
 #include "interceptors/server/guard_options.h"
 
-namespace {
-
 // Somebody else's service, with keys of its own.
 class Bank {
  public:
@@ -23,8 +21,6 @@ class Bank {
   // will be.
   virtual std::optional<bool> CancelUnlessPaid(const std::string& key) = 0;
 };
-
-}  // namespace
 
 // [recovery:handler]
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
