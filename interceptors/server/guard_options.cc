@@ -54,15 +54,15 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (options.max_reply_bytes == 0 || options.max_reply_bytes > limits::kMaxReplyBytes) {
     return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");
   }
-  if (options.background_recovery && options.max_background_recoveries == 0) {
-    return Wrong("max_background_recoveries", "must be positive");
-  }
   const absl::Status algorithms = ValidateFingerprintAlgorithms(options.fingerprint_algorithms);
   if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
   for (const auto& [method, adjust] : options.adjustments) {
     if (!adjust) return Wrong(absl::StrCat("adjustments[", method, "]"), "is empty");
   }
   if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
+  if (options.background_recovery && options.max_background_recoveries == 0) {
+    return Wrong("max_background_recoveries", "must be positive");
+  }
   for (const auto& [method, policy] : options.policies) {
     const PolicyFaults faults = FaultsOf(policy);
     if (faults.empty()) continue;

@@ -69,7 +69,6 @@ struct GuardOptions {
 
   // What this guard remembers of completed operations; capacity 0 turns it off.
   ReplayCacheOptions replay_cache;
-
   // Runs recovery handlers also without a call, for records whose outcome this
   // guard itself left unknown, with growing pauses (1 s to 5 min) until they are
   // settled. It does not find what died with another process, or with this one:

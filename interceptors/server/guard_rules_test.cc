@@ -175,9 +175,9 @@ TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
   policy.max_lease = policy.lease;
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   policy.max_lease = policy.lease - absl::Milliseconds(1);
-  ExpectRefused("max_lease");
+  ExpectRefused("policies[/a/B] max_lease");
   policy.max_lease = limits::kMaxMaxLease + absl::Milliseconds(1);
-  ExpectRefused("max_lease");
+  ExpectRefused("policies[/a/B] max_lease");
 }
 TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
   using grpc::StatusCode;

@@ -8,7 +8,7 @@
 namespace idempotency {
 
 // The application's own code for one method, apart from its handler. Each may
-// be empty. What the first two throw is caught and answered with INTERNAL.
+// be empty. What they throw is caught and answered with INTERNAL.
 struct MethodHandlers {
   KeyValidator key_validator;
   Normaliser normaliser;

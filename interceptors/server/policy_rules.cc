@@ -61,8 +61,6 @@ void CheckCodes(const MethodPolicy& policy, PolicyFaults& faults) {
     if (code == grpc::StatusCode::OK) {
       faults.push_back("released names OK, which is always recorded");
     } else if (!CanBeReleased(code)) {
-      // gRPC's INTERNAL may come from a call of the handler's own that had an
-      // effect; the handler's word for it can be recorded all the same.
       refuse("released", code);
     } else if (policy.recorded.count(code) > 0) {
       faults.push_back(absl::StrCat(NameOf(code), " is in recorded and in released"));

@@ -73,13 +73,14 @@ class Guard final : public ServerGuard {
     reservations_.Close();
   }
 
+  ReplayCacheCounters replay_cache() const override {
+    return cache_ == nullptr ? ReplayCacheCounters() : cache_->counters();
+  }
+
   std::uint64_t calls_failed_open() const override {
     std::uint64_t calls = 0;
     for (const auto& [operation, method] : methods_) calls += method->calls_failed_open();
     return calls;
-  }
-  ReplayCacheCounters replay_cache() const override {
-    return cache_ == nullptr ? ReplayCacheCounters() : cache_->counters();
   }
 
  protected:

@@ -96,12 +96,11 @@ class ServerGuard {
   // run are still recorded. Safe to call twice.
   virtual void Close() = 0;
 
+  // Zeros while GuardOptions::replay_cache is off.
+  virtual ReplayCacheCounters replay_cache() const = 0;
   // How many calls ran unguarded because no verdict could be had
   // (MethodPolicy::fail_open), since the guard was made.
   virtual std::uint64_t calls_failed_open() const = 0;
-
-  // Zeros while GuardOptions::replay_cache is off.
-  virtual ReplayCacheCounters replay_cache() const = 0;
 
  protected:
   // An empty `host` is every host that has no service of its own.
