@@ -10,6 +10,8 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/unknown_field_set.h"
 
+#include "idempotency/v1/options.pb.h"
+
 namespace idempotency {
 namespace {
 
@@ -36,15 +38,20 @@ class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
 
-  void WriteMessage(const Message& message);
+  void WriteMessage(const Message& message, FieldPath key_field);
 
  private:
   void WriteField(const Message& message, const FieldDescriptor& field);
+  // The first field of `key_field`: nothing of it, if nothing but the key is
+  // in it.
+  void WriteWithoutKey(const Message& message, FieldPath key_field);
   void WritePacked(const Message& message, const FieldDescriptor& field);
   void WriteMap(const Message& message, const FieldDescriptor& field);
   // `index` is -1 for a field that is not repeated.
   void WriteElement(const Message& message, const FieldDescriptor& field, int index);
   void WriteSubmessage(const Message& message, const FieldDescriptor& field, int index);
+  // After the tag and the contents that begin at `start`.
+  void EndSubmessage(const FieldDescriptor& field, std::size_t start);
   void WriteString(const Message& message, const FieldDescriptor& field, int index);
   void WriteNumber(const Message& message, const FieldDescriptor& field, int index);
 
@@ -80,6 +87,10 @@ std::uint64_t BitsOf(double value) {
   std::uint64_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
+}
+
+bool IsExcluded(const FieldDescriptor& field) {
+  return field.options().GetExtension(v1::fingerprint) == v1::FieldPolicy::FINGERPRINT_EXCLUDE;
 }
 
 bool IsZigZag(const FieldDescriptor& field) {
@@ -196,7 +207,7 @@ std::vector<const UnknownField*> SortedByNumber(const UnknownFieldSet& fields) {
   return sorted;
 }
 
-void Writer::WriteMessage(const Message& message) {
+void Writer::WriteMessage(const Message& message, FieldPath key_field) {
   const Reflection& reflection = *message.GetReflection();
   // Exactly the fields that count, extensions among them, in number order.
   std::vector<const FieldDescriptor*> known;
@@ -209,7 +220,12 @@ void Writer::WriteMessage(const Message& message) {
          ++next_unknown) {
       WriteUnknown(**next_unknown);
     }
-    WriteField(message, *field);
+    if (IsExcluded(*field)) continue;
+    if (!key_field.empty() && field == key_field.front()) {
+      WriteWithoutKey(message, key_field);
+    } else {
+      WriteField(message, *field);
+    }
   }
   for (; next_unknown != unknown.end(); ++next_unknown) WriteUnknown(**next_unknown);
 }
@@ -220,6 +236,20 @@ void Writer::WriteField(const Message& message, const FieldDescriptor& field) {
   if (field.is_packable()) return WritePacked(message, field);
   const int size = message.GetReflection()->FieldSize(message, &field);
   for (int i = 0; i < size; ++i) WriteElement(message, field, i);
+}
+
+void Writer::WriteWithoutKey(const Message& message, FieldPath key_field) {
+  const FieldDescriptor& field = *key_field.front();
+  if (key_field.size() == 1) return;
+  const std::size_t before = out_.size();
+  WriteTag(field.number(), WireTypeOf(field));
+  const std::size_t start = out_.size();
+  WriteMessage(message.GetReflection()->GetMessage(message, &field), key_field.subspan(1));
+  if (out_.size() == start) {
+    out_.resize(before);
+  } else {
+    EndSubmessage(field, start);
+  }
 }
 
 void Writer::WritePacked(const Message& message, const FieldDescriptor& field) {
@@ -269,7 +299,12 @@ void Writer::WriteSubmessage(const Message& message, const FieldDescriptor& fiel
   const Reflection& reflection = *message.GetReflection();
   const std::size_t start = out_.size();
   WriteMessage(index < 0 ? reflection.GetMessage(message, &field)
-                         : reflection.GetRepeatedMessage(message, &field, index));
+                         : reflection.GetRepeatedMessage(message, &field, index),
+               FieldPath());
+  EndSubmessage(field, start);
+}
+
+void Writer::EndSubmessage(const FieldDescriptor& field, std::size_t start) {
   if (field.type() == FieldDescriptor::TYPE_GROUP) {
     WriteTag(field.number(), WireType::kEndGroup);
   } else {
@@ -348,8 +383,8 @@ void Writer::PrefixLength(std::size_t start) {
 
 }  // namespace
 
-void AppendCanonicalForm(const Message& message, std::string& out) {
-  Writer(out).WriteMessage(message);
+void AppendCanonicalForm(const Message& message, FieldPath key_field, std::string& out) {
+  Writer(out).WriteMessage(message, key_field);
 }
 
 }  // namespace idempotency

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/canonical_form.h"
 #include "core/errors.h"
 #include "core/limits.h"
 #include "core/sha256.h"
@@ -12,7 +11,6 @@
 namespace idempotency {
 namespace {
 
-constexpr std::uint32_t kVersion1 = 1;
 constexpr std::size_t kHeaderBytes = 5;
 
 bool HasDigestSize(std::size_t size) {
@@ -37,16 +35,6 @@ std::uint32_t ReadBigEndian32(std::string_view bytes) {
 }
 
 }  // namespace
-
-Fingerprint FingerprintV1(std::string_view method, const google::protobuf::Message& request) {
-  std::string input;
-  input.reserve(4 + method.size() + request.ByteSizeLong());
-  AppendBigEndian32(static_cast<std::uint32_t>(method.size()), input);
-  input.append(method);
-  AppendCanonicalForm(request, input);
-  const Sha256Digest digest = Sha256(input);
-  return {kVersion1, std::string(digest.begin(), digest.end())};
-}
 
 FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
                                      absl::Span<const Fingerprint> sent) {

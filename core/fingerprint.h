@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "google/protobuf/message.h"
 
 #include "idempotency/v1/record.pb.h"
 
@@ -23,12 +22,6 @@ struct Fingerprint {
     return a.version == b.version && a.digest == b.digest;
   }
 };
-
-// Fingerprint version 1: SHA-256 over the method and the canonical form of the
-// request, as docs/fingerprint.md specifies byte by byte. Equal for equal
-// requests in every build and language; different map orders, field orders on
-// the wire and spellings of defaults do not matter. Unknown fields count.
-Fingerprint FingerprintV1(std::string_view method, const google::protobuf::Message& request);
 
 // How a request compares with what a record holds.
 enum class FingerprintMatch {

@@ -7,15 +7,20 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_split.h"
 #include "google/protobuf/dynamic_message.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 
-#include "core/fingerprint.h"
+#include "core/fingerprint_algorithm.h"
 #include "core/sha256.h"
+#include "testdata/legacy_rules.pb.h"
 #include "testdata/legacy_shapes.pb.h"
+#include "testdata/rules.pb.h"
 #include "testdata/shapes.pb.h"
 
 namespace idempotency {
@@ -39,7 +44,12 @@ struct Vector {
   std::string method;
   std::string message;
   std::string wire;
+  // "" for none.
+  std::string key_field;
+  std::map<std::string, std::vector<std::string>> metadata;
   std::string canonical;
+  // What stands behind the canonical form.
+  std::string suffix;
   std::string digest;
 };
 
@@ -54,10 +64,27 @@ std::vector<Vector> ReadVectors() {
   std::vector<Vector> vectors;
   for (const auto& value : document.fields().at("vectors").list_value().values()) {
     const auto& fields = value.struct_value().fields();
-    const auto get = [&](const char* name) { return fields.at(name).string_value(); };
-    vectors.push_back({get("name"), get("method"), get("message"),
-                       absl::HexStringToBytes(get("wire")),
-                       absl::HexStringToBytes(get("canonical")), get("digest")});
+    const auto get = [&](const char* name) {
+      const auto field = fields.find(name);
+      return field == fields.end() ? "" : field->second.string_value();
+    };
+    Vector vector{get("name"),
+                  get("method"),
+                  get("message"),
+                  absl::HexStringToBytes(get("wire")),
+                  get("key_field"),
+                  {},
+                  absl::HexStringToBytes(get("canonical")),
+                  absl::HexStringToBytes(get("suffix")),
+                  get("digest")};
+    if (fields.count("metadata") > 0) {
+      for (const auto& [name, values] : fields.at("metadata").struct_value().fields()) {
+        for (const auto& entry : values.list_value().values()) {
+          vector.metadata[name].push_back(absl::HexStringToBytes(entry.string_value()));
+        }
+      }
+    }
+    vectors.push_back(std::move(vector));
   }
   return vectors;
 }
@@ -66,19 +93,37 @@ const Descriptor* DescriptorOf(const std::string& message) {
   // Mentioned, so that the linker keeps their descriptors.
   Payment::descriptor();
   LegacyShapes::descriptor();
+  testdata::Order::descriptor();
+  testdata::LegacyOrder::descriptor();
   return DescriptorPool::generated_pool()->FindMessageTypeByName(message);
 }
 
 std::string Hex(const std::string& bytes) { return absl::BytesToHexString(bytes); }
 
 std::string DigestOf(const Message& request, std::string_view method = kMethod) {
-  return Hex(FingerprintV1(method, request).digest);
+  return Hex(FingerprintV1({method, request}).digest);
+}
+
+std::vector<const FieldDescriptor*> PathOf(const Descriptor* message, const std::string& name) {
+  std::vector<const FieldDescriptor*> path;
+  if (name.empty()) return path;
+  for (const auto part : absl::StrSplit(name, '.')) {
+    path.push_back(message->FindFieldByName(std::string(part)));
+    message = path.back()->message_type();
+  }
+  return path;
 }
 
 std::string DigestOfWire(MessageFactory& factory, const Vector& vector, const std::string& wire) {
-  const std::unique_ptr<Message> message(factory.GetPrototype(DescriptorOf(vector.message))->New());
+  const Descriptor* descriptor = DescriptorOf(vector.message);
+  const std::unique_ptr<Message> message(factory.GetPrototype(descriptor)->New());
   EXPECT_TRUE(message->ParseFromString(wire)) << vector.name;
-  return DigestOf(*message, vector.method);
+  const std::vector<const FieldDescriptor*> key_field = PathOf(descriptor, vector.key_field);
+  FingerprintInput input{vector.method, *message, key_field};
+  for (const auto& [name, values] : vector.metadata) {
+    input.metadata[name].assign(values.begin(), values.end());
+  }
+  return Hex(FingerprintV1(input).digest);
 }
 
 class FingerprintVectorTest : public ::testing::TestWithParam<Vector> {};
@@ -87,7 +132,7 @@ TEST_P(FingerprintVectorTest, TheDigestIsThatOfTheCanonicalForm) {
   const Vector& vector = GetParam();
   std::string input;
   AppendBigEndian32(static_cast<std::uint32_t>(vector.method.size()), input);
-  const Sha256Digest digest = Sha256(input + vector.method + vector.canonical);
+  const Sha256Digest digest = Sha256(input + vector.method + vector.canonical + vector.suffix);
   EXPECT_EQ(Hex(std::string(digest.begin(), digest.end())), vector.digest);
 }
 
@@ -108,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Vectors, FingerprintVectorTest, ::testing::ValuesIn(Rea
                          [](const auto& vector) { return vector.param.name; });
 
 TEST(FingerprintV1Test, VersionAndSize) {
-  const Fingerprint fingerprint = FingerprintV1(kMethod, Payment());
+  const Fingerprint fingerprint = FingerprintV1({kMethod, Payment()});
   EXPECT_EQ(fingerprint.version, 1u);
   EXPECT_EQ(fingerprint.digest.size(), 32u);
 }
@@ -233,6 +278,50 @@ TEST(FingerprintV1Test, DeepRequests) {
   Shapes received;
   ASSERT_TRUE(received.ParseFromString(shapes.SerializeAsString()));
   EXPECT_EQ(DigestOf(received), DigestOf(shapes));
+}
+
+// Whether a client puts the key into the request or into the metadata, and how
+// it spells it there: the request is the same.
+TEST(KeyFieldTest, TheKeyIsNoPartOfTheRequest) {
+  const auto digest = [](const testdata::Order& order, const std::string& key_field) {
+    const std::vector<const FieldDescriptor*> path =
+        PathOf(testdata::Order::descriptor(), key_field);
+    return Hex(FingerprintV1({kMethod, order, path}).digest);
+  };
+  testdata::Order without;
+  without.set_item("lamp");
+  testdata::Order with = without;
+  with.set_request_id("17");
+  EXPECT_NE(DigestOf(with), DigestOf(without));
+  EXPECT_EQ(digest(with, "request_id"), DigestOf(without));
+  testdata::Order nested = without;
+  nested.mutable_header()->mutable_forwarded()->set_request_id("17");
+  EXPECT_EQ(digest(nested, "header.forwarded.request_id"), DigestOf(without));
+  // What else stands on the way, or bears the same name, still counts.
+  nested.mutable_header()->set_request_id("18");
+  EXPECT_NE(digest(nested, "header.forwarded.request_id"), DigestOf(without));
+  with.mutable_part()->set_request_id("17");
+  EXPECT_NE(digest(with, "request_id"), digest(without, "request_id"));
+}
+
+TEST(ExcludedFieldsTest, AreLeftOutAtEveryDepth) {
+  testdata::Order plain;
+  plain.mutable_part()->mutable_part()->set_item("lamp");
+  plain.add_parts();
+  (*plain.mutable_parts_by_name())["a"].set_item("bulb");
+  testdata::Order traced = plain;
+  traced.set_trace_id("t1");
+  traced.mutable_part()->mutable_part()->set_trace_id("t2");
+  traced.mutable_parts(0)->set_trace_id("t3");
+  traced.mutable_parts(0)->add_timings(5);
+  (*traced.mutable_parts_by_name())["a"].set_trace_id("t4");
+  (*traced.mutable_baggage())["b"] = "t5";
+  traced.mutable_bundle()->set_item("t6");
+  EXPECT_EQ(DigestOf(traced), DigestOf(plain));
+  // The packed message counts by its bytes.
+  plain.mutable_extra()->PackFrom(testdata::Order());
+  traced.mutable_extra()->PackFrom(traced.part().part());
+  EXPECT_NE(DigestOf(traced), DigestOf(plain));
 }
 
 }  // namespace

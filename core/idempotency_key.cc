@@ -13,8 +13,15 @@
 namespace idempotency {
 namespace {
 
-absl::Status Invalid(std::string_view what) {
-  return MakeError(Reason::kKeyInvalid, absl::StrCat(AbslView(kKeyMetadata), ": ", AbslView(what)));
+// `source` is where the key stands.
+absl::Status Invalid(std::string_view source, std::string_view what) {
+  return MakeError(Reason::kKeyInvalid, absl::StrCat(AbslView(source), ": ", AbslView(what)));
+}
+
+absl::Status Missing(std::string_view where) {
+  return MakeError(Reason::kKeyMissing,
+                   absl::StrCat("this method needs ", AbslView(where),
+                                ": one key per operation, the same on every retry"));
 }
 
 // `text` starts with '"'. RFC 8941, section 4.2.5.
@@ -23,54 +30,79 @@ absl::StatusOr<std::string> Unquote(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '"') {
       if (i + 1 == text.size()) return key;
-      return Invalid("something follows the closing quote");
+      return Invalid(kKeyMetadata, "something follows the closing quote");
     }
     if (text[i] == '\\') {
       ++i;
       if (i == text.size() || (text[i] != '"' && text[i] != '\\')) {
-        return Invalid("in quotes, a backslash stands before '\"' or '\\' only");
+        return Invalid(kKeyMetadata, "in quotes, a backslash stands before '\"' or '\\' only");
       }
     }
     key.push_back(text[i]);
   }
-  return Invalid("the closing quote is missing");
+  return Invalid(kKeyMetadata, "the closing quote is missing");
 }
 
-absl::StatusOr<std::string> TextOf(std::string_view value) {
-  if (!value.empty() && value.front() == '"') return Unquote(value);
-  if (value.find_first_of("\",") != std::string_view::npos) {
-    return Invalid("a key with '\"' or ',' must be quoted");
+bool NeedsQuotes(std::string_view text) {
+  return text.find_first_of("\",") != std::string_view::npos;
+}
+
+absl::StatusOr<std::string> CheckKey(std::string_view source, std::string_view key) {
+  if (key.empty()) return Invalid(source, "the key is empty");
+  if (key.size() > limits::kMaxKeyBytes) {
+    return Invalid(source,
+                   absl::StrCat("the key is longer than ", limits::kMaxKeyBytes, " characters"));
   }
-  return std::string(value);
+  if (!std::all_of(key.begin(), key.end(), [](char c) { return c >= 0x21 && c <= 0x7E; })) {
+    return Invalid(source, "the key has characters other than visible ASCII");
+  }
+  return NormaliseKey(key);
 }
 
 absl::StatusOr<std::string> ParseOne(std::string_view value) {
-  absl::StatusOr<std::string> key = TextOf(value);
-  if (!key.ok()) return key;
-  if (key->empty()) return Invalid("the key is empty");
-  if (key->size() > limits::kMaxKeyBytes) {
-    return Invalid(absl::StrCat("the key is longer than ", limits::kMaxKeyBytes, " characters"));
+  if (!value.empty() && value.front() == '"') {
+    const absl::StatusOr<std::string> key = Unquote(value);
+    return key.ok() ? CheckKey(kKeyMetadata, *key) : key;
   }
-  if (!std::all_of(key->begin(), key->end(), [](char c) { return c >= 0x21 && c <= 0x7E; })) {
-    return Invalid("the key has characters other than visible ASCII");
+  if (NeedsQuotes(value)) return Invalid(kKeyMetadata, "a key with '\"' or ',' must be quoted");
+  return CheckKey(kKeyMetadata, value);
+}
+
+absl::StatusOr<std::string> ParseField(const KeyInField& field) {
+  if (NeedsQuotes(field.value)) {
+    return Invalid(field.name, "a key in a field is not quoted and has no '\"' or ','");
   }
-  return NormaliseKey(*key);
+  return CheckKey(field.name, field.value);
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ParseIdempotencyKey(absl::Span<const std::string_view> values) {
-  if (values.empty()) {
-    return MakeError(Reason::kKeyMissing,
-                     absl::StrCat("this method needs the metadata entry ", AbslView(kKeyMetadata),
-                                  ": one key per operation, the same on every retry"));
-  }
+  if (values.empty()) return Missing(absl::StrCat("the metadata entry ", AbslView(kKeyMetadata)));
   absl::StatusOr<std::string> key = ParseOne(values.front());
   if (!key.ok()) return key;
   for (const std::string_view value : values.subspan(1)) {
     const absl::StatusOr<std::string> other = ParseOne(value);
     if (!other.ok()) return other;
-    if (*other != *key) return Invalid("the call carries several different keys");
+    if (*other != *key) return Invalid(kKeyMetadata, "the call carries several different keys");
+  }
+  return key;
+}
+
+absl::StatusOr<std::string> ParseIdempotencyKey(absl::Span<const std::string_view> values,
+                                                const KeyInField& field) {
+  if (values.empty() && field.value.empty()) {
+    return Missing(absl::StrCat("the request's field ", AbslView(field.name),
+                                " or the metadata entry ", AbslView(kKeyMetadata)));
+  }
+  if (field.value.empty()) return ParseIdempotencyKey(values);
+  absl::StatusOr<std::string> key = ParseField(field);
+  if (!key.ok() || values.empty()) return key;
+  const absl::StatusOr<std::string> other = ParseIdempotencyKey(values);
+  if (!other.ok()) return other;
+  if (*other != *key) {
+    return Invalid(field.name, absl::StrCat("the request's key and the one in the metadata entry ",
+                                            AbslView(kKeyMetadata), " differ"));
   }
   return key;
 }

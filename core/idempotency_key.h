@@ -30,6 +30,21 @@ inline constexpr std::string_view kPushbackMetadata = "grpc-retry-pushback-ms";
 // The error says what was wrong, never the key itself.
 absl::StatusOr<std::string> ParseIdempotencyKey(absl::Span<const std::string_view> values);
 
+// What a request holds in the field that may carry its key.
+struct KeyInField {
+  // For errors: "request_id".
+  std::string_view name;
+  // "" is no key.
+  std::string_view value;
+};
+
+// The same for a call whose key may also stand in its request. The field holds
+// the bare form; where both have a key, they must be the same one.
+//   KEY_MISSING  neither has one
+//   KEY_INVALID  as above, the field is quoted, the two differ
+absl::StatusOr<std::string> ParseIdempotencyKey(absl::Span<const std::string_view> values,
+                                                const KeyInField& field);
+
 }  // namespace idempotency
 
 #endif  // IDEMPOTENCY_CORE_IDEMPOTENCY_KEY_H_

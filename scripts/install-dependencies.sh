@@ -14,7 +14,7 @@ build_packages=(
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )
-test_packages=(openssl patch python3 python3-yaml gcovr procps)
+test_packages=(openssl patch python3 python3-protobuf python3-yaml gcovr procps)
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
 lint_packages=(clang-format-14 clang-tidy-14 shellcheck)

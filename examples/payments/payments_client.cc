@@ -31,6 +31,7 @@
 #include "examples/payments/payments.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/client/client_interceptor.h"
+#include "interceptors/client/keyed_channel.h"
 #include "interceptors/client/retry_policy.h"
 
 ABSL_FLAG(std::string, server, "127.0.0.1:7412", "Where the payments service serves.");
@@ -70,6 +71,18 @@ int Print(const Outcome& outcome, const std::string& fields) {
   return outcome.status.ok() ? 0 : 1;
 }
 
+std::shared_ptr<grpc::Channel> BareChannel(const grpc::ChannelArguments& arguments) {
+  const std::string server = absl::GetFlag(FLAGS_server);
+  const auto credentials = grpc::InsecureChannelCredentials();
+  return grpc::CreateCustomChannel(server, credentials, arguments);
+}
+
+std::shared_ptr<grpc::Channel> KeyedChannel(const grpc::ChannelArguments& arguments) {
+  const std::string server = absl::GetFlag(FLAGS_server);
+  const auto credentials = grpc::InsecureChannelCredentials();
+  return idempotency::CreateKeyedChannel(server, credentials, arguments);
+}
+
 std::shared_ptr<grpc::Channel> PaymentsChannel() {
   grpc::ChannelArguments arguments;
   if (absl::GetFlag(FLAGS_retries)) {
@@ -77,14 +90,7 @@ std::shared_ptr<grpc::Channel> PaymentsChannel() {
   } else {
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   }
-  const std::string server = absl::GetFlag(FLAGS_server);
-  if (absl::GetFlag(FLAGS_no_key)) {
-    return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
-  }
-  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(idempotency::MakeClientInterceptor());
-  return grpc::experimental::CreateCustomChannelWithInterceptors(
-      server, grpc::InsecureChannelCredentials(), arguments, std::move(interceptors));
+  return absl::GetFlag(FLAGS_no_key) ? BareChannel(arguments) : KeyedChannel(arguments);
 }
 
 // One call: its context with deadline and key, what is sent and what came.

@@ -37,8 +37,8 @@ class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
  public:
   // gRPC takes ownership; none for calls that get no key.
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
-    if (info->type() != ClientRpcInfo::Type::UNARY) return nullptr;
-    if (!keyed_methods_.NeedsKey(info->method())) return nullptr;
+    const bool unary = info->type() == ClientRpcInfo::Type::UNARY;
+    if (!keyed_methods_.NeedsKey(info->method(), unary)) return nullptr;
     return std::make_unique<KeyInterceptor>().release();
   }
 

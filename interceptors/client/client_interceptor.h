@@ -10,11 +10,12 @@
 
 namespace idempotency {
 
-// Puts an `idempotency-key` (a new UUIDv7) on every unary call that has none,
-// except to methods whose protobuf idempotency_level is NO_SIDE_EFFECTS or
-// IDEMPOTENT. gRPC's own retries of a call keep its key. Methods whose
-// descriptor is not linked into this program get a key too. A key that the
-// caller put on the call (WithKey) is left alone.
+// Puts an `idempotency-key` (a new UUIDv7) on every call that has none and
+// needs one: what the method's own proto says (keyed_methods.h) by the option
+// (idempotency.v1.policy) or by protobuf's idempotency_level. Unary methods
+// whose descriptor is not linked into this program get a key too. Methods with
+// a `key_field` get none: their caller fills it. gRPC's own retries of a call
+// keep its key. A key that the caller put on the call (WithKey) is left alone.
 //
 //   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> all;
 //   all.push_back(idempotency::MakeClientInterceptor());

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/string_view.h"
-#include "google/protobuf/descriptor.pb.h"
+
+#include "core/declared_policy.h"
 
 namespace idempotency {
 namespace {
@@ -14,28 +15,31 @@ constexpr std::size_t kMaxKnown = 4096;
 
 }  // namespace
 
-bool KeyedMethods::NeedsKey(std::string_view method) {
+bool KeyedMethods::NeedsKey(std::string_view method, bool unary) {
   // The map's own kind of view: abseil's is not the standard's everywhere.
   const absl::string_view name(method.data(), method.size());
   {
     MutexLock lock(mutex_);
     if (const auto it = known_.find(name); it != known_.end()) return it->second;
   }
-  const bool needs_key = LookUp(method);
+  const bool needs_key = LookUp(method, unary);
   MutexLock lock(mutex_);
   if (known_.size() < kMaxKnown) known_.emplace(name, needs_key);
   return needs_key;
 }
 
-bool KeyedMethods::LookUp(std::string_view method) const {
-  if (method.empty() || method.front() != '/') return true;
+bool KeyedMethods::LookUp(std::string_view method, bool unary) const {
+  if (method.empty() || method.front() != '/') return unary;
   std::string name(method.substr(1));
   std::replace(name.begin(), name.end(), '/', '.');
   const google::protobuf::MethodDescriptor* descriptor = pool_.FindMethodByName(name);
-  if (descriptor == nullptr) return true;
-  const auto level = descriptor->options().idempotency_level();
-  return level != google::protobuf::MethodOptions::NO_SIDE_EFFECTS &&
-         level != google::protobuf::MethodOptions::IDEMPOTENT;
+  if (descriptor == nullptr) return unary;
+  const absl::StatusOr<v1::Policy> declared = DeclaredPolicy(descriptor->options());
+  if (!declared.ok()) return unary;
+  // Whoever fills the field makes the key: another one beside it would be
+  // refused.
+  if (!declared->key_field().empty()) return false;
+  return KeyRule(*descriptor, *declared) != v1::Policy::KEY_NONE;
 }
 
 }  // namespace idempotency

@@ -17,14 +17,17 @@ class KeyedMethods {
   // `pool` must outlive this.
   explicit KeyedMethods(const google::protobuf::DescriptorPool& pool) : pool_(pool) {}
 
-  // False for methods that `pool` knows to be NO_SIDE_EFFECTS or IDEMPOTENT;
-  // true for every other, also for unknown ones: a key too many costs nothing,
-  // a missing one costs the call. `method` is as on the wire,
+  // What the method's own proto says (core/declared_policy.h): false for
+  // KEY_NONE, so without the option for NO_SIDE_EFFECTS, IDEMPOTENT and
+  // streaming methods, true for KEY_REQUIRED and KEY_OPTIONAL. False where the
+  // policy names a key_field: that key is the caller's. A method that `pool`
+  // does not know needs one if it is `unary`: a key too many costs nothing, a
+  // missing one costs the call. `method` is as on the wire,
   // "/payments.v1.Payments/Charge".
-  bool NeedsKey(std::string_view method);
+  bool NeedsKey(std::string_view method, bool unary);
 
  private:
-  bool LookUp(std::string_view method) const;
+  bool LookUp(std::string_view method, bool unary) const;
 
   const google::protobuf::DescriptorPool& pool_;
   Mutex mutex_;

@@ -1,10 +1,11 @@
 #include "interceptors/server/guard_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
 #include "core/record_key.h"
-#include "interceptors/server/disposition.h"
+#include "interceptors/server/policy_rules.h"
 
 namespace idempotency {
 namespace {
@@ -33,29 +34,6 @@ absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status ValidatePolicy(const std::string& method, const MethodPolicy& policy) {
-  const auto wrong = [&method](absl::string_view field, absl::string_view why) {
-    return Wrong(absl::StrCat("policies[", method, "].", field), why);
-  };
-  if (policy.lease < limits::kMinLease || policy.lease > limits::kMaxLease) {
-    return wrong("lease", "must be from 10 ms to 1 h");
-  }
-  if (policy.retention < limits::kMinRetention || policy.retention > limits::kMaxRetention ||
-      policy.retention < policy.lease) {
-    return wrong("retention", "must be from 1 s to 366 days and not under the lease");
-  }
-  if (policy.max_wait < absl::ZeroDuration() || policy.max_wait > limits::kMaxWait) {
-    return wrong("max_wait", "must be from 0 to 60 s");
-  }
-  for (const grpc::StatusCode code : policy.recorded) {
-    if (!CanBeRecorded(code)) {
-      return wrong("recorded", absl::StrCat("names the code ", static_cast<int>(code),
-                                            ", which gRPC makes itself"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status ValidateGuardOptions(const GuardOptions& options) {
@@ -76,10 +54,19 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (options.max_reply_bytes == 0 || options.max_reply_bytes > limits::kMaxReplyBytes) {
     return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");
   }
+  const absl::Status algorithms = ValidateFingerprintAlgorithms(options.fingerprint_algorithms);
+  if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
+  for (const auto& [method, adjust] : options.adjustments) {
+    if (!adjust) return Wrong(absl::StrCat("adjustments[", method, "]"), "is empty");
+  }
   if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
+  if (options.background_recovery && options.max_background_recoveries == 0) {
+    return Wrong("max_background_recoveries", "must be positive");
+  }
   for (const auto& [method, policy] : options.policies) {
-    const absl::Status valid = ValidatePolicy(method, policy);
-    if (!valid.ok()) return valid;
+    const PolicyFaults faults = FaultsOf(policy);
+    if (faults.empty()) continue;
+    return Wrong(absl::StrCat("policies[", method, "]"), absl::StrJoin(faults, "; "));
   }
   return absl::OkStatus();
 }

@@ -2,14 +2,18 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GUARD_OPTIONS_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/replay_cache_options.h"
 #include "interceptors/server/scope.h"
@@ -26,9 +30,26 @@ struct GuardOptions {
   // without a verified identity fail with UNAUTHENTICATED.
   ScopeFunction scope;
 
-  // Overrides by full method name ("/payments.v1.Payments/Charge"). A name
-  // that no protected service has is refused by Install().
+  // Changes to what a method's proto declares, by full method name
+  // ("/payments.v1.Payments/Charge"): each is called once, by Protect, with the
+  // policy so far. It must not throw.
+  //   options.adjustments["/payments.v1.Payments/Charge"] = [&](MethodPolicy& policy) {
+  //     policy.lease = lease_from_flags;
+  //   };
+  std::map<std::string, std::function<void(MethodPolicy&)>> adjustments;
+
+  // Whole policies, by the same names: nothing of what the proto declares
+  // counts. For protos that cannot be changed. A name here or above that no
+  // protected service has is refused by Install().
   std::map<std::string, MethodPolicy> policies;
+
+  // The application's own code for a method, by full method name; other names
+  // are refused in the same way.
+  std::map<std::string, MethodHandlers> handlers;
+
+  // What is computed of every request and compared with what its record holds.
+  // One, or two while a new version rolls out: see docs/fingerprint.md.
+  std::vector<FingerprintAlgorithm> fingerprint_algorithms = {FingerprintAlgorithm::V1()};
 
   // Where the server listens to the guard.
   GuardHooks hooks;
@@ -48,6 +69,14 @@ struct GuardOptions {
 
   // What this guard remembers of completed operations; capacity 0 turns it off.
   ReplayCacheOptions replay_cache;
+  // Runs recovery handlers also without a call, for records whose outcome this
+  // guard itself left unknown, with growing pauses (1 s to 5 min) until they are
+  // settled. It does not find what died with another process, or with this one:
+  // that waits for the next call of its key.
+  bool background_recovery = false;
+  // How many such records it remembers; further ones wait for their next call.
+  // 1,000: about 1 MB.
+  std::size_t max_background_recoveries = 1000;
 
   // How long the guard's destructor waits for recordings that the store has
   // not acknowledged.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -12,24 +11,14 @@
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
-#include "core/idempotency_key.h"
 #include "core/record_key.h"
+#include "interceptors/server/application_call.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/traceparent.h"
 
 namespace idempotency {
 namespace {
-
-std::vector<std::string_view> KeysOf(const grpc::ServerContextBase& context) {
-  std::vector<std::string_view> values;
-  const auto range =
-      context.client_metadata().equal_range({kKeyMetadata.data(), kKeyMetadata.size()});
-  for (auto entry = range.first; entry != range.second; ++entry) {
-    values.emplace_back(entry->second.data(), entry->second.size());
-  }
-  return values;
-}
 
 // So that the record leads to the trace of the attempt that ran first.
 void LabelTrace(const grpc::ServerContextBase& context,
@@ -46,8 +35,8 @@ void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id 
 
 }  // namespace
 
-GuardedMethod::GuardedMethod(std::string path, GuardedOperation operation)
-    : path_(std::move(path)),
+GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operation)
+    : identity_(std::move(identity)),
       operation_(std::make_shared<const GuardedOperation>(std::move(operation))) {}
 
 void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
@@ -60,12 +49,12 @@ void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
     Reject(*held, absl::InternalError("the idempotency guard is not installed; nothing was run"));
     return;
   }
-  const std::vector<std::string_view> values = KeysOf(held->context());
-  if (values.empty() && operation_->policy.key == MethodPolicy::Key::kOptional) {
+  absl::StatusOr<std::string> key = identity_.KeyOf(held->context(), held->request());
+  if (ReasonOf(key.status()) == Reason::kKeyMissing &&
+      operation_->policy.key == MethodPolicy::Key::kOptional) {
     held->Run(nullptr);
     return;
   }
-  absl::StatusOr<std::string> key = ParseIdempotencyKey(values);
   if (!key.ok()) {
     Reject(*held, key.status());
     return;
@@ -77,7 +66,10 @@ void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
   }
   Admission::Ask(
       operation_, *std::move(question), VerdictDeadline(held->context()),
-      [call = std::move(call)](Admission::Decision decision) { Act(call, std::move(decision)); });
+      [this, call = std::move(call)](Admission::Decision decision) {
+        Act(call, std::move(decision));
+      },
+      &held->request());
 }
 
 absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
@@ -88,24 +80,22 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
                              std::move(key)};
   const absl::Status valid = ValidateRecordKey(record_key);
   if (!valid.ok()) return valid;
+  const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
+      identity_.FingerprintsOf(held.context(), held.request());
+  if (!fingerprints.ok()) return fingerprints.status();
 
   v1::ReserveRequest question;
   *question.mutable_record_key() = ToProto(record_key);
-  *question.add_fingerprints() = ToProto(FingerprintV1(path_, held.request()));
+  for (const Fingerprint& fingerprint : *fingerprints) {
+    *question.add_fingerprints() = ToProto(fingerprint);
+  }
   LabelTrace(held.context(), *question.mutable_labels());
   return question;
 }
 
 absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase& context) const {
-  // The application's code; what it throws must not unwind through gRPC.
-  try {
-    return operation_->options.scope(context);
-  } catch (const std::exception& error) {
-    spdlog::error("{}: the scope function threw: {}", operation_->name, error.what());
-  } catch (...) {
-    spdlog::error("{}: the scope function threw", operation_->name);
-  }
-  return absl::InternalError("the caller's scope could not be told; nothing was run");
+  return CallApplication(operation_->name, "the scope function",
+                         [&] { return operation_->options.scope(context); });
 }
 
 Scheduler::Time GuardedMethod::VerdictDeadline(const grpc::ServerContextBase& context) const {
@@ -125,16 +115,34 @@ void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
     Replay(call, std::move(replayed->reply));
   } else {
     const auto& refused = std::get<Admission::Refused>(decision);
+    if (refused.no_verdict && operation_->policy.fail_open) {
+      RunUnguarded(call);
+      return;
+    }
     Reject(*call.held, refused.why, refused.record_id);
   }
 }
 
 void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> execution) {
+  if (execution->operation().policy.cancel_when_lost) {
+    call.guarded->canceller().Begin([&context = call.held->context()] { context.TryCancel(); });
+    execution->recording()->OnLost([weak = std::weak_ptr<GuardedCall>(call.guarded)] {
+      if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
+    });
+  }
   call.guarded->Begin(std::move(execution));
   call.held->Run([guarded = call.guarded] {
     guarded->Withdraw()->recording()->Release("the client had left before the handler ran",
                                               v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   });
+}
+
+void GuardedMethod::RunUnguarded(const Call& call) {
+  calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
+  spdlog::warn("{}: no verdict could be had: a call runs unguarded, as its policy says",
+               operation_->name);
+  // A client that has left has nothing run for it.
+  call.held->Run([] {});
 }
 
 void GuardedMethod::Replay(const Call& call, v1::Reply reply) {

@@ -1,6 +1,8 @@
 #include "interceptors/server/method_policy.h"
 
-#include "google/protobuf/descriptor.pb.h"
+#include "absl/strings/strip.h"
+
+#include "core/declared_policy.h"
 
 namespace idempotency {
 
@@ -15,11 +17,15 @@ std::set<grpc::StatusCode> MethodPolicy::DefaultRecorded() {
 }
 
 MethodPolicy MethodPolicy::DefaultFor(const google::protobuf::MethodDescriptor& method) {
-  using Options = google::protobuf::MethodOptions;
   MethodPolicy policy;
-  const auto level = method.options().idempotency_level();
-  if (level == Options::NO_SIDE_EFFECTS || level == Options::IDEMPOTENT) policy.key = Key::kNone;
+  if (KeyRule(method, v1::Policy()) == v1::Policy::KEY_NONE) policy.key = Key::kNone;
   return policy;
+}
+
+std::string NameOf(grpc::StatusCode code) {
+  if (code == grpc::StatusCode::OK) return "OK";
+  const std::string name = v1::StatusCode_Name(static_cast<v1::StatusCode>(code));
+  return std::string(absl::StripPrefix(name, "STATUS_CODE_"));
 }
 
 }  // namespace idempotency

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
@@ -13,7 +15,8 @@
 
 namespace idempotency {
 
-// How one method is guarded. A value type.
+// How one method is guarded. A value type. Most methods have theirs in their
+// proto (docs/policies.md); the members are those of options.proto.
 struct MethodPolicy {
   enum class Key {
     kRequired,  // without a key the handler is never reached
@@ -45,10 +48,12 @@ struct MethodPolicy {
   InFlight in_flight = InFlight::kReject;
   absl::Duration max_wait = absl::ZeroDuration();
   absl::Duration lease = limits::kDefaultLease;
-  // How long heartbeats go on, from the grant. After it the execution is lost:
-  // a handler that hangs must not hold its key for ever.
+  // How long heartbeats go on while the handler runs, from the grant; not under
+  // the lease. Then the lease runs out, and at its end the execution is lost: a
+  // handler that hangs must not hold its key for ever.
   absl::Duration max_lease = limits::kDefaultMaxLease;
-  // Cancel the call once its execution is lost.
+  // Cancel the call once its execution is lost: its context says so to the
+  // handler, and the client gets CANCELLED.
   bool cancel_when_lost = false;
   absl::Duration retention = limits::kDefaultRetention;
   OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver;
@@ -57,15 +62,25 @@ struct MethodPolicy {
   // UNIMPLEMENTED never can be: gRPC makes them itself.
   std::set<grpc::StatusCode> recorded = DefaultRecorded();
   // Codes by which the handler says that nothing happened: the next attempt may
-  // run at once. None of gRPC's own, and none that is recorded.
+  // run at once, also under REQUIRE_RECOVERY. None of gRPC's own (those above,
+  // and INTERNAL), and none that is recorded. Only for a handler that makes these
+  // codes itself: passed on from another service they say nothing.
   std::set<grpc::StatusCode> released;
-  // Run the handler unguarded when no verdict can be had: promise 6 of the
-  // README does not hold for this method.
+  // Run the handler unguarded when no verdict can be had (STORE_UNAVAILABLE,
+  // and never for a guard that is being closed): promise 6 of the README does
+  // not hold for this method. Each such call is logged and counted
+  // (ServerGuard::calls_failed_open), and may be a second run.
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kHandThrough;
   // What a captured stream may weigh.
   std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
+  // The request's field that may carry the key, beside the metadata: a singular
+  // string of the request or, with dots, of a message in it. "" for none.
+  std::string key_field;
+  // Metadata entries that belong to the request, in lower case: with another
+  // value it is another request.
+  std::vector<std::string> fingerprint_metadata;
 
   // How long a concurrent duplicate waits: max_wait with kWait, otherwise 0.
   absl::Duration WaitInFlight() const {
@@ -76,10 +91,13 @@ struct MethodPolicy {
   // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to
   // the same request in the same way.
   static std::set<grpc::StatusCode> DefaultRecorded();
-  // kNone for NO_SIDE_EFFECTS and IDEMPOTENT methods (protobuf's
-  // idempotency_level), kRequired for every other.
+  // Without any option: kNone for streaming methods and for NO_SIDE_EFFECTS and
+  // IDEMPOTENT ones (protobuf's idempotency_level), kRequired for every other.
   static MethodPolicy DefaultFor(const google::protobuf::MethodDescriptor& method);
 };
+
+// "NOT_FOUND"
+std::string NameOf(grpc::StatusCode code);
 
 }  // namespace idempotency
 

@@ -132,17 +132,51 @@ TEST(ProtectTest, TakesServicesThatMixTheApis) {
   EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
 }
 
-TEST(InstallTest, RefusesPoliciesOfUnknownAndStreamingMethods) {
-  for (const std::string name :
-       {"/idempotency.testdata.Till/Chrage", "/idempotency.testdata.Till/Watch"}) {
+TEST(InstallTest, RefusesPoliciesOfUnknownMethods) {
+  GuardOptions options;
+  options.policies["/idempotency.testdata.Till/Chrage"] = MethodPolicy();
+  const auto guard = MakeGuard(std::move(options));
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  ExpectRefused(guard->Install(builder), "/idempotency.testdata.Till/Chrage");
+}
+
+TEST(InstallTest, RefusesHandlersOfUnknownMethods) {
+  GuardOptions options;
+  options.handlers["/idempotency.testdata.Till/Chrage"].key_validator = UuidKeys();
+  const auto guard = MakeGuard(std::move(options));
+  Till::Service service;
+  grpc::ServerBuilder builder;
+  EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
+  ExpectRefused(guard->Install(builder), "/idempotency.testdata.Till/Chrage");
+}
+
+TEST(ProtectTest, RefusesPoliciesThatDoNotFitTheirMethod) {
+  const auto refusal = [](const std::function<void(MethodPolicy&)>& change) {
     GuardOptions options;
-    options.policies[name] = MethodPolicy();
+    change(options.policies["/idempotency.testdata.Till/Charge"]);
     const auto guard = MakeGuard(std::move(options));
     Till::Service service;
     grpc::ServerBuilder builder;
-    EXPECT_TRUE(guard->Protect<Till>(builder, &service).ok());
-    ExpectRefused(guard->Install(builder), name);
+    const absl::Status status = guard->Protect<Till>(builder, &service);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/idempotency.testdata.Till/Charge"));
+    // Nothing was registered, so the name is free.
+    EXPECT_TRUE(MakeGuard()->Protect<Till>(builder, &service).ok());
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.key_field = "amount_cents"; }),
+              HasSubstr("not a string"));
+  for (const std::string name :
+       {"", "X-Version", "x version", "idempotency-key", "grpc-timeout", ":path"}) {
+    EXPECT_THAT(refusal([&](MethodPolicy& policy) { policy.fingerprint_metadata = {name}; }),
+                HasSubstr("\"" + name + "\""));
   }
+  EXPECT_THAT(refusal([](MethodPolicy& policy) {
+                policy.fingerprint_metadata = {"a", "a"};
+              }),
+              HasSubstr("twice"));
 }
 
 TEST(InstallTest, ComesOnceAndLast) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "client/unary_connection.h"
 #include "core/clock.h"
@@ -17,8 +18,11 @@
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
+#include "interceptors/server/method_path.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservations.h"
+#include "interceptors/server/resolved_policy.h"
 
 namespace idempotency {
 namespace {
@@ -27,10 +31,6 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
-std::string FullName(const MethodDescriptor& method) {
-  return absl::StrCat("/", method.service()->full_name(), "/", method.name());
-}
-
 // An operation is a path, after the host if the service has one of its own.
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
 
@@ -38,20 +38,16 @@ bool IsUnary(const MethodDescriptor& method) {
   return !method.client_streaming() && !method.server_streaming();
 }
 
-void Log(const std::string& operation, const MethodPolicy& policy) {
-  if (policy.key == MethodPolicy::Key::kNone) {
-    spdlog::info("{}: not guarded", operation);
-    return;
+// FAILED_PRECONDITION if an option by method names one that is not there.
+template <typename Value>
+absl::Status CheckNames(const std::string& option, const std::map<std::string, Value>& by_method,
+                        const std::set<std::string>& paths) {
+  for (const auto& [name, value] : by_method) {
+    if (paths.count(name) > 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GuardOptions.", option, " names ", name, ", which is no method of a protected service"));
   }
-  spdlog::info("{}: key {}, in flight: {}, lease {}, retention {}, when a lease ends: {}",
-               operation, policy.key == MethodPolicy::Key::kRequired ? "required" : "optional",
-               policy.in_flight == MethodPolicy::InFlight::kWait
-                   ? absl::StrCat("wait ", absl::FormatDuration(policy.max_wait))
-                   : "refuse",
-               absl::FormatDuration(policy.lease), absl::FormatDuration(policy.retention),
-               policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery
-                   ? "recovery"
-                   : "take over");
+  return absl::OkStatus();
 }
 
 class Guard final : public ServerGuard {
@@ -62,17 +58,29 @@ class Guard final : public ServerGuard {
       : options_(std::move(options)),
         cache_(std::move(cache)),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
+    if (!options_.background_recovery) return;
+    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries);
   }
 
   ~Guard() override {
-    reservations_.Close();
+    Close();
     // The application's code may still run there, on what the rest holds.
     workers_.Stop();
   }
 
-  void Close() override { reservations_.Close(); }
+  void Close() override {
+    if (recoverer_ != nullptr) recoverer_->Stop();
+    reservations_.Close();
+  }
+
   ReplayCacheCounters replay_cache() const override {
     return cache_ == nullptr ? ReplayCacheCounters() : cache_->counters();
+  }
+
+  std::uint64_t calls_failed_open() const override {
+    std::uint64_t calls = 0;
+    for (const auto& [operation, method] : methods_) calls += method->calls_failed_open();
+    return calls;
   }
 
  protected:
@@ -82,7 +90,10 @@ class Guard final : public ServerGuard {
                                    InterceptorFactories others) override;
 
  private:
-  MethodPolicy PolicyOf(const MethodDescriptor& method) const;
+  // One for each method. INVALID_ARGUMENT with everything that cannot work.
+  absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
+  GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
+                                 MethodPolicy policy);
   // INVALID_ARGUMENT unless records can be kept under `operation`.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
@@ -90,18 +101,40 @@ class Guard final : public ServerGuard {
   const std::shared_ptr<const ReplayCache> cache_;
   Reservations reservations_;
   WorkerThreads workers_;
+  // nullptr unless it is asked for.
+  std::shared_ptr<Recoverer> recoverer_;
   bool installed_ = false;
-  // The policy of every unary method of a protected service, by operation.
-  std::map<std::string, MethodPolicy> policies_;
-  // Those that are guarded.
+  // The policy of every method of a protected service, by operation.
+  std::map<std::string, ResolvedPolicy> policies_;
+  // The methods that are guarded.
   std::map<std::string, std::unique_ptr<GuardedMethod>> methods_;
   std::vector<std::unique_ptr<grpc::Service>> fronts_;
 };
 
-MethodPolicy Guard::PolicyOf(const MethodDescriptor& method) const {
-  const auto override_entry = options_.policies.find(FullName(method));
-  return override_entry != options_.policies.end() ? override_entry->second
-                                                   : MethodPolicy::DefaultFor(method);
+absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescriptor& service) const {
+  std::vector<ResolvedPolicy> policies;
+  std::vector<std::string> wrong;
+  for (int i = 0; i < service.method_count(); ++i) {
+    const MethodDescriptor& method = *service.method(i);
+    PolicyFaults faults;
+    policies.push_back(ResolvedPolicy::Of(method, options_, faults));
+    for (const std::string& fault : faults) {
+      wrong.push_back(absl::StrCat(MethodPath(method), ": ", fault));
+    }
+  }
+  if (wrong.empty()) return policies;
+  return absl::InvalidArgumentError(
+      absl::StrCat("policies that cannot work: ", absl::StrJoin(wrong, "; ")));
+}
+
+GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
+                                      MethodPolicy policy) {
+  GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
+  const auto handlers = options_.handlers.find(MethodPath(method));
+  if (handlers != options_.handlers.end()) operation.recovery = handlers->second.recovery;
+  operation.reply_type = method.output_type()->full_name();
+  operation.recoverer = recoverer_;
+  return operation;
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -127,25 +160,32 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
   const absl::StatusOr<std::vector<grpc_internals::MethodKind>> kinds =
       grpc_internals::Classify(*descriptor, *service);
   if (!kinds.ok()) return kinds.status();
+  const absl::StatusOr<std::vector<ResolvedPolicy>> resolved = Resolve(*descriptor);
+  if (!resolved.ok()) return resolved.status();
 
-  std::map<std::string, MethodPolicy> policies;
+  std::map<std::string, ResolvedPolicy> policies;
   std::map<std::string, std::unique_ptr<GuardedMethod>> guarded;
   std::vector<CallGate*> gates;
   for (int i = 0; i < descriptor->method_count(); ++i) {
     const MethodDescriptor& method = *descriptor->method(i);
-    const std::string path = FullName(method);
-    const std::string operation = absl::StrCat(host, path);
+    const std::string operation = absl::StrCat(host, MethodPath(method));
     gates.push_back(nullptr);
-    if (!IsUnary(method)) continue;
     if (policies_.count(operation) > 0) {
       return absl::FailedPreconditionError(absl::StrCat(service_name, " is protected already"));
     }
+    policies.emplace(operation, (*resolved)[i]);
+    const MethodPolicy& policy = (*resolved)[i].policy();
+    if (policy.key == MethodPolicy::Key::kNone) continue;
+    if (!IsUnary(method)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(operation, ": the guard does not capture streams"));
+    }
     const absl::Status valid = ValidateOperation(host, operation);
     if (!valid.ok()) return valid;
-    const MethodPolicy policy = policies.emplace(operation, PolicyOf(method)).first->second;
-    if (policy.key == MethodPolicy::Key::kNone) continue;
-    auto gate = std::make_unique<GuardedMethod>(
-        path, GuardedOperation{operation, policy, options_, reservations_, workers_});
+    absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
+    if (!identity.ok()) return identity.status();
+    auto gate = std::make_unique<GuardedMethod>(*std::move(identity),
+                                                MakeOperation(operation, method, policy));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
@@ -162,16 +202,15 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
 
 absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
-  std::set<std::string> unary_paths;
-  for (const auto& [operation, policy] : policies_) unary_paths.insert(PathOf(operation));
-  for (const auto& [name, policy] : options_.policies) {
-    if (unary_paths.count(name) == 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("GuardOptions.policies names ", name,
-                       ", which is no unary method of a protected service"));
-    }
+  std::set<std::string> known_paths;
+  for (const auto& [operation, policy] : policies_) known_paths.insert(PathOf(operation));
+  absl::Status known = CheckNames("policies", options_.policies, known_paths);
+  known.Update(CheckNames("adjustments", options_.adjustments, known_paths));
+  known.Update(CheckNames("handlers", options_.handlers, known_paths));
+  if (!known.ok()) return known;
+  for (const auto& [operation, policy] : policies_) {
+    spdlog::info("{}: {}", operation, policy.Description());
   }
-  for (const auto& [operation, policy] : policies_) Log(operation, policy);
 
   InterceptorFactory::Paths paths;
   for (const auto& [operation, method] : methods_) paths.insert(PathOf(operation));

@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/server_interceptor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -56,7 +57,8 @@ class ServerGuard {
   // callback API are guarded; streaming methods are handed through. Anything
   // else (completion-queue, raw, streamed methods) is refused with
   // FAILED_PRECONDITION naming the method (for generic ones the service: they
-  // cannot be told apart), and nothing is registered.
+  // cannot be told apart), a policy that does not fit its method with
+  // INVALID_ARGUMENT, and nothing is registered.
   template <typename ServiceClass>
   absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
     return ProtectService(builder, ServiceClass::service_full_name(), /*host=*/"", service);
@@ -96,6 +98,9 @@ class ServerGuard {
 
   // Zeros while GuardOptions::replay_cache is off.
   virtual ReplayCacheCounters replay_cache() const = 0;
+  // How many calls ran unguarded because no verdict could be had
+  // (MethodPolicy::fail_open), since the guard was made.
+  virtual std::uint64_t calls_failed_open() const = 0;
 
  protected:
   // An empty `host` is every host that has no service of its own.

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "core/fingerprint.h"
+#include "core/fingerprint_algorithm.h"
 #include "core/grpc_status.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "interceptors/server/execution.h"
@@ -29,7 +29,7 @@ class OrphanedPending : public AntiPattern {
     request.set_amount(1);
     v1::ReserveRequest reserve;
     *reserve.mutable_record_key() = RecordKeyOfAct();
-    *reserve.add_fingerprints() = ToProto(FingerprintV1(kAct, request));
+    *reserve.add_fingerprints() = ToProto(FingerprintV1({kAct, request}));
     reserve.mutable_lease()->set_nanos(static_cast<int>(lease.count() * 1000000));
     grpc::ClientContext context;
     v1::ReserveResponse response;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the documents to the code.
 
-- Each C++ block of the PAGEs names a source and a marker, and is equal to the
+- Each C++ and proto block of the PAGEs names a source and a marker, and is equal to the
   part of that source between `// [page:name]` and `// [page:end]` (which the
   build compiles).
 - The README's error table has exactly the reasons of core/errors.h, with their
@@ -23,9 +23,9 @@ def read(*path):
 
 def snippet_faults(root, page):
     text = read(root, page)
-    blocks = re.findall(r"<!-- (\S+) (\w+):(\w+) -->\n```cpp\n(.*?)```", text, re.S)
-    if not blocks or len(blocks) != text.count("```cpp"):
-        yield f"{page}: a C++ block does not name its source, or there is none"
+    blocks = re.findall(r"<!-- (\S+) (\w+):(\w+) -->\n```(?:cpp|proto)\n(.*?)```", text, re.S)
+    if not blocks or len(blocks) != len(re.findall("```(?:cpp|proto)", text)):
+        yield f"{page}: a C++ or proto block does not name its source, or there is none"
     for source, of, name, shown in blocks:
         part = re.search(rf"// \[{of}:{name}\]\n(.*?)// \[{of}:end\]", read(root, source), re.S)
         if part is None:

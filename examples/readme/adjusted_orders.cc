@@ -1,0 +1,11 @@
+// How docs/policies.md adjusts a policy in code, compiled so that it stays true.
+#include "interceptors/server/guard_options.h"
+
+// [policies:adjust]
+idempotency::GuardOptions WithLease(idempotency::GuardOptions options, absl::Duration lease) {
+  options.adjustments["/orders.v1.Orders/PlaceOrder"] = [lease](idempotency::MethodPolicy& policy) {
+    policy.lease = lease;
+  };
+  return options;
+}
+// [policies:end]

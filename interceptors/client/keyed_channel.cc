@@ -1,0 +1,21 @@
+#include "interceptors/client/keyed_channel.h"
+
+#include <grpcpp/create_channel.h>
+
+#include <utility>
+#include <vector>
+
+#include "interceptors/client/client_interceptor.h"
+
+namespace idempotency {
+
+std::shared_ptr<grpc::Channel> CreateKeyedChannel(
+    const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    const grpc::ChannelArguments& arguments) {
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(MakeClientInterceptor());
+  return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
+                                                                 std::move(interceptors));
+}
+
+}  // namespace idempotency

@@ -1,0 +1,25 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_CLIENT_KEYED_CHANNEL_H_
+#define IDEMPOTENCY_INTERCEPTORS_CLIENT_KEYED_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <memory>
+#include <string>
+
+#include "interceptors/client/retry_policy.h"
+
+namespace idempotency {
+
+// Instead of grpc::CreateCustomChannel: a channel whose calls carry keys
+// (MakeClientInterceptor). Without arguments of the caller's own it retries
+// what may be retried, with the same key. A program with interceptors of its
+// own makes its channel itself, with ours among them.
+std::shared_ptr<grpc::Channel> CreateKeyedChannel(
+    const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    const grpc::ChannelArguments& arguments = RetryingChannelArguments());
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_KEYED_CHANNEL_H_

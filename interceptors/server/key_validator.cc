@@ -1,0 +1,26 @@
+#include "interceptors/server/key_validator.h"
+
+#include <optional>
+
+#include "core/uuid.h"
+
+namespace idempotency {
+
+KeyValidator UuidKeys() {
+  return [](std::string_view key) {
+    const std::optional<Uuid> uuid = Uuid::Parse(key);
+    if (uuid.has_value() && !uuid->is_nil()) return absl::OkStatus();
+    return absl::InvalidArgumentError("this method takes UUIDs only, in their 36-character form");
+  };
+}
+
+KeyValidator Uuidv7Keys() {
+  return [](std::string_view key) {
+    const std::optional<Uuid> uuid = Uuid::Parse(key);
+    if (uuid.has_value() && uuid->TimeOrderedAt().has_value()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "this method takes UUIDs of version 7 only, in their 36-character form");
+  };
+}
+
+}  // namespace idempotency

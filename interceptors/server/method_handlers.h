@@ -1,0 +1,22 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
+
+#include "interceptors/server/key_validator.h"
+#include "interceptors/server/normaliser.h"
+#include "interceptors/server/recovery_handler.h"
+
+namespace idempotency {
+
+// The application's own code for one method, apart from its handler. Each may
+// be empty. What they throw is caught and answered with INTERNAL.
+struct MethodHandlers {
+  KeyValidator key_validator;
+  Normaliser normaliser;
+  // Under REQUIRE_RECOVERY: finds out what became of an attempt that died.
+  // Without it, calls of such an operation get OUTCOME_UNKNOWN.
+  RecoveryHandler recovery;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_METHOD_HANDLERS_H_
