@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "client/parent_operation.h"
+#include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/guarded_operation.h"
@@ -36,6 +38,8 @@ class LiveExecution final : public Execution {
   // When the record is forgotten, as known at its reservation.
   absl::Time expires_at() const;
   bool nothing_happened() const { return nothing_happened_.load(std::memory_order_acquire); }
+  // What the handler said that its reply refers to; nullopt if it did not.
+  std::optional<v1::Reference> reference() const;
 
   std::uint32_t attempt() const override { return grant_.attempt(); }
   const std::string& record_id() const override { return record_id_; }
@@ -44,10 +48,16 @@ class LiveExecution final : public Execution {
   const std::map<std::string, std::string>& labels() const override { return labels_; }
   absl::Status Checkpoint(std::string_view progress) override;
   void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;
+  // RecordIn was called: there may be a row in the ledger.
+  bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
   absl::StatusOr<std::string> DownstreamKey(std::string_view label) const override;
   absl::Status Attach(grpc::ClientContext& context, std::string_view label) override;
   absl::Status Attach(grpc::ClientContext& context) override;
+  void RefersTo(std::string_view type, std::string_view id) override;
+
+ protected:
+  absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) override;
 
  private:
   ParentOperation& AsParent() const;
@@ -59,6 +69,9 @@ class LiveExecution final : public Execution {
   const std::map<std::string, std::string> labels_;
   const std::shared_ptr<Recording> recording_;
   std::atomic<bool> nothing_happened_{false};
+  std::atomic<bool> ledger_row_begun_{false};
+  mutable Mutex mutex_;
+  std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);
   // Made when it is first asked for: most handlers call nobody.
   mutable std::once_flag parent_made_;
   mutable std::shared_ptr<ParentOperation> parent_;
