@@ -13,11 +13,26 @@
 namespace idempotency {
 
 void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
+  Make(std::move(execution), std::move(reply), std::move(done))->Start();
+}
+
+void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {
+  execution->NothingHappened();
+  // Of the codes that no policy can have recorded, the one that says "again".
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
+  const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
+  settlement->release_reason_ = std::move(reason);
+  settlement->Start();
+}
+
+std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> execution,
+                                             v1::Reply reply, Done done) {
   struct Concrete : Settlement {
     Concrete(std::shared_ptr<LiveExecution> e, v1::Reply r, Done d)
         : Settlement(std::move(e), std::move(r), std::move(d)) {}
   };
-  std::make_shared<Concrete>(std::move(execution), std::move(reply), std::move(done))->Start();
+  return std::make_shared<Concrete>(std::move(execution), std::move(reply), std::move(done));
 }
 
 Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done)
@@ -70,9 +85,12 @@ void Settlement::Complete() {
 }
 
 void Settlement::Release(v1::ReleaseOutcome outcome) {
-  execution_->recording()->Release(
-      "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_)),
-      outcome, [self = shared_from_this()] { self->Finish({}); });
+  if (release_reason_.empty()) {
+    release_reason_ =
+        "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  }
+  execution_->recording()->Release(release_reason_, outcome,
+                                   [self = shared_from_this()] { self->Finish({}); });
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -29,9 +30,15 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
 
   // Once per execution.
   static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
+  // The same for an execution whose owner says that nothing happened: whatever
+  // the policy, the next attempt may run. `reason` is kept with the record.
+  static void GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done);
 
  private:
   Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
+
+  static std::shared_ptr<Settlement> Make(std::shared_ptr<LiveExecution> execution, v1::Reply reply,
+                                          Done done);
 
   void Start();
   void Finish(const Outcome& outcome);
@@ -44,6 +51,8 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   const grpc::StatusCode code_;
   const Disposition disposition_;
   v1::Reply reply_;
+  // Of a release; "": what the handler answered.
+  std::string release_reason_;
 };
 
 }  // namespace idempotency
