@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_CORE_VERDICT_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 
@@ -25,6 +26,8 @@ struct Reserved {
   std::string checkpoint;
   absl::Time created_at;
   absl::Time expires_at;
+  // Those of the record: what its first reservation gave, not this caller.
+  std::map<std::string, std::string> labels;
   // For counting only: an attempt whose lease had run out was taken over; an
   // expired record of the same key was started afresh; the same grant was
   // given again to a repeated request token.
@@ -39,6 +42,8 @@ struct Replay {
   absl::Time completed_at;
   absl::Time expires_at;
   std::uint32_t attempt = 0;
+  // As with Reserved.
+  std::map<std::string, std::string> labels;
 };
 
 // Another attempt holds a live lease.

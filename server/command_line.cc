@@ -112,11 +112,12 @@ ServeFlags::ServeFlags(ServeOptions* options) {
               "free one.");
   set.AddText("metrics", "ADDRESS", &metrics,
               "Where Prometheus reads /metrics over plain HTTP: IP:PORT. Empty for none.");
-  set.AddInt("store_connections", &options->store_connections, 1, 64,
+  set.AddInt("store_connections", &options->store_connections, 1,
+             ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres for calls, which share them in batches, so that few are\n"
              "enough. One more sweeps and one more watches. SQLite always has one writer.");
-  set.AddDuration("sweep_interval", &options->sweep_interval, absl::Milliseconds(100),
-                  absl::Hours(24),
+  set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
+                  ServiceOptions::kMaxSweepInterval,
                   "Time between two passes that remove forgotten records. One replica sweeps at a\n"
                   "time.");
   set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),

@@ -10,7 +10,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "server/log.h"
 #include "server/network_address.h"
+#include "server/service_options.h"
 #include "server/store_address.h"
 
 namespace idempotency {
@@ -23,16 +25,12 @@ struct TlsFiles {
   std::string client_ca;
 };
 
-enum class LogLevel { kDebug, kInfo, kWarn, kError };
-
 // What `idempotencyd serve` was asked for, validated.
-struct ServeOptions {
+struct ServeOptions : ServiceOptions {
   NetworkAddress listen;
   StoreAddress store;
   // nullopt: no metrics.
   std::optional<NetworkAddress> metrics;
-  int store_connections = 4;
-  absl::Duration sweep_interval = absl::Minutes(1);
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   TlsFiles tls;

@@ -1,25 +1,19 @@
 #ifndef IDEMPOTENCY_SERVER_DAEMON_H_
 #define IDEMPOTENCY_SERVER_DAEMON_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "absl/status/statusor.h"
 
-#include "server/batcher.h"
 #include "server/command_line.h"
-#include "server/deferred_store.h"
 #include "server/grpc_listener.h"
 #include "server/health.h"
-#include "server/idempotency_service.h"
 #include "server/logging_metrics.h"
 #include "server/metrics_exposer.h"
+#include "server/service_stack.h"
 #include "server/stop_request.h"
 #include "server/store_monitor.h"
-#include "server/sweeper.h"
-#include "server/wait_room.h"
 
 namespace idempotency {
 
@@ -51,25 +45,17 @@ class Daemon {
   Daemon(const ServeOptions& options, StopRequest* stop);
 
   absl::Status StartParts();
-  absl::StatusOr<std::unique_ptr<Store>> Open();
-  void Inspected(const absl::StatusOr<StoreGauges>& gauges);
+  void Inspected(const absl::Status& store);
 
   const ServeOptions options_;
   StopRequest* const stop_;
 
   LoggingMetrics metrics_;
-  // Of the opened store's pool. Touched only by whoever inspects the store:
-  // the starting thread, then the monitor's.
-  std::function<Metrics::Connections()> connections_;
-  DeferredStore store_;
+  std::unique_ptr<ServiceStack> stack_;
   std::unique_ptr<MetricsExposer> exposer_;
-  std::optional<Sweeper> sweeper_;
-  std::optional<Batcher> batcher_;
-  std::optional<WaitRoom> wait_room_;
-  std::optional<IdempotencyService> service_;
   std::unique_ptr<GrpcListener> listener_;
   std::optional<Health> health_;
-  std::optional<StoreMonitor> monitor_;
+  std::unique_ptr<StoreMonitor> monitor_;
 };
 
 }  // namespace idempotency

@@ -9,14 +9,10 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
-
-#include "core/limits.h"
-#include "server/malformed_requests.h"
 
 namespace idempotency {
 namespace {
@@ -35,9 +31,6 @@ void EnablePlugins() {
 }
 
 void SetChannelArguments(grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
-  // A Get answers up to a whole reply.
-  builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   // Two daemons on one port would share its connections without a word.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients may ping every 10 s, calls or not, to notice a dead connection;
@@ -51,24 +44,17 @@ void SetChannelArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
 }
 
-void SetInterceptors(grpc::ServerBuilder& builder) {
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(std::make_unique<MalformedRequests>());
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
     const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
-    grpc::Service* service) {
+    ServiceStack& stack) {
   EnablePlugins();
   grpc::ServerBuilder builder;
   SetChannelArguments(builder);
-  SetInterceptors(builder);
   int port = 0;
   builder.AddListeningPort(address.ToString(), credentials, &port);
-  builder.RegisterService(service);
+  stack.Register(builder);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
     return absl::FailedPreconditionError(

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 
 #include "server/network_address.h"
+#include "server/service_stack.h"
 
 namespace idempotency {
 
@@ -18,10 +19,10 @@ namespace idempotency {
 // beside it, on one address. Destruction shuts it down at once.
 class GrpcListener {
  public:
-  // FAILED_PRECONDITION if it cannot listen there. `service` must outlive it.
+  // FAILED_PRECONDITION if it cannot listen there. `stack` must outlive it.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
       const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
-      grpc::Service* service);
+      ServiceStack& stack);
   ~GrpcListener();
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;

@@ -127,6 +127,20 @@ TEST_F(IdempotencyServiceTest, ReservesCompletesAndReplays) {
   EXPECT_EQ(observer_.counts().verdicts, 2u);
 }
 
+TEST_F(IdempotencyServiceTest, GrantsAndReplaysCarryTheLabelsOfTheFirstReservation) {
+  v1::ReserveRequest request = ReserveRequestFor("one");
+  (*request.mutable_labels())["build"] = "41";
+  (*request.mutable_labels())["request"] = "r-1";
+  const v1::Reserved first = Reserve(request).reserved();
+  EXPECT_THAT(first.labels(), ::testing::UnorderedElementsAre(::testing::Pair("build", "41"),
+                                                              ::testing::Pair("request", "r-1")));
+  ASSERT_TRUE(Complete("one", first.reservation_token()).ok());
+  (*request.mutable_labels())["build"] = "42";
+  EXPECT_THAT(Reserve(request).replay().labels(),
+              ::testing::UnorderedElementsAre(::testing::Pair("build", "41"),
+                                              ::testing::Pair("request", "r-1")));
+}
+
 TEST_F(IdempotencyServiceTest, TellsWhenToAskAgain) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   Reserve(request);

@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-#include "server/command_line.h"
-
 namespace idempotency {
+
+enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
 // One key=value pair. The name is a word; the value is quoted where it has to
 // be, so that it neither ends the line nor starts another pair.

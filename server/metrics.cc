@@ -225,7 +225,7 @@ void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {
   unknown_records_.Set(static_cast<double>(gauges->unknown_records));
 }
 
-void Metrics::ConnectionsChanged(const Connections& connections) {
+void Metrics::ConnectionsChanged(const StoreConnections& connections) {
   connections_.Add({{"state", "in_use"}}).Set(connections.in_use);
   connections_.Add({{"state", "idle"}}).Set(connections.idle);
   connections_.Add({{"state", "broken"}}).Set(connections.broken);

@@ -18,7 +18,7 @@
 
 namespace idempotency {
 
-// What the daemon does, as numbers for Prometheus. Their names, types and
+// What the service does, as numbers for Prometheus. Their names, types and
 // labels are a contract with dashboards and alerts, held by
 // testdata/metrics.golden. A label only ever has values out of a fixed set:
 // never a key, a scope or anything else that a caller chose.
@@ -26,14 +26,6 @@ namespace idempotency {
 // Thread-safe.
 class Metrics : public Observer {
  public:
-  // The store's pool of connections, as it is now.
-  struct Connections {
-    int in_use = 0;
-    int idle = 0;
-    // Found broken and not replaced yet.
-    int broken = 0;
-  };
-
   Metrics();
 
   const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
@@ -54,10 +46,8 @@ class Metrics : public Observer {
   void GrantRepeated() override;
   void WaitersChanged(std::size_t waiters) override;
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
-
-  // Whether the store answered, and what it said of itself.
-  void StoreInspected(const absl::StatusOr<StoreGauges>& gauges);
-  void ConnectionsChanged(const Connections& connections);
+  void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
+  void ConnectionsChanged(const StoreConnections& connections) override;
 
  private:
   static constexpr std::size_t kOperations = 5;

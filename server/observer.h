@@ -13,7 +13,7 @@
 
 namespace idempotency {
 
-// The operations of the service, as the daemon counts them.
+// The operations of the service, as they are counted.
 enum class OperationKind { kReserve, kComplete, kRelease, kExtend, kGet };
 
 // "Reserve", "Complete" and so on: the method's name.
@@ -33,10 +33,18 @@ constexpr std::string_view OperationName(OperationKind kind) {
   return "";
 }
 
-// What the parts of the daemon tell about themselves, so that only one class
+// The store's pool of connections, as it is now.
+struct StoreConnections {
+  int in_use = 0;
+  int idle = 0;
+  // Found broken and not replaced yet.
+  int broken = 0;
+};
+
+// What the parts of the service tell about themselves, so that only one class
 // knows how numbers are published. Every method does nothing by default.
 //
-// Thread-safe, called from every thread of the daemon, also with locks held:
+// Thread-safe, called from every thread of the service, also with locks held:
 // implementations return at once and never call back.
 class Observer {
  public:
@@ -85,6 +93,12 @@ class Observer {
   virtual void CallerLeft() {}
   // Calls that wait for a running attempt, after every change.
   virtual void WaitersChanged(std::size_t /*waiters*/) {}
+
+  // The store.
+
+  // Whether it answered, and what it said of itself.
+  virtual void StoreInspected(const absl::StatusOr<StoreGauges>&) {}
+  virtual void ConnectionsChanged(const StoreConnections&) {}
 
   // The sweeper.
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "server/metrics.h"
+#include "server/observer.h"
 #include "server/store/postgres_options.h"
 #include "server/store/store.h"
 #include "server/store_address.h"
@@ -16,7 +16,15 @@ namespace idempotency {
 struct OpenedStore {
   std::unique_ptr<Store> store;
   // The state of its pool; nullptr if it has none. Valid as long as the store.
-  std::function<Metrics::Connections()> connections;
+  std::function<StoreConnections()> connections;
+};
+
+// What is done about a Postgres schema before it is used.
+enum class SchemaPolicy {
+  // It must have the version of this build.
+  kCheck,
+  // It is brought to that version.
+  kMigrate,
 };
 
 // Opens the store at an address and checks that this build can serve it.
@@ -28,9 +36,14 @@ struct OpenedStore {
 // `connections` is for Postgres: how many calls of the service it answers at a
 // time. Two more are opened, for sweeping and for inspections, which must not
 // wait for calls: a busy store would look like one that is away.
-absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections);
+absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections,
+                                      SchemaPolicy schema);
 
-// How the daemon reaches the Postgres at an address.
+// False for an error after which nothing but somebody's work on the store makes
+// it usable.
+bool MayRecover(const absl::Status& status);
+
+// How to reach the Postgres at an address.
 PostgresOptions PostgresOptionsFor(const StoreAddress& address);
 
 }  // namespace idempotency

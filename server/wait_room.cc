@@ -46,7 +46,8 @@ Verdict VerdictOf(Proof proof, const Record& record) {
     case Proof::kMismatch:
       return Mismatch{record.attempt};
     case Proof::kReplay:
-      return Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt};
+      return Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt,
+                    record.labels};
     case Proof::kOutcomeUnknown:
       break;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -180,6 +181,20 @@ TEST_F(WaitRoomTest, OneWaiterTakesOverWhenTheLeaseIsOver) {
   EXPECT_EQ(As<Reserved>(answers_.Await(1)[0])->attempt, 2u);
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 3));
   EXPECT_EQ(observer_.counts().take_overs, 1u);
+}
+
+TEST_F(WaitRoomTest, AReplayThatWasWaitedForHasTheRecordsLabels) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.labels = {{"build", "41"}};
+  const Uuid token = Hold(op);
+  op.labels = {{"build", "42"}};
+  StartWaiters(op, 2);
+
+  CompleteHere("held", token);
+  ASSERT_EQ(Count<Replay>(2), 2u);
+  const std::map<std::string, std::string> first = {{"build", "41"}};
+  for (const auto& answer : answers_.Await(2)) EXPECT_EQ(As<Replay>(answer)->labels, first);
 }
 
 TEST_F(WaitRoomTest, AnExtendedLeaseIsNotTakenOver) {

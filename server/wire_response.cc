@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -10,6 +12,7 @@
 #include "core/fingerprint.h"
 #include "core/record_key.h"
 #include "core/reply.h"
+#include "server/store/state_numbers.h"
 
 namespace idempotency {
 namespace {
@@ -26,6 +29,11 @@ void Write(absl::Time time, google::protobuf::Timestamp& proto) {
       static_cast<std::int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
 }
 
+void Write(const std::map<std::string, std::string>& labels,
+           google::protobuf::Map<std::string, std::string>& proto) {
+  proto.insert(labels.begin(), labels.end());
+}
+
 void Write(const Reserved& reserved, v1::Reserved& proto) {
   proto.set_reservation_token(reserved.token.ToString());
   proto.set_attempt(reserved.attempt);
@@ -34,6 +42,7 @@ void Write(const Reserved& reserved, v1::Reserved& proto) {
   proto.set_checkpoint(reserved.checkpoint);
   Write(reserved.expires_at, *proto.mutable_expires_at());
   Write(reserved.created_at, *proto.mutable_created_at());
+  Write(reserved.labels, *proto.mutable_labels());
 }
 
 absl::Status Write(const Replay& replay, v1::Replay& proto) {
@@ -43,6 +52,7 @@ absl::Status Write(const Replay& replay, v1::Replay& proto) {
   Write(replay.completed_at, *proto.mutable_completed_at());
   Write(replay.expires_at, *proto.mutable_expires_at());
   proto.set_attempt(replay.attempt);
+  Write(replay.labels, *proto.mutable_labels());
   return absl::OkStatus();
 }
 
@@ -50,25 +60,6 @@ void Write(const InFlight& in_flight, RetryAfterBounds bounds, v1::InFlight& pro
   Write(std::clamp(in_flight.lease_remaining, bounds.min, bounds.max),
         *proto.mutable_retry_after());
   proto.set_attempt(in_flight.attempt);
-}
-
-v1::RecordState StateOf(RecordState state) {
-  switch (state) {
-    case RecordState::kReserved:
-      return v1::RECORD_STATE_RESERVED;
-    case RecordState::kCompleted:
-      return v1::RECORD_STATE_COMPLETED;
-    case RecordState::kReleased:
-      return v1::RECORD_STATE_RELEASED;
-    case RecordState::kUnknown:
-      return v1::RECORD_STATE_UNKNOWN;
-  }
-  return v1::RECORD_STATE_UNSPECIFIED;
-}
-
-v1::LeaseExpiry LeaseExpiryOf(LeaseExpiry expiry) {
-  return expiry == LeaseExpiry::kRequireRecovery ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
-                                                 : v1::LEASE_EXPIRY_TAKE_OVER;
 }
 
 void WriteFingerprints(const Record& record, v1::Record& proto) {
@@ -127,16 +118,16 @@ absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetRespo
   v1::Record& proto = *response.mutable_record();
   proto.set_record_id(record.id.ToString());
   *proto.mutable_record_key() = ToProto(record.key);
-  proto.set_state(StateOf(record.state));
+  proto.set_state(ToProto(record.state));
   proto.set_attempt(record.attempt);
   WriteFingerprints(record, proto);
   if (record.parent.has_value()) *proto.mutable_parent() = ToProto(*record.parent);
-  for (const auto& [key, value] : record.labels) (*proto.mutable_labels())[key] = value;
+  Write(record.labels, *proto.mutable_labels());
   Write(record.created_at, *proto.mutable_created_at());
   Write(record.lease_expires_at, *proto.mutable_lease_expires_at());
   if (record.completed_at) Write(*record.completed_at, *proto.mutable_completed_at());
   Write(record.expires_at, *proto.mutable_expires_at());
-  proto.set_on_lease_expiry(LeaseExpiryOf(record.on_lease_expiry));
+  proto.set_on_lease_expiry(ToProto(record.on_lease_expiry));
   proto.set_release_reason(record.release_reason);
   if (!record.reply.has_value()) return absl::OkStatus();
   return WriteReply(*record.reply, view, *proto.mutable_reply());

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/errors.h"
 #include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/record_metadata.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
@@ -21,10 +23,24 @@ v1::LeaseExpiry ToWire(MethodPolicy::OnLeaseExpiry on_lease_expiry) {
              : v1::LEASE_EXPIRY_TAKE_OVER;
 }
 
-void ApplyPolicy(const MethodPolicy& policy, v1::ReserveRequest& question) {
+void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
+  const MethodPolicy& policy = operation.policy;
   *question.mutable_lease() = idempotency::ToWire(policy.lease);
   *question.mutable_retention() = idempotency::ToWire(policy.retention);
   question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
+  question.set_recover(operation.recovery != nullptr);
+}
+
+void WatchForLoss(const LiveExecution& execution) {
+  // Not the execution itself, which holds the recording.
+  execution.recording()->OnLost([operation = execution.shared_operation(),
+                                 record_id = execution.record_id(), attempt = execution.attempt(),
+                                 traceparent = TraceparentOf(execution.question().labels())] {
+    spdlog::warn("{}: attempt {} lost its reservation, record {}", operation->name, attempt,
+                 record_id);
+    Call(operation->options.hooks.on_lost,
+         LostEvent{{operation->name, record_id, attempt, traceparent}});
+  });
 }
 
 VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
@@ -65,14 +81,15 @@ void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
 }  // namespace
 
 void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-                    Scheduler::Time deadline, Done done) {
+                    Scheduler::Time deadline, Done done, const google::protobuf::Message* request) {
   struct Concrete : Admission {
-    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Done d)
-        : Admission(std::move(o), std::move(q), std::move(d)) {}
+    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Done d,
+             const google::protobuf::Message* r)
+        : Admission(std::move(o), std::move(q), std::move(d), r) {}
   };
-  ApplyPolicy(operation->policy, question);
-  const auto admission =
-      std::make_shared<Concrete>(std::move(operation), std::move(question), std::move(done));
+  Apply(*operation, question);
+  const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(question),
+                                                    std::move(done), request);
   admission->operation_->reservations.Request(
       admission->question_, admission->operation_->policy.WaitInFlight(), deadline,
       [admission](const absl::StatusOr<ReservationAnswer>& answer) {
@@ -81,8 +98,11 @@ void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::Reser
 }
 
 Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-                     Done done)
-    : operation_(std::move(operation)), question_(std::move(question)), done_(std::move(done)) {}
+                     Done done, const google::protobuf::Message* request)
+    : operation_(std::move(operation)),
+      question_(std::move(question)),
+      done_(std::move(done)),
+      request_(request) {}
 
 void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
                      const absl::Status& why) const {
@@ -98,8 +118,10 @@ void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
 
 void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
   if (!answer.ok()) {
+    const bool no_verdict = ReasonOf(answer.status()) == Reason::kStoreUnavailable &&
+                            !operation_->reservations.closed();
     Tell(answer, answer.status());
-    Refuse(answer.status());
+    done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
   const v1::ReserveResponse& verdict = answer->response;
@@ -111,9 +133,13 @@ void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
       spdlog::warn("{}: key reused with a different request, record {}", operation_->name,
                    verdict.record_id());
     }
+    if (verdict.has_outcome_unknown() && operation_->recoverer != nullptr) {
+      operation_->recoverer->Note(operation_, question_);
+    }
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
-    Replay(verdict);
+    const v1::Replay& replay = verdict.replay();
+    Replay(replay.reply(), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
   } else {
     Grant(*answer);
   }
@@ -125,18 +151,48 @@ void Admission::Grant(const ReservationAnswer& answer) {
   grant.record_key = question_.record_key();
   grant.reservation_token = reserved.reservation_token();
   grant.lease = operation_->policy.lease;
+  grant.max_lease = operation_->policy.max_lease;
   grant.lease_deadline =
       answer.sent + absl::ToChronoNanoseconds(FromWire(reserved.lease_remaining()));
-  done_(Granted{std::make_shared<LiveExecution>(operation_, question_, answer.response,
-                                                operation_->reservations.Hold(std::move(grant)))});
+  auto execution = std::make_shared<LiveExecution>(operation_, question_, answer.response,
+                                                   operation_->reservations.Hold(std::move(grant)));
+  WatchForLoss(*execution);
+  LookBack(std::move(execution));
 }
 
-void Admission::Replay(const v1::ReserveResponse& verdict) {
-  v1::Reply reply = verdict.replay().reply();
-  AddTrailers(RecordMetadata(verdict.record_id(), FromWire(verdict.replay().expires_at()),
-                             /*replayed=*/true),
-              reply);
-  AddTrailers(TraceMetadata(TraceparentOf(verdict.replay().labels())), reply);
+void Admission::LookBack(std::shared_ptr<LiveExecution> execution) {
+  if (!execution->grant().recovering()) {
+    done_(Granted{std::move(execution)});
+    return;
+  }
+  Recovery::Run(execution, request_,
+                [self = shared_from_this(), execution](const Recovery::Result& result) {
+                  self->OnRecovered(execution, result);
+                });
+}
+
+void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
+                            const Recovery::Result& result) {
+  if (const auto* completed = std::get_if<Recovery::Completed>(&result)) {
+    Replay(completed->reply, execution->record_id(), completed->expires_at,
+           execution->grant().labels());
+  } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
+    if (operation_->recoverer != nullptr) operation_->recoverer->Note(operation_, question_);
+    Refuse(open->why, execution->record_id());
+  } else if (execution->lost()) {
+    // What the handler is to run under is gone.
+    execution->recording()->Release("lost while it was recovered",
+                                    v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+    Refuse(ReservationLost(), execution->record_id());
+  } else {
+    done_(Granted{std::move(execution)});
+  }
+}
+
+void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+                       const google::protobuf::Map<std::string, std::string>& labels) {
+  AddTrailers(RecordMetadata(record_id, expires_at, /*replayed=*/true), reply);
+  AddTrailers(TraceMetadata(TraceparentOf(labels)), reply);
   done_(Replayed{std::move(reply)});
 }
 

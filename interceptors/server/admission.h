@@ -7,10 +7,12 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "google/protobuf/message.h"
 
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/guarded_operation.h"
 #include "interceptors/server/live_execution.h"
+#include "interceptors/server/recovery.h"
 #include "interceptors/server/reservation_request.h"
 
 namespace idempotency {
@@ -32,29 +34,41 @@ class Admission : public std::enable_shared_from_this<Admission> {
     absl::Status why;
     // "" if it is not known.
     std::string record_id;
+    // Nothing is known of the record: STORE_UNAVAILABLE without any verdict,
+    // and not because the guard is being closed.
+    bool no_verdict = false;
   };
   using Decision = std::variant<Granted, Replayed, Refused>;
   // Called once, on any thread, possibly inside Ask; must not block.
   using Done = std::function<void(Decision)>;
 
   // Asks what `question` says, which has record key, fingerprints, parent and
-  // labels; the rest is the operation's policy. Answered by `deadline`.
+  // labels; the rest is the operation's policy. Answered by `deadline`, or once a
+  // recovery handler has decided. `request`, which that handler is shown, lives
+  // until `done` is called.
   static void Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-                  Scheduler::Time deadline, Done done);
+                  Scheduler::Time deadline, Done done,
+                  const google::protobuf::Message* request = nullptr);
 
  private:
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-            Done done);
+            Done done, const google::protobuf::Message* request);
 
   void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
-  void Replay(const v1::ReserveResponse& verdict);
+  // What is to be known of earlier attempts before the handler runs.
+  void LookBack(std::shared_ptr<LiveExecution> execution);
+  void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
+  // `labels` are the record's.
+  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+              const google::protobuf::Map<std::string, std::string>& labels);
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;
   const v1::ReserveRequest question_;
   const Done done_;
+  const google::protobuf::Message* const request_;
 };
 
 }  // namespace idempotency

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "interceptors/server/method_policy.h"
+#include "interceptors/server/recovery_handler.h"
 
 namespace idempotency {
 
@@ -29,6 +30,11 @@ struct BeginCall {
   // Key, key_field, fingerprint_metadata, stream, fail_open, cancel_when_lost
   // and Reply::kReference are for methods of a server and keep their defaults.
   MethodPolicy policy = {};
+  // Under REQUIRE_RECOVERY: finds out what became of an attempt that died, on a
+  // thread of the guard's, before Begin answers. It is shown the request, and is
+  // kept as long as the guard if GuardOptions::background_recovery is on.
+  // Without it Begin answers OUTCOME_UNKNOWN.
+  RecoveryHandler recovery = {};
   // For people who look the record up; kept from its first reservation. Up to
   // 16, of 64 and 256 bytes.
   std::map<std::string, std::string> labels = {};

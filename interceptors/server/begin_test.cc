@@ -167,6 +167,24 @@ TEST_F(BeginTest, UnderRecoveryAFailureThatIsNotRecordedIsUnknown) {
   EXPECT_EQ(ReasonOf(Begin().status()), Reason::kOutcomeUnknown);
 }
 
+TEST_F(BeginTest, ARecoveryHandlerDecidesBeforeItAnswers) {
+  call_.policy = Recovery();
+  call_.recovery = [](const RecoveryCase& recovery) {
+    const auto* request = dynamic_cast<const ChargeRequest*>(recovery.request);
+    if (request == nullptr || recovery.attempt != 2) return RecoveryDecision::LeaveUnknown();
+    ChargeReply found;
+    found.set_charge_id("found " + request->account());
+    return RecoveryDecision::CompleteWith(found);
+  };
+  EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).ok());
+  auto recovered = Begin();
+  ASSERT_TRUE(recovered.ok()) << recovered.status();
+  ASSERT_EQ(recovered->verdict(), Verdict::kReplay);
+  ChargeReply reply;
+  ASSERT_TRUE(recovered->ReadReply(reply).ok());
+  EXPECT_EQ(reply.charge_id(), "found alice");
+}
+
 TEST_F(BeginTest, ReleaseLetsTheNextAttemptRunWhateverThePolicy) {
   call_.policy = Recovery();
   EXPECT_TRUE(Begin()->Release("the file was locked").ok());

@@ -1,12 +1,14 @@
 #include "interceptors/server/capturing_interceptor.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "google/protobuf/message_lite.h"
 
 #include "core/grpc_status.h"
+#include "core/idempotency_key.h"
 #include "core/utf8.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/record_metadata.h"
@@ -47,12 +49,17 @@ CapturingInterceptor::~CapturingInterceptor() {
 }
 
 void CapturingInterceptor::Intercept(Batch* batch) {
+  // On another thread than the call's, and none of our business.
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_CANCEL)) {
+    batch->Proceed();
+    return;
+  }
   if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE) &&
       call_->omits_message()) {
     batch->ModifySendMessage(nullptr);
   }
   if (call_->execution() == nullptr) {
-    batch->Proceed();
+    Finish(*batch);
     return;
   }
   // A handler may send it ahead of its reply.
@@ -60,12 +67,23 @@ void CapturingInterceptor::Intercept(Batch* batch) {
     RemoveRecordMetadata(*batch->GetSendInitialMetadata());
     Copy(*batch->GetSendInitialMetadata(), reply_.mutable_initial_metadata());
   }
-  if (!batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
-    batch->Proceed();
+  Finish(*batch);
+}
+
+void CapturingInterceptor::Finish(Batch& batch) {
+  if (!batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+    batch.Proceed();
     return;
   }
-  Capture(*batch);
-  Settle(*batch);
+  // The call may go once the batch has proceeded.
+  call_->canceller().End([this, &batch] {
+    if (call_->execution() == nullptr) {
+      batch.Proceed();
+      return;
+    }
+    Capture(batch);
+    Settle(batch);
+  });
 }
 
 void CapturingInterceptor::Capture(Batch& batch) {
@@ -108,6 +126,9 @@ void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
     batch.GetSendInitialMetadata()->clear();
   }
   batch.GetSendTrailingMetadata()->clear();
+  if (std::optional<std::string> pushback = PushbackOf(error); pushback.has_value()) {
+    batch.GetSendTrailingMetadata()->emplace(kPushbackMetadata, *std::move(pushback));
+  }
   batch.ModifySendStatus(ToGrpcStatus(error));
 }
 

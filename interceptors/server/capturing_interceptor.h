@@ -36,6 +36,8 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   // which may have gone out before.
   void Capture(Batch& batch);
   void Settle(Batch& batch);
+  // Captures and settles, if the batch carries the status.
+  void Finish(Batch& batch);
   // Sends `error` in the handler's place, and nothing of its reply.
   void Replace(Batch& batch, const absl::Status& error);
   void Proceed(Batch& batch, absl::Time expires_at);

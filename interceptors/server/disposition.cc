@@ -16,11 +16,17 @@ bool CanBeRecorded(grpc::StatusCode code) {
   }
 }
 
+bool CanBeReleased(grpc::StatusCode code) {
+  // gRPC's own too, and so passed on from a call that may have had an effect.
+  return CanBeRecorded(code) && code != grpc::StatusCode::OK && code != grpc::StatusCode::INTERNAL;
+}
+
 Disposition DispositionFor(const MethodPolicy& policy, grpc::StatusCode code,
                            bool nothing_happened) {
   if (code == grpc::StatusCode::OK) return Disposition::kComplete;
   if (CanBeRecorded(code) && policy.recorded.count(code) > 0) return Disposition::kComplete;
   if (nothing_happened) return Disposition::kRelease;
+  if (CanBeReleased(code) && policy.released.count(code) > 0) return Disposition::kRelease;
   if (policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery) {
     return Disposition::kReleaseUnknown;
   }

@@ -23,6 +23,9 @@ Disposition DispositionFor(const MethodPolicy& policy, grpc::StatusCode code,
 // gRPC makes these itself, so they never prove what a handler did.
 bool CanBeRecorded(grpc::StatusCode code);
 
+// May stand for "nothing happened": not OK, and none of gRPC's own.
+bool CanBeReleased(grpc::StatusCode code);
+
 }  // namespace idempotency
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_DISPOSITION_H_

@@ -47,8 +47,8 @@ struct RecordedEvent : GuardEvent {
   // What the handler answered.
   grpc::StatusCode code = grpc::StatusCode::OK;
   Disposition disposition = Disposition::kComplete;
-  // Of Complete: RESERVATION_LOST or OUTCOME_NOT_RECORDED where it failed. The
-  // others are not acknowledged to anybody, and OK.
+  // RESERVATION_LOST where the store refused it; OUTCOME_NOT_RECORDED where
+  // Complete has no answer yet. Otherwise OK, as what is not acknowledged.
   const absl::Status& outcome;
 };
 

@@ -31,6 +31,16 @@ absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
   if (options.max_age < kMinReplayMaxAge || options.max_age > kMaxReplayMaxAge) {
     return Wrong("replay_cache.max_age", "must be from 1 ms to 10 minutes");
   }
+  for (const grpc::StatusCode code : policy.released) {
+    if (!CanBeReleased(code)) {
+      return wrong("released", absl::StrCat("names the code ", static_cast<int>(code),
+                                            ", which is OK or one that gRPC makes itself"));
+    }
+    if (policy.recorded.count(code) > 0) {
+      return wrong("released",
+                   absl::StrCat("names the code ", static_cast<int>(code), ", which is recorded"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -60,6 +70,9 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
     if (!adjust) return Wrong(absl::StrCat("adjustments[", method, "]"), "is empty");
   }
   if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
+  if (options.background_recovery && options.max_background_recoveries == 0) {
+    return Wrong("max_background_recoveries", "must be positive");
+  }
   for (const auto& [method, policy] : options.policies) {
     const PolicyFaults faults = FaultsOf(policy);
     if (faults.empty()) continue;

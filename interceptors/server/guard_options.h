@@ -69,6 +69,14 @@ struct GuardOptions {
 
   // What this guard remembers of completed operations; capacity 0 turns it off.
   ReplayCacheOptions replay_cache;
+  // Runs recovery handlers also without a call, for records whose outcome this
+  // guard itself left unknown, with growing pauses (1 s to 5 min) until they are
+  // settled. It does not find what died with another process, or with this one:
+  // that waits for the next call of its key.
+  bool background_recovery = false;
+  // How many such records it remembers; further ones wait for their next call.
+  // 1,000: about 1 MB.
+  std::size_t max_background_recoveries = 1000;
 
   // How long the guard's destructor waits for recordings that the store has
   // not acknowledged.

@@ -57,6 +57,23 @@ TEST(DispositionTest, OkAndLibraryCodesAreNotForThePolicyToDecide) {
   EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::INTERNAL, false), Disposition::kComplete);
 }
 
+TEST(DispositionTest, ReleasedCodesSayThatNothingHappenedUnderEitherPolicy) {
+  for (MethodPolicy policy : {MethodPolicy(), Recovery()}) {
+    for (int code = 0; code <= 16; ++code)
+      policy.released.insert(static_cast<grpc::StatusCode>(code));
+    policy.recorded = {grpc::StatusCode::NOT_FOUND};
+    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::RESOURCE_EXHAUSTED, false),
+              Disposition::kRelease);
+    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::OK, false), Disposition::kComplete);
+    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::NOT_FOUND, false), Disposition::kComplete);
+    const bool recovery = policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::CANCELLED, false),
+              recovery ? Disposition::kReleaseUnknown : Disposition::kLetLapse);
+    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::INTERNAL, false),
+              recovery ? Disposition::kReleaseUnknown : Disposition::kRelease);
+  }
+}
+
 TEST(MethodPolicyTest, DefaultFollowsIdempotencyLevel) {
   const auto* till = testdata::ChargeRequest::descriptor()->file()->service(0);
   EXPECT_EQ(MethodPolicy::DefaultFor(*till->FindMethodByName("Charge")).key,
@@ -151,6 +168,34 @@ TEST_F(GuardOptionsTest, PurgesTakeEffectInTime) {
     options_.replay_cache.max_age = max_age;
     ExpectRefused("replay_cache.max_age");
   }
+}
+
+TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
+  MethodPolicy& policy = options_.policies["/a/B"];
+  policy.max_lease = policy.lease;
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  policy.max_lease = policy.lease - absl::Milliseconds(1);
+  ExpectRefused("policies[/a/B].max_lease");
+  policy.max_lease = limits::kMaxMaxLease + absl::Milliseconds(1);
+  ExpectRefused("policies[/a/B].max_lease");
+}
+TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
+  using grpc::StatusCode;
+  options_.policies["/a/B"].released = {StatusCode::RESOURCE_EXHAUSTED, StatusCode::ABORTED};
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  for (const StatusCode code :
+       {StatusCode::OK, StatusCode::CANCELLED, StatusCode::UNKNOWN, StatusCode::DEADLINE_EXCEEDED,
+        StatusCode::UNIMPLEMENTED, StatusCode::INTERNAL, StatusCode::UNAVAILABLE,
+        StatusCode::NOT_FOUND}) {
+    options_.policies["/a/B"].released = {code};
+    ExpectRefused("policies[/a/B].released");
+  }
+}
+TEST_F(GuardOptionsTest, BackgroundRecoveryNeedsRoom) {
+  options_.max_background_recoveries = 0;
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
+  options_.background_recovery = true;
+  ExpectRefused("max_background_recoveries");
 }
 
 class ScopeTest : public testing::Test {

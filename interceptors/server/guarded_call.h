@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "interceptors/server/call_canceller.h"
 #include "interceptors/server/live_execution.h"
 
 namespace idempotency {
@@ -31,6 +32,9 @@ class GuardedCall {
   // nullptr unless the handler runs under a reservation.
   const std::shared_ptr<LiveExecution>& execution() const { return execution_; }
 
+  // Cancels the call while its handler runs; thread-safe.
+  CallCanceller& canceller() { return canceller_; }
+
   // The stored reply was OK and had no message: none is to be sent.
   void OmitMessage() { omit_message_ = true; }
   bool omits_message() const { return omit_message_; }
@@ -38,6 +42,7 @@ class GuardedCall {
  private:
   const Reservations& guard_;
   std::shared_ptr<LiveExecution> execution_;
+  CallCanceller canceller_;
   bool omit_message_ = false;
 };
 

@@ -66,7 +66,10 @@ void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
   }
   Admission::Ask(
       operation_, *std::move(question), VerdictDeadline(held->context()),
-      [call = std::move(call)](Admission::Decision decision) { Act(call, std::move(decision)); });
+      [this, call = std::move(call)](Admission::Decision decision) {
+        Act(call, std::move(decision));
+      },
+      &held->request());
 }
 
 absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
@@ -112,16 +115,34 @@ void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
     Replay(call, std::move(replayed->reply));
   } else {
     const auto& refused = std::get<Admission::Refused>(decision);
+    if (refused.no_verdict && operation_->policy.fail_open) {
+      RunUnguarded(call);
+      return;
+    }
     Reject(*call.held, refused.why, refused.record_id);
   }
 }
 
 void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> execution) {
+  if (execution->operation().policy.cancel_when_lost) {
+    call.guarded->canceller().Begin([&context = call.held->context()] { context.TryCancel(); });
+    execution->recording()->OnLost([weak = std::weak_ptr<GuardedCall>(call.guarded)] {
+      if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
+    });
+  }
   call.guarded->Begin(std::move(execution));
   call.held->Run([guarded = call.guarded] {
     guarded->Withdraw()->recording()->Release("the client had left before the handler ran",
                                               v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   });
+}
+
+void GuardedMethod::RunUnguarded(const Call& call) {
+  calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
+  spdlog::warn("{}: no verdict could be had: a call runs unguarded, as its policy says",
+               operation_->name);
+  // A client that has left has nothing run for it.
+  call.held->Run([] {});
 }
 
 void GuardedMethod::Replay(const Call& call, v1::Reply reply) {

@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GUARDED_METHOD_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GUARDED_METHOD_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -22,6 +24,11 @@ class GuardedMethod final : public CallGate {
 
   void Admit(std::shared_ptr<HeldCall> held) override;
 
+  // Calls that ran unguarded because no verdict could be had.
+  std::uint64_t calls_failed_open() const {
+    return calls_failed_open_.load(std::memory_order_relaxed);
+  }
+
  private:
   // A call together with what the interceptor knows of it.
   struct Call {
@@ -33,12 +40,14 @@ class GuardedMethod final : public CallGate {
   absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
   Scheduler::Time VerdictDeadline(const grpc::ServerContextBase& context) const;
 
-  static void Act(const Call& call, Admission::Decision decision);
+  void Act(const Call& call, Admission::Decision decision);
   static void Run(const Call& call, std::shared_ptr<LiveExecution> execution);
+  void RunUnguarded(const Call& call);
   static void Replay(const Call& call, v1::Reply reply);
 
   const RequestIdentity identity_;
   const std::shared_ptr<const GuardedOperation> operation_;
+  std::atomic<std::uint64_t> calls_failed_open_{0};
 };
 
 }  // namespace idempotency

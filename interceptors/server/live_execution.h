@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/execution.h"
@@ -23,6 +26,7 @@ class LiveExecution final : public Execution {
                 std::shared_ptr<Recording> recording);
 
   const GuardedOperation& operation() const { return *operation_; }
+  const std::shared_ptr<const GuardedOperation>& shared_operation() const { return operation_; }
   const std::shared_ptr<Recording>& recording() const { return recording_; }
   // What the reservation was asked for with: key, fingerprints, parent, labels.
   const v1::ReserveRequest& question() const { return question_; }
@@ -34,6 +38,10 @@ class LiveExecution final : public Execution {
   std::uint32_t attempt() const override { return grant_.attempt(); }
   const std::string& record_id() const override { return record_id_; }
   bool lost() const override { return recording_->lost(); }
+  const std::string& checkpoint() const override { return grant_.checkpoint(); }
+  const std::map<std::string, std::string>& labels() const override { return labels_; }
+  absl::Status Checkpoint(std::string_view progress) override;
+  void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
 
  private:
@@ -41,6 +49,7 @@ class LiveExecution final : public Execution {
   const v1::ReserveRequest question_;
   const v1::Reserved grant_;
   const std::string record_id_;
+  const std::map<std::string, std::string> labels_;
   const std::shared_ptr<Recording> recording_;
   std::atomic<bool> nothing_happened_{false};
 };

@@ -3,6 +3,7 @@
 
 #include "interceptors/server/key_validator.h"
 #include "interceptors/server/normaliser.h"
+#include "interceptors/server/recovery_handler.h"
 
 namespace idempotency {
 
@@ -11,6 +12,9 @@ namespace idempotency {
 struct MethodHandlers {
   KeyValidator key_validator;
   Normaliser normaliser;
+  // Under REQUIRE_RECOVERY: finds out what became of an attempt that died.
+  // Without it, calls of such an operation get OUTCOME_UNKNOWN.
+  RecoveryHandler recovery;
 };
 
 }  // namespace idempotency

@@ -48,10 +48,12 @@ struct MethodPolicy {
   InFlight in_flight = InFlight::kReject;
   absl::Duration max_wait = absl::ZeroDuration();
   absl::Duration lease = limits::kDefaultLease;
-  // How long heartbeats go on, from the grant. After it the execution is lost:
-  // a handler that hangs must not hold its key for ever.
+  // How long heartbeats go on while the handler runs, from the grant; not under
+  // the lease. Then the lease runs out, and at its end the execution is lost: a
+  // handler that hangs must not hold its key for ever.
   absl::Duration max_lease = limits::kDefaultMaxLease;
-  // Cancel the call once its execution is lost.
+  // Cancel the call once its execution is lost: its context says so to the
+  // handler, and the client gets CANCELLED.
   bool cancel_when_lost = false;
   absl::Duration retention = limits::kDefaultRetention;
   OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver;
@@ -60,10 +62,14 @@ struct MethodPolicy {
   // UNIMPLEMENTED never can be: gRPC makes them itself.
   std::set<grpc::StatusCode> recorded = DefaultRecorded();
   // Codes by which the handler says that nothing happened: the next attempt may
-  // run at once. None of gRPC's own, and none that is recorded.
+  // run at once, also under REQUIRE_RECOVERY. None of gRPC's own (those above,
+  // and INTERNAL), and none that is recorded. Only for a handler that makes these
+  // codes itself: passed on from another service they say nothing.
   std::set<grpc::StatusCode> released;
-  // Run the handler unguarded when no verdict can be had: promise 6 of the
-  // README does not hold for this method.
+  // Run the handler unguarded when no verdict can be had (STORE_UNAVAILABLE,
+  // and never for a guard that is being closed): promise 6 of the README does
+  // not hold for this method. Each such call is logged and counted
+  // (ServerGuard::calls_failed_open), and may be a second run.
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kHandThrough;

@@ -51,9 +51,18 @@ void OperationStart::Begin(GuardedOperation operation, const BeginCall& call,
   }
   std::string record_id = RecordIdFor(FromProto(question->record_key())).ToString();
   const auto shared = std::make_shared<const GuardedOperation>(std::move(operation));
-  Admission::Ask(shared, *std::move(question), VerdictDeadline(*shared, call.deadline),
-                 [record_id = std::move(record_id), done = std::move(done)](
-                     Admission::Decision decision) { done(Tell(record_id, std::move(decision))); });
+  // What a recovery handler is shown lives until the decision.
+  std::shared_ptr<google::protobuf::Message> shown;
+  if (shared->recovery) {
+    shown.reset(request.New());
+    shown->CopyFrom(request);
+  }
+  const google::protobuf::Message* const shown_request = shown.get();
+  Admission::Ask(
+      shared, *std::move(question), VerdictDeadline(*shared, call.deadline),
+      [record_id = std::move(record_id), shown = std::move(shown), done = std::move(done)](
+          Admission::Decision decision) { done(Tell(record_id, std::move(decision))); },
+      shown_request);
 }
 
 absl::StatusOr<BegunOperation> OperationStart::Tell(std::string record_id,

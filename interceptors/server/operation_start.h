@@ -20,7 +20,7 @@ class OperationStart {
   // Called once, on any thread, possibly inside Begin; must not block.
   using Done = std::function<void(absl::StatusOr<BegunOperation>)>;
 
-  // `operation` has the name and the policy of `call`.
+  // `operation` has what `call` says of it.
   static void Begin(GuardedOperation operation, const BeginCall& call,
                     const google::protobuf::Message& request, Done done);
 

@@ -60,9 +60,7 @@ void CheckCodes(const MethodPolicy& policy, PolicyFaults& faults) {
   for (const grpc::StatusCode code : policy.released) {
     if (code == grpc::StatusCode::OK) {
       faults.push_back("released names OK, which is always recorded");
-    } else if (!CanBeRecorded(code) || code == grpc::StatusCode::INTERNAL) {
-      // gRPC's INTERNAL may come from a call of the handler's own that had an
-      // effect; the handler's word for it can be recorded all the same.
+    } else if (!CanBeReleased(code)) {
       refuse("released", code);
     } else if (policy.recorded.count(code) > 0) {
       faults.push_back(absl::StrCat(NameOf(code), " is in recorded and in released"));

@@ -4,20 +4,27 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/limits.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/backoff.h"
+#include "interceptors/server/checkpoint_queue.h"
 #include "interceptors/server/store_link.h"
 
 namespace idempotency {
 
+// RESERVATION_LOST with the guard's code, ABORTED, and a wait: what the caller
+// of an attempt is told that the store refused. Its retry finds the winner.
+absl::Status ReservationLost();
+
 // The life of one reservation, from its grant to its end: heartbeats at a
-// third of the lease while the handler runs, then exactly one of Complete,
-// Release and LetLapse.
+// third of the lease while the handler runs, up to max_lease, then exactly one
+// of Complete, Release and LetLapse.
 //
 // It keeps itself alive until it has ended, and works on its own deadlines:
 // neither the client's hanging up nor the end of the RPC stops it. Callbacks
@@ -28,6 +35,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   using Time = Scheduler::Time;
   using Completed = std::function<void(absl::StatusOr<v1::CompleteResponse>)>;
   using Released = std::function<void()>;
+  using Stored = CheckpointQueue::Stored;
+  using Lost = std::function<void()>;
 
   struct Grant {
     v1::RecordKey record_key;
@@ -35,9 +44,11 @@ class Recording : public std::enable_shared_from_this<Recording> {
     absl::Duration lease;
     // By our own clock, counted from before Reserve was sent.
     Time lease_deadline;
+    // How long heartbeats go on while the handler runs, from Make().
+    absl::Duration max_lease = limits::kDefaultMaxLease;
   };
 
-  // The caller of Complete and Release is told after `caller_timeout` at the
+  // The caller of Checkpoint, Complete and Release is told after `caller_timeout` at the
   // latest.
   static std::shared_ptr<Recording> Make(StoreLink link, Grant grant,
                                          absl::Duration caller_timeout);
@@ -48,6 +59,24 @@ class Recording : public std::enable_shared_from_this<Recording> {
   // True once the store refused the token, or while our own count says that
   // the lease has run out: another attempt may be running.
   bool lost() const;
+  // The store has spoken: the token does not hold the record any more.
+  bool refused() const;
+
+  // `told` is called once, when the reservation is lost: its lease runs out
+  // while the handler runs, or the store refuses its token. At once if that has
+  // happened; never if it ends before.
+  void OnLost(Lost told);
+
+  // Stores what the next attempt receives, and lengthens the lease as a
+  // heartbeat does. `done` is called once, with
+  //   OK                 durable
+  //   REQUEST_INVALID    empty, or over limits::kMaxCheckpointBytes
+  //   RESERVATION_LOST   (ABORTED) not stored: another attempt may run, or this
+  //                      one has answered
+  //   OVERLOADED         too many are waiting; not stored
+  //   STORE_UNAVAILABLE  no answer within caller_timeout. It may be stored yet.
+  // Stored one after another, in the order given.
+  void Checkpoint(std::string progress, Stored done);
 
   // Records the reply. `done` is called once, with
   //   OK                    acknowledged: the reply is durable
@@ -74,7 +103,19 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
   void Beat();
   void OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
+  // Not past max_lease while the handler runs.
   void ScheduleBeat(Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
+  v1::ExtendRequest MakeExtend(absl::Duration lease) const;
+
+  // Looks again when the lease should be over.
+  void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnLeaseDeadline();
+  void NoteRefused();
+  void TellLost();
+
+  absl::Status CheckpointRefusal(const std::string& progress);
+  void SendCheckpoint(const std::string& progress, Stored answered);
 
   void TryComplete();
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
@@ -90,6 +131,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   const StoreLink link_;
   const Grant grant_;
   const absl::Duration caller_timeout_;
+  const Time beats_until_;
 
   mutable Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kRunning;
@@ -98,6 +140,14 @@ class Recording : public std::enable_shared_from_this<Recording> {
   bool refused_ ABSL_GUARDED_BY(mutex_) = false;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId beat_ ABSL_GUARDED_BY(mutex_) = 0;
+  // max_lease is over.
+  bool beats_over_ ABSL_GUARDED_BY(mutex_) = false;
+  // 0: nobody watches.
+  Scheduler::TaskId lease_watch_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool lost_told_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Lost> on_lost_ ABSL_GUARDED_BY(mutex_);
+  // Made with the first checkpoint.
+  std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::CompleteRequest complete_ ABSL_GUARDED_BY(mutex_);
   bool content_dropped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -49,9 +49,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
                        "this idempotency key was used with a different request: use a new key for "
                        "a new operation, and the same request on every retry");
     case v1::ReserveResponse::kOutcomeUnknown:
-      return MakeError(Reason::kOutcomeUnknown,
-                       "an earlier attempt ended without a trace and this operation must not run "
-                       "again before its outcome is known");
+      return OutcomeUnknownRejection();
     case v1::ReserveResponse::kExpired:
       return MakeError(Reason::kKeyExpired,
                        "this idempotency key is too old to tell whether its operation ran");
@@ -64,6 +62,12 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   return MakeError(Reason::kStoreUnavailable,
                    "the idempotency store's verdict is not understood; nothing was run",
                    std::move(details));
+}
+
+absl::Status OutcomeUnknownRejection() {
+  return MakeError(Reason::kOutcomeUnknown,
+                   "an earlier attempt ended without a trace and this operation must not run "
+                   "again before its outcome is known");
 }
 
 v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id) {

@@ -13,6 +13,9 @@ namespace idempotency {
 // `replay` that is complete.
 absl::Status RejectionFor(const v1::ReserveResponse& verdict);
 
+// OUTCOME_UNKNOWN.
+absl::Status OutcomeUnknownRejection();
+
 // The same as a reply to send, Trailers-Only: details and wait as the
 // catalogue says, the record's id if one is known.
 v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id);

@@ -59,12 +59,13 @@ absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase
                                         ? ParseIdempotencyKey(values, {key_field_->name(), field})
                                         : ParseIdempotencyKey(values);
   if (!key.ok() || !handlers_.key_validator) return key;
-  absl::StatusOr<absl::Status> verdict = CallApplication(
-      path_, "the key validator",
-      [&]() -> absl::StatusOr<absl::Status> { return handlers_.key_validator(*key); });
-  if (!verdict.ok()) return verdict.status();
-  if (verdict->ok()) return key;
-  return MakeError(Reason::kKeyInvalid, absl::StrCat("the key is refused: ", verdict->message()));
+  const absl::Status accepted = CallApplication(path_, "the key validator", [&] {
+    const absl::Status verdict = handlers_.key_validator(*key);
+    if (verdict.ok()) return verdict;
+    return MakeError(Reason::kKeyInvalid, absl::StrCat("the key is refused: ", verdict.message()));
+  });
+  if (!accepted.ok()) return accepted;
+  return key;
 }
 
 absl::StatusOr<std::vector<Fingerprint>> RequestIdentity::FingerprintsOf(

@@ -157,7 +157,12 @@ void ReservationRequest::ReleaseGrant(Time sent, const v1::Reserved& grant) {
   held.reservation_token = grant.reservation_token();
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
   Recording::Make(link_, std::move(held), kTryTimeout)
-      ->Release("the caller had stopped waiting", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+      ->Release("the caller had stopped waiting",
+                // Nothing of this grant's; what an earlier attempt did is as
+                // unknown as before.
+                grant.recovering() ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                   : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                [] {});
 }
 
 }  // namespace idempotency

@@ -19,8 +19,10 @@ absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 
 class ReservationRequestTest : public testing::Test {
  protected:
-  std::shared_ptr<ReservationRequest> Ask(absl::Duration max_wait = absl::ZeroDuration()) {
+  std::shared_ptr<ReservationRequest> Ask(absl::Duration max_wait = absl::ZeroDuration(),
+                                          bool recover = false) {
     v1::ReserveRequest request;
+    request.set_recover(recover);
     request.mutable_record_key()->set_key("order-1");
     request.add_fingerprints()->set_digest("digest");
     *request.mutable_lease() = ToWire(absl::Seconds(30));
@@ -98,6 +100,19 @@ TEST_F(ReservationRequestTest, TimeoutIsTellingAndAGrantThatComesLateIsReleased)
   EXPECT_EQ(told_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, GrantThatRecoversAndComesLateStaysUnknown) {
+  Ask();
+  store_.LoseTrace();
+  store_.Hold(Operation::kReserve);
+  Ask(absl::ZeroDuration(), /*recover=*/true);
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(absl::Seconds(40));
+  EXPECT_EQ(store_.record().attempt, 2u);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
 TEST_F(ReservationRequestTest, QuestionGivenUpIsPursuedUntilItsGrantIsReleased) {

@@ -80,6 +80,11 @@ std::shared_ptr<Recording> Reservations::Hold(Recording::Grant grant) {
   return recording;
 }
 
+bool Reservations::closed() {
+  MutexLock lock(mutex_);
+  return closed_;
+}
+
 void Reservations::Close() {
   absl::flat_hash_map<RequestId, std::shared_ptr<ReservationRequest>> waiting;
   {

@@ -44,6 +44,9 @@ class Reservations {
   // call twice.
   void Close();
 
+  bool closed();
+  // Its tasks are dropped when this is destroyed.
+  Scheduler& scheduler() { return timer_; }
   Scheduler::Time Now() const { return timer_.Now(); }
 
  private:

@@ -24,6 +24,7 @@
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
 #include "interceptors/server/operation_start.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/resolved_policy.h"
@@ -62,17 +63,29 @@ class Guard final : public ServerGuard {
       : options_(std::move(options)),
         cache_(std::move(cache)),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
+    if (!options_.background_recovery) return;
+    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries);
   }
 
   ~Guard() override {
-    reservations_.Close();
+    Close();
     // The application's code may still run there, on what the rest holds.
     workers_.Stop();
   }
 
-  void Close() override { reservations_.Close(); }
+  void Close() override {
+    if (recoverer_ != nullptr) recoverer_->Stop();
+    reservations_.Close();
+  }
+
   ReplayCacheCounters replay_cache() const override {
     return cache_ == nullptr ? ReplayCacheCounters() : cache_->counters();
+  }
+
+  std::uint64_t calls_failed_open() const override {
+    std::uint64_t calls = 0;
+    for (const auto& [operation, method] : methods_) calls += method->calls_failed_open();
+    return calls;
   }
 
  protected:
@@ -81,15 +94,13 @@ class Guard final : public ServerGuard {
   absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
                                    InterceptorFactories others) override;
   void BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
-                      Begun done) override {
-    OperationStart::Begin(
-        GuardedOperation{call.operation, call.policy, options_, reservations_, workers_}, call,
-        request, std::move(done));
-  }
+                      Begun done) override;
 
  private:
   // One for each method. INVALID_ARGUMENT with everything that cannot work.
   absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
+  GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
+                                 MethodPolicy policy);
   // INVALID_ARGUMENT unless records can be kept under `operation`.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
@@ -97,6 +108,8 @@ class Guard final : public ServerGuard {
   const std::shared_ptr<const ReplayCache> cache_;
   Reservations reservations_;
   WorkerThreads workers_;
+  // nullptr unless it is asked for.
+  std::shared_ptr<Recoverer> recoverer_;
   bool installed_ = false;
   // The policy of every method of a protected service, by operation.
   std::map<std::string, ResolvedPolicy> policies_;
@@ -119,6 +132,24 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
   if (wrong.empty()) return policies;
   return absl::InvalidArgumentError(
       absl::StrCat("policies that cannot work: ", absl::StrJoin(wrong, "; ")));
+}
+
+GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
+                                      MethodPolicy policy) {
+  GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
+  const auto handlers = options_.handlers.find(MethodPath(method));
+  if (handlers != options_.handlers.end()) operation.recovery = handlers->second.recovery;
+  operation.reply_type = method.output_type()->full_name();
+  operation.recoverer = recoverer_;
+  return operation;
+}
+
+void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
+                           Begun done) {
+  GuardedOperation operation{call.operation, call.policy, options_, reservations_, workers_};
+  operation.recovery = call.recovery;
+  operation.recoverer = recoverer_;
+  OperationStart::Begin(std::move(operation), call, request, std::move(done));
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -168,9 +199,8 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (!valid.ok()) return valid;
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
     if (!identity.ok()) return identity.status();
-    auto gate = std::make_unique<GuardedMethod>(
-        *std::move(identity),
-        GuardedOperation{operation, policy, options_, reservations_, workers_});
+    auto gate = std::make_unique<GuardedMethod>(*std::move(identity),
+                                                MakeOperation(operation, method, policy));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }

@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/server_interceptor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -130,6 +131,9 @@ class ServerGuard {
 
   // Zeros while GuardOptions::replay_cache is off.
   virtual ReplayCacheCounters replay_cache() const = 0;
+  // How many calls ran unguarded because no verdict could be had
+  // (MethodPolicy::fail_open), since the guard was made.
+  virtual std::uint64_t calls_failed_open() const = 0;
 
  protected:
   // An empty `host` is every host that has no service of its own.

@@ -600,6 +600,144 @@ TYPED_TEST(ServerGuardTest, ReplyOverTheLimitIsSentButNotKept) {
   EXPECT_EQ(this->book_.runs, 1);
 }
 
+TYPED_TEST(ServerGuardTest, LostReplyIsToldWithAWaitForGrpcsRetries) {
+  this->book_.handler = [this](auto*, const auto&, auto*) {
+    this->store_->TakeOver();
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "nothing happened, or did it");
+  };
+  this->Start();
+  const Outcome outcome = this->Charge(kKey);
+  EXPECT_EQ(outcome.reason(), Reason::kReservationLost);
+  EXPECT_THAT(outcome.trailing, testing::Contains(Pair("grpc-retry-pushback-ms", testing::_)));
+}
+
+TYPED_TEST(ServerGuardTest, ReleasedCodeSaysThatNothingHappenedAlsoUnderRequireRecovery) {
+  MethodPolicy policy;
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  policy.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+  this->options_.policies[kCharge] = policy;
+  this->book_.handler = [](auto*, const auto&, auto*) {
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "come back later");
+  };
+  this->Start();
+  EXPECT_EQ(this->Charge(kKey).status.error_message(), "come back later");
+  EXPECT_EQ(this->store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(this->Charge(kKey).status.error_message(), "come back later");
+  EXPECT_EQ(this->book_.runs, 2);
+}
+
+TYPED_TEST(ServerGuardTest, FailOpenRunsUnguardedOnlyWhenNoVerdictCanBeHad) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  this->options_.policies[kCharge] = policy;
+  this->options_.verdict_timeout = absl::Milliseconds(100);
+  this->book_.handler = [](grpc::ServerContextBase* context, const auto&, ChargeReply* reply) {
+    reply->set_charge_id(Execution::Of(context) == nullptr ? "unguarded" : "guarded");
+    return grpc::Status::OK;
+  };
+  this->Start();
+  EXPECT_TRUE(this->Charge(kKey).status.ok());
+  EXPECT_EQ(this->Charge(kKey, 200).reason(), Reason::kKeyReused);
+  EXPECT_EQ(this->guard_->calls_failed_open(), 0u);
+
+  this->store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 1000);
+  const Outcome outcome = this->Charge("order-2");
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  ChargeReply reply;
+  ASSERT_TRUE(reply.ParseFromString(outcome.body));
+  EXPECT_EQ(reply.charge_id(), "unguarded");
+  EXPECT_THAT(outcome.trailing, IsEmpty());
+  EXPECT_EQ(this->guard_->calls_failed_open(), 1u);
+  EXPECT_EQ(this->store_->calls(Operation::kComplete), 1);
+  EXPECT_EQ(this->book_.runs, 2);
+  // A guard that goes away is no store that is away.
+  this->guard_->Close();
+  EXPECT_EQ(this->Charge("order-3").reason(), Reason::kStoreUnavailable);
+  EXPECT_EQ(this->book_.runs, 2);
+}
+
+TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
+  MethodPolicy policy;
+  policy.fail_open = true;
+  this->options_.policies[kCharge] = policy;
+  this->Start();
+  this->store_->Fail(Operation::kReserve, MakeError(Reason::kRecordDamaged, "unreadable"), 1);
+  EXPECT_EQ(this->Charge(kKey).reason(), Reason::kRecordDamaged);
+  EXPECT_EQ(this->guard_->calls_failed_open(), 0u);
+  EXPECT_EQ(this->book_.runs, 0);
+}
+
+TYPED_TEST(ServerGuardTest, HandlerSeesTheCheckpointAndTheLabelsOfItsRecord) {
+  std::vector<std::string> seen;
+  this->book_.handler = [&seen](grpc::ServerContextBase* context, const auto&, auto*) {
+    Execution* execution = Execution::Of(context);
+    seen.push_back(execution->checkpoint());
+    EXPECT_TRUE(execution->labels().empty());
+    EXPECT_TRUE(execution->Checkpoint("half").ok());
+    std::promise<absl::Status> stored;
+    execution->Checkpoint("more", [&stored](absl::Status status) { stored.set_value(status); });
+    EXPECT_TRUE(stored.get_future().get().ok());
+    EXPECT_EQ(execution->checkpoint(), seen.back());
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "half done");
+  };
+  this->Start();
+  this->Charge(kKey);
+  this->Charge(kKey);
+  EXPECT_THAT(seen, testing::ElementsAre("", "more"));
+}
+
+TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
+  MethodPolicy policy;
+  policy.lease = absl::Milliseconds(100);
+  policy.cancel_when_lost = true;
+  this->options_.policies[kCharge] = policy;
+  std::atomic<bool> lost{false};
+  this->book_.handler = [&](grpc::ServerContextBase* context, const auto&, ChargeReply* reply) {
+    this->store_->TakeOver();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    // In the callback API this handler is its reactor's: it hears of nothing
+    // before it has returned.
+    const auto stopped = [&] {
+      return TypeParam::kSync ? context->IsCancelled() : Execution::Of(context)->lost();
+    };
+    while (!stopped() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    lost = stopped();
+    reply->set_charge_id("too late");
+    return grpc::Status::OK;
+  };
+  this->Start();
+  const Outcome outcome = this->Charge(kKey);
+  EXPECT_TRUE(lost);
+  EXPECT_FALSE(outcome.status.ok());
+  EXPECT_TRUE(!TypeParam::kSync || outcome.status.error_code() == grpc::StatusCode::CANCELLED)
+      << outcome.status.error_code();
+}
+
+TYPED_TEST(ServerGuardTest, RecoveryHandlerDecidesInsteadOfTheHandler) {
+  MethodPolicy policy;
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  this->options_.policies[kCharge] = policy;
+  this->options_.handlers[kCharge].recovery = TypedRecovery<ChargeRequest, ChargeReply>(
+      [](const RecoveryCase& recovery, const ChargeRequest* request) {
+        ChargeReply reply;
+        reply.set_charge_id("found for " + request->account());
+        EXPECT_EQ(recovery.attempt, 2u);
+        return TypedRecoveryDecision<ChargeReply>::CompleteWith(reply);
+      });
+  this->book_.handler = [](auto*, const auto&, auto*) {
+    return grpc::Status(grpc::StatusCode::INTERNAL, "who knows");
+  };
+  this->Start();
+  EXPECT_EQ(this->Charge(kKey).status.error_message(), "who knows");
+  const Outcome recovered = this->Charge(kKey);
+  ASSERT_TRUE(recovered.status.ok()) << recovered.status.error_message();
+  ChargeReply reply;
+  EXPECT_TRUE(reply.ParseFromString(recovered.body));
+  EXPECT_EQ(reply.charge_id(), "found for alice");
+  this->ExpectSame(recovered, this->Charge(kKey));
+  EXPECT_EQ(this->book_.runs, 1);
+}
+
 TYPED_TEST(ServerGuardTest, UnguardedMethodsNeedNoKey) {
   this->Start();
   const auto stub = Till::NewStub(this->channel_);

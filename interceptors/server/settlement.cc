@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/reply.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/recoverer.h"
 #include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
@@ -67,7 +69,7 @@ void Settlement::Start() {
       return;
     case Disposition::kLetLapse:
       execution_->recording()->LetLapse();
-      Finish({});
+      Finish({LossIfRefused()});
       return;
   }
 }
@@ -89,8 +91,21 @@ void Settlement::Release(v1::ReleaseOutcome outcome) {
     release_reason_ =
         "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
   }
-  execution_->recording()->Release(release_reason_, outcome,
-                                   [self = shared_from_this()] { self->Finish({}); });
+  execution_->recording()->Release(release_reason_, outcome, [self = shared_from_this(), outcome] {
+    if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
+    self->Finish({self->LossIfRefused()});
+  });
+}
+
+absl::Status Settlement::LossIfRefused() const {
+  // A failure must not be taken for the operation's: another attempt decides.
+  return execution_->recording()->refused() ? ReservationLost() : absl::OkStatus();
+}
+
+void Settlement::LeaveOpen() {
+  const auto& operation = execution_->shared_operation();
+  if (operation->recoverer == nullptr) return;
+  operation->recoverer->Note(operation, execution_->question());
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
@@ -101,6 +116,12 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
   }
   spdlog::error("{}: record {}: {}", execution_->operation().name, execution_->record_id(),
                 std::string(answer.status().message()));
+  // Whoever took it over may leave it open again.
+  if (ReasonOf(answer.status()) == Reason::kReservationLost &&
+      execution_->operation().policy.on_lease_expiry ==
+          MethodPolicy::OnLeaseExpiry::kRequireRecovery) {
+    LeaveOpen();
+  }
   Finish({answer.status()});
 }
 

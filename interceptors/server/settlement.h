@@ -44,6 +44,10 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   void Finish(const Outcome& outcome);
   void Complete();
   void Release(v1::ReleaseOutcome outcome);
+  // RESERVATION_LOST if the store has said that the record is another's.
+  absl::Status LossIfRefused() const;
+  // Leaves an outcome that nobody knows to the background, if it recovers.
+  void LeaveOpen();
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
 
   const std::shared_ptr<LiveExecution> execution_;

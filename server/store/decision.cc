@@ -81,10 +81,11 @@ ReserveDecision DecideRepeated(const ReserveOp& op, absl::Time now, StoredRecord
   grant.lease_expires_at = stored.record.lease_expires_at;
   grant.expires_at = stored.record.expires_at;
   grant.checkpoint = std::move(stored.checkpoint);
+  grant.labels = std::move(stored.record.labels);
   grant.token = stored.token;
   grant.repeated = true;
   if (now < grant.lease_expires_at) {
-    return AnswerWith(Verdict(ToReserved(grant, grant.token, now)));
+    return AnswerWith(Verdict(ToReserved(std::move(grant), stored.token, now)));
   }
   grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
   decision.action = ReserveAction::kRenewLease;
@@ -107,6 +108,7 @@ ReserveDecision NextAttempt(const ReserveOp& op, absl::Time now, StoredRecord st
   }
   grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
   grant.checkpoint = std::move(stored.checkpoint);
+  grant.labels = std::move(stored.record.labels);
   grant.took_over = stored.record.state == RecordState::kReserved;
   return decision;
 }
@@ -136,8 +138,8 @@ ReserveDecision DecideCompleted(StoredRecord stored) {
   if (!record.reply || !record.completed_at) {
     return AnswerWith(MakeError(Reason::kRecordDamaged, "the completed record has lost its reply"));
   }
-  return AnswerWith(Verdict(
-      Replay{std::move(*record.reply), *record.completed_at, record.expires_at, record.attempt}));
+  return AnswerWith(Verdict(Replay{std::move(*record.reply), *record.completed_at,
+                                   record.expires_at, record.attempt, std::move(record.labels)}));
 }
 
 // Lines 5 to 11: the record is remembered, and it is of the same request.
@@ -171,6 +173,7 @@ bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, a
 Grant FirstGrant(const ReserveOp& op, absl::Time now) {
   Grant grant;
   grant.attempt = 1;
+  grant.labels = op.labels;
   grant.created_at = now;
   grant.expires_at = now + op.retention;
   if (const auto made_at = KeyTime(op.key)) {
@@ -181,15 +184,16 @@ Grant FirstGrant(const ReserveOp& op, absl::Time now) {
   return grant;
 }
 
-Reserved ToReserved(const Grant& grant, const Uuid& token, absl::Time now) {
+Reserved ToReserved(Grant grant, const Uuid& token, absl::Time now) {
   Reserved reserved;
   reserved.token = token;
   reserved.attempt = grant.attempt;
   reserved.lease_remaining = Remaining(grant.lease_expires_at, now);
   reserved.recovering = grant.recovering;
-  reserved.checkpoint = grant.checkpoint;
+  reserved.checkpoint = std::move(grant.checkpoint);
   reserved.created_at = grant.created_at;
   reserved.expires_at = grant.expires_at;
+  reserved.labels = std::move(grant.labels);
   reserved.took_over = grant.took_over;
   reserved.after_expiry = grant.after_expiry;
   reserved.repeated = grant.repeated;

@@ -20,6 +20,7 @@
 #define IDEMPOTENCY_SERVER_STORE_DECISION_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -99,6 +100,8 @@ struct Grant {
   absl::Time expires_at;
   // The checkpoint that the caller receives.
   std::string checkpoint;
+  // The record's.
+  std::map<std::string, std::string> labels;
   // For kRenewLease the token of the row; otherwise nil: the store mints one.
   Uuid token;
   // See Reserved.
@@ -139,7 +142,7 @@ ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
                               std::optional<StoredRecord> record);
 
 // The verdict for a grant that was written under `token`, at `now`.
-Reserved ToReserved(const Grant& grant, const Uuid& token, absl::Time now);
+Reserved ToReserved(Grant grant, const Uuid& token, absl::Time now);
 
 // What a first reservation at `now` writes.
 Grant FirstGrant(const ReserveOp& op, absl::Time now);

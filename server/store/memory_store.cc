@@ -58,6 +58,7 @@ Reserved GrantNextAttempt(const ReserveOp& op, absl::Time now, Row& row, bool re
   reserved.checkpoint = row.checkpoint;
   reserved.created_at = record.created_at;
   reserved.expires_at = record.expires_at;
+  reserved.labels = record.labels;
   return reserved;
 }
 
@@ -75,6 +76,7 @@ Reserved RepeatGrant(const ReserveOp& op, absl::Time now, Row& row) {
   reserved.checkpoint = row.checkpoint;
   reserved.created_at = record.created_at;
   reserved.expires_at = record.expires_at;
+  reserved.labels = record.labels;
   reserved.repeated = true;
   return reserved;
 }
@@ -153,8 +155,8 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
   }
   switch (record.state) {
     case RecordState::kCompleted:  // 5
-      return Verdict(
-          Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt});
+      return Verdict(Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt,
+                            record.labels});
     case RecordState::kReserved:
       // 6
       if (SameRequestToken(op, row->request_token)) return Verdict(RepeatGrant(op, now, *row));

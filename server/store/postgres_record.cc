@@ -9,6 +9,7 @@
 #include "core/errors.h"
 #include "core/fingerprint.h"
 #include "server/store/postgres_statements.h"
+#include "server/store/state_numbers.h"
 
 namespace idempotency {
 namespace {
@@ -22,21 +23,6 @@ absl::Status Damaged() {
 
 bool Has(const PostgresResult& result, int row, int column) { return !result.IsNull(row, column); }
 
-std::optional<RecordState> FromColumn(std::int64_t state) {
-  switch (state) {
-    case 1:
-      return RecordState::kReserved;
-    case 2:
-      return RecordState::kCompleted;
-    case 3:
-      return RecordState::kReleased;
-    case 4:
-      return RecordState::kUnknown;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<RecordKey> ReadParent(const PostgresResult& result, int row) {
   if (!Has(result, row, kParentNamespace)) return std::nullopt;
   return RecordKey{result.Text(row, kParentNamespace), result.Text(row, kParentScope),
@@ -45,11 +31,10 @@ std::optional<RecordKey> ReadParent(const PostgresResult& result, int row) {
 
 std::map<std::string, std::string> ReadLabels(const PostgresResult& result, int row) {
   std::map<std::string, std::string> labels;
-  if (!Has(result, row, kLabelNames) || !Has(result, row, kLabelValues)) return labels;
-  std::vector<std::string> names = result.TextArray(row, kLabelNames);
-  std::vector<std::string> values = result.TextArray(row, kLabelValues);
-  for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
-    labels.emplace(std::move(names[i]), std::move(values[i]));
+  if (!Has(result, row, kLabels)) return labels;
+  std::vector<std::string> texts = result.TextArray(row, kLabels);
+  for (std::size_t i = 1; i < texts.size(); i += 2) {
+    labels.emplace(std::move(texts[i - 1]), std::move(texts[i]));
   }
   return labels;
 }
@@ -87,27 +72,13 @@ void AppendEscaped(std::string_view text, std::string& json) {
 
 }  // namespace
 
-std::int16_t ToColumn(RecordState state) {
-  switch (state) {
-    case RecordState::kReserved:
-      return 1;
-    case RecordState::kCompleted:
-      return 2;
-    case RecordState::kReleased:
-      return 3;
-    case RecordState::kUnknown:
-      break;
-  }
-  return 4;
-}
-
 absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row) {
   PostgresRecord read;
   Record& record = read.stored.record;
   record.id = result.GetUuid(row, kId);
   record.key = {result.Text(row, kNamespace), result.Text(row, kScope),
                 result.Text(row, kOperation), result.Text(row, kKey)};
-  const std::optional<RecordState> state = FromColumn(result.Integer(row, kState));
+  const std::optional<RecordState> state = RecordStateFrom(result.Integer(row, kState));
   if (!state) return Damaged();
   record.state = *state;
   record.attempt = static_cast<std::uint32_t>(result.Integer(row, kAttempt));

@@ -26,9 +26,6 @@ struct PostgresRecord {
 // RECORD_DAMAGED for a row that this store cannot have written.
 absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row);
 
-// How states are stored.
-std::int16_t ToColumn(RecordState state);
-
 // A JSON object, for the column labels.
 std::string LabelsToJson(const std::map<std::string, std::string>& labels);
 

@@ -9,6 +9,7 @@
 #include "core/fingerprint.h"
 #include "core/record_key.h"
 #include "server/store/batch_weight.h"
+#include "server/store/state_numbers.h"
 
 namespace idempotency {
 namespace {
@@ -202,11 +203,13 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
     const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
     Grant grant;
     grant.attempt = 1;
+    grant.labels = batch_.op(index).labels;
     grant.created_at = result->Time(row, 1);
     grant.lease_expires_at = result->Time(row, 2);
     grant.expires_at = result->Time(row, 3);
     grant.after_expiry = progress_[index].removed_forgotten;
-    batch_.Settle(index, Verdict(ToReserved(grant, progress_[index].token, result->Time(row, 4))));
+    batch_.Settle(
+        index, Verdict(ToReserved(std::move(grant), progress_[index].token, result->Time(row, 4))));
   }
   return absl::OkStatus();
 }
@@ -235,7 +238,7 @@ absl::Status PostgresReserve::GrantNext(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     const ReserveOp& op = batch_.op(step.index);
     progress_[step.index].token = Uuid::Random();
-    states.AppendInt2(ToColumn(step.state));
+    states.AppendInt2(ToProto(step.state));
     leases_until.AppendTime(step.lease_until);
     tokens.AppendUuid(progress_[step.index].token);
     AppendOptional(op.request_token, request_tokens);
@@ -260,7 +263,8 @@ absl::Status PostgresReserve::GrantNext(const std::vector<Step>& steps) {
     Grant grant = step->decision.grant;
     grant.lease_expires_at = result->Time(row, 1);
     grant.expires_at = result->Time(row, 2);
-    batch_.Settle(index, Verdict(ToReserved(grant, progress_[index].token, result->Time(row, 3))));
+    batch_.Settle(
+        index, Verdict(ToReserved(std::move(grant), progress_[index].token, result->Time(row, 3))));
   }
   return absl::OkStatus();
 }
@@ -280,7 +284,8 @@ absl::Status PostgresReserve::RenewLeases(const std::vector<Step>& steps) {
                                    [index](const Step& s) { return s.index == index; });
     Grant grant = step->decision.grant;
     grant.lease_expires_at = result->Time(row, 1);
-    batch_.Settle(index, Verdict(ToReserved(grant, grant.token, result->Time(row, 3))));
+    batch_.Settle(index, Verdict(ToReserved(std::move(grant), step->decision.grant.token,
+                                            result->Time(row, 3))));
   }
   return absl::OkStatus();
 }

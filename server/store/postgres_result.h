@@ -34,7 +34,8 @@ class PostgresResult {
   std::int64_t Integer(int row, int column) const;  // int2, int4, int8
   // A timestamptz, of a session in ISO style at UTC.
   absl::Time Time(int row, int column) const;
-  // A text[] of one dimension; empty for NULL.
+  // The elements of a text[], those of many dimensions row by row; empty for
+  // NULL.
   std::vector<std::string> TextArray(int row, int column) const;
 
  private:

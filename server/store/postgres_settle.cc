@@ -7,6 +7,7 @@
 
 #include "server/store/decision.h"
 #include "server/store/postgres_rows.h"
+#include "server/store/state_numbers.h"
 
 namespace idempotency {
 namespace {
@@ -130,8 +131,7 @@ absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatemen
   PostgresArray reasons(PostgresType::kText);
   for (const std::size_t index : pending) {
     const ReleaseOp& op = batch.op(index);
-    states.AppendInt2(
-        ToColumn(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
+    states.AppendInt2(ToProto(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
     reasons.AppendBytes(op.reason);
   }
   PostgresParameters parameters = Holders(batch, pending);

@@ -35,6 +35,11 @@ constexpr std::string_view kReply =
     "ORDER BY t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < {weight}"
     " THEN t.reply END";
 
+// Most records have none, and then nothing is unpacked.
+constexpr std::string_view kLabels =
+    "CASE WHEN t.labels IS NOT NULL"
+    " THEN ARRAY(SELECT ARRAY[l.key, l.value] FROM jsonb_each_text(t.labels) l) END";
+
 constexpr std::string_view kHeld =
     "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}]"
     " AND t.namespace = ($3::text[])[{i}] AND t.scope = ($4::text[])[{i}]"
@@ -80,7 +85,8 @@ RETURNING t.id, t.created_at, t.lease_until, t.expires_at, {now}
 constexpr std::string_view kReadToReserve = R"sql(
 SELECT {record}, {reply},
   CASE WHEN t.state <> 2 THEN (SELECT p.checkpoint FROM checkpoints p
-    WHERE p.id = t.id AND p.record_created_at = t.created_at) END
+    WHERE p.id = t.id AND p.record_created_at = t.created_at) END,
+  {labels}
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
@@ -186,10 +192,8 @@ constexpr std::string_view kConfirm = "SELECT pg_logical_emit_message(true, 'ide
 
 // $1 ids.
 constexpr std::string_view kReadWhole = R"sql(
-SELECT {record}, {reply}, NULL::bytea,
-  t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key, t.release_reason,
-  ARRAY(SELECT l.key FROM jsonb_each_text(t.labels) l ORDER BY l.key),
-  ARRAY(SELECT l.value FROM jsonb_each_text(t.labels) l ORDER BY l.key)
+SELECT {record}, {reply}, NULL::bytea, {labels},
+  t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key, t.release_reason
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
@@ -274,6 +278,7 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
   std::string text = absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
                                                          {"{visited}", AbslView(kVisited)},
                                                          {"{reply}", AbslView(kReply)},
+                                                         {"{labels}", AbslView(kLabels)},
                                                          {"{held}", AbslView(kHeld)}});
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},

@@ -85,14 +85,14 @@ enum : int {
   // read_to_settle ends here.
   kReply,
   kCheckpoint,
+  // Name, value, name, value; NULL when there are none.
+  kLabels,
   // read_to_reserve ends here; read_whole has no checkpoint but NULL.
   kParentNamespace,
   kParentScope,
   kParentOperation,
   kParentKey,
   kReleaseReason,
-  kLabelNames,
-  kLabelValues,
 };
 }  // namespace record_column
 

@@ -12,6 +12,7 @@
 #include "core/fingerprint.h"
 #include "core/record_key.h"
 #include "idempotency/v1/record.pb.h"
+#include "server/store/state_numbers.h"
 
 namespace idempotency {
 namespace {
@@ -58,46 +59,6 @@ constexpr char kSweepPage[] =
 constexpr char kOldestReserved[] = "SELECT min(created_at) FROM records WHERE state = 1";
 constexpr char kCountUnknown[] = "SELECT count(*) FROM records WHERE state = 4";
 
-std::int64_t ToColumn(RecordState state) {
-  switch (state) {
-    case RecordState::kReserved:
-      return v1::RECORD_STATE_RESERVED;
-    case RecordState::kCompleted:
-      return v1::RECORD_STATE_COMPLETED;
-    case RecordState::kReleased:
-      return v1::RECORD_STATE_RELEASED;
-    case RecordState::kUnknown:
-      break;
-  }
-  return v1::RECORD_STATE_UNKNOWN;
-}
-
-std::optional<RecordState> StateFromColumn(std::optional<std::int64_t> column) {
-  switch (column.value_or(0)) {
-    case v1::RECORD_STATE_RESERVED:
-      return RecordState::kReserved;
-    case v1::RECORD_STATE_COMPLETED:
-      return RecordState::kCompleted;
-    case v1::RECORD_STATE_RELEASED:
-      return RecordState::kReleased;
-    case v1::RECORD_STATE_UNKNOWN:
-      return RecordState::kUnknown;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::int64_t ToColumn(LeaseExpiry policy) {
-  return policy == LeaseExpiry::kTakeOver ? v1::LEASE_EXPIRY_TAKE_OVER
-                                          : v1::LEASE_EXPIRY_REQUIRE_RECOVERY;
-}
-
-std::optional<LeaseExpiry> PolicyFromColumn(std::optional<std::int64_t> column) {
-  if (column == v1::LEASE_EXPIRY_TAKE_OVER) return LeaseExpiry::kTakeOver;
-  if (column == v1::LEASE_EXPIRY_REQUIRE_RECOVERY) return LeaseExpiry::kRequireRecovery;
-  return std::nullopt;
-}
-
 std::optional<std::uint32_t> AttemptFromColumn(std::optional<std::int64_t> column) {
   if (!column || *column < 1 || *column > std::numeric_limits<std::uint32_t>::max()) {
     return std::nullopt;
@@ -127,11 +88,11 @@ bool ReadKey(const SqliteStatement& row, RecordKey& key) {
 }
 
 bool ReadGrant(const SqliteStatement& row, StoredRecord& stored) {
-  const auto state = StateFromColumn(row.Integer(4));
+  const auto state = RecordStateFrom(row.Integer(4).value_or(0));
   const auto attempt = AttemptFromColumn(row.Integer(5));
   const auto token = row.UuidBlob(6);
   const auto recovering = row.Integer(8);
-  const auto policy = PolicyFromColumn(row.Integer(9));
+  const auto policy = LeaseExpiryFrom(row.Integer(9).value_or(0));
   stored.request_token = row.UuidBlob(7);
   if (!state || !attempt || !token || !recovering || !policy) return false;
   if (!stored.request_token && !row.IsNull(7)) return false;
@@ -260,7 +221,7 @@ absl::Status SqliteRecords::Insert(const ReserveOp& op, const Grant& grant, cons
   run->Bind(6, std::int64_t{grant.attempt});
   run->Bind(7, token);
   run->Bind(8, op.request_token);
-  run->Bind(9, ToColumn(op.on_lease_expiry));
+  run->Bind(9, ToProto(op.on_lease_expiry));
   run->Bind(10, grant.created_at);
   run->Bind(11, grant.lease_expires_at);
   run->Bind(12, grant.expires_at);
@@ -324,7 +285,7 @@ absl::Status SqliteRecords::Release(const ReleaseOp& op, RecordState becomes) {
   SqliteStatement::Run run(release_);
   run->Bind(1, op.id);
   run->Bind(2, op.token);
-  run->Bind(3, ToColumn(becomes));
+  run->Bind(3, ToProto(becomes));
   run->BindText(4, op.reason);
   return run->ChangeOne();
 }
@@ -362,8 +323,8 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
     const auto id = run->UuidBlob(0);
     const auto token = run->UuidBlob(1);
     const auto attempt = AttemptFromColumn(run->Integer(2));
-    const auto state = StateFromColumn(run->Integer(3));
-    const auto policy = PolicyFromColumn(run->Integer(4));
+    const auto state = RecordStateFrom(run->Integer(3).value_or(0));
+    const auto policy = LeaseExpiryFrom(run->Integer(4).value_or(0));
     const auto lease_expires_at = run->Time(5);
     const auto expires_at = run->Time(6);
     if (id) page.last = id;

@@ -31,6 +31,8 @@ class CountingObserver final : public Observer {
     std::size_t repeated_grants = 0;
     std::size_t callers_left = 0;
     std::size_t waiters = 0;
+    std::size_t inspections = 0;
+    std::size_t swept = 0;
   };
 
   Counts counts() const {
@@ -66,6 +68,10 @@ class CountingObserver final : public Observer {
   void GrantRepeated() override { Add(&Counts::repeated_grants); }
   void CallerLeft() override { Add(&Counts::callers_left); }
   void WaitersChanged(std::size_t waiters) override { Set(&Counts::waiters, waiters); }
+  void StoreInspected(const absl::StatusOr<StoreGauges>&) override { Add(&Counts::inspections); }
+  void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration) override {
+    for (std::int64_t i = 0; step.ok() && i < step->removed; ++i) Add(&Counts::swept);
+  }
 
  private:
   void Add(std::size_t Counts::*field) {

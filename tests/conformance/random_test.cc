@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "core/record_key.h"
 #include "server/store/memory_store.h"
@@ -42,12 +43,16 @@ std::string Outcome(const absl::Status& status) {
   return reason ? std::string(ReasonName(*reason)) : status.ToString();
 }
 
+std::string Outcome(const std::map<std::string, std::string>& labels) {
+  return absl::StrCat(" labels ", absl::StrJoin(labels, ",", absl::PairFormatter("=")));
+}
+
 std::string Flags(const Reserved& r) {
   return absl::StrCat(r.attempt, " lease ", absl::ToInt64Microseconds(r.lease_remaining),
                       r.recovering ? " recovering" : "", r.took_over ? " took_over" : "",
                       r.after_expiry ? " after_expiry" : "", r.repeated ? " repeated" : "", " ",
                       absl::ToUnixMicros(r.created_at), "-", absl::ToUnixMicros(r.expires_at),
-                      " checkpoint ", r.checkpoint);
+                      " checkpoint ", r.checkpoint, Outcome(r.labels));
 }
 
 // What a verdict says, but for the token.
@@ -60,8 +65,8 @@ std::string Outcome(const absl::StatusOr<Verdict>& verdict) {
   }
   if (const auto* v = std::get_if<Replay>(&*verdict)) {
     return absl::StrCat(name, " ", v->attempt, " ", absl::CHexEscape(v->reply.bytes), " ",
-                        absl::ToUnixMicros(v->completed_at), "-",
-                        absl::ToUnixMicros(v->expires_at));
+                        absl::ToUnixMicros(v->completed_at), "-", absl::ToUnixMicros(v->expires_at),
+                        Outcome(v->labels));
   }
   if (const auto* v = std::get_if<Mismatch>(&*verdict)) return absl::StrCat(name, " ", v->attempt);
   if (const auto* v = std::get_if<OutcomeUnknown>(&*verdict)) {

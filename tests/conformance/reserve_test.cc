@@ -538,6 +538,24 @@ TEST_P(ReserveTest, Line8TheDescriptionOfTheFirstReservationStays) {
   EXPECT_EQ(record.fingerprints, op.fingerprints);
 }
 
+TEST_P(ReserveTest, Line8TheParentOfTheFirstReservationStaysThroughEveryState) {
+  ReserveOp op = OpFor("child");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  op.parent = RecordKey{"orders", "Grüße ' \\", "/orders.v1.Orders/Place", "!~\"%"};
+  const Reserved first = MustReserve(op);
+  ReserveOp later = op;
+  later.parent = later.key;
+  later.recover = true;
+  ASSERT_THAT(Release(op, first.token), Succeeds());
+  EXPECT_EQ(MustGet(op).parent, op.parent) << "RELEASED";
+  ASSERT_THAT(Release(op, MustReserve(later).token, /*outcome_unknown=*/true), Succeeds());
+  EXPECT_EQ(MustGet(op).parent, op.parent) << "UNKNOWN";
+  const Reserved recovery = MustReserve(later);
+  EXPECT_EQ(MustGet(op).parent, op.parent) << "RESERVED";
+  ASSERT_THAT(Complete(op, recovery.token), Succeeds());
+  EXPECT_EQ(MustGet(op).parent, op.parent) << "COMPLETED";
+}
+
 // Line 9.
 
 TEST_P(ReserveTest, Line9WithoutRecoverALapsedReservationBecomesUnknown) {
@@ -566,6 +584,30 @@ TEST_P(ReserveTest, Line9WithRecoverALapsedReservationIsGranted) {
   EXPECT_EQ(MustGet(op).state, RecordState::kReserved);
   EXPECT_THAT(Complete(op, first_.token), FailsWith(Reason::kReservationLost));
   EXPECT_THAT(Complete(op, second.token), Succeeds());
+}
+
+TEST_P(ReserveTest, Line9ARecoveryGrantHasTheCheckpointAndSoHasItsRepeat) {
+  ReserveOp op = OpFor("checkpoint");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  ASSERT_THAT(Extend(op, MustReserve(op).token, kLease, "step 1"), Succeeds());
+  Advance(kLease);
+  op.recover = true;
+  op.request_token = Uuid::Random();
+  for (const bool repeat : {false, true}) {
+    const Reserved second = MustReserve(op);
+    EXPECT_EQ(second.repeated, repeat);
+    EXPECT_TRUE(second.recovering);
+    EXPECT_EQ(second.checkpoint, "step 1");
+  }
+}
+
+TEST_P(ReserveTest, Line9AReleasedRecoveryGrantLeavesNoneBehind) {
+  ReserveOp op = Unknown();
+  op.recover = true;
+  ASSERT_THAT(Release(op, MustReserve(op).token), Succeeds());
+  const Reserved third = MustReserve(op);
+  EXPECT_EQ(third.attempt, 3u);
+  EXPECT_FALSE(third.recovering) << "its holder found out that nothing had happened";
 }
 
 TEST_P(ReserveTest, Line9WithRecoverUnknownIsGranted) {

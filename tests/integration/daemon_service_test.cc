@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -68,6 +69,45 @@ absl::StatusOr<v1::ReserveResponse> AfterTheLease(const ServiceClient& client,
     auto response = client.Call(request);
     if (!response.ok() || !response->has_in_flight() || Clock::now() >= deadline) return response;
   }
+}
+
+// What a record remembers for people and for recovery, from the first call to
+// the last.
+void ExpectItsContextAlongARecordsLife(const ServiceClient& client) {
+  using Labels = std::map<std::string, std::string>;
+  const auto labels = [](const auto& message) {
+    return Labels(message.labels().begin(), message.labels().end());
+  };
+  const Labels sent = {{"build", "41"}, {"request", "r-1 \"{}"}};
+  v1::ReserveRequest request = ReserveFor("described", 200);
+  request.set_on_lease_expiry(v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+  *request.mutable_parent() = SomeRecordKey("the-parent");
+  request.mutable_labels()->insert(sent.begin(), sent.end());
+  const auto first = client.Call(request);
+  const std::string token = TokenOf(first);
+  EXPECT_EQ(labels(first->reserved()), sent);
+  EXPECT_FALSE(first->reserved().recovering());
+  v1::ExtendRequest extend = SomeExtend("described", token);
+  extend.mutable_lease()->set_nanos(10'000'000);
+  extend.set_checkpoint("step 1");
+  ASSERT_TRUE(client.Call(extend).ok());
+
+  request.set_recover(true);
+  request.mutable_labels()->clear();
+  (*request.mutable_labels())["build"] = "42";
+  request.clear_parent();
+  const auto second = AfterTheLease(client, request);
+  const std::string recovered = TokenOf(second);
+  EXPECT_EQ(second->reserved().attempt(), 2u);
+  EXPECT_TRUE(second->reserved().recovering());
+  EXPECT_EQ(second->reserved().checkpoint(), "step 1");
+  EXPECT_EQ(labels(second->reserved()), sent);
+  ASSERT_TRUE(client.Call(SomeComplete("described", recovered, "body")).ok());
+  EXPECT_EQ(labels(client.Call(request)->replay()), sent);
+  const v1::Record record = client.Call(SomeGet("described"))->record();
+  EXPECT_EQ(labels(record), sent);
+  EXPECT_EQ(record.parent().key(), "the-parent");
+  EXPECT_EQ(record.parent().namespace_(), "payments");
 }
 
 class DaemonService : public ::testing::Test {
@@ -160,6 +200,10 @@ TEST_F(DaemonService, MetricsHoldTheContractAndMove) {
             1);
 }
 
+TEST_F(DaemonService, LabelsParentAndCheckpointStayWithTheRecord) {
+  ExpectItsContextAlongARecordsLife(client_);
+}
+
 TEST_F(DaemonService, ExpiredRecordsAreSweptAndLiveOnesStay) {
   const std::string live = TokenOf(client_.Call(SomeReserve("live")));
   EXPECT_TRUE(client_.Call(SomeComplete("live", live, "kept")).ok());
@@ -197,6 +241,11 @@ class DaemonsOnPostgres : public ::testing::Test {
   SocketWatchdog watchdog_;
   std::unique_ptr<PostgresCluster> cluster_ = PostgresCluster::Create({/*fsync=*/false}).value();
 };
+
+TEST_F(DaemonsOnPostgres, LabelsParentAndCheckpointStayWithTheRecord) {
+  const DaemonProcess daemon(cluster_->url());
+  ExpectItsContextAlongARecordsLife(ServiceClient(daemon.address()));
+}
 
 TEST_F(DaemonsOnPostgres, ACompletionByAnotherReplicaWakesTheWaiter) {
   DaemonProcess first(cluster_->url());

@@ -16,13 +16,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 
 #include "core/errors.h"
 #include "core/mutex.h"
 #include "core/uuid.h"
-#include "server/store/postgres_connection.h"
-#include "server/store/socket_watchdog.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/postgres_cluster.h"
@@ -138,23 +135,7 @@ TEST_F(SqliteFile, InUseByAnotherDaemon) {
 class PostgresSchemas : public ::testing::Test {
  protected:
   // A database of its own: the daemon's schema has a fixed name.
-  PostgresSchemas() {
-    static int number = 0;
-    const std::string name = absl::StrCat("schemas_", ++number);
-    Execute(PostgresCluster::Shared().url(), "CREATE DATABASE " + name);
-    store_ = absl::StrReplaceAll(PostgresCluster::Shared().url(),
-                                 {{"@/postgres?", absl::StrCat("@/", name, "?")}});
-  }
-
-  static void Execute(const std::string& url, const std::string& sql) {
-    PostgresOptions options;
-    options.url = url;
-    SocketWatchdog watchdog;
-    const auto done = PostgresConnection::Open(options, watchdog).value()->ExecuteScript(sql);
-    EXPECT_TRUE(done.ok()) << done.status();
-  }
-
-  std::string store_;
+  const std::string store_ = PostgresCluster::Shared().NewDatabase();
 };
 
 TEST_F(PostgresSchemas, None) { ExpectRefused(store_, "run `idempotencyd migrate`"); }
@@ -167,20 +148,20 @@ TEST_F(PostgresSchemas, Older) {
 
 TEST_F(PostgresSchemas, Newer) {
   MigrateStore(store_);
-  Execute(store_,
-          "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
-          " VALUES (99, 'future', 'x')");
+  ExecuteSql(store_,
+             "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
+             " VALUES (99, 'future', 'x')");
   ExpectRefused(store_, "is at version 99, this program knows only up to 2: run a newer");
 }
 
 TEST_F(PostgresSchemas, HalfApplied) {
   MigrateStore(store_);
-  Execute(store_, "DROP TABLE idempotency.checkpoints");
+  ExecuteSql(store_, "DROP TABLE idempotency.checkpoints");
   ExpectRefused(store_, "it was changed by hand");
 }
 
 TEST_F(PostgresSchemas, OfAnotherProgram) {
-  Execute(store_, "CREATE SCHEMA idempotency; CREATE TABLE idempotency.records (id int)");
+  ExecuteSql(store_, "CREATE SCHEMA idempotency; CREATE TABLE idempotency.records (id int)");
   ExpectRefused(store_, "holds tables that no migration of this program made");
 }
 

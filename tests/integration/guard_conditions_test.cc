@@ -447,10 +447,7 @@ TEST_P(GuardConditions, ReplacedInterceptorsFailTheCallBeforeTheHandler) {
   GuardOptions options;
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
-  auto guard =
-      ServerGuard::Create(
-          grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()), options)
-          .value();
+  auto guard = ServerGuard::Create(channel_, options).value();
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -596,7 +593,8 @@ TEST_P(GuardConditions, ScopesDoNotSeeEachOther) {
   EXPECT_EQ(runs_, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions, ::testing::Values(Api::kSync, Api::kCallback),
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions,
+                         ::testing::ValuesIn(OverEveryIdempotencyd({Api::kSync, Api::kCallback})),
                          ApiName);
 
 }  // namespace

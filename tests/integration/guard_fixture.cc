@@ -3,8 +3,62 @@
 #include <utility>
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "tests/support/api_name.h"
+#include "tests/support/postgres_cluster.h"
 
 namespace idempotency::testing {
+namespace {
+
+PostgresCluster& Cluster() {
+  static const std::unique_ptr<PostgresCluster> cluster =
+      PostgresCluster::Create({/*fsync=*/false}).value();
+  return *cluster;
+}
+
+std::unique_ptr<EmbeddedService> Embed(const std::string& store) {
+  EmbeddedOptions options;
+  options.migrate = true;
+  return EmbeddedService::Open(store, options).value();
+}
+
+}  // namespace
+
+std::string NameOf(const GuardSetup& setup) {
+  switch (setup.idempotencyd) {
+    case Idempotencyd::kSqlite:
+      break;
+    case Idempotencyd::kEmbeddedSqlite:
+      return NameOf(setup.api) + "EmbeddedSqlite";
+    case Idempotencyd::kEmbeddedPostgres:
+      return NameOf(setup.api) + "EmbeddedPostgres";
+  }
+  return NameOf(setup.api);
+}
+
+std::vector<GuardSetup> OverEveryIdempotencyd(const std::vector<Api>& apis) {
+  std::vector<GuardSetup> setups;
+  for (const Api api : apis) setups.emplace_back(api);
+  setups.emplace_back(apis.front(), Idempotencyd::kEmbeddedSqlite);
+  setups.emplace_back(apis.back(), Idempotencyd::kEmbeddedPostgres);
+  return setups;
+}
+
+GuardFixture::GuardFixture() {
+  const std::string sqlite = "sqlite:" + folder_.File("records.db");
+  switch (GetParam().idempotencyd) {
+    case Idempotencyd::kSqlite:
+      daemon_.emplace(sqlite);
+      channel_ = grpc::CreateChannel(daemon_->address(), grpc::InsecureChannelCredentials());
+      return;
+    case Idempotencyd::kEmbeddedSqlite:
+      embedded_ = Embed(sqlite);
+      break;
+    case Idempotencyd::kEmbeddedPostgres:
+      embedded_ = Embed(Cluster().NewDatabase());
+      break;
+  }
+  channel_ = embedded_->channel();
+}
 
 GuardedServer& GuardFixture::Serve(ProbeHandler handler,
                                    const std::function<void(GuardedServer::Options&)>& change) {
@@ -15,7 +69,11 @@ GuardedServer& GuardFixture::Serve(ProbeHandler handler,
 std::unique_ptr<GuardedServer> GuardFixture::MakeServer(
     ProbeHandler handler, const std::function<void(GuardedServer::Options&)>& change) {
   GuardedServer::Options options;
-  options.idempotencyd = daemon_.address();
+  if (daemon_.has_value()) {
+    options.idempotencyd = daemon_->address();
+  } else {
+    options.channel = channel_;
+  }
   options.api = GetParam();
   options.gate = gate_;
   options.handler = std::move(handler);
@@ -37,8 +95,7 @@ Call GuardFixture::With(const std::string& key) {
 }
 
 v1::Record GuardFixture::Get(const std::string& record_id) {
-  auto stub = v1::IdempotencyService::NewStub(
-      grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials()));
+  auto stub = v1::IdempotencyService::NewStub(channel_);
   grpc::ClientContext context;
   v1::GetRequest request;
   request.set_record_id(record_id);

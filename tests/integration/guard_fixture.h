@@ -6,8 +6,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "server/embedded_service.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
@@ -15,10 +18,33 @@
 
 namespace idempotency::testing {
 
-// A real idempotencyd over SQLite, and guarded servers in the API of the
-// test's parameter.
-class GuardFixture : public ::testing::TestWithParam<Api> {
+// What answers the guards: a real idempotencyd, or the service embedded in this
+// process.
+enum class Idempotencyd { kSqlite, kEmbeddedSqlite, kEmbeddedPostgres };
+
+// What a test of guards runs in.
+struct GuardSetup {
+  // NOLINTNEXTLINE(google-explicit-constructor): most suites differ in the API alone
+  GuardSetup(Api in_api, Idempotencyd over = Idempotencyd::kSqlite)
+      : api(in_api), idempotencyd(over) {}
+  operator Api() const { return api; }  // NOLINT(google-explicit-constructor)
+
+  Api api;
+  Idempotencyd idempotencyd;
+};
+std::string NameOf(const GuardSetup& setup);
+
+// Every API over a real idempotencyd; the first one also over an embedded service
+// on SQLite, the last one over one on Postgres. Not each over each: what differs
+// between the stores has a suite of its own (tests/conformance).
+std::vector<GuardSetup> OverEveryIdempotencyd(const std::vector<Api>& apis);
+
+// A fresh idempotencyd, as the test's parameter says, and guarded servers in the
+// parameter's API.
+class GuardFixture : public ::testing::TestWithParam<GuardSetup> {
  protected:
+  GuardFixture();
+
   // Replaces the server of an earlier call.
   GuardedServer& Serve(ProbeHandler handler,
                        const std::function<void(GuardedServer::Options&)>& change = nullptr);
@@ -38,7 +64,11 @@ class GuardFixture : public ::testing::TestWithParam<Api> {
   std::atomic<int> runs_{0};
   std::shared_ptr<ConnectionGate> gate_ = std::make_shared<ConnectionGate>();
   TempFolder folder_;
-  DaemonProcess daemon_{"sqlite:" + folder_.File("records.db")};
+  // One of the two.
+  std::optional<DaemonProcess> daemon_;
+  std::unique_ptr<EmbeddedService> embedded_;
+  // To either.
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<GuardedServer> server_;
 };
 

@@ -233,7 +233,8 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
   EXPECT_EQ(runs_, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(CallbackApi, GuardAndReactors, ::testing::Values(Api::kCallback), ApiName);
+INSTANTIATE_TEST_SUITE_P(CallbackApi, GuardAndReactors,
+                         ::testing::ValuesIn(OverEveryIdempotencyd({Api::kCallback})), ApiName);
 
 }  // namespace
 }  // namespace idempotency::testing

@@ -184,7 +184,8 @@ TEST_P(GuardAndServers, PoliciesHoldForEveryHost) {
   EXPECT_EQ(two.runs, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(BothApis, GuardAndServers, ::testing::Values(Api::kSync, Api::kCallback),
+INSTANTIATE_TEST_SUITE_P(BothApis, GuardAndServers,
+                         ::testing::ValuesIn(OverEveryIdempotencyd({Api::kSync, Api::kCallback})),
                          ApiName);
 
 }  // namespace

@@ -9,10 +9,17 @@
 
 namespace idempotency::testing {
 
-// Names the tests of a suite that runs in both APIs.
-inline std::string ApiName(const ::testing::TestParamInfo<Api>& test) {
-  return test.param == Api::kSync ? "Sync" : "Callback";
-}
+inline std::string NameOf(Api api) { return api == Api::kSync ? "Sync" : "Callback"; }
+
+// Names the tests of a suite that runs in both APIs, or in whatever else has a
+// NameOf.
+struct ParameterName {
+  template <typename Parameter>
+  std::string operator()(const ::testing::TestParamInfo<Parameter>& test) const {
+    return NameOf(test.param);
+  }
+};
+inline constexpr ParameterName ApiName;
 
 }  // namespace idempotency::testing
 

@@ -30,8 +30,11 @@ GuardedServer::GuardedServer(Options options)
     : service_(ProbeService::Make(options.api, std::move(options.handler))) {
   if (options.guard.name_space.empty()) options.guard.name_space = "probe";
   if (!options.guard.scope) options.guard.scope = SharedScope("everybody");
-  std::unique_ptr<Connection> connection = MakeUnaryConnection(grpc::CreateCustomChannel(
-      options.idempotencyd, grpc::InsecureChannelCredentials(), IdempotencydChannelArguments()));
+  if (options.channel == nullptr) {
+    options.channel = grpc::CreateCustomChannel(
+        options.idempotencyd, grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
+  }
+  std::unique_ptr<Connection> connection = MakeUnaryConnection(std::move(options.channel));
   if (options.gate != nullptr) {
     connection = std::make_unique<GatedConnection>(std::move(connection), options.gate);
   }

@@ -14,7 +14,7 @@
 namespace idempotency::testing {
 
 // A real gRPC server on a loopback port: the Probe service behind a guard that
-// talks to idempotencyd at an address. Closes the guard, then shuts down, when
+// talks to idempotencyd. Closes the guard, then shuts down, when
 // destroyed. Thread-safe once made.
 class GuardedServer {
  public:
@@ -22,6 +22,8 @@ class GuardedServer {
     // What grpc::CreateChannel takes: "127.0.0.1:7411", or several as
     // "ipv4:127.0.0.1:7411,127.0.0.1:7412".
     std::string idempotencyd;
+    // When set, used in its place: the channel of an embedded service.
+    std::shared_ptr<grpc::Channel> channel;
     // When set, operations go through this gate.
     std::shared_ptr<ConnectionGate> gate;
     Api api = Api::kSync;

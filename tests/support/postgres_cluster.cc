@@ -14,6 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "server/store/postgres_connection.h"
+#include "server/store/socket_watchdog.h"
+
 namespace idempotency::testing {
 namespace {
 
@@ -127,6 +130,24 @@ absl::Status PostgresCluster::Restart() {
 std::string PostgresCluster::url() const {
   return absl::StrCat("postgresql://postgres@/postgres?host=",
                       absl::StrReplaceAll(folder_.path(), {{"/", "%2F"}}));
+}
+
+std::string PostgresCluster::NewDatabase() {
+  const std::string name = absl::StrCat("database_", ++databases_);
+  ExecuteSql(url(), absl::StrCat("CREATE DATABASE ", name));
+  return absl::StrReplaceAll(url(), {{"@/postgres?", absl::StrCat("@/", name, "?")}});
+}
+
+void ExecuteSql(const std::string& url, const std::string& sql) {
+  PostgresOptions options;
+  options.url = url;
+  SocketWatchdog watchdog;
+  const auto connection = PostgresConnection::Open(options, watchdog);
+  const absl::Status status =
+      connection.ok() ? (*connection)->ExecuteScript(sql).status() : connection.status();
+  if (status.ok()) return;
+  std::fprintf(stderr, "SQL failed: %s\n", status.ToString().c_str());
+  std::abort();
 }
 
 std::string TestPostgresUrl() {

@@ -33,6 +33,8 @@ class PostgresCluster {
   ~PostgresCluster();
 
   std::string url() const;
+  // Makes an empty database and answers its URL. Aborts if it cannot.
+  std::string NewDatabase();
 
   absl::Status Start();
   // Lets transactions end by rolling back, writes everything down.
@@ -50,7 +52,11 @@ class PostgresCluster {
   const PostgresClusterOptions options_;
   TempFolder folder_;
   std::unique_ptr<Process> server_;
+  int databases_ = 0;
 };
+
+// Runs SQL on a connection of its own. Aborts if it fails.
+void ExecuteSql(const std::string& url, const std::string& sql);
 
 // Where tests find a server that they do not stop: the one that the environment
 // variable IDEMPOTENCY_TEST_POSTGRES names, else PostgresCluster::Shared().

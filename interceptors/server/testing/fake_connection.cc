@@ -79,7 +79,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     replay.mutable_expires_at()->set_seconds(kExpiresAt);
     replay.set_attempt(record.attempt);
     *replay.mutable_labels() = record.labels;
-  } else if (record.state == v1::RECORD_STATE_UNKNOWN) {
+  } else if (record.state == v1::RECORD_STATE_UNKNOWN && !request.recover()) {
     response.mutable_outcome_unknown()->set_attempt(record.attempt);
   } else if (record.state == v1::RECORD_STATE_RESERVED &&
              record.request_token != request.request_token()) {
@@ -89,16 +89,19 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
              record.request_token == request.request_token()) {
     return Lost();
   } else {
+    v1::Reserved& reserved = *response.mutable_reserved();
+    if (record.attempt == 0) record.on_lease_expiry = request.on_lease_expiry();
     if (record.state != v1::RECORD_STATE_RESERVED) {
       ++record.attempt;
       if (record.attempt == 1) record.labels = request.labels();
       record.reservation_token = Uuid::Random().ToString();
+      record.recovering = record.state == v1::RECORD_STATE_UNKNOWN;
     }
     record.state = v1::RECORD_STATE_RESERVED;
+    reserved.set_recovering(record.recovering);
     record.request_token = request.request_token();
     record.digest = digest;
-    record.on_lease_expiry = request.on_lease_expiry();
-    v1::Reserved& reserved = *response.mutable_reserved();
+    reserved.set_checkpoint(record.checkpoint);
     reserved.set_reservation_token(record.reservation_token);
     reserved.set_attempt(record.attempt);
     *reserved.mutable_labels() = record.labels;
@@ -157,6 +160,8 @@ void FakeConnection::Extend(const v1::ExtendRequest& request, Deadline /*deadlin
         const auto held = Held(request.record_key(), request.reservation_token());
         if (!held.ok()) return held.status();
         if ((*held)->state != v1::RECORD_STATE_RESERVED) return Lost();
+        last_extend_ = request;
+        if (!request.checkpoint().empty()) (*held)->checkpoint = request.checkpoint();
         v1::ExtendResponse response;
         *response.mutable_lease_remaining() = request.lease();
         return response;
@@ -202,6 +207,11 @@ void FakeConnection::TakeOver() {
   }
 }
 
+void FakeConnection::LoseTrace() {
+  MutexLock lock(mutex_);
+  for (auto& [key, record] : records_) record.state = v1::RECORD_STATE_UNKNOWN;
+}
+
 int FakeConnection::calls(Operation operation) const {
   MutexLock lock(mutex_);
   const auto lane = lanes_.find(operation);
@@ -226,6 +236,11 @@ FakeConnection::Record FakeConnection::record() const {
 v1::ReserveRequest FakeConnection::last_reserve() const {
   MutexLock lock(mutex_);
   return last_reserve_;
+}
+
+v1::ExtendRequest FakeConnection::last_extend() const {
+  MutexLock lock(mutex_);
+  return last_extend_;
 }
 
 bool FakeConnection::WaitForState(v1::RecordState state) const {

@@ -28,6 +28,8 @@ class FakeConnection final : public Connection {
     std::string release_reason;
     google::protobuf::Map<std::string, std::string> labels;
     v1::LeaseExpiry on_lease_expiry = v1::LEASE_EXPIRY_UNSPECIFIED;
+    bool recovering = false;
+    std::string checkpoint;
   };
 
   // Answers what is held back with STORE_UNAVAILABLE.
@@ -55,14 +57,18 @@ class FakeConnection final : public Connection {
   void SetVerdict(v1::ReserveResponse verdict);
   // Another attempt takes the only record over.
   void TakeOver();
+  // The attempt of the only record ended without a trace, under
+  // REQUIRE_RECOVERY.
+  void LoseTrace();
 
   int calls(Operation operation) const;
   // False if there were not so many within 10 s.
   bool WaitForCalls(Operation operation, int calls) const;
   // The record of the only key; empty if there is none.
   Record record() const;
-  // The last Reserve.
+  // The last Reserve, the last Extend.
   v1::ReserveRequest last_reserve() const;
+  v1::ExtendRequest last_extend() const;
   bool WaitForState(v1::RecordState state) const;
 
  private:
@@ -91,6 +97,7 @@ class FakeConnection final : public Connection {
   std::map<Operation, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Record> records_ ABSL_GUARDED_BY(mutex_);
   v1::ReserveRequest last_reserve_ ABSL_GUARDED_BY(mutex_);
+  v1::ExtendRequest last_extend_ ABSL_GUARDED_BY(mutex_);
   v1::ReserveResponse verdict_ ABSL_GUARDED_BY(mutex_);
 };
 

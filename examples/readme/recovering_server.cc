@@ -1,0 +1,63 @@
+// How a handler and its recovery work together (docs/recovery.md), compiled so
+// that it stays true.
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "examples/payments/payments.grpc.pb.h"
+#include "interceptors/server/execution.h"
+#include "interceptors/server/guard_options.h"
+
+namespace {
+
+// Somebody else's service, with keys of its own.
+class Bank {
+ public:
+  virtual ~Bank() = default;
+  virtual grpc::Status Pay(const std::string& key, std::int64_t cents) = 0;
+  // Once it has answered, a payment under this key that was not made never
+  // will be.
+  virtual std::optional<bool> CancelUnlessPaid(const std::string& key) = 0;
+};
+
+}  // namespace
+
+// [recovery:handler]
+grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
+                    payments::v1::ChargeReply* reply, Bank& bank) {
+  idempotency::Execution* execution = idempotency::Execution::Of(context);
+  // What recovery needs to know, before the effect that it will ask about.
+  if (absl::Status stored = execution->Checkpoint("paying"); !stored.ok()) {
+    execution->NothingHappened();
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "not started");
+  }
+  grpc::Status paid = bank.Pay(execution->record_id(), request.amount_cents());
+  reply->set_charge_id(execution->record_id());
+  return paid;
+}
+// [recovery:end]
+
+// [recovery:register]
+void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> bank) {
+  using payments::v1::ChargeReply;
+  using payments::v1::ChargeRequest;
+  using Decision = idempotency::TypedRecoveryDecision<ChargeReply>;
+  const std::string method = "/payments.v1.Payments/Charge";
+
+  options.policies[method].on_lease_expiry =
+      idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.background_recovery = true;
+  options.handlers[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
+      [bank](const idempotency::RecoveryCase& dead, const ChargeRequest*) -> Decision {
+        // Not "is it paid?": a slow attempt may pay after the answer.
+        const std::optional<bool> paid = bank->CancelUnlessPaid(dead.record_id);
+        if (!paid.has_value()) return Decision::LeaveUnknown();
+        if (!*paid) return Decision::Release();
+        ChargeReply reply;
+        reply.set_charge_id(dead.record_id);
+        return Decision::CompleteWith(reply);
+      });
+}
+// [recovery:end]

@@ -1,0 +1,30 @@
+#ifndef IDEMPOTENCY_SERVER_SERVICE_OPTIONS_H_
+#define IDEMPOTENCY_SERVER_SERVICE_OPTIONS_H_
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace idempotency {
+
+// What can be set of the service wherever it runs: in idempotencyd, whose flags
+// have these names, or embedded in another program.
+struct ServiceOptions {
+  static constexpr int kMaxStoreConnections = 64;
+  static constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(100);
+  static constexpr absl::Duration kMaxSweepInterval = absl::Hours(24);
+
+  // Connections to Postgres for calls, which share them in batches, so that few
+  // are enough: 1 to 64. One more sweeps and one more watches. SQLite always has
+  // one writer.
+  int store_connections = 4;
+  // Between two passes that remove forgotten records: 100 ms to 24 h. One
+  // process sweeps a Postgres schema at a time.
+  absl::Duration sweep_interval = absl::Minutes(1);
+};
+
+// OK, or INVALID_ARGUMENT naming the option that is out of its range.
+absl::Status ValidateServiceOptions(const ServiceOptions& options);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_SERVICE_OPTIONS_H_
