@@ -257,7 +257,7 @@ TEST_F(BeginTest, AnUnacknowledgedCompletionGoesOn) {
 }
 
 TEST_F(BeginTest, HeartbeatsRunUntilItIsSettled) {
-  call_.policy.lease = absl::Milliseconds(60);
+  call_.policy.lease = absl::Milliseconds(300);
   auto begun = Begin();
   EXPECT_TRUE(Store().WaitForCalls(Operation::kExtend, 3));
   EXPECT_TRUE(begun->Complete(Reply()).ok());

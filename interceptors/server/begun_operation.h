@@ -20,12 +20,13 @@ class LiveExecution;
 // What ServerGuard::Begin answers when it does not refuse: the work runs now, or
 // it has run and here is its reply.
 //
-// When it runs, heartbeats keep the reservation until exactly one of Complete,
-// Fail and Release is called. Their blocking forms answer when the store has
-// acknowledged, after GuardOptions::recording_timeout at the latest, and are not
-// for the guard's own threads (inside a callback of Begin or of an asynchronous
-// form) nor gRPC's; the others call `done` once, on a thread of the guard's or
-// inside the call, which must not block. Both answer
+// When it runs, heartbeats keep the reservation (for MethodPolicy::max_lease at
+// most) until exactly one of Complete, Fail and Release is called. Their
+// blocking forms answer when the store has acknowledged, after
+// GuardOptions::recording_timeout at the latest, and are not for the guard's own
+// threads (inside a callback of Begin or of an asynchronous form) nor gRPC's.
+// The others call `done` once, on a thread of the guard's or inside the call,
+// which must not block. Both answer
 //   OK                    acknowledged: a repeat gets this reply, byte for byte
 //                         (after Release and unrecorded failures: the
 //                         reservation was given back, or ends with its lease)
