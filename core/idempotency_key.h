@@ -17,6 +17,9 @@ inline constexpr std::string_view kRecordMetadata = "idempotency-record";
 inline constexpr std::string_view kExpiresMetadata = "idempotency-expires";
 inline constexpr std::string_view kReplayedMetadata = "idempotency-replayed";
 inline constexpr std::string_view kTraceMetadata = "idempotency-traceparent";
+// On a replay that is not the whole first reply: "redacted", "reference" or
+// "status-only".
+inline constexpr std::string_view kContentMetadata = "idempotency-content";
 // gRFC A6: how long gRPC's own retries wait before the next attempt.
 inline constexpr std::string_view kPushbackMetadata = "grpc-retry-pushback-ms";
 

@@ -29,6 +29,8 @@ inline constexpr std::size_t kMaxLabelKeyBytes = 64;
 inline constexpr std::size_t kMaxLabelValueBytes = 256;
 inline constexpr std::size_t kMaxReleaseReasonBytes = 1024;
 inline constexpr std::size_t kMaxCheckpointBytes = 4 * 1024;
+// Type and id of what a reply refers to, together: a name, not a document.
+inline constexpr std::size_t kMaxReferenceBytes = 1024;
 
 // A reply over this is completed without its content.
 inline constexpr std::size_t kMaxReplyBytes = 8 * 1024 * 1024;

@@ -8,9 +8,12 @@
 
 #include "core/errors.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/ledger/ledger_inquiry.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/replayed_reply.h"
+#include "interceptors/server/settlement.h"
 #include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
 
@@ -28,7 +31,8 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
   *question.mutable_lease() = idempotency::ToWire(policy.lease);
   *question.mutable_retention() = idempotency::ToWire(policy.retention);
   question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
-  question.set_recover(operation.recovery != nullptr);
+  // Both can find out what an attempt that died has done.
+  question.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
 }
 
 void WatchForLoss(const LiveExecution& execution) {
@@ -70,26 +74,18 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
                    verdict.outcome_unknown().attempt()});
 }
 
-void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
-  for (const auto& [key, value] : entries) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(key);
-    entry.set_value(value);
-  }
-}
-
 }  // namespace
 
 void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request) {
   struct Concrete : Admission {
-    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Done d,
-             const google::protobuf::Message* r)
-        : Admission(std::move(o), std::move(q), std::move(d), r) {}
+    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Scheduler::Time t,
+             Done d, const google::protobuf::Message* r)
+        : Admission(std::move(o), std::move(q), t, std::move(d), r) {}
   };
   Apply(*operation, question);
   const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(question),
-                                                    std::move(done), request);
+                                                    deadline, std::move(done), request);
   admission->operation_->reservations.Request(
       admission->question_, admission->operation_->policy.WaitInFlight(), deadline,
       [admission](const absl::StatusOr<ReservationAnswer>& answer) {
@@ -98,9 +94,10 @@ void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::Reser
 }
 
 Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-                     Done done, const google::protobuf::Message* request)
+                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request)
     : operation_(std::move(operation)),
       question_(std::move(question)),
+      deadline_(deadline),
       done_(std::move(done)),
       request_(request) {}
 
@@ -157,12 +154,59 @@ void Admission::Grant(const ReservationAnswer& answer) {
   auto execution = std::make_shared<LiveExecution>(operation_, question_, answer.response,
                                                    operation_->reservations.Hold(std::move(grant)));
   WatchForLoss(*execution);
-  LookBack(std::move(execution));
+  if (operation_->options.ledger != nullptr && reserved.attempt() > 1) {
+    ConsultLedger(execution);
+  } else {
+    Recover(std::move(execution));
+  }
 }
 
-void Admission::LookBack(std::shared_ptr<LiveExecution> execution) {
+void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
+  LedgerInquiry::Ask(execution, deadline_,
+                     [self = shared_from_this(), execution](LedgerInquiry::Answer committed) {
+                       if (!committed.ok()) {
+                         self->GiveBack(execution, "the completion ledger gave no answer to run on",
+                                        committed.status());
+                       } else if (committed->has_value()) {
+                         self->Finish(execution, **committed);
+                       } else {
+                         self->Recover(execution);
+                       }
+                     });
+}
+
+void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
+  spdlog::info("{}: an earlier attempt had committed, record {}", operation_->name,
+               execution->record_id());
+  Settlement::Complete(
+      execution, reply,
+      [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
+        if (outcome.error.ok()) {
+          self->Replay(reply, execution->record_id(), outcome.expires_at,
+                       execution->grant().labels());
+        } else {
+          self->Refuse(outcome.error, execution->record_id());
+        }
+      });
+}
+
+void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                         const absl::Status& why) {
+  execution->recording()->Release(reason,
+                                  execution->grant().recovering()
+                                      ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                      : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                                  [] {});
+  Refuse(why, execution->record_id());
+}
+
+void Admission::Recover(std::shared_ptr<LiveExecution> execution) {
   if (!execution->grant().recovering()) {
     done_(Granted{std::move(execution)});
+    return;
+  }
+  if (operation_->recovery == nullptr) {
+    GiveBack(execution, "the outcome could not be found out", OutcomeUnknownRejection());
     return;
   }
   Recovery::Run(execution, request_,
@@ -191,9 +235,14 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
 
 void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
                        const google::protobuf::Map<std::string, std::string>& labels) {
-  AddTrailers(RecordMetadata(record_id, expires_at, /*replayed=*/true), reply);
-  AddTrailers(TraceMetadata(TraceparentOf(labels)), reply);
-  done_(Replayed{std::move(reply)});
+  ReplayedReply::Make(operation_, {std::move(reply), record_id, expires_at, labels},
+                      [self = shared_from_this(), record_id](absl::StatusOr<v1::Reply> made) {
+                        if (made.ok()) {
+                          self->done_(Replayed{*std::move(made)});
+                        } else {
+                          self->Refuse(made.status(), record_id);
+                        }
+                      });
 }
 
 void Admission::Refuse(const absl::Status& why, std::string record_id) {

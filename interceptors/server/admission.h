@@ -51,14 +51,24 @@ class Admission : public std::enable_shared_from_this<Admission> {
                   const google::protobuf::Message* request = nullptr);
 
  private:
+  using Labels = google::protobuf::Map<std::string, std::string>;
+
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
-            Done done, const google::protobuf::Message* request);
+            Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
   void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
-  // What is to be known of earlier attempts before the handler runs.
-  void LookBack(std::shared_ptr<LiveExecution> execution);
+  // What an earlier attempt committed decides before anything else does.
+  void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
+  // The operation is done: `reply` is recorded, and this caller gets it.
+  void Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
+  // It does not run in this attempt.
+  void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                const absl::Status& why);
+  // Finds out, where an earlier attempt's outcome is unknown, before the handler
+  // runs.
+  void Recover(std::shared_ptr<LiveExecution> execution);
   void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
   // `labels` are the record's.
   void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
@@ -67,6 +77,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
 
   const std::shared_ptr<const GuardedOperation> operation_;
   const v1::ReserveRequest question_;
+  const Scheduler::Time deadline_;
   const Done done_;
   const google::protobuf::Message* const request_;
 };

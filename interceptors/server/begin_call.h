@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "google/protobuf/descriptor.h"
 
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/recovery_handler.h"
@@ -35,6 +36,11 @@ struct BeginCall {
   // kept as long as the guard if GuardOptions::background_recovery is on.
   // Without it Begin answers OUTCOME_UNKNOWN.
   RecoveryHandler recovery = {};
+  // Of the message that it completes with, where that is one type: a recovery
+  // handler then cannot decide for another, and fields marked REPLY_REDACT are
+  // not stored either when a recovery handler or the completion ledger completes
+  // it. What Complete() is given is always looked through.
+  const google::protobuf::Descriptor* reply_type = nullptr;
   // For people who look the record up; kept from its first reservation. Up to
   // 16, of 64 and 256 bytes.
   std::map<std::string, std::string> labels = {};

@@ -16,6 +16,8 @@
 #include "core/record_key.h"
 #include "interceptors/server/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_ledger.h"
+#include "testdata/secrets.pb.h"
 #include "testdata/till.pb.h"
 
 namespace idempotency {
@@ -375,6 +377,57 @@ TEST_F(BeginTest, BytesAreComparedAsAnAnyOfTheirType) {
   }
   EXPECT_EQ(ReasonOf(Guard().Begin(call_, OpaqueRequest{"\xff", "x"}).status()),
             Reason::kRequestInvalid);
+}
+
+TEST_F(BeginTest, WhatMustNotBeStoredIsLeftOut) {
+  testdata::Card card;
+  card.set_holder("alice");
+  card.set_number("4111");
+  ASSERT_TRUE(Begin()->Complete(card).ok());
+  EXPECT_EQ(Store().record().reply.content(), v1::REPLY_CONTENT_REDACTED);
+  testdata::Card stored;
+  ASSERT_TRUE(Begin()->ReadReply(stored).ok());
+  EXPECT_EQ(stored.holder(), "alice");
+  EXPECT_EQ(stored.number(), "");
+}
+
+class BeginWithLedgerTest : public BeginTest {
+ protected:
+  BeginWithLedgerTest() { options_.ledger = ledger_; }
+
+  // The effect and its reply, in one transaction.
+  bool Commit(BegunOperation& begun) {
+    FakeTransaction transaction{*ledger_, std::nullopt};
+    return begun.execution()->RecordIn(transaction, reply_).ok() && transaction.Commit();
+  }
+
+  const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
+  const ChargeReply reply_ = Reply();
+};
+
+TEST_F(BeginWithLedgerTest, WhatIsCommittedIsCompleted) {
+  auto begun = Begin();
+  ASSERT_TRUE(Commit(*begun));
+  EXPECT_TRUE(begun->Complete(reply_).ok());
+  EXPECT_EQ(Begin()->verdict(), Verdict::kReplay);
+}
+
+TEST_F(BeginWithLedgerTest, WhatIsCommittedCannotBeReleased) {
+  auto begun = Begin();
+  ASSERT_TRUE(Commit(*begun));
+  EXPECT_EQ(ReasonOf(begun->Release("nothing happened")), Reason::kReservationLost);
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(BeginWithLedgerTest, WhatIsCommittedAndForgottenIsCompleted) {
+  {
+    auto begun = Begin();
+    ASSERT_TRUE(Commit(*begun));
+  }
+  EXPECT_TRUE(Store().WaitForState(v1::RECORD_STATE_COMPLETED));
+  ChargeReply replayed;
+  ASSERT_TRUE(Begin()->ReadReply(replayed).ok());
+  EXPECT_EQ(replayed.charge_id(), "ch_1");
 }
 
 TEST_F(BeginTest, HooksHearOfItAsOfACall) {

@@ -111,6 +111,8 @@ absl::Status BegunOperation::Complete(const google::protobuf::Message& reply) {
 }
 
 void BegunOperation::Complete(const google::protobuf::Message& reply, Done done) {
+  // So that fields which must not be stored are left out.
+  if (run_ != nullptr) run_->execution->RepliesWith(*reply.GetDescriptor());
   Settle(ReplyOf(reply), std::move(done));
 }
 

@@ -64,8 +64,11 @@ class BegunOperation {
   // as long as this object, also once it is settled. nullptr on a replay.
   Execution* execution() const;
 
-  // It is done. google.protobuf.Empty where there is nothing to say. A reply
-  // over GuardOptions::max_reply_bytes completes without its content.
+  // It is done. google.protobuf.Empty where there is nothing to say. Fields
+  // marked REPLY_REDACT are not stored; a reply over
+  // GuardOptions::max_reply_bytes completes without its content. After
+  // execution()->RecordIn() it is the completion ledger that decides, as for a
+  // handler.
   absl::Status Complete(const google::protobuf::Message& reply);
   void Complete(const google::protobuf::Message& reply, Done done);
   // It failed for good, and a repeat gets the same failure. INVALID_ARGUMENT for

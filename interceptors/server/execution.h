@@ -10,6 +10,10 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "interceptors/server/ledger/ledger_row.h"
+#include "interceptors/server/ledger/recorded_reply.h"
 
 namespace idempotency {
 
@@ -57,6 +61,39 @@ class Execution {
   // that is not recorded, the reservation is released at once and the next
   // attempt may run. Has no meaning after OK or a recorded code.
   virtual void NothingHappened() = 0;
+
+  // Names what this execution made, for example ("payment", "pay_42"): under
+  // the policy REPLY_REFERENCE it is what is stored of an OK reply, and what
+  // the method's loader gets to make a replay. The last call counts. UTF-8, up
+  // to 1 KiB together; anything else is logged and not kept. Has no meaning
+  // under another policy.
+  virtual void RefersTo(std::string_view type, std::string_view id) = 0;
+  // Makes `reply` the operation's reply with the commit of `transaction`, which
+  // has the operation's effects: one row in the completion ledger, which the
+  // guard asks before anything runs again (GuardOptions::ledger, and
+  // docs/ledger.md). `transaction` is what an included ledger header takes: a
+  // pqxx transaction (postgres_ledger.h) or a sqlite3* in one
+  // (sqlite_ledger.h). Call it last, right before the commit.
+  //   OK                   commit now
+  //   RESERVATION_LOST     (ABORTED) another attempt has committed, or may run:
+  //                        the lease is over
+  //   STORE_UNAVAILABLE    the row could not be written
+  //   FAILED_PRECONDITION  the guard has no ledger, or `transaction` is none
+  //                        that could be undone
+  //   INVALID_ARGUMENT     `reply` has a code that is never recorded
+  // Unless it is OK nothing may be committed: give up and return, or repeat the
+  // whole transaction. The transaction has been made to fail at its commit
+  // (SQLite: is rolled back). Whatever the handler then answers, callers get
+  // what the ledger holds; if that is nothing, an OK goes out as
+  // OUTCOME_NOT_RECORDED.
+  template <typename Transaction>
+  [[nodiscard]] absl::Status RecordIn(Transaction&& transaction, const RecordedReply& reply) {
+    return InsertLedgerRow(transaction, NewLedgerRow(reply));
+  }
+
+ protected:
+  // From now on the guard asks the ledger before it settles the execution.
+  virtual absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) = 0;
 };
 
 }  // namespace idempotency

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/ledger/completion_ledger.h"
 #include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/replay_cache_options.h"
@@ -77,6 +79,11 @@ struct GuardOptions {
   // How many such records it remembers; further ones wait for their next call.
   // 1,000: about 1 MB.
   std::size_t max_background_recoveries = 1000;
+  // The application's own database, where handlers commit their reply together
+  // with its effects (Execution::RecordIn): exactly-once effects. Asked before
+  // an attempt after the first runs, and after RecordIn before anything is
+  // recorded or released; while it cannot be reached, such attempts do not run.
+  std::shared_ptr<CompletionLedger> ledger;
 
   // How long the guard's destructor waits for recordings that the store has
   // not acknowledged.

@@ -100,8 +100,17 @@ TEST(RejectionTest, VerdictsThatDoNotRun) {
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kKeyReused);
   verdict.mutable_outcome_unknown();
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kOutcomeUnknown);
-  verdict.mutable_replay()->mutable_reply()->set_content(v1::REPLY_CONTENT_REDACTED);
+  v1::Reply& reply = *verdict.mutable_replay()->mutable_reply();
+  reply.set_content(v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kReplyNotKept);
+  reply.set_code(5);
+  EXPECT_TRUE(RejectionFor(verdict).ok());
+  reply.set_content(static_cast<v1::ReplyContent>(99));  // of a newer service
+  EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kReplyNotKept);
+  for (const v1::ReplyContent content : {v1::REPLY_CONTENT_REDACTED, v1::REPLY_CONTENT_REFERENCE}) {
+    reply.set_content(content);
+    EXPECT_TRUE(RejectionFor(verdict).ok());
+  }
   verdict.mutable_replay()->mutable_reply()->set_content(v1::REPLY_CONTENT_FULL);
   EXPECT_TRUE(RejectionFor(verdict).ok());
   verdict.mutable_reserved();
@@ -175,9 +184,9 @@ TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
   policy.max_lease = policy.lease;
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   policy.max_lease = policy.lease - absl::Milliseconds(1);
-  ExpectRefused("policies[/a/B].max_lease");
+  ExpectRefused("policies[/a/B] max_lease");
   policy.max_lease = limits::kMaxMaxLease + absl::Milliseconds(1);
-  ExpectRefused("policies[/a/B].max_lease");
+  ExpectRefused("policies[/a/B] max_lease");
 }
 TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
   using grpc::StatusCode;
@@ -188,7 +197,7 @@ TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
         StatusCode::UNIMPLEMENTED, StatusCode::INTERNAL, StatusCode::UNAVAILABLE,
         StatusCode::NOT_FOUND}) {
     options_.policies["/a/B"].released = {code};
-    ExpectRefused("policies[/a/B].released");
+    ExpectRefused("released");
   }
 }
 TEST_F(GuardOptionsTest, BackgroundRecoveryNeedsRoom) {

@@ -1,8 +1,18 @@
 #include "interceptors/server/live_execution.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <future>
 #include <utility>
+#include <vector>
 
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+#include "core/utf8.h"
+#include "interceptors/server/disposition.h"
 #include "interceptors/server/wire_time.h"
 
 namespace idempotency {
@@ -15,9 +25,37 @@ LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
       grant_(grant.reserved()),
       record_id_(grant.record_id()),
       labels_(grant_.labels().begin(), grant_.labels().end()),
-      recording_(std::move(recording)) {}
+      recording_(std::move(recording)),
+      reply_type_(operation_->reply_type) {}
 
 absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
+
+void LiveExecution::RepliesWith(const google::protobuf::Descriptor& type) {
+  MutexLock lock(mutex_);
+  if (reply_type_.name().empty()) reply_type_ = ReplyType(type);
+}
+
+ReplyType LiveExecution::reply_type() const {
+  MutexLock lock(mutex_);
+  return reply_type_;
+}
+
+void LiveExecution::RefersTo(std::string_view type, std::string_view id) {
+  if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
+    spdlog::error("{}: record {}: a reference must be UTF-8 of up to {} bytes: not kept",
+                  operation_->name, record_id_, limits::kMaxReferenceBytes);
+    return;
+  }
+  MutexLock lock(mutex_);
+  reference_.emplace();
+  reference_->set_type(std::string(type));
+  reference_->set_id(std::string(id));
+}
+
+std::optional<v1::Reference> LiveExecution::reference() const {
+  MutexLock lock(mutex_);
+  return reference_;
+}
 
 absl::Status LiveExecution::Checkpoint(std::string_view progress) {
   // Shared: the thread that brings the answer may still be inside set_value()
@@ -30,6 +68,39 @@ absl::Status LiveExecution::Checkpoint(std::string_view progress) {
 
 void LiveExecution::Checkpoint(std::string progress, std::function<void(absl::Status)> done) {
   recording_->Checkpoint(std::move(progress), std::move(done));
+}
+
+absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply) {
+  if (operation_->options.ledger == nullptr) {
+    return absl::FailedPreconditionError(
+        "GuardOptions.ledger is not set: the guard would never look for the row");
+  }
+  const auto code = static_cast<grpc::StatusCode>(reply.reply().code());
+  if (!CanBeRecorded(code) || (code == grpc::StatusCode::OK && !reply.reply().has_body())) {
+    return absl::InvalidArgumentError(
+        "RecordIn takes the response message, or a status that says for good what happened");
+  }
+  ledger_row_begun_.store(true, std::memory_order_release);
+  if (lost()) {
+    return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
+                             "the lease of this attempt is over: nothing may be committed");
+  }
+  LedgerRow row;
+  row.record_key = FromProto(question_.record_key());
+  row.record_id = RecordIdFor(row.record_key);
+  std::vector<Fingerprint> fingerprints;
+  for (const v1::Fingerprint& sent : question_.fingerprints()) {
+    fingerprints.push_back(FromProto(sent));
+  }
+  row.fingerprints = EncodeFingerprints(fingerprints);
+  row.attempt = attempt();
+  row.reply = EncodeReply(reply.reply());
+  // Both times are the store's, so that no other clock shortens it. The record
+  // may live for longer than the policy says now.
+  const absl::Duration record_life =
+      grant_.has_created_at() ? expires_at() - FromWire(grant_.created_at()) : absl::ZeroDuration();
+  row.life = 2 * std::max(record_life, operation_->policy.retention);
+  return row;
 }
 
 }  // namespace idempotency

@@ -25,23 +25,45 @@ absl::Status InFlightRejection(const v1::InFlight& in_flight) {
                    std::move(details));
 }
 
-absl::Status NotKeptRejection(const v1::Reply& reply) {
+}  // namespace
+
+bool CanBeReplayed(const v1::Reply& reply) {
+  if (IsComplete(reply)) return true;
+  switch (reply.content()) {
+    case v1::REPLY_CONTENT_REDACTED:
+    case v1::REPLY_CONTENT_REFERENCE:
+      return true;
+    case v1::REPLY_CONTENT_STATUS_ONLY:
+      // An error's code and message are what callers act on. An OK without its
+      // message would pretend that there was none.
+      return reply.code() != 0;
+    default:
+      // Of a newer service.
+      return false;
+  }
+}
+
+absl::Status ReplyNotKept(int original_code) {
   ErrorDetails details;
-  details.metadata["original_code"] = absl::StrCat(reply.code());
+  details.metadata["original_code"] = absl::StrCat(original_code);
   return MakeError(Reason::kReplyNotKept,
                    "the operation completed, but its reply was not kept; nothing was run again",
                    std::move(details));
 }
 
-}  // namespace
+absl::Status OutcomeUnknownRejection() {
+  return MakeError(Reason::kOutcomeUnknown,
+                   "an earlier attempt ended without a trace and this operation must not run "
+                   "again before its outcome is known");
+}
 
 absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   switch (verdict.verdict_case()) {
     case v1::ReserveResponse::kReserved:
       return absl::OkStatus();
     case v1::ReserveResponse::kReplay:
-      if (IsComplete(verdict.replay().reply())) return absl::OkStatus();
-      return NotKeptRejection(verdict.replay().reply());
+      if (CanBeReplayed(verdict.replay().reply())) return absl::OkStatus();
+      return ReplyNotKept(verdict.replay().reply().code());
     case v1::ReserveResponse::kInFlight:
       return InFlightRejection(verdict.in_flight());
     case v1::ReserveResponse::kMismatch:
@@ -62,12 +84,6 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   return MakeError(Reason::kStoreUnavailable,
                    "the idempotency store's verdict is not understood; nothing was run",
                    std::move(details));
-}
-
-absl::Status OutcomeUnknownRejection() {
-  return MakeError(Reason::kOutcomeUnknown,
-                   "an earlier attempt ended without a trace and this operation must not run "
-                   "again before its outcome is known");
 }
 
 v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id) {

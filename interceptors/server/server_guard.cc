@@ -24,6 +24,7 @@
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
 #include "interceptors/server/operation_start.h"
+#include "interceptors/server/outlet_factory.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservations.h"
@@ -38,10 +39,6 @@ using google::protobuf::ServiceDescriptor;
 
 // An operation is a path, after the host if the service has one of its own.
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
-
-bool IsUnary(const MethodDescriptor& method) {
-  return !method.client_streaming() && !method.server_streaming();
-}
 
 // FAILED_PRECONDITION if an option by method names one that is not there.
 template <typename Value>
@@ -99,6 +96,8 @@ class Guard final : public ServerGuard {
  private:
   // One for each method. INVALID_ARGUMENT with everything that cannot work.
   absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
+  // Empty if there is none.
+  ReplyLoader LoaderOf(const MethodDescriptor& method) const;
   GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
                                  MethodPolicy policy);
   // INVALID_ARGUMENT unless records can be kept under `operation`.
@@ -106,8 +105,9 @@ class Guard final : public ServerGuard {
 
   const GuardOptions options_;
   const std::shared_ptr<const ReplayCache> cache_;
-  Reservations reservations_;
+  // Before the reservations, whose timers give it work until they end.
   WorkerThreads workers_;
+  Reservations reservations_;
   // nullptr unless it is asked for.
   std::shared_ptr<Recoverer> recoverer_;
   bool installed_ = false;
@@ -125,6 +125,11 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
     const MethodDescriptor& method = *service.method(i);
     PolicyFaults faults;
     policies.push_back(ResolvedPolicy::Of(method, options_, faults));
+    const MethodPolicy& policy = policies.back().policy();
+    if (policy.key != MethodPolicy::Key::kNone && policy.reply == MethodPolicy::Reply::kReference &&
+        !LoaderOf(method)) {
+      faults.push_back("reply REFERENCE needs a loader in GuardOptions.handlers");
+    }
     for (const std::string& fault : faults) {
       wrong.push_back(absl::StrCat(MethodPath(method), ": ", fault));
     }
@@ -134,12 +139,20 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
       absl::StrCat("policies that cannot work: ", absl::StrJoin(wrong, "; ")));
 }
 
+ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
+  const auto handlers = options_.handlers.find(MethodPath(method));
+  return handlers != options_.handlers.end() ? handlers->second.loader : ReplyLoader();
+}
+
 GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
                                       MethodPolicy policy) {
   GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
   const auto handlers = options_.handlers.find(MethodPath(method));
-  if (handlers != options_.handlers.end()) operation.recovery = handlers->second.recovery;
-  operation.reply_type = method.output_type()->full_name();
+  if (handlers != options_.handlers.end()) {
+    operation.recovery = handlers->second.recovery;
+    operation.loader = handlers->second.loader;
+  }
+  operation.reply_type = ReplyType(*method.output_type());
   operation.recoverer = recoverer_;
   return operation;
 }
@@ -148,6 +161,7 @@ void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Messag
                            Begun done) {
   GuardedOperation operation{call.operation, call.policy, options_, reservations_, workers_};
   operation.recovery = call.recovery;
+  if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
   operation.recoverer = recoverer_;
   OperationStart::Begin(std::move(operation), call, request, std::move(done));
 }
@@ -191,10 +205,6 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     policies.emplace(operation, (*resolved)[i]);
     const MethodPolicy& policy = (*resolved)[i].policy();
     if (policy.key == MethodPolicy::Key::kNone) continue;
-    if (!IsUnary(method)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(operation, ": the guard does not capture streams"));
-    }
     const absl::Status valid = ValidateOperation(host, operation);
     if (!valid.ok()) return valid;
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
@@ -228,10 +238,19 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   }
 
   InterceptorFactory::Paths paths;
-  for (const auto& [operation, method] : methods_) paths.insert(PathOf(operation));
+  InterceptorFactory::Paths stream_paths;
+  for (const auto& [operation, method] : methods_) {
+    paths.insert(PathOf(operation));
+    if (policies_.at(operation).policy().stream != MethodPolicy::Stream::kHandThrough) {
+      stream_paths.insert(PathOf(operation));
+    }
+  }
   InterceptorFactories factories;
   factories.push_back(std::make_unique<InterceptorFactory>(std::move(paths), reservations_));
   for (auto& other : others) factories.push_back(std::move(other));
+  if (!stream_paths.empty()) {
+    factories.push_back(std::make_unique<OutletFactory>(std::move(stream_paths)));
+  }
   builder.experimental().SetInterceptorCreators(std::move(factories));
   installed_ = true;
   return absl::OkStatus();

@@ -63,7 +63,8 @@ class ServerGuard {
 
   // Registers `service` in guarded form, instead of
   // builder.RegisterService(service). Unary methods of the sync and of the
-  // callback API are guarded; streaming methods are handed through. Anything
+  // callback API are guarded, and server-streaming ones whose policy sets
+  // `stream`; other streaming methods are handed through. Anything
   // else (completion-queue, raw, streamed methods) is refused with
   // FAILED_PRECONDITION naming the method (for generic ones the service: they
   // cannot be told apart), a policy that does not fit its method with
@@ -95,7 +96,8 @@ class ServerGuard {
   // for replays as for first replies, and make it anew each time. On a replay
   // the bytes of the message that GetSendMessage() points to are fixed: to
   // change them, give another one to ModifySendMessage. GetSendMessage() is
-  // nullptr when the guard withholds a reply.
+  // nullptr when the guard withholds a reply. Messages of a guarded stream leave
+  // after every interceptor has seen them: there is no POST_SEND_MESSAGE.
   absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
     return InstallInterceptors(builder, std::move(others));
   }

@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "core/socket_watchdog.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_parameters.h"
 #include "server/store/postgres_result.h"
-#include "server/store/socket_watchdog.h"
 
 namespace pqxx {
 class dbtransaction;

@@ -8,10 +8,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "core/socket_watchdog.h"
 #include "migrations/migrations.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
-#include "server/store/socket_watchdog.h"
 
 namespace idempotency {
 

@@ -10,12 +10,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "server/store/connection_pool.h"
+#include "core/connection_pool.h"
+#include "core/socket_watchdog.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_statements.h"
-#include "server/store/socket_watchdog.h"
 #include "server/store/store.h"
 
 namespace idempotency {

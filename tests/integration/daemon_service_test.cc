@@ -22,9 +22,9 @@
 #include "absl/strings/str_split.h"
 
 #include "core/errors.h"
+#include "core/socket_watchdog.h"
 #include "core/uuid.h"
 #include "server/store/postgres_connection.h"
-#include "server/store/socket_watchdog.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/metrics_page.h"

@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/socket_watchdog.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
-#include "server/store/socket_watchdog.h"
 
 namespace idempotency::testing {
 

@@ -1,4 +1,4 @@
-#include "server/store/socket_watchdog.h"
+#include "core/socket_watchdog.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

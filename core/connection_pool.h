@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_STORE_CONNECTION_POOL_H_
-#define IDEMPOTENCY_SERVER_STORE_CONNECTION_POOL_H_
+#ifndef IDEMPOTENCY_CORE_CONNECTION_POOL_H_
+#define IDEMPOTENCY_CORE_CONNECTION_POOL_H_
 
 #include <algorithm>
 #include <chrono>
@@ -207,4 +207,4 @@ class ConnectionPool {
 
 }  // namespace idempotency
 
-#endif  // IDEMPOTENCY_SERVER_STORE_CONNECTION_POOL_H_
+#endif  // IDEMPOTENCY_CORE_CONNECTION_POOL_H_

@@ -1,4 +1,4 @@
-#include "server/store/connection_pool.h"
+#include "core/connection_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

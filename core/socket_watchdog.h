@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_STORE_SOCKET_WATCHDOG_H_
-#define IDEMPOTENCY_SERVER_STORE_SOCKET_WATCHDOG_H_
+#ifndef IDEMPOTENCY_CORE_SOCKET_WATCHDOG_H_
+#define IDEMPOTENCY_CORE_SOCKET_WATCHDOG_H_
 
 #include <chrono>
 #include <map>
@@ -79,4 +79,4 @@ class SocketWatchdog {
 
 }  // namespace idempotency
 
-#endif  // IDEMPOTENCY_SERVER_STORE_SOCKET_WATCHDOG_H_
+#endif  // IDEMPOTENCY_CORE_SOCKET_WATCHDOG_H_

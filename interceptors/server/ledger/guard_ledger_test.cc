@@ -1,0 +1,371 @@
+// What Admission and Settlement do with a completion ledger's answers.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "interceptors/server/admission.h"
+#include "interceptors/server/settlement.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_ledger.h"
+
+namespace idempotency {
+namespace {
+
+using Operation = FakeConnection::Operation;
+
+constexpr auto kLong = std::chrono::seconds(20);
+
+absl::Status Away() { return absl::UnavailableError("away"); }
+
+v1::Reply Answer(const std::string& body) {
+  v1::Reply reply;
+  reply.set_body(body);
+  return reply;
+}
+
+v1::Reply Failure(grpc::StatusCode code) {
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(code));
+  return reply;
+}
+
+// A response message that serialises to 0a 04 `text`.
+v1::RecordKey Message(const std::string& text) {
+  v1::RecordKey message;
+  message.set_namespace_(text);
+  return message;
+}
+
+class GuardLedgerTest : public testing::Test {
+ protected:
+  explicit GuardLedgerTest(bool recovery = false) {
+    options_.name_space = "shop";
+    options_.recording_timeout = absl::Milliseconds(300);
+    options_.ledger = ledger_;
+    auto connection = std::make_unique<FakeConnection>();
+    store_ = connection.get();
+    reservations_ = std::make_unique<Reservations>(std::move(connection),
+                                                   options_.recording_timeout, absl::Seconds(10));
+    policy_.on_lease_expiry = recovery ? MethodPolicy::OnLeaseExpiry::kRequireRecovery
+                                       : MethodPolicy::OnLeaseExpiry::kTakeOver;
+    operation_ = std::make_shared<const GuardedOperation>(
+        GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_, workers_});
+  }
+  ~GuardLedgerTest() override {
+    ledger_->Hold(false);
+    workers_.Stop();
+  }
+
+  Admission::Decision Ask(const std::string& digest = std::string(32, 'd')) {
+    v1::ReserveRequest question;
+    v1::RecordKey& key = *question.mutable_record_key();
+    key.set_namespace_("shop");
+    key.set_scope("alice");
+    key.set_operation("/shop.v1.Shop/Buy");
+    key.set_key("order-1");
+    v1::Fingerprint& fingerprint = *question.add_fingerprints();
+    fingerprint.set_version(1);
+    fingerprint.set_digest(digest);
+    std::promise<Admission::Decision> decided;
+    Admission::Ask(operation_, question, reservations_->Now() + verdict_timeout_,
+                   [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
+    return decided.get_future().get();
+  }
+  std::shared_ptr<LiveExecution> Run() {
+    Admission::Decision decision = Ask();
+    const auto* granted = std::get_if<Admission::Granted>(&decision);
+    return granted == nullptr ? nullptr : granted->execution;
+  }
+  static Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution,
+                                    v1::Reply reply) {
+    auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
+    Settlement::Settle(execution, std::move(reply), [settled](const Settlement::Outcome& outcome) {
+      settled->set_value(outcome);
+    });
+    return settled->get_future().get();
+  }
+  // Commits `text` as the reply, in a transaction of this execution.
+  bool Commit(Execution& execution, const std::string& text) {
+    FakeTransaction transaction{*ledger_, {}};
+    return execution.RecordIn(transaction, Message(text)).ok() && transaction.Commit();
+  }
+  // An execution that died: its reservation is over, its commit is there or not.
+  void DieAfter(bool commit) {
+    const auto execution = Run();
+    ASSERT_NE(execution, nullptr);
+    if (commit) {
+      ASSERT_TRUE(Commit(*execution, "paid"));
+    }
+    execution->recording()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+    ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  }
+  static std::optional<Reason> RefusalOf(const Admission::Decision& decision) {
+    const auto* refused = std::get_if<Admission::Refused>(&decision);
+    return refused == nullptr ? std::nullopt : ReasonOf(refused->why);
+  }
+  static std::string Body(const std::string& text) { return Message(text).SerializeAsString(); }
+
+  const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
+  std::chrono::milliseconds verdict_timeout_ = kLong;
+  GuardOptions options_;
+  MethodPolicy policy_;
+  FakeConnection* store_ = nullptr;
+  WorkerThreads workers_;
+  std::unique_ptr<Reservations> reservations_;
+  std::shared_ptr<const GuardedOperation> operation_;
+};
+
+class GuardLedgerRecoveryTest : public GuardLedgerTest {
+ protected:
+  GuardLedgerRecoveryTest() : GuardLedgerTest(/*recovery=*/true) {}
+};
+
+TEST_F(GuardLedgerTest, FirstAttemptsDoNotAsk) {
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  EXPECT_TRUE(Settle(execution, Answer("x")).error.ok());
+  EXPECT_EQ(ledger_->finds(), 0);
+}
+
+TEST_F(GuardLedgerTest, WhatAnEarlierAttemptCommittedIsCompletedAndReplayed) {
+  DieAfter(/*commit=*/true);
+  const Admission::Decision decision = Ask();
+  const auto* replayed = std::get_if<Admission::Replayed>(&decision);
+  ASSERT_NE(replayed, nullptr);
+  EXPECT_EQ(replayed->reply.body(), Body("paid"));
+  EXPECT_EQ(replayed->reply.trailing_metadata().rbegin()->key(), "idempotency-replayed");
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+  EXPECT_EQ(store_->record().reply.trailing_metadata_size(), 0);
+}
+
+TEST_F(GuardLedgerTest, WhatWasNotCommittedRunsAgain) {
+  DieAfter(/*commit=*/false);
+  const auto execution = Run();
+  ASSERT_NE(execution, nullptr);
+  EXPECT_EQ(execution->attempt(), 2U);
+  EXPECT_EQ(ledger_->finds(), 1);
+  Settle(execution, Answer("x"));
+}
+
+TEST_F(GuardLedgerTest, AnAttemptAfterTheFirstDoesNotRunWhileTheLedgerIsAway) {
+  DieAfter(/*commit=*/true);
+  verdict_timeout_ = std::chrono::milliseconds(200);
+  ledger_->Fail(Away(), 1000);
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kStoreUnavailable);
+  EXPECT_GT(ledger_->finds(), 1);
+  // Given back, so that the next try finds it.
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  ledger_->Fail(Away(), 0);
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+}
+
+TEST_F(GuardLedgerTest, AQuestionThatHangsIsGivenUpInTime) {
+  DieAfter(/*commit=*/true);
+  verdict_timeout_ = std::chrono::milliseconds(100);
+  ledger_->Hold(true);
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+}
+
+TEST_F(GuardLedgerTest, ARowOfAnotherRequestIsAMismatch) {
+  DieAfter(/*commit=*/true);
+  ledger_->row().fingerprints = EncodeFingerprints({{1, std::string(32, 'e')}});
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kKeyReused);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+}
+
+TEST_F(GuardLedgerTest, ARowOfAnotherOperationUnderTheSameIdIsACollision) {
+  DieAfter(/*commit=*/true);
+  ledger_->row().record_key.scope = "bob";
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kRecordIdCollision);
+}
+
+TEST_F(GuardLedgerTest, ADamagedRowNeverRunsAgain) {
+  DieAfter(/*commit=*/true);
+  ledger_->row().reply.bytes += "x";
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kRecordDamaged);
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kRecordDamaged);
+}
+
+TEST_F(GuardLedgerTest, AnOkThatWasCommittedIsCompleted) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  v1::Reply reply = Answer(Body("paid"));
+  reply.add_trailing_metadata()->set_key("x");
+  EXPECT_TRUE(Settle(execution, reply).error.ok());
+  // What the first caller gets is what is kept, with its metadata.
+  EXPECT_EQ(store_->record().reply.SerializeAsString(), reply.SerializeAsString());
+}
+
+TEST_F(GuardLedgerTest, AFailureAfterTheCommitIsStillDone) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  const absl::Status error = Settle(execution, Failure(grpc::StatusCode::INTERNAL)).error;
+  EXPECT_EQ(ReasonOf(error), Reason::kReservationLost);
+  EXPECT_EQ(error.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(PushbackOf(error), "1");
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+}
+
+TEST_F(GuardLedgerTest, NothingHappenedDoesNotReleaseWhatIsCommitted) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  execution->NothingHappened();
+  Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(GuardLedgerTest, AnAnswerOfOtherBytesIsNotSent) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("else"))).error), Reason::kReservationLost);
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+TEST_F(GuardLedgerTest, ADeclineIsCommittedLikeAnyReply) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  const grpc::Status declined(grpc::StatusCode::FAILED_PRECONDITION, "no money", "details");
+  ASSERT_TRUE(execution->RecordIn(transaction, declined).ok());
+  ASSERT_TRUE(transaction.Commit());
+  v1::Reply reply = Failure(grpc::StatusCode::FAILED_PRECONDITION);
+  reply.set_message("no money");
+  reply.set_details("details");
+  EXPECT_TRUE(Settle(execution, reply).error.ok());
+  EXPECT_EQ(store_->record().reply.message(), "no money");
+}
+
+TEST_F(GuardLedgerTest, AnOkWithoutACommitIsNotRecorded) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->RecordIn(transaction, Message("paid")).ok());
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(store_->calls(Operation::kComplete), 0);
+}
+
+TEST_F(GuardLedgerTest, AFailureWithoutACommitIsSettledAsEver) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->RecordIn(transaction, Message("paid")).ok());
+  EXPECT_TRUE(Settle(execution, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error.ok());
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_EQ(ledger_->finds(), 1);
+}
+
+TEST_F(GuardLedgerTest, WhileTheLedgerIsAwayNothingIsSettled) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  ledger_->Fail(Away(), 1'000'000);
+  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::INTERNAL)).error),
+            Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(store_->calls(Operation::kRelease), 0);
+  EXPECT_EQ(store_->calls(Operation::kComplete), 0);
+  EXPECT_FALSE(execution->lost());
+  // It comes back, and the outcome is recorded without anybody asking.
+  ledger_->Fail(Away(), 0);
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+TEST_F(GuardLedgerTest, AGuardThatStopsWhileTheLedgerIsAwayLeavesItToTheLease) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  ledger_->Fail(Away(), 1'000'000);
+  Settle(execution, Answer(Body("paid")));
+  workers_.Stop();
+  const auto begun = std::chrono::steady_clock::now();
+  reservations_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
+}
+
+TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
+  const auto execution = Run();
+  Recording::Grant over;
+  over.lease = absl::Milliseconds(20);
+  over.lease_deadline = reservations_->Now();
+  v1::ReserveResponse grant;
+  grant.mutable_reserved()->set_attempt(1);
+  store_->Hold(Operation::kExtend);
+  LiveExecution late(operation_, execution->question(), grant,
+                     reservations_->Hold(std::move(over)));
+  FakeTransaction transaction{*ledger_, {}};
+  EXPECT_EQ(ReasonOf(static_cast<Execution&>(late).RecordIn(transaction, Message("paid"))),
+            Reason::kReservationLost);
+  EXPECT_FALSE(transaction.row.has_value());
+  late.recording()->LetLapse();
+  Settle(execution, Answer("x"));
+}
+
+TEST_F(GuardLedgerTest, TheSecondOfTwoCommitsFailsAndItsCallerIsSentForTheFirst) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  EXPECT_FALSE(Commit(*execution, "paid again"));
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid again"))).error),
+            Reason::kReservationLost);
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+TEST_F(GuardLedgerTest, RowsOutliveTheirRecordTwice) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  EXPECT_EQ(ledger_->row().life, 2 * policy_.retention);
+  Settle(execution, Answer(Body("paid")));
+}
+
+TEST_F(GuardLedgerTest, CodesThatSayNothingAreNotTaken) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  EXPECT_EQ(execution->RecordIn(transaction, grpc::Status::OK).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(execution->RecordIn(transaction, grpc::Status::CANCELLED).code(),
+            absl::StatusCode::kInvalidArgument);
+  Settle(execution, Answer("x"));
+}
+
+TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatWasCommittedIsFound) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatIsNotThereStaysUnknown) {
+  const auto execution = Run();
+  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kOutcomeUnknown);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  EXPECT_EQ(ledger_->finds(), 1);
+}
+
+TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeStaysUnknownWhileTheLedgerIsAway) {
+  const auto execution = Run();
+  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  verdict_timeout_ = std::chrono::milliseconds(100);
+  ledger_->Fail(Away(), 1000);
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+}
+
+TEST_F(GuardLedgerRecoveryTest, AnOkWithoutACommitIsUnknown) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->RecordIn(transaction, Message("paid")).ok());
+  Settle(execution, Answer(Body("paid")));
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+}  // namespace
+}  // namespace idempotency

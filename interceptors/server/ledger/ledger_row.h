@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_LEDGER_LEDGER_ROW_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_LEDGER_LEDGER_ROW_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+#include "core/record_key.h"
+#include "core/reply.h"
+#include "core/uuid.h"
+
+namespace idempotency {
+
+// One row of a completion ledger, as it is written. A value type.
+//
+// For each kind of transaction there is one overload of
+//   absl::Status InsertLedgerRow(Transaction&, const absl::StatusOr<LedgerRow>&);
+// in this namespace, found by its argument: postgres_ledger.h has the one for
+// pqxx, sqlite_ledger.h the one for sqlite3*. A plain INSERT, never ON CONFLICT
+// DO NOTHING. If it does not answer OK, also for a row that is an error from
+// the start, the transaction can no longer be committed.
+struct LedgerRow {
+  RecordId record_id;
+  RecordKey record_key;
+  // As EncodeFingerprints writes them.
+  std::string fingerprints;
+  std::uint32_t attempt = 0;
+  EncodedReply reply;
+  // How long the row stands at least: twice as long as its record.
+  absl::Duration life;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_LEDGER_LEDGER_ROW_H_

@@ -1,0 +1,334 @@
+#include "interceptors/server/ledger/postgres_ledger.h"
+
+#include <libpq-fe.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <pqxx/pqxx>
+#include <string_view>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+
+#include "core/clock.h"
+#include "core/connection_pool.h"
+#include "core/errors.h"
+#include "core/socket_watchdog.h"
+
+namespace idempotency {
+namespace {
+
+constexpr char kInsert[] =
+    "INSERT INTO idempotency_completions (record_id, namespace, scope, operation, key,"
+    " fingerprints, attempt, reply, reply_digest, created_at, sweepable_at)"
+    " SELECT $1::uuid, $2, $3, $4, $5, $6::bytea, $7::bigint, $8::bytea, $9::bytea, t.now,"
+    " t.now + $10::bigint * interval '1 microsecond' FROM clock_timestamp() AS t(now)";
+
+// Always one row, so that a replica cannot pass for an empty ledger.
+constexpr char kFind[] =
+    "SELECT pg_is_in_recovery(), c.record_id IS NOT NULL, c.namespace, c.scope, c.operation,"
+    " c.key, c.fingerprints, c.attempt, c.reply, c.reply_digest,"
+    " (extract(epoch FROM c.created_at) * 1000000)::bigint"
+    " FROM (VALUES (1)) AS always LEFT JOIN idempotency_completions c ON c.record_id = $1::uuid";
+
+// Each column that is used, and how many keys stop a second row of one id at
+// the INSERT itself. A deferrable one would not: it is looked at in the commit.
+constexpr char kCheckColumns[] =
+    "SELECT record_id, namespace, scope, operation, key, fingerprints, attempt, reply,"
+    " reply_digest, created_at, sweepable_at FROM idempotency_completions LIMIT 0";
+constexpr char kCheckKey[] =
+    "SELECT count(*) FROM pg_index i JOIN pg_attribute a"
+    " ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]"
+    " WHERE i.indrelid = 'idempotency_completions'::regclass AND a.attname = 'record_id'"
+    " AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1"
+    " AND i.indpred IS NULL AND i.indexprs IS NULL";
+
+absl::Status RowNotWritten() {
+  return MakeError(Reason::kStoreUnavailable,
+                   "the completion ledger's row could not be written: nothing may be committed");
+}
+
+absl::Status Unreachable() {
+  return MakeError(Reason::kStoreUnavailable, "the completion ledger's database gave no answer");
+}
+
+// A statement that fails makes the whole transaction fail, also for a caller
+// that looks away.
+void Spoil(pqxx::transaction_base& transaction) {
+  try {
+    transaction.exec("SELECT 'this attempt may not commit'::integer");
+  } catch (const std::exception&) {
+  }
+}
+
+bool IsUndoneAsAWhole(const pqxx::transaction_base& transaction) {
+  return dynamic_cast<const pqxx::dbtransaction*>(&transaction) != nullptr &&
+         dynamic_cast<const pqxx::subtransaction*>(&transaction) == nullptr;
+}
+
+void Append(std::string_view keyword, std::string_view value, std::string& conninfo) {
+  conninfo.append(keyword).append("='");
+  for (const char c : value) {
+    if (c == '\'' || c == '\\') conninfo.push_back('\\');
+    conninfo.push_back(c);
+  }
+  conninfo.append("' ");
+}
+
+// Nothing if libpq cannot read what was given.
+std::optional<std::string> Conninfo(const PostgresLedgerOptions& options) {
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
+      PQconninfoParse(options.conninfo.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
+  if (given == nullptr) return std::nullopt;
+  // Of several values for one keyword the last counts.
+  std::string conninfo;
+  // libpq takes one second for none.
+  const absl::Duration connect = absl::Ceil(options.connect_timeout, absl::Seconds(1));
+  Append("connect_timeout", absl::StrCat(std::max<std::int64_t>(absl::ToInt64Seconds(connect), 2)),
+         conninfo);
+  Append("application_name", "idempotency-ledger", conninfo);
+  for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) Append(option->keyword, option->val, conninfo);
+  }
+  Append("target_session_attrs", "read-write", conninfo);
+  Append("client_encoding", "UTF8", conninfo);
+  return conninfo;
+}
+
+std::string Bytes(const pqxx::field& field) { return pqxx::binarystring(field).str(); }
+
+absl::StatusOr<std::optional<LedgerEntry>> ToEntry(const pqxx::row& row) {
+  if (!row[1].as<bool>()) return std::nullopt;
+  EncodedReply reply;
+  reply.bytes = Bytes(row[8]);
+  const std::string digest = Bytes(row[9]);
+  std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()), reply.digest.begin());
+  absl::StatusOr<LedgerEntry> entry =
+      LedgerEntry::Decode({row[2].as<std::string>(), row[3].as<std::string>(),
+                           row[4].as<std::string>(), row[5].as<std::string>()},
+                          Bytes(row[6]), static_cast<std::uint32_t>(row[7].as<std::int64_t>()),
+                          reply, absl::FromUnixMicros(row[10].as<std::int64_t>()));
+  if (!entry.ok()) return entry.status();
+  return *std::move(entry);
+}
+
+// One session that only reads and sweeps. Thread-compatible.
+class Session {
+ public:
+  // Throws.
+  Session(const std::string& conninfo, const PostgresLedgerOptions& options,
+          SocketWatchdog& watchdog)
+      : watchdog_(watchdog),
+        // The server gives up first, with the session intact.
+        reply_timeout_(
+            absl::ToChronoMilliseconds(options.statement_timeout + absl::Milliseconds(500))),
+        connection_(conninfo),
+        socket_(connection_.sock()) {
+#include <pqxx/internal/ignore-deprecated-pre.hxx>
+    // A new session would lack what is set here.
+    connection_.inhibit_reactivation(true);
+#include <pqxx/internal/ignore-deprecated-post.hxx>
+    Watched([&] {
+      pqxx::nontransaction alone(connection_);
+      alone.exec(absl::StrCat("SET statement_timeout TO ",
+                              absl::ToInt64Milliseconds(options.statement_timeout),
+                              ";SET default_transaction_isolation TO 'read committed'"));
+    });
+  }
+
+  // Runs `call` on a transaction of its own for each statement; throws what it
+  // throws. After any failure the session is not used again.
+  void Run(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
+    broken_ = true;
+    Watched([&] {
+      pqxx::nontransaction alone(connection_);
+      call(alone);
+    });
+    broken_ = false;
+  }
+
+  // Looked at by the pool. What a server says to an idle session is a farewell.
+  bool Usable() {
+    if (broken_ || !connection_.is_open()) return false;
+    pollfd socket = {connection_.sock(), POLLIN, 0};
+    return poll(&socket, 1, 0) == 0;
+  }
+
+  pqxx::connection& connection() { return connection_; }
+
+ private:
+  void Watched(absl::FunctionRef<void()> call) {
+    const SocketWatchdog::Watch watch(watchdog_, socket_,
+                                      std::chrono::steady_clock::now() + reply_timeout_);
+    call();
+  }
+
+  SocketWatchdog& watchdog_;
+  const std::chrono::milliseconds reply_timeout_;
+  pqxx::connection connection_;
+  SocketWatchdog::Target socket_;
+  bool broken_ = false;
+};
+
+absl::Status CheckTable(Session& session) {
+  pqxx::result keys;
+  try {
+    session.Run([&](pqxx::transaction_base& transaction) {
+      transaction.exec(kCheckColumns);
+      keys = transaction.exec(kCheckKey);
+    });
+  } catch (const pqxx::undefined_table&) {
+    return absl::FailedPreconditionError(
+        "there is no table idempotency_completions on this role's search_path: apply "
+        "interceptors/server/ledger/migrations/postgres to the application's database");
+  } catch (const pqxx::undefined_column&) {
+    return absl::FailedPreconditionError(
+        "the table idempotency_completions is another than this version's: apply "
+        "interceptors/server/ledger/migrations/postgres to the application's database");
+  } catch (const pqxx::insufficient_privilege&) {
+    return absl::FailedPreconditionError("this role needs SELECT on idempotency_completions");
+  }
+  if (keys[0][0].as<int>() > 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "idempotency_completions has no immediate unique key on record_id alone, so nothing would "
+      "stop a second effect: make it as interceptors/server/ledger/migrations/postgres does");
+}
+
+}  // namespace
+
+absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
+                             const absl::StatusOr<LedgerRow>& row) {
+  if (!IsUndoneAsAWhole(transaction)) {
+    return absl::FailedPreconditionError(
+        "RecordIn needs the outermost transaction (pqxx::work), whose abort undoes every effect");
+  }
+  if (!row.ok()) {
+    Spoil(transaction);
+    return row.status();
+  }
+  const auto digest = reinterpret_cast<const char*>(row->reply.digest.data());
+  try {
+    transaction.exec_params(
+        kInsert, row->record_id.ToString(), row->record_key.name_space, row->record_key.scope,
+        row->record_key.operation, row->record_key.key, pqxx::binarystring(row->fingerprints),
+        row->attempt, pqxx::binarystring(row->reply.bytes),
+        pqxx::binarystring(digest, row->reply.digest.size()), absl::ToInt64Microseconds(row->life));
+    return absl::OkStatus();
+  } catch (const pqxx::unique_violation&) {
+    return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
+                             "another attempt has committed this operation: call again with the "
+                             "same idempotency key for its reply");
+  } catch (const pqxx::sql_error& failure) {
+    spdlog::warn("ledger: the row could not be written, SQLSTATE {}", failure.sqlstate());
+  } catch (const std::exception&) {
+    spdlog::warn("ledger: the row could not be written, the session is lost");
+  }
+  return RowNotWritten();
+}
+
+// The pool, and what outlives its sessions.
+class PostgresLedger::Sessions {
+ public:
+  Sessions(std::string conninfo, const PostgresLedgerOptions& options)
+      : conninfo_(std::move(conninfo)),
+        options_(options),
+        pool_(PoolOptions(options), Clock::System(), [this] { return Connect(); }) {}
+
+  // UNAVAILABLE unless `call` went through.
+  absl::Status Run(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
+    auto session = pool_.Acquire();
+    if (!session.ok()) return session.status();
+    try {
+      (*session)->Run(call);
+      return absl::OkStatus();
+    } catch (const pqxx::sql_error& failure) {
+      spdlog::warn("ledger: a question failed, SQLSTATE {}", failure.sqlstate());
+    } catch (const std::exception&) {
+      spdlog::warn("ledger: the session is lost");
+    }
+    return Unreachable();
+  }
+
+  absl::Status Check() {
+    auto session = pool_.Acquire();
+    if (!session.ok()) return session.status();
+    try {
+      return CheckTable(**session);
+    } catch (const std::exception&) {
+      return Unreachable();
+    }
+  }
+
+ private:
+  static ConnectionPoolOptions PoolOptions(const PostgresLedgerOptions& options) {
+    ConnectionPoolOptions pool;
+    pool.size = options.connections;
+    return pool;
+  }
+
+  absl::StatusOr<std::unique_ptr<Session>> Connect() {
+    try {
+      auto session = std::make_unique<Session>(conninfo_, options_, watchdog_);
+      session->connection().prepare("find", kFind);
+      return session;
+    } catch (const std::exception& failure) {
+      // libpq's text names host, port, user and database; never the password.
+      spdlog::warn("ledger: cannot connect: {}", failure.what());
+      return absl::UnavailableError("cannot connect to the completion ledger's database");
+    }
+  }
+
+  const std::string conninfo_;
+  const PostgresLedgerOptions options_;
+  SocketWatchdog watchdog_;
+  ConnectionPool<Session> pool_;
+};
+
+absl::StatusOr<std::unique_ptr<PostgresLedger>> PostgresLedger::Open(
+    const PostgresLedgerOptions& options) {
+  if (options.connections < 1 || options.connect_timeout <= absl::ZeroDuration() ||
+      options.statement_timeout < absl::Milliseconds(1)) {
+    return absl::InvalidArgumentError("PostgresLedgerOptions: numbers and timeouts are positive");
+  }
+  std::optional<std::string> conninfo = Conninfo(options);
+  if (!conninfo.has_value()) {
+    return absl::InvalidArgumentError("PostgresLedgerOptions.conninfo cannot be read by libpq");
+  }
+  auto sessions = std::make_unique<Sessions>(*std::move(conninfo), options);
+  if (const absl::Status checked = sessions->Check(); !checked.ok()) return checked;
+  return std::unique_ptr<PostgresLedger>(new PostgresLedger(std::move(sessions)));
+}
+
+PostgresLedger::PostgresLedger(std::unique_ptr<Sessions> sessions)
+    : sessions_(std::move(sessions)) {}
+
+PostgresLedger::~PostgresLedger() = default;
+
+absl::StatusOr<std::optional<LedgerEntry>> PostgresLedger::Find(const RecordId& record_id) {
+  absl::StatusOr<std::optional<LedgerEntry>> found = Unreachable();
+  const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
+    const pqxx::result rows = transaction.exec_prepared("find", record_id.ToString());
+    // A primary that became a replica, say. The session is not used again.
+    if (rows[0][0].as<bool>()) throw pqxx::failure("the server does not take writes");
+    found = ToEntry(rows[0]);
+  });
+  if (!asked.ok()) return asked;
+  return found;
+}
+
+absl::StatusOr<std::int64_t> PostgresLedger::Sweep(int batch_rows) {
+  std::int64_t swept = 0;
+  const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
+    swept = transaction
+                .exec_params("SELECT idempotency_sweep_completions($1::integer)", batch_rows)[0][0]
+                .as<std::int64_t>();
+  });
+  if (!asked.ok()) return asked;
+  return swept;
+}
+
+}  // namespace idempotency

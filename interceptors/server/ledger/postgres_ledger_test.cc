@@ -1,0 +1,249 @@
+// What the completion ledger relies on in a real Postgres.
+#include "interceptors/server/ledger/postgres_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <pqxx/pqxx>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Migration(const std::string& name) {
+  std::ifstream file(absl::StrCat(IDEMPOTENCY_LEDGER_MIGRATIONS, "/postgres/", name));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+LedgerRow RowFor(const std::string& key, absl::Duration life = absl::Hours(48)) {
+  LedgerRow row;
+  row.record_key = {"shop", "über alice", "/shop.v1.Shop/Buy", key};
+  row.record_id = RecordIdFor(row.record_key);
+  row.fingerprints = EncodeFingerprints({{1, std::string(32, '\0')}, {2, std::string(16, '\\')}});
+  row.attempt = 4'000'000'000U;
+  v1::Reply reply;
+  reply.set_body(std::string("\0'\\x\xff", 5));
+  row.reply = EncodeReply(reply);
+  row.life = life;
+  return row;
+}
+
+class PostgresLedgerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::PostgresSchemaOptions bare;
+    bare.migrate = false;
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl(), bare);
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    Run(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
+    application_ = std::make_unique<pqxx::connection>(Conninfo());
+    Run(Migration("001_completions.up.sql"));
+    Run("CREATE TABLE charges (key text)");
+  }
+
+  // The application's database: a schema of the test's.
+  std::string Conninfo(const std::string& more_path = "") const {
+    const std::string& url = schema_->options().url;
+    return absl::StrCat(url, absl::StrContains(url, '?') ? "&" : "?", "options=-csearch_path%3D",
+                        schema_->options().schema, more_path,
+                        "&application_name=", schema_->options().schema);
+  }
+  void Run(const std::string& sql) {
+    const auto done = schema_->Execute(sql);
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+  absl::StatusOr<std::unique_ptr<PostgresLedger>> Open(const std::string& more_path = "") {
+    PostgresLedgerOptions options;
+    options.conninfo = Conninfo(more_path);
+    options.statement_timeout = absl::Milliseconds(300);
+    return PostgresLedger::Open(options);
+  }
+  // An effect and its row in one transaction.
+  absl::Status Charge(const LedgerRow& row) {
+    pqxx::work work(*application_);
+    work.exec_params("INSERT INTO charges VALUES ($1)", row.record_key.key);
+    const absl::Status recorded = InsertLedgerRow(work, row);
+    // As a handler would that does not look.
+    work.commit();
+    return recorded;
+  }
+  std::string Charges() { return schema_->Value("SELECT count(*) FROM charges"); }
+
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<pqxx::connection> application_;
+};
+
+TEST_F(PostgresLedgerTest, FindsWhatIsCommitted) {
+  const auto ledger = Open();
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  const LedgerRow row = RowFor("order-1");
+  EXPECT_FALSE((*ledger)->Find(row.record_id).value().has_value());
+  ASSERT_TRUE(Charge(row).ok());
+  const auto entry = (*ledger)->Find(row.record_id);
+  ASSERT_TRUE(entry.ok() && entry->has_value()) << entry.status();
+  EXPECT_EQ((*entry)->record_key, row.record_key);
+  EXPECT_EQ(EncodeFingerprints((*entry)->fingerprints), row.fingerprints);
+  EXPECT_EQ((*entry)->attempt, row.attempt);
+  EXPECT_EQ(EncodeReply((*entry)->reply), row.reply);
+  EXPECT_LT(absl::AbsDuration(absl::Now() - (*entry)->created_at), absl::Minutes(1));
+}
+
+TEST_F(PostgresLedgerTest, DoesNotSeeAnOpenTransaction) {
+  const auto ledger = Open().value();
+  const LedgerRow row = RowFor("order-1");
+  pqxx::work work(*application_);
+  ASSERT_TRUE(InsertLedgerRow(work, row).ok());
+  EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
+  work.abort();
+  EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
+}
+
+TEST_F(PostgresLedgerTest, ASecondCommitFailsWithItsEffects) {
+  ASSERT_TRUE(Charge(RowFor("order-1")).ok());
+  const absl::Status again = Charge(RowFor("order-1"));
+  EXPECT_EQ(ReasonOf(again), Reason::kReservationLost);
+  EXPECT_EQ(again.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Charges(), "1");
+}
+
+TEST_F(PostgresLedgerTest, WaitsForAnOpenTransactionOfTheSameRow) {
+  for (const bool commits : {true, false}) {
+    const LedgerRow row = RowFor(commits ? "commits" : "aborts");
+    pqxx::connection other(Conninfo());
+    pqxx::work first(other);
+    ASSERT_TRUE(InsertLedgerRow(first, row).ok());
+    auto second = std::async(std::launch::async, [&] { return Charge(row); });
+    // Until it is seen to wait.
+    while (schema_->Value("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype ="
+                          " 'transactionid'") == "0") {
+      ASSERT_EQ(second.wait_for(std::chrono::milliseconds(5)), std::future_status::timeout);
+    }
+    if (commits) {
+      first.commit();
+    } else {
+      first.abort();
+    }
+    EXPECT_EQ(second.get().ok(), !commits);
+  }
+  EXPECT_EQ(Charges(), "1");
+}
+
+TEST_F(PostgresLedgerTest, ARefusedRowMakesItsTransactionFail) {
+  pqxx::work work(*application_);
+  work.exec("INSERT INTO charges VALUES ('x')");
+  EXPECT_EQ(InsertLedgerRow(work, absl::AbortedError("the lease is over")).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_THROW(work.commit(), std::exception);
+  EXPECT_EQ(Charges(), "0");
+}
+
+TEST_F(PostgresLedgerTest, RefusesWhatIsNotUndoneAsAWhole) {
+  const LedgerRow row = RowFor("order-1");
+  {
+    pqxx::nontransaction alone(*application_);
+    EXPECT_EQ(InsertLedgerRow(alone, row).code(), absl::StatusCode::kFailedPrecondition);
+  }
+  pqxx::work work(*application_);
+  pqxx::subtransaction part(work);
+  EXPECT_EQ(InsertLedgerRow(part, row).code(), absl::StatusCode::kFailedPrecondition);
+  part.commit();
+  work.commit();
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM idempotency_completions"), "0");
+}
+
+TEST_F(PostgresLedgerTest, RefusesADatabaseWithoutTheTable) {
+  Run(Migration("001_completions.down.sql"));
+  const absl::Status refused = Open().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("migrations/postgres"));
+}
+
+TEST_F(PostgresLedgerTest, RefusesAKeyThatWouldStopNothing) {
+  for (const char* key : {"", "ADD PRIMARY KEY (record_id, created_at)",
+                          "ADD PRIMARY KEY (record_id) DEFERRABLE INITIALLY DEFERRED"}) {
+    Run("ALTER TABLE idempotency_completions DROP CONSTRAINT IF EXISTS"
+        " idempotency_completions_pkey");
+    if (*key != '\0') Run(absl::StrCat("ALTER TABLE idempotency_completions ", key));
+    const absl::Status refused = Open().status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << key;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("second effect"));
+  }
+}
+
+TEST_F(PostgresLedgerTest, AReplicaIsNoAnswer) {
+  const auto ledger = Open(",pg_catalog").value();
+  EXPECT_TRUE(ledger->Find(RowFor("order-1").record_id).ok());
+  // Stands before the server's own on the path.
+  Run("CREATE FUNCTION pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'");
+  const auto replica = Open(",pg_catalog").value();
+  EXPECT_EQ(ReasonOf(replica->Find(RowFor("order-1").record_id).status()),
+            Reason::kStoreUnavailable);
+}
+
+TEST_F(PostgresLedgerTest, ALostSessionIsReplaced) {
+  const auto ledger = Open().value();
+  const LedgerRow row = RowFor("order-1");
+  ASSERT_TRUE(Charge(row).ok());
+  application_.reset();
+  Run(
+      absl::StrCat("SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity"
+                   " WHERE application_name = '",
+                   schema_->options().schema, "'"));
+  EXPECT_TRUE(ledger->Find(row.record_id).value().has_value());
+}
+
+TEST_F(PostgresLedgerTest, AQuestionEndsInTime) {
+  const auto ledger = Open().value();
+  pqxx::work work(*application_);
+  work.exec("LOCK TABLE idempotency_completions IN ACCESS EXCLUSIVE MODE");
+  EXPECT_EQ(ReasonOf(ledger->Find(RowFor("order-1").record_id).status()),
+            Reason::kStoreUnavailable);
+  work.abort();
+  EXPECT_TRUE(ledger->Find(RowFor("order-1").record_id).ok());
+}
+
+TEST_F(PostgresLedgerTest, ADamagedRowIsNoAnswer) {
+  const auto ledger = Open().value();
+  const LedgerRow row = RowFor("order-1");
+  ASSERT_TRUE(Charge(row).ok());
+  Run("UPDATE idempotency_completions SET reply = 'x'");
+  EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged);
+}
+
+TEST_F(PostgresLedgerTest, SweepsOnlyWhatNobodyNeeds) {
+  const auto ledger = Open().value();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(Charge(RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
+  }
+  ASSERT_TRUE(Charge(RowFor("new")).ok());
+  EXPECT_EQ(ledger->Sweep(3).value(), 3);
+  EXPECT_EQ(ledger->Sweep(3).value(), 2);
+  EXPECT_EQ(ledger->Sweep(3).value(), 0);
+  EXPECT_TRUE(ledger->Find(RowFor("new").record_id).value().has_value());
+}
+
+TEST_F(PostgresLedgerTest, ADatabaseThatIsNotThereIsUnavailable) {
+  PostgresLedgerOptions options;
+  options.conninfo = "host=/nowhere";
+  EXPECT_EQ(PostgresLedger::Open(options).status().code(), absl::StatusCode::kUnavailable);
+  options.conninfo = "postgresql://[";
+  EXPECT_EQ(PostgresLedger::Open(options).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace idempotency

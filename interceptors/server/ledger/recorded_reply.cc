@@ -1,0 +1,43 @@
+#include "interceptors/server/ledger/recorded_reply.h"
+
+#include <string>
+
+#include "core/utf8.h"
+
+namespace idempotency {
+namespace {
+
+void Add(v1::MetadataEntry& entry, std::string_view key, std::string_view value) {
+  entry.set_key(std::string(key));
+  entry.set_value(std::string(value));
+}
+
+}  // namespace
+
+RecordedReply::RecordedReply(const google::protobuf::MessageLite& message) {
+  // Exactly as the capturing interceptor does it.
+  message.SerializePartialToString(reply_.mutable_body());
+}
+
+RecordedReply::RecordedReply(const grpc::Status& status) {
+  reply_.set_code(static_cast<int>(status.error_code()));
+  reply_.set_message(ToUtf8(status.error_message()));
+  reply_.set_details(status.error_details());
+}
+
+RecordedReply& RecordedReply::AddInitialMetadata(std::string_view key, std::string_view value) {
+  Add(*reply_.add_initial_metadata(), key, value);
+  return *this;
+}
+
+RecordedReply& RecordedReply::AddTrailingMetadata(std::string_view key, std::string_view value) {
+  Add(*reply_.add_trailing_metadata(), key, value);
+  return *this;
+}
+
+bool SameOutcome(const v1::Reply& a, const v1::Reply& b) {
+  return a.code() == b.code() && a.message() == b.message() && a.details() == b.details() &&
+         a.has_body() == b.has_body() && a.body() == b.body();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,182 @@
+#include "interceptors/server/ledger/sqlite_ledger.h"
+
+#include <spdlog/spdlog.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/errors.h"
+
+namespace idempotency {
+namespace {
+
+// OR ROLLBACK: a handler that looks away has nothing left to commit.
+constexpr char kInsert[] =
+    "INSERT OR ROLLBACK INTO idempotency_completions (record_id, namespace, scope, operation, key,"
+    " fingerprints, attempt, created_at, sweepable_at, reply_digest, reply)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+constexpr char kFind[] =
+    "SELECT namespace, scope, operation, key, fingerprints, attempt, created_at, reply_digest,"
+    " reply FROM idempotency_completions WHERE record_id = ?1";
+constexpr char kSweep[] =
+    "DELETE FROM idempotency_completions WHERE record_id IN (SELECT record_id"
+    " FROM idempotency_completions WHERE sweepable_at < ?1 ORDER BY sweepable_at LIMIT ?2)";
+// How many keys of record_id alone there are.
+constexpr char kCheckKey[] =
+    "SELECT count(*) FROM pragma_index_list('idempotency_completions') AS l WHERE l.\"unique\""
+    " AND NOT l.partial AND (SELECT group_concat(i.name) FROM pragma_index_info(l.name) AS i)"
+    " = 'record_id'";
+
+struct Finalize {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+
+// nullptr if it cannot be prepared.
+Statement Prepare(sqlite3* database, const char* sql) {
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
+  return Statement(statement);
+}
+
+// What is bound outlives the step; a failure to bind shows there.
+void BindBlob(const Statement& statement, int index, const void* data, std::size_t size) {
+  sqlite3_bind_blob64(statement.get(), index, size == 0 ? "" : data, size, SQLITE_STATIC);
+}
+
+void BindText(const Statement& statement, int index, const std::string& text) {
+  sqlite3_bind_text64(statement.get(), index, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
+}
+
+std::string Text(const Statement& statement, int column) {
+  const auto* data = static_cast<const char*>(sqlite3_column_blob(statement.get(), column));
+  const int size = sqlite3_column_bytes(statement.get(), column);
+  return data == nullptr ? std::string() : std::string(data, static_cast<std::size_t>(size));
+}
+
+absl::Status Unreachable(sqlite3* database) {
+  // Not sqlite3_errmsg: it can quote SQL.
+  const int code = sqlite3_extended_errcode(database);
+  spdlog::warn("ledger: sqlite: {} (result code {})", sqlite3_errstr(code), code);
+  return MakeError(Reason::kStoreUnavailable, "the completion ledger's file gave no answer");
+}
+
+// Whatever the statement has left open.
+absl::Status RolledBack(sqlite3* database, absl::Status why) {
+  if (sqlite3_get_autocommit(database) == 0) {
+    sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  return why;
+}
+
+// The extended result code.
+int Insert(sqlite3* database, const LedgerRow& row) {
+  const Statement insert = Prepare(database, kInsert);
+  if (insert == nullptr) return sqlite3_extended_errcode(database);
+  const absl::Time now = absl::Now();
+  const Uuid::Bytes& id = row.record_id.bytes();
+  BindBlob(insert, 1, id.data(), id.size());
+  BindText(insert, 2, row.record_key.name_space);
+  BindText(insert, 3, row.record_key.scope);
+  BindText(insert, 4, row.record_key.operation);
+  BindText(insert, 5, row.record_key.key);
+  BindBlob(insert, 6, row.fingerprints.data(), row.fingerprints.size());
+  sqlite3_bind_int64(insert.get(), 7, row.attempt);
+  sqlite3_bind_int64(insert.get(), 8, absl::ToUnixMicros(now));
+  sqlite3_bind_int64(insert.get(), 9, absl::ToUnixMicros(now + row.life));
+  BindBlob(insert, 10, row.reply.digest.data(), row.reply.digest.size());
+  BindBlob(insert, 11, row.reply.bytes.data(), row.reply.bytes.size());
+  const int result = sqlite3_step(insert.get());
+  return result == SQLITE_DONE ? result : sqlite3_extended_errcode(database);
+}
+
+}  // namespace
+
+absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>& row) {
+  if (sqlite3_get_autocommit(database) != 0) {
+    return absl::FailedPreconditionError(
+        "RecordIn needs an open transaction on this connection: BEGIN comes first");
+  }
+  if (!row.ok()) return RolledBack(database, row.status());
+  const int result = Insert(database, *row);
+  if (result == SQLITE_DONE) return absl::OkStatus();
+  if (result == SQLITE_CONSTRAINT_PRIMARYKEY) {
+    return RolledBack(database,
+                      MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
+                                        "another attempt has committed this operation: call again "
+                                        "with the same idempotency key for its reply"));
+  }
+  spdlog::warn("ledger: sqlite: {} (result code {})", sqlite3_errstr(result), result);
+  return RolledBack(
+      database,
+      MakeError(Reason::kStoreUnavailable,
+                "the completion ledger's row could not be written: nothing may be committed"));
+}
+
+void SqliteLedger::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+
+absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
+    const std::string& path, const SqliteLedgerOptions& options) {
+  sqlite3* opened = nullptr;
+  // For writing: a journal that a crash left behind is played back by whoever
+  // reads first.
+  const int result =
+      sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  std::unique_ptr<sqlite3, Close> database(opened);
+  if (result != SQLITE_OK) return Unreachable(opened);
+  sqlite3_busy_timeout(opened, static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
+  if (Prepare(opened, kFind) == nullptr) {
+    if (sqlite3_errcode(opened) != SQLITE_ERROR) return Unreachable(opened);
+    return absl::FailedPreconditionError(
+        "this database has no table idempotency_completions of this version: apply "
+        "interceptors/server/ledger/migrations/sqlite to it");
+  }
+  const Statement key = Prepare(opened, kCheckKey);
+  if (key == nullptr || sqlite3_step(key.get()) != SQLITE_ROW) return Unreachable(opened);
+  if (sqlite3_column_int(key.get(), 0) == 0) {
+    return absl::FailedPreconditionError(
+        "idempotency_completions has no unique key on record_id alone, so nothing would stop a "
+        "second effect: make it as interceptors/server/ledger/migrations/sqlite does");
+  }
+  return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(database)));
+}
+
+SqliteLedger::SqliteLedger(std::unique_ptr<sqlite3, Close> database)
+    : database_(std::move(database)) {}
+
+SqliteLedger::~SqliteLedger() = default;
+
+absl::StatusOr<std::optional<LedgerEntry>> SqliteLedger::Find(const RecordId& record_id) {
+  MutexLock lock(mutex_);
+  const Statement find = Prepare(database_.get(), kFind);
+  if (find == nullptr) return Unreachable(database_.get());
+  const Uuid::Bytes& id = record_id.bytes();
+  BindBlob(find, 1, id.data(), id.size());
+  const int result = sqlite3_step(find.get());
+  if (result == SQLITE_DONE) return std::nullopt;
+  if (result != SQLITE_ROW) return Unreachable(database_.get());
+  EncodedReply reply;
+  const std::string digest = Text(find, 7);
+  std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()), reply.digest.begin());
+  reply.bytes = Text(find, 8);
+  absl::StatusOr<LedgerEntry> entry = LedgerEntry::Decode(
+      {Text(find, 0), Text(find, 1), Text(find, 2), Text(find, 3)}, Text(find, 4),
+      static_cast<std::uint32_t>(sqlite3_column_int64(find.get(), 5)), reply,
+      absl::FromUnixMicros(sqlite3_column_int64(find.get(), 6)));
+  if (!entry.ok()) return entry.status();
+  return *std::move(entry);
+}
+
+absl::StatusOr<std::int64_t> SqliteLedger::Sweep(int batch_rows) {
+  MutexLock lock(mutex_);
+  const Statement sweep = Prepare(database_.get(), kSweep);
+  if (sweep == nullptr) return Unreachable(database_.get());
+  sqlite3_bind_int64(sweep.get(), 1, absl::ToUnixMicros(absl::Now()));
+  sqlite3_bind_int(sweep.get(), 2, batch_rows);
+  if (sqlite3_step(sweep.get()) != SQLITE_DONE) return Unreachable(database_.get());
+  return sqlite3_changes64(database_.get());
+}
+
+}  // namespace idempotency

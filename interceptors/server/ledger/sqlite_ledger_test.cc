@@ -1,0 +1,174 @@
+#include "interceptors/server/ledger/sqlite_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Migration(const std::string& name) {
+  std::ifstream file(absl::StrCat(IDEMPOTENCY_LEDGER_MIGRATIONS, "/sqlite/", name));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+LedgerRow RowFor(const std::string& key, absl::Duration life = absl::Hours(48)) {
+  LedgerRow row;
+  row.record_key = {"shop", "über alice", "/shop.v1.Shop/Buy", key};
+  row.record_id = RecordIdFor(row.record_key);
+  row.fingerprints = EncodeFingerprints({{1, std::string(32, '\0')}});
+  row.attempt = 4'000'000'000U;
+  v1::Reply reply;
+  reply.set_body(std::string("\0'\\x\xff", 5));
+  row.reply = EncodeReply(reply);
+  row.life = life;
+  return row;
+}
+
+class SqliteLedgerTest : public ::testing::Test {
+ protected:
+  SqliteLedgerTest() : folder_(::testing::TempDir() + "/ledger-XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    path_ = folder_ + "/shop.db";
+    EXPECT_EQ(sqlite3_open(path_.c_str(), &application_), SQLITE_OK);
+    Run("PRAGMA journal_mode = WAL");
+    Run(Migration("001_completions.up.sql"));
+    Run("CREATE TABLE charges (key TEXT)");
+  }
+  ~SqliteLedgerTest() override {
+    sqlite3_close(application_);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  // The result code.
+  int Try(const std::string& sql) {
+    return sqlite3_exec(application_, sql.c_str(), nullptr, nullptr, nullptr);
+  }
+  void Run(const std::string& sql) {
+    EXPECT_EQ(Try(sql), SQLITE_OK) << sqlite3_errmsg(application_);
+  }
+  // An effect and its row in one transaction; commits without looking.
+  absl::Status Charge(const LedgerRow& row) {
+    Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
+    const absl::Status recorded = InsertLedgerRow(application_, row);
+    Try("COMMIT");
+    return recorded;
+  }
+  int Charges() {
+    sqlite3_stmt* statement = nullptr;
+    sqlite3_prepare_v2(application_, "SELECT count(*) FROM charges", -1, &statement, nullptr);
+    sqlite3_step(statement);
+    const int count = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    return count;
+  }
+
+  std::string folder_;
+  std::string path_;
+  sqlite3* application_ = nullptr;
+};
+
+TEST_F(SqliteLedgerTest, FindsWhatIsCommitted) {
+  const auto ledger = SqliteLedger::Open(path_).value();
+  const LedgerRow row = RowFor("order-1");
+  EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
+  ASSERT_TRUE(Charge(row).ok());
+  const auto entry = ledger->Find(row.record_id);
+  ASSERT_TRUE(entry.ok() && entry->has_value()) << entry.status();
+  EXPECT_EQ((*entry)->record_key, row.record_key);
+  EXPECT_EQ(EncodeFingerprints((*entry)->fingerprints), row.fingerprints);
+  EXPECT_EQ((*entry)->attempt, row.attempt);
+  EXPECT_EQ(EncodeReply((*entry)->reply), row.reply);
+}
+
+TEST_F(SqliteLedgerTest, DoesNotSeeAnOpenTransaction) {
+  const auto ledger = SqliteLedger::Open(path_).value();
+  const LedgerRow row = RowFor("order-1");
+  Run("BEGIN");
+  ASSERT_TRUE(InsertLedgerRow(application_, row).ok());
+  EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
+  Run("ROLLBACK");
+  EXPECT_FALSE(ledger->Find(row.record_id).value().has_value());
+}
+
+TEST_F(SqliteLedgerTest, ASecondCommitFailsWithItsEffects) {
+  ASSERT_TRUE(Charge(RowFor("order-1")).ok());
+  const absl::Status again = Charge(RowFor("order-1"));
+  EXPECT_EQ(ReasonOf(again), Reason::kReservationLost);
+  EXPECT_EQ(again.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Charges(), 1);
+}
+
+TEST_F(SqliteLedgerTest, ARefusedRowRollsItsTransactionBack) {
+  Run("BEGIN; INSERT INTO charges VALUES ('x')");
+  EXPECT_EQ(InsertLedgerRow(application_, absl::AbortedError("the lease is over")).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_NE(Try("COMMIT"), SQLITE_OK);
+  EXPECT_EQ(Charges(), 0);
+}
+
+TEST_F(SqliteLedgerTest, ARowThatCannotBeWrittenRollsItsTransactionBack) {
+  Run("BEGIN; INSERT INTO charges VALUES ('x'); DROP TABLE idempotency_completions");
+  EXPECT_EQ(ReasonOf(InsertLedgerRow(application_, RowFor("order-1"))), Reason::kStoreUnavailable);
+  EXPECT_EQ(Charges(), 0);
+}
+
+TEST_F(SqliteLedgerTest, NeedsAnOpenTransaction) {
+  EXPECT_EQ(InsertLedgerRow(application_, RowFor("order-1")).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SqliteLedgerTest, RefusesAFileWithoutTheTable) {
+  Run(Migration("001_completions.down.sql"));
+  const absl::Status refused = SqliteLedger::Open(path_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("migrations/sqlite"));
+  EXPECT_EQ(ReasonOf(SqliteLedger::Open(folder_ + "/none.db").status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(SqliteLedgerTest, RefusesAKeyThatWouldStopNothing) {
+  Run("CREATE TABLE copy AS SELECT * FROM idempotency_completions;"
+      "DROP TABLE idempotency_completions;"
+      "ALTER TABLE copy RENAME TO idempotency_completions;"
+      "CREATE UNIQUE INDEX wide ON idempotency_completions (record_id, created_at)");
+  EXPECT_THAT(std::string(SqliteLedger::Open(path_).status().message()),
+              HasSubstr("second effect"));
+}
+
+TEST_F(SqliteLedgerTest, ADamagedRowIsNoAnswer) {
+  const auto ledger = SqliteLedger::Open(path_).value();
+  const LedgerRow row = RowFor("order-1");
+  ASSERT_TRUE(Charge(row).ok());
+  Run("UPDATE idempotency_completions SET reply = x'00'");
+  EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged);
+}
+
+TEST_F(SqliteLedgerTest, SweepsOnlyWhatNobodyNeeds) {
+  const auto ledger = SqliteLedger::Open(path_).value();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(Charge(RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
+  }
+  ASSERT_TRUE(Charge(RowFor("new")).ok());
+  EXPECT_EQ(ledger->Sweep(3).value(), 3);
+  EXPECT_EQ(ledger->Sweep(3).value(), 2);
+  EXPECT_EQ(ledger->Sweep(3).value(), 0);
+  EXPECT_TRUE(ledger->Find(RowFor("new").record_id).value().has_value());
+}
+
+}  // namespace
+}  // namespace idempotency

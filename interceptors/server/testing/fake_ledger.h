@@ -1,0 +1,103 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_LEDGER_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_LEDGER_H_
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "core/errors.h"
+#include "core/mutex.h"
+#include "interceptors/server/ledger/completion_ledger.h"
+#include "interceptors/server/ledger/ledger_row.h"
+
+namespace idempotency {
+
+// A completion ledger in memory that can be told to be away. Thread-safe.
+class FakeLedger final : public CompletionLedger {
+ public:
+  absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override {
+    MutexLock lock(mutex_);
+    ++finds_;
+    changed_.NotifyAll();
+    while (held_) changed_.Wait(lock);
+    if (failures_ > 0) {
+      --failures_;
+      return failure_;
+    }
+    const auto found = rows_.find(record_id);
+    if (found == rows_.end()) return std::nullopt;
+    const LedgerRow& row = found->second;
+    absl::StatusOr<LedgerEntry> entry =
+        LedgerEntry::Decode(row.record_key, row.fingerprints, row.attempt, row.reply, absl::Now());
+    if (!entry.ok()) return entry.status();
+    return *std::move(entry);
+  }
+
+  // False if there is a row of this id: a second effect would have happened.
+  bool Commit(const LedgerRow& row) {
+    MutexLock lock(mutex_);
+    return rows_.emplace(row.record_id, row).second;
+  }
+  // A row that was written another way.
+  LedgerRow& row() {
+    MutexLock lock(mutex_);
+    return rows_.begin()->second;
+  }
+  // The next `times` questions fail.
+  void Fail(absl::Status status, int times) {
+    MutexLock lock(mutex_);
+    failure_ = std::move(status);
+    failures_ = times;
+  }
+  // Questions hang until Hold(false).
+  void Hold(bool held) {
+    MutexLock lock(mutex_);
+    held_ = held;
+    changed_.NotifyAll();
+  }
+  int finds() const {
+    MutexLock lock(mutex_);
+    return finds_;
+  }
+  // False if there were not so many within 10 s.
+  bool WaitForFinds(int finds) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    MutexLock lock(mutex_);
+    while (finds_ < finds) {
+      if (!changed_.WaitUntil(lock, deadline)) return false;
+    }
+    return true;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  std::map<RecordId, LedgerRow> rows_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;
+  int finds_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// A transaction of the database that a FakeLedger is in.
+struct FakeTransaction {
+  FakeLedger& ledger;
+  std::optional<LedgerRow> row;
+
+  bool Commit() { return row.has_value() && ledger.Commit(*row); }
+};
+
+inline absl::Status InsertLedgerRow(FakeTransaction& transaction,
+                                    const absl::StatusOr<LedgerRow>& row) {
+  if (!row.ok()) return row.status();
+  transaction.row = *row;
+  return absl::OkStatus();
+}
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_LEDGER_H_

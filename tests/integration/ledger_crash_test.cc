@@ -1,0 +1,369 @@
+// Exactly-once effects through crashes: guarded servers that charge in their own
+// database are killed before the commit, right after it, and between commit and
+// Complete; stopped past their lease while another server takes over, then
+// continued; and fail after their commit; again and again, while every key is
+// retried by two clients at once. Afterwards every key has one charge, and
+// everybody who was answered had the same bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <pqxx/pqxx>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/probe_client.h"
+#include "tests/support/process.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+namespace {
+
+constexpr int kServers = 3;
+constexpr int kClients = 12;
+constexpr std::int64_t kBalance = 1'000'000;
+constexpr std::chrono::seconds kSettled{60};
+
+// How often each has to happen, at the least.
+using Quota = std::map<std::string, int>;
+
+Quota QuotaOf(int each) {
+  // The lease is outlived in three places: together `each`.
+  const int stops = (each + 2) / 3;
+  return {{"kill-before-commit", each},   {"kill-after-commit", each},
+          {"kill-before-complete", each}, {"stop-before-record", stops},
+          {"stop-before-commit", stops},  {"stop-after-commit", stops},
+          {"fail-after-commit", each}};
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string Migration(const std::string& database) {
+  return ReadFile(
+      absl::StrCat(IDEMPOTENCY_LEDGER_MIGRATIONS, "/", database, "/001_completions.up.sql"));
+}
+
+std::string Account(int client) { return absl::StrCat("account-", client); }
+
+// What the requests ask for, until every fault has happened often enough.
+// Thread-safe.
+class Agenda {
+ public:
+  Agenda(Quota quota, std::string file) : quota_(std::move(quota)), file_(std::move(file)) {}
+
+  // What is furthest behind; "" when all is done.
+  std::string Next() {
+    std::map<std::string, int> happened = Happened();
+    MutexLock lock(mutex_);
+    std::string next;
+    double least = 1;
+    for (const auto& [fault, wanted] : quota_) {
+      if (happened[fault] >= wanted) continue;
+      // Asked for and not seen yet counts half: a server that dies takes what
+      // was under way with it.
+      const double done =
+          (happened[fault] + 0.5 * std::max(asked_[fault] - happened[fault], 0)) / wanted;
+      if (next.empty() || done < least) {
+        next = fault;
+        least = done;
+      }
+    }
+    if (!next.empty()) ++asked_[next];
+    return next;
+  }
+  std::map<std::string, int> Happened() const {
+    std::map<std::string, int> happened;
+    const std::string notes = ReadFile(file_);
+    for (absl::string_view line : absl::StrSplit(notes, '\n', absl::SkipEmpty())) {
+      ++happened[std::string(line)];
+    }
+    return happened;
+  }
+
+ private:
+  const Quota quota_;
+  const std::string file_;
+  Mutex mutex_;
+  std::map<std::string, int> asked_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One bank that is started again when it was killed, and continued when it was
+// stopped for longer than its lease. Thread-safe.
+class BankProcess {
+ public:
+  BankProcess(std::vector<std::string> arguments, const std::string& idempotencyd)
+      : arguments_(std::move(arguments)), daemon_(idempotencyd) {
+    Start("127.0.0.1:0");
+    nurse_ = std::thread([this] { Nurse(); });
+  }
+  ~BankProcess() {
+    {
+      MutexLock lock(mutex_);
+      closing_ = true;
+      process_->Signal(SIGKILL);
+    }
+    nurse_.join();
+  }
+
+  const std::string& address() const { return address_; }
+  // How often a stopped server was continued without a take-over.
+  int not_taken_over() const { return not_taken_over_; }
+
+ private:
+  void Start(const std::string& listen) {
+    std::vector<std::string> arguments = arguments_;
+    arguments.push_back("--listen=" + listen);
+    auto process = Process::Start(arguments);
+    const absl::StatusOr<std::string> line = process.ok()
+                                                 ? (*process)->WaitForLine("serving on ")
+                                                 : absl::StatusOr<std::string>(process.status());
+    if (!line.ok()) {
+      std::cerr << "the bank did not start: " << line.status() << "\n";
+      std::abort();
+    }
+    address_ = line->substr(std::string("serving on ").size());
+    MutexLock lock(mutex_);
+    process_ = *std::move(process);
+    if (closing_) process_->Signal(SIGKILL);
+  }
+
+  void Nurse() {
+    for (int stop = 1; !closing_;) {
+      const auto stopped = process_->WaitForLine(absl::StrCat("stopped ", stop, " "));
+      if (stopped.ok()) {
+        ++stop;
+        AwaitTakeOver(std::vector<std::string>(absl::StrSplit(*stopped, ' ')).at(2));
+        process_->Signal(SIGCONT);
+      } else if (stopped.status().code() == absl::StatusCode::kFailedPrecondition && !closing_) {
+        Start(address_);
+        stop = 1;
+      }
+    }
+  }
+
+  // Until another attempt has begun, or the stopped one would wait in vain.
+  void AwaitTakeOver(const std::string& key) {
+    const absl::Time limit = absl::Now() + absl::Seconds(10);
+    v1::GetRequest request;
+    v1::RecordKey& record_key = *request.mutable_record_key();
+    record_key.set_namespace_("bank");
+    record_key.set_scope("everybody");
+    record_key.set_operation("/idempotency.testing.Probe/Act");
+    record_key.set_key(key);
+    while (!closing_ && absl::Now() < limit) {
+      const auto response = daemon_.Call(request);
+      if (response.ok() && response->record().attempt() > 1) return;
+      // Asks the daemon now and then, and not all the time.
+      absl::SleepFor(absl::Milliseconds(25));
+    }
+    ++not_taken_over_;
+  }
+
+ private:
+  const std::vector<std::string> arguments_;
+  const ServiceClient daemon_;
+  std::atomic<bool> closing_{false};
+  std::atomic<int> not_taken_over_{0};
+  std::string address_;
+  // Replaced by the nurse only.
+  Mutex mutex_;
+  std::unique_ptr<Process> process_;
+  std::thread nurse_;
+};
+
+// What was acknowledged. Thread-safe.
+struct Acknowledged {
+  std::string effect;
+  std::int64_t amount = 0;
+};
+class Books {
+ public:
+  void Enter(const std::string& key, const std::string& effect, std::int64_t amount) {
+    MutexLock lock(mutex_);
+    entries_[key] = {effect, amount};
+  }
+  std::map<std::string, Acknowledged> entries() {
+    MutexLock lock(mutex_);
+    return entries_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, Acknowledged> entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The same call to one server after the other until it is answered: a server
+// that was killed or stopped answers nothing for a while.
+Outcome Retry(const std::vector<ProbeClient>& servers, std::size_t first, Call call) {
+  const auto limit = std::chrono::steady_clock::now() + kSettled;
+  for (std::size_t i = first;; ++i) {
+    call.context = std::make_shared<grpc::ClientContext>();
+    Outcome outcome = servers[i % servers.size()].Send(call);
+    if (outcome.status.ok() || std::chrono::steady_clock::now() > limit) return outcome;
+    // A client's backoff, not a wait for something to be true.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+void ChargeAndRetry(const std::vector<ProbeClient>& servers, int client, Agenda& agenda,
+                    Books& books) {
+  std::size_t n = 0;
+  for (std::string fault = agenda.Next(); !fault.empty(); fault = agenda.Next()) {
+    Call call;
+    const std::string key = absl::StrCat(fault, "-", client, "-", n);
+    call.account = absl::StrCat(fault, "/", Account(client), "/", key);
+    call.amount = static_cast<std::int64_t>(1 + n % 7);
+    call.keys = {key};
+    call.timeout = std::chrono::milliseconds(1500);
+    auto twin = std::async(std::launch::async, [&] { return Retry(servers, n + 1, call); });
+    const Outcome outcome = Retry(servers, n, call);
+    const Outcome other = twin.get();
+    ASSERT_TRUE(outcome.status.ok()) << key << ": " << outcome.status.error_message();
+    ASSERT_TRUE(other.status.ok()) << key << ": " << other.status.error_message();
+    EXPECT_EQ(outcome.body, other.body) << key;
+    const Outcome replay = Retry(servers, n + 2, call);
+    EXPECT_EQ(outcome.body, replay.body) << key;
+    EXPECT_TRUE(replay.replayed()) << key;
+    books.Enter(key, outcome.reply().effect(), call.amount);
+    ++n;
+  }
+}
+
+// What the application's database says in the end: rows of text.
+using Rows = std::vector<std::vector<std::string>>;
+using Query = std::function<Rows(const std::string& sql)>;
+
+void ExpectOneEffectEach(const Query& query, const std::map<std::string, Acknowledged>& books) {
+  std::map<std::string, std::vector<std::string>> charges;
+  for (const auto& row : query("SELECT key, effect FROM charges")) {
+    charges[row[0]].push_back(row[1]);
+  }
+  std::int64_t charged = 0;
+  for (const auto& [key, entry] : books) {
+    EXPECT_THAT(charges[key], ::testing::ElementsAre(entry.effect)) << key;
+    charged += entry.amount;
+  }
+  EXPECT_EQ(charges.size(), books.size());
+  const Rows left = query("SELECT sum(balance) FROM accounts");
+  EXPECT_EQ(left[0][0], absl::StrCat(kClients * kBalance - charged));
+}
+
+// Runs until every fault has happened as often as `quota` says.
+void Campaign(const std::string& daemon_store, const std::string& bank_flag, const Quota& quota,
+              const Query& query) {
+  const absl::Time begun = absl::Now();
+  const TempFolder folder;
+  DaemonProcess daemon(daemon_store);
+  Agenda agenda(quota, folder.File("faults"));
+  Books books;
+  int not_taken_over = 0;
+  {
+    std::vector<std::unique_ptr<BankProcess>> banks;
+    std::vector<ProbeClient> servers;
+    for (int i = 0; i < kServers; ++i) {
+      banks.push_back(std::make_unique<BankProcess>(
+          std::vector<std::string>{"ledger_bank", bank_flag,
+                                   absl::StrCat("--idempotencyd=", daemon.address()),
+                                   absl::StrCat("--faults=", folder.File("faults"))},
+          daemon.address()));
+      servers.emplace_back(banks.back()->address());
+    }
+    std::vector<std::thread> clients;
+    for (int client = 0; client < kClients; ++client) {
+      clients.emplace_back([&, client] { ChargeAndRetry(servers, client, agenda, books); });
+    }
+    for (std::thread& client : clients) client.join();
+    for (const auto& bank : banks) not_taken_over += bank->not_taken_over();
+  }
+  ExpectOneEffectEach(query, books.entries());
+  const std::map<std::string, int> happened = agenda.Happened();
+  for (const auto& [fault, count] : happened) std::cout << fault << ": " << count << "\n";
+  for (const auto& [fault, wanted] : quota) EXPECT_GE(happened.at(fault), wanted) << fault;
+  std::cout << "keys: " << books.entries().size()
+            << ", stopped without a take-over: " << not_taken_over << ", "
+            << absl::FormatDuration(absl::Now() - begun) << "\n";
+  EXPECT_EQ(not_taken_over, 0);
+}
+
+constexpr char kTables[] =
+    "CREATE TABLE accounts (name text PRIMARY KEY, balance bigint NOT NULL);"
+    // No key: a second effect is to be seen, not to be refused.
+    "CREATE TABLE charges (key text NOT NULL, effect text NOT NULL, amount bigint NOT NULL,"
+    " attempt bigint NOT NULL)";
+
+std::string OpenAccounts() {
+  std::string sql;
+  for (int client = 0; client < kClients; ++client) {
+    absl::StrAppend(&sql, "INSERT INTO accounts VALUES ('", Account(client), "', ", kBalance, ");");
+  }
+  return sql;
+}
+
+TEST(LedgerCrash, OneEffectForEachKeyOnPostgres) {
+  const auto cluster = PostgresCluster::Create().value();
+  MigrateStore(cluster->url());
+  pqxx::connection connection(cluster->url());
+  {
+    pqxx::work work(connection);
+    work.exec(absl::StrCat(Migration("postgres"), ";", kTables, ";", OpenAccounts()));
+    work.commit();
+  }
+  Campaign(cluster->url(), "--postgres=" + cluster->url(), QuotaOf(100), [&](const auto& sql) {
+    Rows rows;
+    pqxx::nontransaction alone(connection);
+    for (const auto& row : alone.exec(sql)) {
+      rows.emplace_back();
+      for (const auto& field : row) rows.back().emplace_back(field.c_str());
+    }
+    return rows;
+  });
+}
+
+TEST(LedgerCrash, OneEffectForEachKeyOnSqlite) {
+  const TempFolder folder;
+  sqlite3* opened = nullptr;
+  ASSERT_EQ(sqlite3_open(folder.File("bank.db").c_str(), &opened), SQLITE_OK);
+  const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> database(opened, &sqlite3_close);
+  const std::string schema =
+      absl::StrCat("PRAGMA journal_mode = WAL;", Migration("sqlite"), kTables, ";", OpenAccounts());
+  ASSERT_EQ(sqlite3_exec(opened, schema.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(opened);
+  Campaign("sqlite:" + folder.File("records.db"), "--sqlite=" + folder.File("bank.db"), QuotaOf(30),
+           [&](const auto& sql) {
+             Rows rows;
+             const auto collect = [](void* into, int columns, char** values, char**) {
+               static_cast<Rows*>(into)->emplace_back(values, values + columns);
+               return 0;
+             };
+             EXPECT_EQ(sqlite3_exec(opened, sql.c_str(), collect, &rows, nullptr), SQLITE_OK);
+             return rows;
+           });
+}
+
+}  // namespace
+}  // namespace idempotency::testing
