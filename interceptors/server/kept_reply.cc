@@ -39,7 +39,7 @@ v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply) {
     case MethodPolicy::Reply::kFull:
       break;
   }
-  operation.reply_type.Redact(reply);
+  execution.reply_type().Redact(reply);
   if (ReplyBytes(reply) > operation.options.max_reply_bytes) {
     spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
                  operation.name, ReplyBytes(reply), execution.record_id());

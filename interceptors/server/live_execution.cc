@@ -25,9 +25,20 @@ LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
       grant_(grant.reserved()),
       record_id_(grant.record_id()),
       labels_(grant_.labels().begin(), grant_.labels().end()),
-      recording_(std::move(recording)) {}
+      recording_(std::move(recording)),
+      reply_type_(operation_->reply_type) {}
 
 absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
+
+void LiveExecution::RepliesWith(const google::protobuf::Descriptor& type) {
+  MutexLock lock(mutex_);
+  if (reply_type_.name().empty()) reply_type_ = ReplyType(type);
+}
+
+ReplyType LiveExecution::reply_type() const {
+  MutexLock lock(mutex_);
+  return reply_type_;
+}
 
 void LiveExecution::RefersTo(std::string_view type, std::string_view id) {
   if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {

@@ -40,6 +40,10 @@ class LiveExecution final : public Execution {
   bool nothing_happened() const { return nothing_happened_.load(std::memory_order_acquire); }
   // What the handler said that its reply refers to; nullopt if it did not.
   std::optional<v1::Reference> reference() const;
+  // The type of its reply, told before it is settled where the operation itself
+  // does not know.
+  void RepliesWith(const google::protobuf::Descriptor& type);
+  ReplyType reply_type() const;
 
   std::uint32_t attempt() const override { return grant_.attempt(); }
   const std::string& record_id() const override { return record_id_; }
@@ -75,6 +79,7 @@ class LiveExecution final : public Execution {
   // Made when it is first asked for: most handlers call nobody.
   mutable std::once_flag parent_made_;
   mutable std::shared_ptr<ParentOperation> parent_;
+  ReplyType reply_type_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency

@@ -10,15 +10,20 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "google/protobuf/any.pb.h"
 
 #include "client/unary_connection.h"
 #include "core/clock.h"
+#include "core/errors.h"
 #include "core/record_key.h"
+#include "core/utf8.h"
+#include "interceptors/server/awaited.h"
 #include "interceptors/server/caching_connection.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
+#include "interceptors/server/operation_start.h"
 #include "interceptors/server/outlet_factory.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/replay_cache.h"
@@ -85,6 +90,8 @@ class Guard final : public ServerGuard {
                               const std::string& host, grpc::Service* service) override;
   absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
                                    InterceptorFactories others) override;
+  void BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
+                      Begun done) override;
 
  private:
   // One for each method. INVALID_ARGUMENT with everything that cannot work.
@@ -148,6 +155,15 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
   operation.reply_type = ReplyType(*method.output_type());
   operation.recoverer = recoverer_;
   return operation;
+}
+
+void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
+                           Begun done) {
+  GuardedOperation operation{call.operation, call.policy, options_, reservations_, workers_};
+  operation.recovery = call.recovery;
+  if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
+  operation.recoverer = recoverer_;
+  OperationStart::Begin(std::move(operation), call, request, std::move(done));
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -240,7 +256,45 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   return absl::OkStatus();
 }
 
+// What an asynchronous form of Begin tells.
+template <typename Form>
+absl::StatusOr<BegunOperation> Verdict(const Form& form) {
+  const auto begun = Awaited<absl::StatusOr<BegunOperation>>::Make();
+  form([begun](absl::StatusOr<BegunOperation> operation) { begun->Tell(std::move(operation)); });
+  return begun->Wait();
+}
+
+google::protobuf::Any ToAny(const OpaqueRequest& request) {
+  google::protobuf::Any any;
+  any.set_type_url(std::string(request.type));
+  any.set_value(std::string(request.bytes));
+  return any;
+}
+
 }  // namespace
+
+absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
+                                                  const google::protobuf::Message& request) {
+  return Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+}
+
+absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
+                                                  const OpaqueRequest& request) {
+  return Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+}
+
+void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& request,
+                        Begun done) {
+  BeginOperation(call, request, std::move(done));
+}
+
+void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Begun done) {
+  if (!IsUtf8WithoutControls(request.type)) {
+    done(InvalidField("begin.type", "must be UTF-8 without control characters"));
+    return;
+  }
+  BeginOperation(call, ToAny(request), std::move(done));
+}
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options) {

@@ -36,12 +36,17 @@ absl::Status AnsweredByLedger() {
 }  // namespace
 
 void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
+  Make(std::move(execution), std::move(reply), std::move(done))->Start();
+}
+
+void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {
+  execution->NothingHappened();
+  // Of the codes that no policy can have recorded, the one that says "again".
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
   const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
-  if (settlement->execution_->ledger_row_begun()) {
-    settlement->AskLedger();
-  } else {
-    settlement->Dispose(settlement->DispositionByPolicy());
-  }
+  settlement->release_reason_ = std::move(reason);
+  settlement->Start();
 }
 
 void Settlement::Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
@@ -62,6 +67,14 @@ Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply
       code_(static_cast<grpc::StatusCode>(reply.code())),
       reply_(std::move(reply)),
       done_(std::move(done)) {}
+
+void Settlement::Start() {
+  if (execution_->ledger_row_begun()) {
+    AskLedger();
+  } else {
+    Dispose(DispositionByPolicy());
+  }
+}
 
 void Settlement::AskLedger() {
   const GuardedOperation& operation = execution_->operation();
@@ -153,12 +166,14 @@ void Settlement::Record() {
 }
 
 void Settlement::Release(v1::ReleaseOutcome outcome) {
-  execution_->recording()->Release(
-      "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_)),
-      outcome, [self = shared_from_this(), outcome] {
-        if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
-        self->Tell({self->LossIfRefused()});
-      });
+  if (release_reason_.empty()) {
+    release_reason_ =
+        "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  }
+  execution_->recording()->Release(release_reason_, outcome, [self = shared_from_this(), outcome] {
+    if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
+    self->Tell({self->LossIfRefused()});
+  });
 }
 
 absl::Status Settlement::LossIfRefused() const {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -34,6 +35,9 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   // decides: what is committed is completed with the committed reply, whatever
   // the handler answered, and an OK without a commit is not completed.
   static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
+  // The same for an execution whose owner says that nothing happened: whatever
+  // the policy, the next attempt may run. `reason` is kept with the record.
+  static void GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done);
   // For an execution whose reply is known without its handler.
   static void Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
 
@@ -43,6 +47,7 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   static std::shared_ptr<Settlement> Make(std::shared_ptr<LiveExecution> execution, v1::Reply reply,
                                           Done done);
 
+  void Start();
   void AskLedger();
   void OnLedger(const LedgerInquiry::Answer& committed);
   Disposition DispositionByPolicy() const;
@@ -62,6 +67,8 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   const std::shared_ptr<LiveExecution> execution_;
   const grpc::StatusCode code_;
   v1::Reply reply_;
+  // Of a release; "": what the handler answered.
+  std::string release_reason_;
   // What the caller gets although the reply is recorded or given up.
   absl::Status instead_;
 
