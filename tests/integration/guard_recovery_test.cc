@@ -115,7 +115,7 @@ TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySaysSo) {
 }
 
 TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
-  auto dying = Process::Start({"dying_server", daemon_.address(),
+  auto dying = Process::Start({"dying_server", daemon_->address(),
                                GetParam() == Api::kSync ? "sync" : "callback"})
                    .value();
   static constexpr char kServing[] = "serving on ";
@@ -213,7 +213,7 @@ TEST_P(GuardRecovery, FailOpenRunsUnguardedWhileTheStoreIsAway) {
   });
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Send(With("before", "alice")).status.ok());
-  daemon_.Kill();
+  daemon_->Kill();
   const Outcome open = client.Send(With("k", "alice"));
   EXPECT_TRUE(open.status.ok()) << open.status.error_message();
   EXPECT_THAT(open.trailing_metadata, ::testing::IsEmpty());
