@@ -15,7 +15,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "server/store/postgres_connection.h"
-#include "server/store/socket_watchdog.h"
+#include "core/socket_watchdog.h"
 
 namespace idempotency::testing {
 namespace {
