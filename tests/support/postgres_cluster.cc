@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "core/socket_watchdog.h"
 #include "server/store/postgres_connection.h"
-#include "server/store/socket_watchdog.h"
 
 namespace idempotency::testing {
 namespace {
