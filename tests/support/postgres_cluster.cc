@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-#include "server/store/postgres_connection.h"
 #include "core/socket_watchdog.h"
+#include "server/store/postgres_connection.h"
 
 namespace idempotency::testing {
 namespace {
