@@ -25,6 +25,7 @@ bool IsWorthARetry(Reason reason) {
     case Reason::kKeyInvalid:
     case Reason::kKeyReused:
     case Reason::kRequestInvalid:
+    case Reason::kDownstreamRefused:
     // Somebody has to find out what happened.
     case Reason::kKeyExpired:
     case Reason::kOutcomeUnknown:

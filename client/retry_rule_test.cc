@@ -23,7 +23,7 @@ const std::map<Reason, bool>& Promised() {
       {Reason::kQuotaExceeded, true},      {Reason::kOverloaded, true},
       {Reason::kRequestInvalid, false},    {Reason::kFingerprintUnknown, false},
       {Reason::kRecordNotFound, false},    {Reason::kRecordDamaged, false},
-      {Reason::kRecordIdCollision, false},
+      {Reason::kRecordIdCollision, false}, {Reason::kDownstreamRefused, false},
   };
   return promised;
 }

@@ -50,6 +50,7 @@ constexpr std::array kCatalogue = {
     Entry{Reason::kRecordNotFound, "RECORD_NOT_FOUND", absl::StatusCode::kNotFound},
     Entry{Reason::kRecordDamaged, "RECORD_DAMAGED", absl::StatusCode::kDataLoss},
     Entry{Reason::kRecordIdCollision, "RECORD_ID_COLLISION", absl::StatusCode::kInternal},
+    Entry{Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
 };
 
 constexpr bool IsInOrder() {

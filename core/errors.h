@@ -37,6 +37,7 @@ enum class Reason {
   kRecordNotFound,      // RECORD_NOT_FOUND, NOT_FOUND
   kRecordDamaged,       // RECORD_DAMAGED, DATA_LOSS
   kRecordIdCollision,   // RECORD_ID_COLLISION, INTERNAL
+  kDownstreamRefused,   // DOWNSTREAM_REFUSED, INTERNAL
 };
 
 // All of them, in the order of the enumeration.

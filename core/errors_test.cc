@@ -45,6 +45,7 @@ constexpr CatalogueLine kExpected[] = {
     {Reason::kRecordNotFound, "RECORD_NOT_FOUND", absl::StatusCode::kNotFound},
     {Reason::kRecordDamaged, "RECORD_DAMAGED", absl::StatusCode::kDataLoss},
     {Reason::kRecordIdCollision, "RECORD_ID_COLLISION", absl::StatusCode::kInternal},
+    {Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
 };
 
 absl::Status WithPayload(std::string_view bytes) {

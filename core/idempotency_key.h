@@ -12,11 +12,17 @@ namespace idempotency {
 // The metadata entry that carries the key. Source: the IETF draft
 // draft-ietf-httpapi-idempotency-key-header, lower-cased as gRPC asks.
 inline constexpr std::string_view kKeyMetadata = "idempotency-key";
+// The record in whose handler a call was made: a v1.RecordKey, see
+// client/parent_operation.h.
+inline constexpr std::string_view kParentMetadata = "idempotency-parent-bin";
 // What guarded replies and rejections tell, in their trailing metadata.
 inline constexpr std::string_view kRecordMetadata = "idempotency-record";
 inline constexpr std::string_view kExpiresMetadata = "idempotency-expires";
 inline constexpr std::string_view kReplayedMetadata = "idempotency-replayed";
 inline constexpr std::string_view kTraceMetadata = "idempotency-traceparent";
+// On a replay that is not the whole first reply: "redacted", "reference" or
+// "status-only".
+inline constexpr std::string_view kContentMetadata = "idempotency-content";
 // gRFC A6: how long gRPC's own retries wait before the next attempt.
 inline constexpr std::string_view kPushbackMetadata = "grpc-retry-pushback-ms";
 

@@ -17,6 +17,11 @@ inline constexpr std::size_t kMaxOperationBytes = 512;
 // A client's own name of its work (client/key_store.h).
 inline constexpr std::size_t kMaxWorkBytes = 512;
 
+// Names one of the calls that a guarded handler makes.
+inline constexpr std::size_t kMaxDownstreamLabelBytes = 255;
+// A secret shorter than this can be guessed.
+inline constexpr std::size_t kMinDownstreamSecretBytes = 16;
+
 // Fingerprints: two versions are needed to roll an algorithm over; four leaves
 // room for a second roll-over before the first has ended.
 inline constexpr std::size_t kMaxFingerprints = 4;
@@ -29,6 +34,8 @@ inline constexpr std::size_t kMaxLabelKeyBytes = 64;
 inline constexpr std::size_t kMaxLabelValueBytes = 256;
 inline constexpr std::size_t kMaxReleaseReasonBytes = 1024;
 inline constexpr std::size_t kMaxCheckpointBytes = 4 * 1024;
+// Type and id of what a reply refers to, together: a name, not a document.
+inline constexpr std::size_t kMaxReferenceBytes = 1024;
 
 // A reply over this is completed without its content.
 inline constexpr std::size_t kMaxReplyBytes = 8 * 1024 * 1024;

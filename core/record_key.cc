@@ -57,11 +57,6 @@ absl::Status ValidateKey(std::string_view key, std::string_view field) {
   return absl::OkStatus();
 }
 
-void AppendPart(std::string_view part, std::string& out) {
-  AppendBigEndian32(static_cast<std::uint32_t>(part.size()), out);
-  out.append(part);
-}
-
 Sha256Digest HashOf(const RecordKey& key) {
   std::string input;
   input.reserve(4 * 4 + key.name_space.size() + key.scope.size() + key.operation.size() +

@@ -26,10 +26,27 @@ Sha256Digest Sha256(std::string_view bytes) {
   return digest;
 }
 
+Sha256Digest HmacSha256(std::string_view key, std::string_view bytes) {
+  Sha256Digest digest;
+  std::size_t size = 0;
+  if (EVP_Q_mac(nullptr, "HMAC", nullptr, "SHA256", nullptr, key.data(), key.size(),
+                reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data(),
+                digest.size(), &size) == nullptr ||
+      size != digest.size()) {
+    std::abort();
+  }
+  return digest;
+}
+
 void AppendBigEndian32(std::uint32_t value, std::string& out) {
   for (int shift = 24; shift >= 0; shift -= 8) {
     out.push_back(static_cast<char>((value >> shift) & 0xFF));
   }
+}
+
+void AppendPart(std::string_view part, std::string& out) {
+  AppendBigEndian32(static_cast<std::uint32_t>(part.size()), out);
+  out.append(part);
 }
 
 }  // namespace idempotency

@@ -17,6 +17,12 @@ TEST(Sha256Test, KnownValues) {
   EXPECT_EQ(Hex(Sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+// Test case 2 of RFC 4231.
+TEST(HmacSha256Test, KnownValue) {
+  EXPECT_EQ(Hex(HmacSha256("Jefe", "what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
 TEST(AppendBigEndian32Test, HighestByteFirst) {
   std::string out = "x";
   AppendBigEndian32(0x01020380, out);

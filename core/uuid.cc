@@ -41,11 +41,19 @@ Uuid Uuid::Random() {
 }
 
 Uuid Uuid::TimeOrdered(absl::Time now) {
-  Bytes bytes = RandomBytes();
-  const std::int64_t millis = std::clamp<std::int64_t>(absl::ToUnixMillis(now), 0, kMaxMillis);
+  const Bytes random = RandomBytes();
+  Rest rest;
+  std::copy_n(random.begin(), rest.size(), rest.begin());
+  return TimeOrdered(now, rest);
+}
+
+Uuid Uuid::TimeOrdered(absl::Time at, const Rest& rest) {
+  Bytes bytes;
+  const std::int64_t millis = std::clamp<std::int64_t>(absl::ToUnixMillis(at), 0, kMaxMillis);
   for (int i = 0; i < 6; ++i) {
     bytes[i] = static_cast<std::uint8_t>((millis >> (8 * (5 - i))) & 0xFF);
   }
+  std::copy(rest.begin(), rest.end(), bytes.begin() + 6);
   SetVersion(7, bytes);
   return Uuid(bytes);
 }

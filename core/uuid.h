@@ -26,6 +26,10 @@ class Uuid {
   static Uuid Random();
   // RFC 9562 version 7: `now` in milliseconds, then 74 random bits.
   static Uuid TimeOrdered(absl::Time now);
+  // The same with 74 bits of `rest` instead: version and variant take the
+  // place of the others.
+  using Rest = std::array<std::uint8_t, 10>;
+  static Uuid TimeOrdered(absl::Time at, const Rest& rest);
   // The 36-character form with hyphens, in either case; nullopt for anything
   // else.
   static std::optional<Uuid> Parse(std::string_view text);

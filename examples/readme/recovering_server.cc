@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 #include "examples/payments/payments.grpc.pb.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/guard_options.h"
-
-namespace {
 
 // Somebody else's service, with keys of its own.
 class Bank {
@@ -22,18 +22,17 @@ class Bank {
   virtual std::optional<bool> CancelUnlessPaid(const std::string& key) = 0;
 };
 
-}  // namespace
-
 // [recovery:handler]
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, Bank& bank) {
   idempotency::Execution* execution = idempotency::Execution::Of(context);
-  // What recovery needs to know, before the effect that it will ask about.
-  if (absl::Status stored = execution->Checkpoint("paying"); !stored.ok()) {
+  // What recovery needs to know, durable before the effect that it asks about.
+  const std::string bank_key = absl::StrCat(execution->record_id(), "-", execution->attempt());
+  if (absl::Status stored = execution->Checkpoint(bank_key); !stored.ok()) {
     execution->NothingHappened();
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "not started");
   }
-  grpc::Status paid = bank.Pay(execution->record_id(), request.amount_cents());
+  grpc::Status paid = bank.Pay(bank_key, request.amount_cents());
   reply->set_charge_id(execution->record_id());
   return paid;
 }
@@ -51,8 +50,10 @@ void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> ba
   options.background_recovery = true;
   options.handlers[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
       [bank](const idempotency::RecoveryCase& dead, const ChargeRequest*) -> Decision {
+        // It had not begun, and cannot any more: its Checkpoint() is refused.
+        if (dead.checkpoint.empty()) return Decision::Release();
         // Not "is it paid?": a slow attempt may pay after the answer.
-        const std::optional<bool> paid = bank->CancelUnlessPaid(dead.record_id);
+        const std::optional<bool> paid = bank->CancelUnlessPaid(dead.checkpoint);
         if (!paid.has_value()) return Decision::LeaveUnknown();
         if (!*paid) return Decision::Release();
         ChargeReply reply;

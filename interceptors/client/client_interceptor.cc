@@ -2,11 +2,16 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
+#include "client/parent_table.h"
 #include "core/clock.h"
+#include "core/grpc_status.h"
 #include "core/idempotency_key.h"
 #include "core/uuid.h"
+#include "interceptors/client/attached_call.h"
 #include "interceptors/client/keyed_methods.h"
+#include "interceptors/client/retention_watch.h"
 
 namespace idempotency {
 namespace {
@@ -21,29 +26,78 @@ using grpc::experimental::InterceptorBatchMethods;
 // metadata goes out with every attempt.
 class KeyInterceptor final : public Interceptor {
  public:
+  KeyInterceptor(std::string method, bool needs_key, RetentionWatch& retentions)
+      : method_(std::move(method)), needs_key_(needs_key), retentions_(retentions) {}
+
   void Intercept(InterceptorBatchMethods* methods) override {
-    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      std::multimap<std::string, std::string>& metadata = *methods->GetSendInitialMetadata();
-      const std::string name(kKeyMetadata);
-      if (metadata.count(name) == 0) {
-        metadata.emplace(name, Uuid::TimeOrdered(Clock::System().Now()).ToString());
+    if (!refusal_.ok()) {
+      Answer(*methods);
+    } else if (methods->QueryInterceptionHookPoint(
+                   InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      refusal_ = PutKey(*methods->GetSendInitialMetadata());
+      if (!refusal_.ok()) {
+        // Answered here, in gRPC's place: it comes back with the receiving half.
+        methods->Hijack();
+        return;
       }
+    }
+    if (parent_ != nullptr &&
+        methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_STATUS)) {
+      LookAtRetention(*methods->GetRecvTrailingMetadata());
     }
     methods->Proceed();
   }
+
+ private:
+  absl::Status PutKey(CallMetadata& metadata) {
+    auto attached = ResolveAttachedCall(method_, needs_key_, metadata);
+    if (!attached.ok()) return attached.status();
+    parent_ = *std::move(attached);
+    const std::string name(kKeyMetadata);
+    if (needs_key_ && metadata.count(name) == 0) {
+      metadata.emplace(name, Uuid::TimeOrdered(Clock::System().Now()).ToString());
+    }
+    return absl::OkStatus();
+  }
+
+  // A refused call: no message, and the reason as its status.
+  void Answer(InterceptorBatchMethods& methods) const {
+    if (methods.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_RECV_MESSAGE)) {
+      methods.FailHijackedRecvMessage();
+    }
+    if (methods.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_RECV_STATUS)) {
+      *methods.GetRecvStatus() = ToGrpcStatus(refusal_);
+    }
+  }
+
+  void LookAtRetention(const std::multimap<grpc::string_ref, grpc::string_ref>& trailers) {
+    const auto expires = trailers.find({kExpiresMetadata.data(), kExpiresMetadata.size()});
+    if (expires == trailers.end()) return;
+    retentions_.Look(method_, {expires->second.data(), expires->second.size()},
+                     parent_->expires_at());
+  }
+
+  const std::string method_;
+  const bool needs_key_;
+  RetentionWatch& retentions_;
+  absl::Status refusal_;
+  // nullptr unless the call is attached.
+  std::shared_ptr<ParentOperation> parent_;
 };
 
 class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
  public:
-  // gRPC takes ownership; none for calls that get no key.
+  // gRPC takes ownership; none for calls that get no key and are not attached.
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
-    const bool unary = info->type() == ClientRpcInfo::Type::UNARY;
-    if (!keyed_methods_.NeedsKey(info->method(), unary)) return nullptr;
-    return std::make_unique<KeyInterceptor>().release();
+    const bool needs_key =
+        keyed_methods_.NeedsKey(info->method(), info->type() == ClientRpcInfo::Type::UNARY);
+    if (!needs_key && ParentTable::Instance().empty()) return nullptr;
+    return std::make_unique<KeyInterceptor>(info->method(), needs_key, retentions_).release();
   }
 
  private:
   KeyedMethods keyed_methods_{*google::protobuf::DescriptorPool::generated_pool()};
+  RetentionWatch retentions_;
 };
 
 }  // namespace

@@ -17,6 +17,11 @@ namespace idempotency {
 // a `key_field` get none: their caller fills it. gRPC's own retries of a call
 // keep its key. A key that the caller put on the call (WithKey) is left alone.
 //
+// A call that a guarded handler attached to its execution (Execution::Attach)
+// gets the key of that step, of whatever type it is, if it has a label or its
+// method needs one. Where it cannot be given its key it is not sent, and fails
+// with INTERNAL / DOWNSTREAM_REFUSED and the reason.
+//
 //   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> all;
 //   all.push_back(idempotency::MakeClientInterceptor());
 //   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(

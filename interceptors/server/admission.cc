@@ -8,9 +8,11 @@
 
 #include "core/errors.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/ledger/ledger_inquiry.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/rejection.h"
+#include "interceptors/server/replayed_reply.h"
 #include "interceptors/server/settlement.h"
 #include "interceptors/server/traceparent.h"
 #include "interceptors/server/wire_time.h"
@@ -29,7 +31,7 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
   *question.mutable_lease() = idempotency::ToWire(policy.lease);
   *question.mutable_retention() = idempotency::ToWire(policy.retention);
   question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
-  // With a ledger, too, an unknown outcome can be found out.
+  // Both can find out what an attempt that died has done.
   question.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
 }
 
@@ -70,14 +72,6 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
   return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
                    verdict.in_flight().attempt(), verdict.mismatch().attempt(),
                    verdict.outcome_unknown().attempt()});
-}
-
-void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
-  for (const auto& [key, value] : entries) {
-    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
-    entry.set_key(key);
-    entry.set_value(value);
-  }
 }
 
 }  // namespace
@@ -160,45 +154,28 @@ void Admission::Grant(const ReservationAnswer& answer) {
   auto execution = std::make_shared<LiveExecution>(operation_, question_, answer.response,
                                                    operation_->reservations.Hold(std::move(grant)));
   WatchForLoss(*execution);
-  LookBack(std::move(execution));
-}
-
-void Admission::LookBack(std::shared_ptr<LiveExecution> execution) {
-  if (operation_->options.ledger == nullptr || execution->attempt() == 1) {
-    Recover(std::move(execution));
-    return;
-  }
-  LedgerInquiry::Ask(
-      execution, deadline_,
-      [self = shared_from_this(), execution](const LedgerInquiry::Answer& committed) {
-        self->OnLedger(execution, committed);
-      });
-}
-
-void Admission::OnLedger(std::shared_ptr<LiveExecution> execution,
-                         const LedgerInquiry::Answer& committed) {
-  if (!committed.ok()) {
-    GiveBack(*execution, committed.status());
-  } else if (committed->has_value()) {
-    Finish(std::move(execution), **committed);
+  if (operation_->options.ledger != nullptr && reserved.attempt() > 1) {
+    ConsultLedger(execution);
   } else {
     Recover(std::move(execution));
   }
 }
 
-void Admission::GiveBack(const LiveExecution& execution, const absl::Status& why) {
-  const bool recovering = execution.grant().recovering();
-  execution.recording()->Release(
-      "the completion ledger gave no answer to run on",
-      recovering ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
-      [] {});
-  if (recovering && operation_->recoverer != nullptr) {
-    operation_->recoverer->Note(operation_, question_);
-  }
-  Refuse(why, execution.record_id());
+void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
+  LedgerInquiry::Ask(execution, deadline_,
+                     [self = shared_from_this(), execution](LedgerInquiry::Answer committed) {
+                       if (!committed.ok()) {
+                         self->GiveBack(execution, "the completion ledger gave no answer to run on",
+                                        committed.status());
+                       } else if (committed->has_value()) {
+                         self->Finish(execution, **committed);
+                       } else {
+                         self->Recover(execution);
+                       }
+                     });
 }
 
-void Admission::Finish(std::shared_ptr<LiveExecution> execution, const v1::Reply& reply) {
+void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
   spdlog::info("{}: an earlier attempt had committed, record {}", operation_->name,
                execution->record_id());
   Settlement::Complete(
@@ -213,9 +190,26 @@ void Admission::Finish(std::shared_ptr<LiveExecution> execution, const v1::Reply
       });
 }
 
+void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                         const absl::Status& why) {
+  execution->recording()->Release(reason,
+                                  execution->grant().recovering()
+                                      ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                      : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                                  [] {});
+  if (execution->grant().recovering() && operation_->recoverer != nullptr) {
+    operation_->recoverer->Note(operation_, question_);
+  }
+  Refuse(why, execution->record_id());
+}
+
 void Admission::Recover(std::shared_ptr<LiveExecution> execution) {
   if (!execution->grant().recovering()) {
     done_(Granted{std::move(execution)});
+    return;
+  }
+  if (operation_->recovery == nullptr) {
+    GiveBack(execution, "the outcome could not be found out", OutcomeUnknownRejection());
     return;
   }
   Recovery::Run(execution, request_,
@@ -244,9 +238,14 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
 
 void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
                        const google::protobuf::Map<std::string, std::string>& labels) {
-  AddTrailers(RecordMetadata(record_id, expires_at, /*replayed=*/true), reply);
-  AddTrailers(TraceMetadata(TraceparentOf(labels)), reply);
-  done_(Replayed{std::move(reply)});
+  ReplayedReply::Make(operation_, {std::move(reply), record_id, expires_at, labels},
+                      [self = shared_from_this(), record_id](absl::StatusOr<v1::Reply> made) {
+                        if (made.ok()) {
+                          self->done_(Replayed{*std::move(made)});
+                        } else {
+                          self->Refuse(made.status(), record_id);
+                        }
+                      });
 }
 
 void Admission::Refuse(const absl::Status& why, std::string record_id) {

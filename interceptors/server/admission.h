@@ -11,7 +11,6 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/guarded_operation.h"
-#include "interceptors/server/ledger/ledger_inquiry.h"
 #include "interceptors/server/live_execution.h"
 #include "interceptors/server/recovery.h"
 #include "interceptors/server/reservation_request.h"
@@ -52,20 +51,23 @@ class Admission : public std::enable_shared_from_this<Admission> {
                   const google::protobuf::Message* request = nullptr);
 
  private:
+  using Labels = google::protobuf::Map<std::string, std::string>;
+
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
             Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
   void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
   void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
   void Grant(const ReservationAnswer& answer);
-  // What is to be known of earlier attempts before the handler runs: what one
-  // committed decides before anything else does.
-  void LookBack(std::shared_ptr<LiveExecution> execution);
-  void OnLedger(std::shared_ptr<LiveExecution> execution, const LedgerInquiry::Answer& committed);
-  // Nobody can tell whether it may run: not in this attempt.
-  void GiveBack(const LiveExecution& execution, const absl::Status& why);
-  // `reply` is committed: it is recorded, and this caller gets it.
-  void Finish(std::shared_ptr<LiveExecution> execution, const v1::Reply& reply);
+  // What an earlier attempt committed decides before anything else does.
+  void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
+  // The operation is done: `reply` is recorded, and this caller gets it.
+  void Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
+  // It does not run in this attempt.
+  void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                const absl::Status& why);
+  // Finds out, where an earlier attempt's outcome is unknown, before the handler
+  // runs.
   void Recover(std::shared_ptr<LiveExecution> execution);
   void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
   // `labels` are the record's.

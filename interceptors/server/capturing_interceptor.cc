@@ -1,5 +1,6 @@
 #include "interceptors/server/capturing_interceptor.h"
 
+#include <future>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,7 +13,7 @@
 #include "core/utf8.h"
 #include "interceptors/server/call_table.h"
 #include "interceptors/server/record_metadata.h"
-#include "interceptors/server/settlement.h"
+#include "interceptors/server/rejection.h"
 
 namespace idempotency {
 namespace {
@@ -59,7 +60,7 @@ void CapturingInterceptor::Intercept(Batch* batch) {
     batch->ModifySendMessage(nullptr);
   }
   if (call_->execution() == nullptr) {
-    Finish(*batch);
+    EndIfStatus(*batch);
     return;
   }
   // A handler may send it ahead of its reply.
@@ -67,12 +68,24 @@ void CapturingInterceptor::Intercept(Batch* batch) {
     RemoveRecordMetadata(*batch->GetSendInitialMetadata());
     Copy(*batch->GetSendInitialMetadata(), reply_.mutable_initial_metadata());
   }
-  Finish(*batch);
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+    CaptureMessage(*batch);
+  }
+  EndIfStatus(*batch);
 }
 
-void CapturingInterceptor::Finish(Batch& batch) {
+void CapturingInterceptor::EndIfStatus(Batch& batch) {
   if (!batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
     batch.Proceed();
+    return;
+  }
+  if (call_->stream() != nullptr && call_->stream()->outlet().blocks()) {
+    // What follows waits: it must stay on this thread, which is the handler's.
+    const auto ended = std::make_shared<std::promise<void>>();
+    call_->canceller().End([ended] { ended->set_value(); });
+    ended->get_future().wait();
+    CaptureStatus(batch);
+    Settle(batch);
     return;
   }
   // The call may go once the batch has proceeded.
@@ -81,12 +94,26 @@ void CapturingInterceptor::Finish(Batch& batch) {
       batch.Proceed();
       return;
     }
-    Capture(batch);
+    CaptureStatus(batch);
     Settle(batch);
   });
 }
 
-void CapturingInterceptor::Capture(Batch& batch) {
+void CapturingInterceptor::CaptureMessage(Batch& batch) {
+  // Serialised here, in the same way as gRPC will: asking the batch for its
+  // bytes would take the message away from the interceptors behind this one.
+  // Not in protobuf's deterministic form, which would put a map in another
+  // order than the first caller sees.
+  const auto* message = static_cast<const google::protobuf::MessageLite*>(batch.GetSendMessage());
+  if (message == nullptr) return;
+  if (call_->stream() == nullptr) {
+    message->SerializePartialToString(reply_.mutable_body());
+  } else {
+    call_->stream()->Capture(*message);
+  }
+}
+
+void CapturingInterceptor::CaptureStatus(Batch& batch) {
   const grpc::Status status = batch.GetSendStatus();
   reply_.set_code(static_cast<int>(status.error_code()));
   // gRPC carries any bytes here; a proto3 string that is not UTF-8 would not
@@ -98,22 +125,52 @@ void CapturingInterceptor::Capture(Batch& batch) {
   if (context_->compression_level_set()) {
     reply_.set_compression_level(static_cast<int>(context_->compression_level()));
   }
-  if (!batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) return;
-  // Serialised here, in the same way as gRPC will: asking the batch for its
-  // bytes would take the message away from the interceptors behind this one.
-  // Not in protobuf's deterministic form, which would put a map in another
-  // order than the first caller sees.
-  const auto* message = static_cast<const google::protobuf::MessageLite*>(batch.GetSendMessage());
-  if (message != nullptr) message->SerializePartialToString(reply_.mutable_body());
+  if (call_->stream() != nullptr) call_->stream()->MoveTo(reply_);
 }
 
 void CapturingInterceptor::Settle(Batch& batch) {
+  code_ = reply_.code();
+  if (call_->stream() == nullptr || !call_->stream()->outlet().blocks()) {
+    Settlement::Settle(
+        call_->execution(), std::move(reply_),
+        [this, &batch](const Settlement::Outcome& outcome) { Finish(batch, outcome); });
+    return;
+  }
+  // The messages must be sent by a thread that may wait for them. gRPC would
+  // let this one wait for the status anyway.
+  const auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
+  Settlement::Settle(
+      call_->execution(), std::move(reply_),
+      [settled](const Settlement::Outcome& outcome) { settled->set_value(outcome); });
+  Finish(batch, settled->get_future().get());
+}
+
+void CapturingInterceptor::Finish(Batch& batch, const Settlement::Outcome& outcome) {
+  absl::Status error = outcome.error;
+  if (call_->stream() != nullptr && call_->stream()->holds_back()) {
+    error = FinishHeldBack(batch, outcome);
+  }
+  if (!error.ok()) Replace(batch, error);
   // Once the batch has proceeded the call, and this, may be gone.
-  Settlement::Settle(call_->execution(), std::move(reply_),
-                     [this, &batch](const Settlement::Outcome& outcome) {
-                       if (!outcome.error.ok()) Replace(batch, outcome.error);
-                       Proceed(batch, outcome.expires_at);
-                     });
+  Proceed(batch, outcome.expires_at);
+}
+
+absl::Status CapturingInterceptor::FinishHeldBack(Batch& batch,
+                                                  const Settlement::Outcome& outcome) {
+  GuardedStream& stream = *call_->stream();
+  const bool recorded = outcome.error.ok() && outcome.expires_at > absl::InfinitePast();
+  if (recorded && !stream.over_limit()) return absl::OkStatus();
+  // Messages of an attempt that may run again, or that are too many: the
+  // caller gets the status alone.
+  stream.outlet().Discard();
+  if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+    batch.ModifySendMessage(nullptr);
+  }
+  if (!recorded) return outcome.error;
+  // What every retry will get.
+  if (code_ == 0) return ReplyNotKept(code_);
+  batch.GetSendTrailingMetadata()->insert({std::string(kContentMetadata), "status-only"});
+  return absl::OkStatus();
 }
 
 void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {

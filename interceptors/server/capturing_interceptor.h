@@ -11,6 +11,7 @@
 
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/guarded_call.h"
+#include "interceptors/server/settlement.h"
 
 namespace idempotency {
 
@@ -19,7 +20,8 @@ namespace idempotency {
 // and added again on every replay.
 //
 // Never waits inside Intercept: gRPC's thread goes on, and the batch proceeds
-// from the thread that brings the store's answer. The context and the batch
+// from the thread that brings the store's answer. (A stream of the sync API is
+// the exception: there it waits on the handler's own thread.) The context and the batch
 // stay alive until it has proceeded; afterwards they are not touched, since
 // the interceptor may outlive them.
 class CapturingInterceptor final : public grpc::experimental::Interceptor {
@@ -32,12 +34,17 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
  private:
   using Batch = grpc::experimental::InterceptorBatchMethods;
 
-  // Takes what the handler answered; everything but the initial metadata,
-  // which may have gone out before.
-  void Capture(Batch& batch);
+  // Takes what the handler answered, as it comes: the initial metadata and the
+  // messages of a stream may go out ahead of the status.
+  void CaptureMessage(Batch& batch);
+  void CaptureStatus(Batch& batch);
   void Settle(Batch& batch);
-  // Captures and settles, if the batch carries the status.
-  void Finish(Batch& batch);
+  // Settles, if the batch carries the status.
+  void EndIfStatus(Batch& batch);
+  void Finish(Batch& batch, const Settlement::Outcome& outcome);
+  // What of a held-back stream the caller gets; an error goes out in place of
+  // the handler's status.
+  absl::Status FinishHeldBack(Batch& batch, const Settlement::Outcome& outcome);
   // Sends `error` in the handler's place, and nothing of its reply.
   void Replace(Batch& batch, const absl::Status& error);
   void Proceed(Batch& batch, absl::Time expires_at);
@@ -46,6 +53,7 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   grpc::ServerContextBase* const context_;
   const std::shared_ptr<GuardedCall> call_;
   v1::Reply reply_;
+  int code_ = 0;
 };
 
 }  // namespace idempotency

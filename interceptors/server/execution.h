@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_H_
 
+#include <grpcpp/client_context.h>
 #include <grpcpp/server_context.h>
 
 #include <cstdint>
@@ -62,6 +63,38 @@ class Execution {
   // attempt may run. Has no meaning after OK or a recorded code.
   virtual void NothingHappened() = 0;
 
+  // The key of this execution's call with `label`, for calls that Attach cannot
+  // reach: through a queue, over HTTP, with CallWithRetries. Made of the record,
+  // not of the attempt: the next attempt finds the same one, and what it calls
+  // replays. See docs/workflows.md. DOWNSTREAM_REFUSED for a label that is empty
+  // or over 255 bytes, or if idempotencyd is too old to say when a record was
+  // made.
+  virtual absl::StatusOr<std::string> DownstreamKey(std::string_view label) const = 0;
+  // Makes the call of `context` a step of this execution: it gets a key that
+  // every attempt gives it again, and tells the callee its parent. Once, before
+  // the call, on a channel that has MakeClientInterceptor(). The link is this
+  // call: nothing attaches by itself.
+  //
+  // With a label the key is DownstreamKey(label). A call that is repeated keeps
+  // its label; two that are different have two, each telling which it is
+  // ("item-3" by the item's name, not by its turn).
+  //
+  // Fails as DownstreamKey does; then, and when the key cannot be given (see
+  // MakeClientInterceptor), the call is not sent either.
+  [[nodiscard]] virtual absl::Status Attach(grpc::ClientContext& context,
+                                            std::string_view label) = 0;
+  // Without a label the key is made of the called method instead, so that each
+  // method can be called once: a second call to it fails with
+  // DOWNSTREAM_REFUSED. Its turn would not tell it from the first, since an
+  // attempt that resumes from a checkpoint leaves calls out.
+  [[nodiscard]] virtual absl::Status Attach(grpc::ClientContext& context) = 0;
+
+  // Names what this execution made, for example ("payment", "pay_42"): under
+  // the policy REPLY_REFERENCE it is what is stored of an OK reply, and what
+  // the method's loader gets to make a replay. The last call counts. UTF-8, up
+  // to 1 KiB together; anything else is logged and not kept. Has no meaning
+  // under another policy.
+  virtual void RefersTo(std::string_view type, std::string_view id) = 0;
   // Makes `reply` the operation's reply with the commit of `transaction`, which
   // has the operation's effects: one row in the completion ledger, which the
   // guard asks before anything runs again (GuardOptions::ledger, and

@@ -1,17 +1,12 @@
 #include "interceptors/server/grpc_internals.h"
 
 #include <cxxabi.h>
-#include <grpc/grpc.h>
 #include <grpcpp/alarm.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/impl/codegen/rpc_service_method.h>
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
-#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/server_callback.h>
-#include <spdlog/spdlog.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -21,8 +16,6 @@
 #include <typeinfo>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -31,97 +24,10 @@
 
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-
-namespace idempotency::grpc_internals {
-
-// Stands for a generated message whose type is not known here. Never read or
-// written as such: only its address is passed on.
-//
-// Not in an anonymous namespace: compilers take the classes derived from
-// MessageHolder<AnyMessage, AnyMessage> in this file for all that there are if
-// its name cannot be known elsewhere, and would call one of them instead of the
-// user's holder. So it is too with whole-program devirtualisation (clang's
-// -fwhole-program-vtables), which this file must be built without.
-class AnyMessage {};
-
-// The stored bytes of replies that are on their way out, by the address of the
-// message that gRPC was given. gRPC must be given the real message, because
-// other interceptors cast GetSendMessage() to it; but serialising that again
-// would put its maps in another order than the first reply had. Thread-safe.
-class StoredBytes {
- public:
-  // Never destroyed: calls may end after static destruction has begun.
-  static StoredBytes& Instance() {
-    static StoredBytes* const instance = std::make_unique<StoredBytes>().release();
-    return *instance;
-  }
-
-  void Put(const void* message, std::shared_ptr<const std::string> bytes) {
-    Shard& shard = ShardOf(message);
-    MutexLock lock(shard.mutex);
-    shard.bytes[message] = std::move(bytes);
-  }
-
-  void Remove(const void* message) {
-    Shard& shard = ShardOf(message);
-    MutexLock lock(shard.mutex);
-    shard.bytes.erase(message);
-  }
-
-  // nullptr for any other message.
-  std::shared_ptr<const std::string> Find(const void* message) {
-    Shard& shard = ShardOf(message);
-    MutexLock lock(shard.mutex);
-    const auto found = shard.bytes.find(message);
-    return found == shard.bytes.end() ? nullptr : found->second;
-  }
-
- private:
-  struct Shard {
-    Mutex mutex;
-    absl::flat_hash_map<const void*, std::shared_ptr<const std::string>> bytes
-        ABSL_GUARDED_BY(mutex);
-  };
-
-  Shard& ShardOf(const void* message) { return shards_[absl::HashOf(message) % shards_.size()]; }
-
-  std::array<Shard, 32> shards_;
-};
-
-}  // namespace idempotency::grpc_internals
-
-namespace grpc {
-
-// Hands out stored bytes where there are some, and otherwise serialises the
-// message, which may be one that another interceptor put in its place.
-template <>
-class SerializationTraits<idempotency::grpc_internals::AnyMessage> {
- public:
-  static Status Serialize(const idempotency::grpc_internals::AnyMessage& any, ByteBuffer* buffer,
-                          bool* own_buffer) {
-    const void* address = &any;
-    const auto stored = idempotency::grpc_internals::StoredBytes::Instance().Find(address);
-    *own_buffer = true;
-    std::string serialized;
-    if (stored == nullptr &&
-        !static_cast<const google::protobuf::MessageLite*>(address)->SerializePartialToString(
-            &serialized)) {
-      return Status(StatusCode::INTERNAL, "Failed to serialize message");
-    }
-    Slice slice(stored == nullptr ? serialized : *stored);
-    ByteBuffer bytes(&slice, 1);
-    buffer->Swap(&bytes);
-    return Status::OK;
-  }
-
-  // Requests are deserialised by the handler of the user's service.
-  static Status Deserialize(ByteBuffer* /*buffer*/,
-                            idempotency::grpc_internals::AnyMessage* /*message*/) {
-    return Status(StatusCode::INTERNAL, "not a handler for requests");
-  }
-};
-
-}  // namespace grpc
+#include "interceptors/server/grpc_internals/any_message.h"
+#include "interceptors/server/grpc_internals/call_outlet.h"
+#include "interceptors/server/grpc_internals/stored_reply.h"
+#include "interceptors/server/grpc_internals/stored_stream.h"
 
 namespace idempotency::grpc_internals {
 namespace {
@@ -166,14 +72,36 @@ std::optional<MethodKind> KindOf(const MethodHandler& handler) {
   if (absl::StrContains(name, "<grpc::ByteBuffer, grpc::ByteBuffer>")) return std::nullopt;
   if (is("RpcMethodHandler")) return MethodKind::kSyncUnary;
   if (is("CallbackUnaryHandler")) return MethodKind::kCallbackUnary;
-  if (is("ClientStreamingHandler") || is("ServerStreamingHandler") || is("BidiStreamingHandler")) {
-    return MethodKind::kSyncStreaming;
+  if (is("ServerStreamingHandler")) return MethodKind::kSyncServerStreaming;
+  if (is("CallbackServerStreamingHandler")) return MethodKind::kCallbackServerStreaming;
+  if (is("ClientStreamingHandler") || is("BidiStreamingHandler")) {
+    return MethodKind::kSyncClientStreaming;
   }
-  if (is("CallbackClientStreamingHandler") || is("CallbackServerStreamingHandler") ||
-      is("CallbackBidiHandler")) {
-    return MethodKind::kCallbackStreaming;
+  if (is("CallbackClientStreamingHandler") || is("CallbackBidiHandler")) {
+    return MethodKind::kCallbackClientStreaming;
   }
   return std::nullopt;
+}
+
+bool IsCallback(MethodKind kind) {
+  return kind == MethodKind::kCallbackUnary || kind == MethodKind::kCallbackServerStreaming ||
+         kind == MethodKind::kCallbackClientStreaming;
+}
+
+// Whether a handler of this kind is what the descriptor says.
+bool Fits(MethodKind kind, const MethodDescriptor& method) {
+  switch (kind) {
+    case MethodKind::kSyncUnary:
+    case MethodKind::kCallbackUnary:
+      return !method.client_streaming() && !method.server_streaming();
+    case MethodKind::kSyncServerStreaming:
+    case MethodKind::kCallbackServerStreaming:
+      return !method.client_streaming() && method.server_streaming();
+    case MethodKind::kSyncClientStreaming:
+    case MethodKind::kCallbackClientStreaming:
+      return method.client_streaming();
+  }
+  return false;
 }
 
 RpcMethod::RpcType RpcTypeOf(const MethodDescriptor& method) {
@@ -181,45 +109,6 @@ RpcMethod::RpcType RpcTypeOf(const MethodDescriptor& method) {
     return method.server_streaming() ? RpcMethod::BIDI_STREAMING : RpcMethod::CLIENT_STREAMING;
   }
   return method.server_streaming() ? RpcMethod::SERVER_STREAMING : RpcMethod::NORMAL_RPC;
-}
-
-bool IsLegal(const v1::MetadataEntry& entry) {
-  const grpc_slice key = grpc_slice_from_static_buffer(entry.key().data(), entry.key().size());
-  const grpc_slice value =
-      grpc_slice_from_static_buffer(entry.value().data(), entry.value().size());
-  return grpc_header_key_is_legal(key) != 0 &&
-         (grpc_is_binary_header(key) != 0 || grpc_header_nonbin_value_is_legal(value) != 0);
-}
-
-// ServerContextBase's own setters are what the handler would have called.
-void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context) {
-  // gRPC aborts the process on metadata that may not go over the wire, and a
-  // record may have been settled by hand.
-  for (const v1::MetadataEntry& entry : reply.initial_metadata()) {
-    if (IsLegal(entry)) context.AddInitialMetadata(entry.key(), entry.value());
-  }
-  for (const v1::MetadataEntry& entry : reply.trailing_metadata()) {
-    if (IsLegal(entry)) context.AddTrailingMetadata(entry.key(), entry.value());
-  }
-  if (reply.has_compression_level() && reply.compression_level() >= 0 &&
-      reply.compression_level() < GRPC_COMPRESS_LEVEL_COUNT) {
-    context.set_compression_level(static_cast<grpc_compression_level>(reply.compression_level()));
-  }
-}
-
-grpc::Status StatusOf(const v1::Reply& reply) {
-  return grpc::Status(static_cast<grpc::StatusCode>(reply.code()), reply.message(),
-                      reply.details());
-}
-
-// Fills `message` with the stored body, for interceptors that look at it, and
-// has gRPC send exactly these bytes. Bytes that do not parse (a newer build
-// wrote them) are sent as they are.
-void Load(MessageLite& message, std::string body) {
-  if (!message.ParsePartialFromString(body)) {
-    spdlog::warn("a stored reply does not parse as {}: it is sent as it is", message.GetTypeName());
-  }
-  StoredBytes::Instance().Put(&message, std::make_shared<const std::string>(std::move(body)));
 }
 
 bool ClientDeadlinePassed(const grpc::ServerContextBase& context) {
@@ -243,6 +132,9 @@ class HeldSyncCall final : public HeldCall {
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
   const Message& request() override {
     return static_cast<const Message&>(*static_cast<MessageLite*>(parameter_.request));
+  }
+  std::shared_ptr<StreamOutlet> MakeOutlet() override {
+    return method_.server_streaming() ? MakeSyncOutlet(*parameter_.call) : nullptr;
   }
   void Run(std::function<void()> client_left) override {
     MutexLock lock(mutex_);
@@ -268,10 +160,12 @@ class HeldSyncCall final : public HeldCall {
       client_left_();
       reply_ = Cancelled();
     }
-    if (reply_.has_value()) {
-      Send(*std::move(reply_));
-    } else {
+    if (!reply_.has_value()) {
       inner_.RunHandler(parameter_);
+    } else if (method_.server_streaming()) {
+      SendStoredStream(parameter_, *method_.output_type(), *std::move(reply_));
+    } else {
+      Send(*std::move(reply_));
     }
   }
 
@@ -288,7 +182,7 @@ class HeldSyncCall final : public HeldCall {
     grpc::Status status = StatusOf(reply);
     if (status.ok()) Load(*message, std::move(*reply.mutable_body()));
     grpc::internal::UnaryRunHandlerHelper(parameter_, static_cast<AnyMessage*>(address), status);
-    StoredBytes::Instance().Remove(address);
+    Unload(address);
   }
 
   MethodHandler& inner_;
@@ -314,7 +208,7 @@ class StoredReplyReactor final : public grpc::ServerUnaryReactor {
     Finish(StatusOf(reply));
   }
   void OnDone() override {
-    StoredBytes::Instance().Remove(address_);
+    Unload(address_);
     const std::unique_ptr<StoredReplyReactor> self(this);
   }
   // Nothing here takes time: no need for a thread of its own.
@@ -328,12 +222,16 @@ class StoredReplyReactor final : public grpc::ServerUnaryReactor {
 class HeldCallbackCall final : public HeldCall,
                                public std::enable_shared_from_this<HeldCallbackCall> {
  public:
-  HeldCallbackCall(MethodHandler& inner, const MethodHandler::HandlerParameter& parameter)
-      : inner_(inner), parameter_(parameter) {}
+  HeldCallbackCall(MethodHandler& inner, const MethodDescriptor& method,
+                   const MethodHandler::HandlerParameter& parameter)
+      : inner_(inner), method_(method), parameter_(parameter) {}
 
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
   const Message& request() override {
     return static_cast<const Message&>(*static_cast<MessageLite*>(parameter_.request));
+  }
+  std::shared_ptr<StreamOutlet> MakeOutlet() override {
+    return method_.server_streaming() ? MakeCallbackOutlet(*parameter_.call) : nullptr;
   }
 
   void Run(std::function<void()> client_left) override {
@@ -358,6 +256,10 @@ class HeldCallbackCall final : public HeldCall,
   }
 
   void Answer(v1::Reply reply) override {
+    if (method_.server_streaming()) {
+      StartStoredStream(parameter_, *method_.output_type(), std::move(reply));
+      return;
+    }
     SetMetadata(reply, context());
     AnyCallbackHandler handler([&reply](grpc::CallbackServerContext* /*context*/,
                                         const AnyMessage* /*request*/,
@@ -371,6 +273,7 @@ class HeldCallbackCall final : public HeldCall,
 
  private:
   MethodHandler& inner_;
+  const MethodDescriptor& method_;
   const MethodHandler::HandlerParameter parameter_;
 };
 
@@ -390,12 +293,12 @@ class GatedHandler final : public MethodHandler {
     // A request that could not be read is the handler's to refuse.
     if (gate_ == nullptr || !parameter.status.ok()) {
       inner_.RunHandler(parameter);
-    } else if (kind_ == MethodKind::kSyncUnary) {
+    } else if (!IsCallback(kind_)) {
       const auto call = std::make_shared<HeldSyncCall>(inner_, method_, parameter);
       gate_->Admit(call);
       call->WaitAndAct();
     } else {
-      gate_->Admit(std::make_shared<HeldCallbackCall>(inner_, parameter));
+      gate_->Admit(std::make_shared<HeldCallbackCall>(inner_, method_, parameter));
     }
   }
 
@@ -425,10 +328,7 @@ class Front final : public grpc::Service {
       AddMethod(
           std::make_unique<RpcServiceMethod>(names_.back().c_str(), RpcTypeOf(method), handler())
               .release());
-      if (kinds[index] == MethodKind::kCallbackUnary ||
-          kinds[index] == MethodKind::kCallbackStreaming) {
-        MarkMethodCallback(i, handler());
-      }
+      if (IsCallback(kinds[index])) MarkMethodCallback(i, handler());
     }
   }
 
@@ -438,8 +338,9 @@ class Front final : public grpc::Service {
 };
 
 absl::Status Unsupported(absl::string_view name, absl::string_view what) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      name, " cannot be guarded: ", what, ". Unary methods of the sync and the callback API can"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(name, " cannot be guarded: ", what,
+                   ". Unary and server-streaming methods of the sync and the callback API can"));
 }
 
 // Counts its release.
@@ -474,9 +375,7 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
       return Unsupported(method.full_name(), "it is served from a completion queue");
     }
     const std::optional<MethodKind> kind = KindOf(*handler);
-    const bool streaming = RpcTypeOf(method) != RpcMethod::NORMAL_RPC;
-    if (!kind.has_value() || streaming != (*kind == MethodKind::kSyncStreaming ||
-                                           *kind == MethodKind::kCallbackStreaming)) {
+    if (!kind.has_value() || !Fits(*kind, method)) {
       return Unsupported(method.full_name(), "it is raw, streamed or split");
     }
     kinds.push_back(*kind);
@@ -515,7 +414,13 @@ absl::Status CheckLayout() {
   const grpc::internal::RpcMethodHandler<ProbeService, v1::GetRequest, v1::GetResponse, MessageLite,
                                          MessageLite>
       sync(nullptr, nullptr);
-  if (KindOf(callback) != MethodKind::kCallbackUnary || KindOf(sync) != MethodKind::kSyncUnary) {
+  const grpc::internal::CallbackServerStreamingHandler<v1::GetRequest, v1::GetResponse>
+      callback_stream(nullptr);
+  const grpc::internal::ServerStreamingHandler<ProbeService, v1::GetRequest, v1::GetResponse>
+      sync_stream(nullptr, nullptr);
+  if (KindOf(callback) != MethodKind::kCallbackUnary || KindOf(sync) != MethodKind::kSyncUnary ||
+      KindOf(callback_stream) != MethodKind::kCallbackServerStreaming ||
+      KindOf(sync_stream) != MethodKind::kSyncServerStreaming) {
     return absl::FailedPreconditionError("gRPC's handlers are not called as expected");
   }
   return absl::OkStatus();

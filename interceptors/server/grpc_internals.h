@@ -1,12 +1,15 @@
-// The one place that depends on what gRPC calls internal.
+// The one place that depends on what gRPC calls internal, together with the
+// folder grpc_internals/.
 //
 // C++ gRPC has no public way to keep a handler from running: Hijack() is for
 // clients only (grpc/grpc issues 24017 and 22395). What is used instead, as it
 // stands in gRPC 1.51.1:
 //   grpc::Service::{AddMethod, MarkMethodCallback, GetHandler}  protected
 //   grpc::internal::{MethodHandler, RpcServiceMethod, RpcMethodHandler,
-//     UnaryRunHandlerHelper, CallbackUnaryHandler}
+//     UnaryRunHandlerHelper, CallbackUnaryHandler, ServerStreamingHandler,
+//     CallbackServerStreamingHandler, Call}
 //   grpc::MessageHolder, grpc::SerializationTraits
+// and of gRPC's core API a batch of one message (grpc_call_start_batch).
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
 
@@ -28,8 +31,11 @@ namespace idempotency::grpc_internals {
 enum class MethodKind {
   kSyncUnary,
   kCallbackUnary,
-  kSyncStreaming,
-  kCallbackStreaming,
+  kSyncServerStreaming,
+  kCallbackServerStreaming,
+  // Also those that stream both ways.
+  kSyncClientStreaming,
+  kCallbackClientStreaming,
 };
 
 // The kind of every method of `service`, in the descriptor's order.
@@ -42,7 +48,7 @@ absl::StatusOr<std::vector<MethodKind>> Classify(
 // A service with the same methods in the same order, to be registered instead
 // of `original`. A method with a gate asks it before its handler runs; one
 // whose gate is nullptr is handed through. `gates` are in the descriptor's
-// order, non-null only for unary methods. Gates, original and the result
+// order, non-null only for methods whose requests are not a stream. Gates, original and the result
 // outlive the server.
 std::unique_ptr<grpc::Service> MakeFront(const google::protobuf::ServiceDescriptor& descriptor,
                                          absl::Span<const MethodKind> kinds,

@@ -41,6 +41,10 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (!ValidateRecordKey(RecordKey{options.name_space, "scope", "/operation", "key"}).ok()) {
     return Wrong("name_space", "must be 1-64 characters of a-z, 0-9, '.', '_' and '-'");
   }
+  if (!options.downstream_secret.empty() &&
+      options.downstream_secret.size() < limits::kMinDownstreamSecretBytes) {
+    return Wrong("downstream_secret", "must be empty or 16 bytes at least");
+  }
   if (!IsFinitePositive(options.verdict_timeout)) {
     return Wrong("verdict_timeout", "must be positive");
   }

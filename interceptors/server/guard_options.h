@@ -53,6 +53,14 @@ struct GuardOptions {
   // One, or two while a new version rolls out: see docs/fingerprint.md.
   std::vector<FingerprintAlgorithm> fingerprint_algorithms = {FingerprintAlgorithm::V1()};
 
+  // Keys the keys of calls that handlers make (Execution::Attach). The same on
+  // every replica of a service; 16 bytes or more. Left empty it is the
+  // namespace: then whoever knows a record id and a label can tell the key of
+  // that step, and, if the callee takes him for this service (the same scope),
+  // use it first. A change while operations are open makes those that are
+  // resumed call again under new keys: change it when none are.
+  std::string downstream_secret;
+
   // Where the server listens to the guard.
   GuardHooks hooks;
 
@@ -69,12 +77,6 @@ struct GuardOptions {
   // A reply over this is completed without its content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
 
-  // The application's own database, where handlers commit their reply together
-  // with its effects (Execution::RecordIn): exactly-once effects. Asked before
-  // an attempt after the first runs, and after RecordIn before anything is
-  // recorded or released; while it cannot be reached, such attempts do not run.
-  std::shared_ptr<CompletionLedger> ledger;
-
   // What this guard remembers of completed operations; capacity 0 turns it off.
   ReplayCacheOptions replay_cache;
   // Runs recovery handlers also without a call, for records whose outcome this
@@ -85,6 +87,11 @@ struct GuardOptions {
   // How many such records it remembers; further ones wait for their next call.
   // 1,000: about 1 MB.
   std::size_t max_background_recoveries = 1000;
+  // The application's own database, where handlers commit their reply together
+  // with its effects (Execution::RecordIn): exactly-once effects. Asked before
+  // an attempt after the first runs, and after RecordIn before anything is
+  // recorded or released; while it cannot be reached, such attempts do not run.
+  std::shared_ptr<CompletionLedger> ledger;
 
   // How long the guard's destructor waits for recordings that the store has
   // not acknowledged.

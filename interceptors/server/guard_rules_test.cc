@@ -100,8 +100,17 @@ TEST(RejectionTest, VerdictsThatDoNotRun) {
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kKeyReused);
   verdict.mutable_outcome_unknown();
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kOutcomeUnknown);
-  verdict.mutable_replay()->mutable_reply()->set_content(v1::REPLY_CONTENT_REDACTED);
+  v1::Reply& reply = *verdict.mutable_replay()->mutable_reply();
+  reply.set_content(v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kReplyNotKept);
+  reply.set_code(5);
+  EXPECT_TRUE(RejectionFor(verdict).ok());
+  reply.set_content(static_cast<v1::ReplyContent>(99));  // of a newer service
+  EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kReplyNotKept);
+  for (const v1::ReplyContent content : {v1::REPLY_CONTENT_REDACTED, v1::REPLY_CONTENT_REFERENCE}) {
+    reply.set_content(content);
+    EXPECT_TRUE(RejectionFor(verdict).ok());
+  }
   verdict.mutable_replay()->mutable_reply()->set_content(v1::REPLY_CONTENT_FULL);
   EXPECT_TRUE(RejectionFor(verdict).ok());
   verdict.mutable_reserved();
@@ -136,6 +145,12 @@ TEST_F(GuardOptionsTest, DefaultsWork) { EXPECT_TRUE(ValidateGuardOptions(option
 TEST_F(GuardOptionsTest, NamespaceIsRequired) {
   options_.name_space = "";
   ExpectRefused("name_space");
+}
+TEST_F(GuardOptionsTest, AShortSecretIsNone) {
+  options_.downstream_secret = std::string(15, 'x');
+  ExpectRefused("downstream_secret");
+  options_.downstream_secret = std::string(16, 'x');
+  EXPECT_TRUE(ValidateGuardOptions(options_).ok());
 }
 TEST_F(GuardOptionsTest, TimesArePositive) {
   options_.verdict_timeout = absl::ZeroDuration();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "interceptors/server/call_canceller.h"
+#include "interceptors/server/guarded_stream.h"
 #include "interceptors/server/live_execution.h"
 
 namespace idempotency {
@@ -25,12 +26,21 @@ class GuardedCall {
 
   bool IsOf(const Reservations& guard) const { return &guard_ == &guard; }
 
-  // The handler will run, under this reservation.
-  void Begin(std::shared_ptr<LiveExecution> execution) { execution_ = std::move(execution); }
+  // The handler will run, under this reservation. `stream` is nullptr for a
+  // unary call.
+  void Begin(std::shared_ptr<LiveExecution> execution, std::shared_ptr<GuardedStream> stream) {
+    execution_ = std::move(execution);
+    stream_ = std::move(stream);
+  }
   // It will not after all.
-  std::shared_ptr<LiveExecution> Withdraw() { return std::move(execution_); }
+  std::shared_ptr<LiveExecution> Withdraw() {
+    stream_ = nullptr;
+    return std::move(execution_);
+  }
   // nullptr unless the handler runs under a reservation.
   const std::shared_ptr<LiveExecution>& execution() const { return execution_; }
+  // nullptr unless its replies are a stream, too.
+  const std::shared_ptr<GuardedStream>& stream() const { return stream_; }
 
   // Cancels the call while its handler runs; thread-safe.
   CallCanceller& canceller() { return canceller_; }
@@ -42,6 +52,7 @@ class GuardedCall {
  private:
   const Reservations& guard_;
   std::shared_ptr<LiveExecution> execution_;
+  std::shared_ptr<GuardedStream> stream_;
   CallCanceller canceller_;
   bool omit_message_ = false;
 };

@@ -14,6 +14,7 @@
 #include "core/record_key.h"
 #include "interceptors/server/application_call.h"
 #include "interceptors/server/call_table.h"
+#include "interceptors/server/parent_metadata.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/traceparent.h"
 
@@ -90,6 +91,9 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
     *question.add_fingerprints() = ToProto(fingerprint);
   }
   LabelTrace(held.context(), *question.mutable_labels());
+  if (auto parent = ParentOf(held.context()); parent.has_value()) {
+    *question.mutable_parent() = *std::move(parent);
+  }
   return question;
 }
 
@@ -124,13 +128,17 @@ void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
 }
 
 void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> execution) {
+  std::shared_ptr<GuardedStream> stream;
+  if (std::shared_ptr<StreamOutlet> outlet = call.held->MakeOutlet(); outlet != nullptr) {
+    stream = std::make_shared<GuardedStream>(execution->operation().policy, std::move(outlet));
+  }
   if (execution->operation().policy.cancel_when_lost) {
     call.guarded->canceller().Begin([&context = call.held->context()] { context.TryCancel(); });
     execution->recording()->OnLost([weak = std::weak_ptr<GuardedCall>(call.guarded)] {
       if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
     });
   }
-  call.guarded->Begin(std::move(execution));
+  call.guarded->Begin(std::move(execution), std::move(stream));
   call.held->Run([guarded = call.guarded] {
     guarded->Withdraw()->recording()->Release("the client had left before the handler ran",
                                               v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
@@ -146,7 +154,7 @@ void GuardedMethod::RunUnguarded(const Call& call) {
 }
 
 void GuardedMethod::Replay(const Call& call, v1::Reply reply) {
-  if (!reply.has_body()) call.guarded->OmitMessage();
+  if (!reply.has_body() && reply.stream().empty()) call.guarded->OmitMessage();
   call.held->Answer(std::move(reply));
 }
 

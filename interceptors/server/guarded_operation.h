@@ -7,6 +7,8 @@
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/recovery_handler.h"
+#include "interceptors/server/reply_loader.h"
+#include "interceptors/server/reply_type.h"
 #include "interceptors/server/reservations.h"
 #include "interceptors/server/worker_threads.h"
 
@@ -23,10 +25,12 @@ struct GuardedOperation {
   const GuardOptions& options;
   Reservations& reservations;
   WorkerThreads& workers;
+  // Of its replies. Replies of a type that is not known are stored as they are.
+  ReplyType reply_type = {};
+  // Makes replays under MethodPolicy::Reply::kReference; empty otherwise.
+  ReplyLoader loader = nullptr;
   // Empty if the application gave none.
   RecoveryHandler recovery = nullptr;
-  // The full name of the message that it replies with; "" if it may be any.
-  std::string reply_type = "";
   // nullptr unless unknown outcomes are recovered in the background.
   std::shared_ptr<Recoverer> recoverer = nullptr;
 };

@@ -9,10 +9,12 @@
 #include "google/protobuf/message.h"
 
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/stream_outlet.h"
 
 namespace idempotency {
 
-// A unary call that has arrived and stands before its handler. Exactly one of
+// A call with one request that has arrived and stands before its handler.
+// Exactly one of
 // Run and Answer is called, once, from any thread; the call must not be
 // touched afterwards.
 class HeldCall {
@@ -21,6 +23,10 @@ class HeldCall {
 
   virtual grpc::ServerContextBase& context() = 0;
   virtual const google::protobuf::Message& request() = 0;
+
+  // Where the messages of a server-streaming call leave, to be made before Run;
+  // nullptr for a unary one. Used while the handler runs and its reply is sent.
+  virtual std::shared_ptr<StreamOutlet> MakeOutlet() = 0;
 
   // Lets the handler run. If the client is found to have left, `client_left`
   // is called instead, if there is one, and the call ends with CANCELLED.

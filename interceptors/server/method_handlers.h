@@ -4,17 +4,21 @@
 #include "interceptors/server/key_validator.h"
 #include "interceptors/server/normaliser.h"
 #include "interceptors/server/recovery_handler.h"
+#include "interceptors/server/reply_loader.h"
 
 namespace idempotency {
 
 // The application's own code for one method, apart from its handler. Each may
-// be empty. What they throw is caught and answered with INTERNAL.
+// be empty. What they throw is caught and answered with INTERNAL (what a loader
+// throws, as its header says).
 struct MethodHandlers {
   KeyValidator key_validator;
   Normaliser normaliser;
   // Under REQUIRE_RECOVERY: finds out what became of an attempt that died.
   // Without it, calls of such an operation get OUTCOME_UNKNOWN.
   RecoveryHandler recovery;
+  // Required by MethodPolicy::Reply::kReference.
+  ReplyLoader loader;
 };
 
 }  // namespace idempotency

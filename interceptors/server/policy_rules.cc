@@ -101,6 +101,9 @@ void CheckStream(const MethodDescriptor& method, const MethodPolicy& policy, Pol
   if (policy.in_flight == MethodPolicy::InFlight::kWait) {
     faults.push_back("in_flight WAIT is for unary methods, and this one is streaming");
   }
+  if (captured && policy.reply == MethodPolicy::Reply::kReference) {
+    faults.push_back("reply REFERENCE is for unary methods, and this one is streaming");
+  }
   if (method.client_streaming()) {
     if (captured) faults.push_back("stream is for methods whose requests are not a stream");
     if (policy.key != MethodPolicy::Key::kNone) {

@@ -25,7 +25,7 @@ MetadataEntries TraceMetadata(std::string_view first_traceparent) {
 
 bool IsRecordMetadata(std::string_view key) {
   return key == kRecordMetadata || key == kExpiresMetadata || key == kReplayedMetadata ||
-         key == kTraceMetadata;
+         key == kTraceMetadata || key == kContentMetadata || key == kParentMetadata;
 }
 
 }  // namespace idempotency

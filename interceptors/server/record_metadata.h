@@ -22,7 +22,8 @@ MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at
 // first, so that a replay leads to the original trace. Empty if it had none.
 MetadataEntries TraceMetadata(std::string_view first_traceparent);
 
-// True for the keys that these write. They are never stored.
+// True for the keys that the guard writes, and for the caller's word of its own
+// record, which a handler may have copied. They are never stored.
 bool IsRecordMetadata(std::string_view key);
 
 }  // namespace idempotency

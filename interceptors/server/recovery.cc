@@ -92,11 +92,11 @@ absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const 
                                                    decision.reply().code(),
                                                    ", which the method does not record"));
   }
-  if (code == grpc::StatusCode::OK && !operation.reply_type.empty() &&
-      decision.reply_type() != operation.reply_type) {
+  if (code == grpc::StatusCode::OK && !operation.reply_type.name().empty() &&
+      decision.reply_type() != operation.reply_type.name()) {
     return absl::InvalidArgumentError(absl::StrCat("its handler decided for a ",
                                                    decision.reply_type(), ", the method replies ",
-                                                   operation.reply_type));
+                                                   operation.reply_type.name()));
   }
   return absl::OkStatus();
 }

@@ -63,7 +63,7 @@ class RecoveryTest : public testing::Test {
   std::shared_ptr<const GuardedOperation> MakeOperation() {
     GuardedOperation operation{"/till/Charge", policy_, options_, *reservations_, workers_};
     operation.recovery = recovery_;
-    operation.reply_type = "idempotency.v1.RecordKey";
+    operation.reply_type = ReplyType(*v1::RecordKey::descriptor());
     operation.recoverer = recoverer_;
     return std::make_shared<const GuardedOperation>(std::move(operation));
   }

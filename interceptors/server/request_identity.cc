@@ -1,7 +1,5 @@
 #include "interceptors/server/request_identity.h"
 
-#include <spdlog/spdlog.h>
-
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "core/fingerprint_algorithm.h"
 #include "core/idempotency_key.h"
 #include "interceptors/server/application_call.h"
+#include "interceptors/server/request_fingerprints.h"
 
 namespace idempotency {
 namespace {
@@ -82,15 +81,7 @@ absl::StatusOr<std::vector<Fingerprint>> RequestIdentity::FingerprintsOf(
   const FingerprintInput input{path_, copy != nullptr ? *copy : request,
                                key_field_.has_value() ? key_field_->path() : FieldPath(),
                                MetadataOf(context)};
-  return CallApplication(
-      path_, "the fingerprint's computation", [&]() -> absl::StatusOr<std::vector<Fingerprint>> {
-        std::vector<Fingerprint> fingerprints =
-            ComputeFingerprints(options_.fingerprint_algorithms, input);
-        const absl::Status valid = ValidateFingerprints(fingerprints);
-        if (valid.ok()) return fingerprints;
-        spdlog::error("{}: a fingerprint cannot be used: {}", path_, std::string(valid.message()));
-        return absl::InternalError("the fingerprint's computation failed; nothing was run");
-      });
+  return RequestFingerprints(options_.fingerprint_algorithms, input);
 }
 
 FingerprintInput::Metadata RequestIdentity::MetadataOf(

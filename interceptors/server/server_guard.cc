@@ -10,15 +10,21 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "google/protobuf/any.pb.h"
 
 #include "client/unary_connection.h"
 #include "core/clock.h"
+#include "core/errors.h"
 #include "core/record_key.h"
+#include "core/utf8.h"
+#include "interceptors/server/awaited.h"
 #include "interceptors/server/caching_connection.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/guarded_method.h"
 #include "interceptors/server/interceptor_factory.h"
 #include "interceptors/server/method_path.h"
+#include "interceptors/server/operation_start.h"
+#include "interceptors/server/outlet_factory.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservations.h"
@@ -33,10 +39,6 @@ using google::protobuf::ServiceDescriptor;
 
 // An operation is a path, after the host if the service has one of its own.
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
-
-bool IsUnary(const MethodDescriptor& method) {
-  return !method.client_streaming() && !method.server_streaming();
-}
 
 // FAILED_PRECONDITION if an option by method names one that is not there.
 template <typename Value>
@@ -88,10 +90,14 @@ class Guard final : public ServerGuard {
                               const std::string& host, grpc::Service* service) override;
   absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
                                    InterceptorFactories others) override;
+  void BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
+                      Begun done) override;
 
  private:
   // One for each method. INVALID_ARGUMENT with everything that cannot work.
   absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
+  // Empty if there is none.
+  ReplyLoader LoaderOf(const MethodDescriptor& method) const;
   GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
                                  MethodPolicy policy);
   // INVALID_ARGUMENT unless records can be kept under `operation`.
@@ -119,6 +125,11 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
     const MethodDescriptor& method = *service.method(i);
     PolicyFaults faults;
     policies.push_back(ResolvedPolicy::Of(method, options_, faults));
+    const MethodPolicy& policy = policies.back().policy();
+    if (policy.key != MethodPolicy::Key::kNone && policy.reply == MethodPolicy::Reply::kReference &&
+        !LoaderOf(method)) {
+      faults.push_back("reply REFERENCE needs a loader in GuardOptions.handlers");
+    }
     for (const std::string& fault : faults) {
       wrong.push_back(absl::StrCat(MethodPath(method), ": ", fault));
     }
@@ -128,14 +139,31 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
       absl::StrCat("policies that cannot work: ", absl::StrJoin(wrong, "; ")));
 }
 
+ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
+  const auto handlers = options_.handlers.find(MethodPath(method));
+  return handlers != options_.handlers.end() ? handlers->second.loader : ReplyLoader();
+}
+
 GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
                                       MethodPolicy policy) {
   GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
   const auto handlers = options_.handlers.find(MethodPath(method));
-  if (handlers != options_.handlers.end()) operation.recovery = handlers->second.recovery;
-  operation.reply_type = method.output_type()->full_name();
+  if (handlers != options_.handlers.end()) {
+    operation.recovery = handlers->second.recovery;
+    operation.loader = handlers->second.loader;
+  }
+  operation.reply_type = ReplyType(*method.output_type());
   operation.recoverer = recoverer_;
   return operation;
+}
+
+void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
+                           Begun done) {
+  GuardedOperation operation{call.operation, call.policy, options_, reservations_, workers_};
+  operation.recovery = call.recovery;
+  if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
+  operation.recoverer = recoverer_;
+  OperationStart::Begin(std::move(operation), call, request, std::move(done));
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -177,10 +205,6 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     policies.emplace(operation, (*resolved)[i]);
     const MethodPolicy& policy = (*resolved)[i].policy();
     if (policy.key == MethodPolicy::Key::kNone) continue;
-    if (!IsUnary(method)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(operation, ": the guard does not capture streams"));
-    }
     const absl::Status valid = ValidateOperation(host, operation);
     if (!valid.ok()) return valid;
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
@@ -214,16 +238,63 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   }
 
   InterceptorFactory::Paths paths;
-  for (const auto& [operation, method] : methods_) paths.insert(PathOf(operation));
+  InterceptorFactory::Paths stream_paths;
+  for (const auto& [operation, method] : methods_) {
+    paths.insert(PathOf(operation));
+    if (policies_.at(operation).policy().stream != MethodPolicy::Stream::kHandThrough) {
+      stream_paths.insert(PathOf(operation));
+    }
+  }
   InterceptorFactories factories;
   factories.push_back(std::make_unique<InterceptorFactory>(std::move(paths), reservations_));
   for (auto& other : others) factories.push_back(std::move(other));
+  if (!stream_paths.empty()) {
+    factories.push_back(std::make_unique<OutletFactory>(std::move(stream_paths)));
+  }
   builder.experimental().SetInterceptorCreators(std::move(factories));
   installed_ = true;
   return absl::OkStatus();
 }
 
+// What an asynchronous form of Begin tells.
+template <typename Form>
+absl::StatusOr<BegunOperation> Verdict(const Form& form) {
+  const auto begun = Awaited<absl::StatusOr<BegunOperation>>::Make();
+  form([begun](absl::StatusOr<BegunOperation> operation) { begun->Tell(std::move(operation)); });
+  return begun->Wait();
+}
+
+google::protobuf::Any ToAny(const OpaqueRequest& request) {
+  google::protobuf::Any any;
+  any.set_type_url(std::string(request.type));
+  any.set_value(std::string(request.bytes));
+  return any;
+}
+
 }  // namespace
+
+absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
+                                                  const google::protobuf::Message& request) {
+  return Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+}
+
+absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
+                                                  const OpaqueRequest& request) {
+  return Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+}
+
+void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& request,
+                        Begun done) {
+  BeginOperation(call, request, std::move(done));
+}
+
+void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Begun done) {
+  if (!IsUtf8WithoutControls(request.type)) {
+    done(InvalidField("begin.type", "must be UTF-8 without control characters"));
+    return;
+  }
+  BeginOperation(call, ToAny(request), std::move(done));
+}
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options) {

@@ -6,6 +6,7 @@
 #include <grpcpp/support/server_interceptor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,8 +14,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
 
 #include "client/connection.h"
+#include "interceptors/server/begin_call.h"
+#include "interceptors/server/begun_operation.h"
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/replay_cache_counters.h"
 
@@ -32,6 +36,11 @@ namespace idempotency {
 //   ...
 //   guard->Close();
 //   server->Shutdown();
+//
+// For work that comes some other way (a completion-queue server, a queue, a
+// job) there is Begin, which needs neither Protect nor Install:
+//
+//   auto begun = guard->Begin({"inbox.deposit", topic, message.id()}, message);
 //
 // The guard and the protected services must outlive the server. Protect and
 // Install are called before BuildAndStart by one thread; everything else is
@@ -54,7 +63,8 @@ class ServerGuard {
 
   // Registers `service` in guarded form, instead of
   // builder.RegisterService(service). Unary methods of the sync and of the
-  // callback API are guarded; streaming methods are handed through. Anything
+  // callback API are guarded, and server-streaming ones whose policy sets
+  // `stream`; other streaming methods are handed through. Anything
   // else (completion-queue, raw, streamed methods) is refused with
   // FAILED_PRECONDITION naming the method (for generic ones the service: they
   // cannot be told apart), a policy that does not fit its method with
@@ -86,10 +96,35 @@ class ServerGuard {
   // for replays as for first replies, and make it anew each time. On a replay
   // the bytes of the message that GetSendMessage() points to are fixed: to
   // change them, give another one to ModifySendMessage. GetSendMessage() is
-  // nullptr when the guard withholds a reply.
+  // nullptr when the guard withholds a reply. Messages of a guarded stream leave
+  // after every interceptor has seen them: there is no POST_SEND_MESSAGE.
   absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
     return InstallInterceptors(builder, std::move(others));
   }
+
+  // Asks whether a piece of work may run. Blocks until the verdict, for
+  // GuardOptions::verdict_timeout and the policy's max_wait at most; not on a
+  // thread of the guard's or of gRPC's. Answers what runs, what is replayed, or
+  // why not, with nothing done:
+  //   KEY_MISSING, KEY_INVALID, REQUEST_INVALID   `call` cannot work
+  //   IN_FLIGHT (with a retry delay)   another attempt is running
+  //   KEY_REUSED        the key was used with a different request
+  //   KEY_EXPIRED       the key is too old to tell whether its work ran
+  //   OUTCOME_UNKNOWN   an attempt died under REQUIRE_RECOVERY
+  //   REPLY_NOT_KEPT    it is done, but its reply was not kept
+  //   STORE_UNAVAILABLE (with a retry delay)   no verdict could be had
+  // and what else idempotencyd answers (QUOTA_EXCEEDED, ...). ReasonOf() and
+  // DetailsOf() of core/errors.h read them.
+  absl::StatusOr<BegunOperation> Begin(const BeginCall& call,
+                                       const google::protobuf::Message& request);
+  absl::StatusOr<BegunOperation> Begin(const BeginCall& call, const OpaqueRequest& request);
+
+  // The same without blocking. `done` is called once, on a thread of the
+  // guard's or inside Begin, and must not block. `request` is not needed
+  // afterwards.
+  using Begun = std::function<void(absl::StatusOr<BegunOperation>)>;
+  void Begin(const BeginCall& call, const google::protobuf::Message& request, Begun done);
+  void Begin(const BeginCall& call, const OpaqueRequest& request, Begun done);
 
   // Fails calls that wait for a verdict and refuses new ones, with
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
@@ -108,6 +143,8 @@ class ServerGuard {
                                       const std::string& host, grpc::Service* service) = 0;
   virtual absl::Status InstallInterceptors(grpc::ServerBuilder& builder,
                                            InterceptorFactories others) = 0;
+  virtual void BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
+                              Begun done) = 0;
 };
 
 }  // namespace idempotency

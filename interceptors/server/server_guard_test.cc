@@ -691,7 +691,8 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
   policy.lease = absl::Milliseconds(100);
   policy.cancel_when_lost = true;
   this->options_.policies[kCharge] = policy;
-  std::atomic<bool> lost{false};
+  // The client hears of it before the handler has answered.
+  std::promise<bool> lost;
   this->book_.handler = [&](grpc::ServerContextBase* context, const auto&, ChargeReply* reply) {
     this->store_->TakeOver();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -701,13 +702,13 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
       return TypeParam::kSync ? context->IsCancelled() : Execution::Of(context)->lost();
     };
     while (!stopped() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    lost = stopped();
+    lost.set_value(stopped());
     reply->set_charge_id("too late");
     return grpc::Status::OK;
   };
   this->Start();
   const Outcome outcome = this->Charge(kKey);
-  EXPECT_TRUE(lost);
+  EXPECT_TRUE(lost.get_future().get());
   EXPECT_FALSE(outcome.status.ok());
   EXPECT_TRUE(!TypeParam::kSync || outcome.status.error_code() == grpc::StatusCode::CANCELLED)
       << outcome.status.error_code();

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/errors.h"
-#include "core/reply.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/kept_reply.h"
 #include "interceptors/server/ledger/recorded_reply.h"
 #include "interceptors/server/recoverer.h"
 #include "interceptors/server/traceparent.h"
@@ -36,12 +36,17 @@ absl::Status AnsweredByLedger() {
 }  // namespace
 
 void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
+  Make(std::move(execution), std::move(reply), std::move(done))->Start();
+}
+
+void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {
+  execution->NothingHappened();
+  // Of the codes that no policy can have recorded, the one that says "again".
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
   const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
-  if (settlement->execution_->ledger_row_begun()) {
-    settlement->AskLedger();
-  } else {
-    settlement->Dispose(settlement->DispositionByPolicy());
-  }
+  settlement->release_reason_ = std::move(reason);
+  settlement->Start();
 }
 
 void Settlement::Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
@@ -62,6 +67,14 @@ Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply
       code_(static_cast<grpc::StatusCode>(reply.code())),
       reply_(std::move(reply)),
       done_(std::move(done)) {}
+
+void Settlement::Start() {
+  if (execution_->ledger_row_begun()) {
+    AskLedger();
+  } else {
+    Dispose(DispositionByPolicy());
+  }
+}
 
 void Settlement::AskLedger() {
   const GuardedOperation& operation = execution_->operation();
@@ -141,36 +154,31 @@ void Settlement::Dispose(Disposition disposition) {
       return;
     case Disposition::kLetLapse:
       execution_->recording()->LetLapse();
-      Tell({ForCaller()});
+      Tell({LossIfRefused()});
       return;
   }
 }
 
 void Settlement::Record() {
-  const GuardedOperation& operation = execution_->operation();
-  if (ReplyBytes(reply_) > operation.options.max_reply_bytes) {
-    spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
-                 operation.name, ReplyBytes(reply_), execution_->record_id());
-    reply_ = WithoutContent(reply_);
-  }
   execution_->recording()->Complete(
-      std::move(reply_),
+      KeptReply(*execution_, std::move(reply_)),
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
 }
 
 void Settlement::Release(v1::ReleaseOutcome outcome) {
-  execution_->recording()->Release(
-      "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_)),
-      outcome, [self = shared_from_this(), outcome] {
-        if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
-        self->Tell({self->ForCaller()});
-      });
+  if (release_reason_.empty()) {
+    release_reason_ =
+        "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  }
+  execution_->recording()->Release(release_reason_, outcome, [self = shared_from_this(), outcome] {
+    if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
+    self->Tell({self->LossIfRefused()});
+  });
 }
 
-absl::Status Settlement::ForCaller() const {
-  if (!instead_.ok()) return instead_;
+absl::Status Settlement::LossIfRefused() const {
   // A failure must not be taken for the operation's: another attempt decides.
-  return execution_->recording()->refused() ? ReservationLost() : absl::OkStatus();
+  return execution_->recording()->refused() ? ReservationLost() : instead_;
 }
 
 void Settlement::LeaveOpen() {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -34,6 +35,9 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   // decides: what is committed is completed with the committed reply, whatever
   // the handler answered, and an OK without a commit is not completed.
   static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
+  // The same for an execution whose owner says that nothing happened: whatever
+  // the policy, the next attempt may run. `reason` is kept with the record.
+  static void GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done);
   // For an execution whose reply is known without its handler.
   static void Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
 
@@ -43,25 +47,28 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   static std::shared_ptr<Settlement> Make(std::shared_ptr<LiveExecution> execution, v1::Reply reply,
                                           Done done);
 
+  void Start();
   void AskLedger();
   void OnLedger(const LedgerInquiry::Answer& committed);
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
   void Record();
   void Release(v1::ReleaseOutcome outcome);
-  // The caller gets `why`, and the next attempt may run, or find out.
-  void GiveUp(const absl::Status& why);
-  // What goes out in the place of a reply that is not recorded:
-  // RESERVATION_LOST if the store has said that the record is another's.
-  absl::Status ForCaller() const;
+  // RESERVATION_LOST if the store has said that the record is another's;
+  // otherwise what goes out in the reply's place, if anything does.
+  absl::Status LossIfRefused() const;
   // Leaves an outcome that nobody knows to the background, if it recovers.
   void LeaveOpen();
+  // The caller gets `why`, and the next attempt may run, or find out.
+  void GiveUp(const absl::Status& why);
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
   void Tell(const Outcome& outcome);
 
   const std::shared_ptr<LiveExecution> execution_;
   const grpc::StatusCode code_;
   v1::Reply reply_;
+  // Of a release; "": what the handler answered.
+  std::string release_reason_;
   // What the caller gets although the reply is recorded or given up.
   absl::Status instead_;
 

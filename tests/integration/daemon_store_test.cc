@@ -19,7 +19,6 @@
 
 #include "core/errors.h"
 #include "core/mutex.h"
-#include "core/socket_watchdog.h"
 #include "core/uuid.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"

@@ -90,7 +90,8 @@ TEST_P(GuardRecovery, LostExecutionThatNobodyTookOverIsStillRecorded) {
 }
 
 TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySaysSo) {
-  std::atomic<bool> cancelled{false};
+  // The client hears of it before the handler has answered.
+  std::promise<bool> cancelled;
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
         if (++runs_ > 1) return grpc::Status::OK;
@@ -98,7 +99,7 @@ TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySaysSo) {
         while (!context.IsCancelled() && std::chrono::steady_clock::now() < deadline) {
           std::this_thread::yield();
         }
-        cancelled = context.IsCancelled();
+        cancelled.set_value(context.IsCancelled());
         return grpc::Status::CANCELLED;
       },
       [](GuardedServer::Options& options) {
@@ -109,12 +110,12 @@ TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySaysSo) {
   const Outcome outcome = client.Send(With("k", "alice"));
   EXPECT_EQ(outcome.status.error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_TRUE(client.SendUntilSettled(With("k", "alice"), kSoon).status.ok());
-  EXPECT_TRUE(cancelled);
+  EXPECT_TRUE(cancelled.get_future().get());
   EXPECT_EQ(runs_, 2);
 }
 
 TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
-  auto dying = Process::Start({"dying_server", daemon_.address(),
+  auto dying = Process::Start({"dying_server", daemon_->address(),
                                GetParam() == Api::kSync ? "sync" : "callback"})
                    .value();
   static constexpr char kServing[] = "serving on ";
@@ -212,7 +213,7 @@ TEST_P(GuardRecovery, FailOpenRunsUnguardedWhileTheStoreIsAway) {
   });
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Send(With("before", "alice")).status.ok());
-  daemon_.Kill();
+  daemon_->Kill();
   const Outcome open = client.Send(With("k", "alice"));
   EXPECT_TRUE(open.status.ok()) << open.status.error_message();
   EXPECT_THAT(open.trailing_metadata, ::testing::IsEmpty());

@@ -41,9 +41,9 @@ class GuardReplayCache : public GuardFixture {
     options.guard.replay_cache.capacity_bytes = 0;
   }
   // From now on idempotencyd answers nothing.
-  void StopDaemon() { daemon_.process().Signal(SIGSTOP); }
+  void StopDaemon() { daemon_->process().Signal(SIGSTOP); }
   double ReplaysOfTheDaemon() {
-    return MetricsPage::Fetch(daemon_.metrics_address()).Value(kReplays);
+    return MetricsPage::Fetch(daemon_->metrics_address()).Value(kReplays);
   }
 };
 

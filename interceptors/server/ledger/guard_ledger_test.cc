@@ -321,6 +321,27 @@ TEST_F(GuardLedgerTest, RowsOutliveTheirRecordTwice) {
   Settle(execution, Answer(Body("paid")));
 }
 
+TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
+  GuardedOperation operation = *operation_;
+  operation.policy.stream = MethodPolicy::Stream::kHoldBack;
+  operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  EXPECT_EQ(execution->RecordIn(transaction, Message("unary")).code(),
+            absl::StatusCode::kInvalidArgument);
+  RecordedReply stream(grpc::Status::OK);
+  stream.AddStreamMessage(Message("one")).AddStreamMessage(Message("two"));
+  ASSERT_TRUE(execution->RecordIn(transaction, stream).ok());
+  ASSERT_TRUE(transaction.Commit());
+  v1::Reply sent;
+  sent.add_stream(Body("one"));
+  sent.add_stream(Body("two"));
+  EXPECT_TRUE(Settle(execution, sent).error.ok());
+  EXPECT_EQ(store_->record().reply.stream_size(), 2);
+  sent.add_stream(Body("three"));
+  EXPECT_FALSE(SameOutcome(sent, stream.reply()));
+}
+
 TEST_F(GuardLedgerTest, CodesThatSayNothingAreNotTaken) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};

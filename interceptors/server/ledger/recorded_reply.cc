@@ -1,5 +1,6 @@
 #include "interceptors/server/ledger/recorded_reply.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/utf8.h"
@@ -25,6 +26,11 @@ RecordedReply::RecordedReply(const grpc::Status& status) {
   reply_.set_details(status.error_details());
 }
 
+RecordedReply& RecordedReply::AddStreamMessage(const google::protobuf::MessageLite& message) {
+  message.SerializePartialToString(reply_.add_stream());
+  return *this;
+}
+
 RecordedReply& RecordedReply::AddInitialMetadata(std::string_view key, std::string_view value) {
   Add(*reply_.add_initial_metadata(), key, value);
   return *this;
@@ -37,7 +43,8 @@ RecordedReply& RecordedReply::AddTrailingMetadata(std::string_view key, std::str
 
 bool SameOutcome(const v1::Reply& a, const v1::Reply& b) {
   return a.code() == b.code() && a.message() == b.message() && a.details() == b.details() &&
-         a.has_body() == b.has_body() && a.body() == b.body();
+         a.has_body() == b.has_body() && a.body() == b.body() &&
+         std::equal(a.stream().begin(), a.stream().end(), b.stream().begin(), b.stream().end());
 }
 
 }  // namespace idempotency

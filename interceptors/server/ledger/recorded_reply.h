@@ -19,8 +19,12 @@ class RecordedReply {
   // handler answers with, when nothing in it will change any more. A copy has
   // its maps in another order. NOLINTNEXTLINE(google-explicit-constructor)
   RecordedReply(const google::protobuf::MessageLite& message);
-  // Any status but OK. NOLINTNEXTLINE(google-explicit-constructor)
+  // Any status but OK, which is for streams. NOLINTNEXTLINE(google-explicit-constructor)
   RecordedReply(const grpc::Status& status);
+
+  // Of a server-streaming method: each message that the handler writes, in that
+  // order, also before it failed.
+  RecordedReply& AddStreamMessage(const google::protobuf::MessageLite& message);
 
   // What the handler puts on its context is not seen here. Metadata that a
   // replay must have even after a crash between commit and completion is named

@@ -10,6 +10,7 @@ namespace idempotency {
 namespace {
 
 constexpr char kRecordId[] = "01890a5d-ac96-774b-bcce-b302099a8057";
+constexpr std::int64_t kCreatedAt = 1688000000;
 constexpr std::int64_t kExpiresAt = 4102444800;  // 2100-01-01
 
 absl::Status Lost() { return MakeError(Reason::kReservationLost, "lost"); }
@@ -107,6 +108,7 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     *reserved.mutable_labels() = record.labels;
     *reserved.mutable_lease_remaining() = request.lease();
     reserved.mutable_expires_at()->set_seconds(kExpiresAt);
+    reserved.mutable_created_at()->set_seconds(kCreatedAt);
   }
   return response;
 }

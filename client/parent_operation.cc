@@ -1,0 +1,109 @@
+#include "client/parent_operation.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+
+#include "client/parent_table.h"
+#include "core/absl_view.h"
+#include "core/downstream_key.h"
+#include "core/errors.h"
+#include "core/idempotency_key.h"
+#include "core/limits.h"
+
+namespace idempotency {
+namespace {
+
+std::string Announcement(const RecordKey& record_key, const RecordId& record_id) {
+  v1::RecordKey parent = ToProto(record_key);
+  parent.set_key(record_id.ToString());
+  return parent.SerializeAsString();
+}
+
+}  // namespace
+
+std::shared_ptr<ParentOperation> ParentOperation::Make(Facts facts) {
+  struct Concrete : ParentOperation {
+    explicit Concrete(Facts f) : ParentOperation(std::move(f)) {}
+  };
+  return std::make_shared<Concrete>(std::move(facts));
+}
+
+ParentOperation::ParentOperation(Facts facts)
+    : facts_(std::move(facts)),
+      announcement_(Announcement(facts_.record_key, facts_.record_id)),
+      id_(Uuid::Random().ToString()) {}
+
+ParentOperation::~ParentOperation() { ParentTable::Instance().Leave(id_); }
+
+absl::StatusOr<std::string> ParentOperation::Derive(std::string_view method,
+                                                    std::string_view label) const {
+  if (facts_.created_at == absl::InfinitePast()) {
+    return MakeError(Reason::kDownstreamRefused,
+                     "idempotencyd does not say when a record was made, which downstream keys are "
+                     "made of: run a newer one");
+  }
+  return DownstreamKey(facts_.secret, {facts_.created_at, facts_.record_id, method, label});
+}
+
+absl::StatusOr<std::string> ParentOperation::KeyFor(std::string_view label) const {
+  if (label.empty() || label.size() > limits::kMaxDownstreamLabelBytes) {
+    return MakeError(Reason::kDownstreamRefused,
+                     absl::StrCat("a label of a downstream call has 1-",
+                                  limits::kMaxDownstreamLabelBytes, " bytes"));
+  }
+  return Derive(/*method=*/"", label);
+}
+
+absl::Status ParentOperation::Attach(grpc::ClientContext& context, std::string_view label) {
+  const absl::StatusOr<std::string> key = KeyFor(label);
+  // Without a key a caller that does not look at the status would get one from
+  // the client interceptor, and another one on the next attempt.
+  context.AddMetadata(std::string(kKeyMetadata), key.ok() ? *key : std::string(kKeyToCome));
+  if (!key.ok()) {
+    context.AddMetadata(std::string(kAttachedMetadata), "failed");
+    return key.status();
+  }
+  Mark(context, *key);
+  return absl::OkStatus();
+}
+
+absl::Status ParentOperation::Attach(grpc::ClientContext& context) {
+  context.AddMetadata(std::string(kKeyMetadata), std::string(kKeyToCome));
+  Mark(context, /*key=*/"");
+  return Derive("", "").status();
+}
+
+void ParentOperation::Mark(grpc::ClientContext& context, std::string_view key) {
+  {
+    MutexLock lock(mutex_);
+    if (!listed_) ParentTable::Instance().Enter(id_, weak_from_this());
+    listed_ = true;
+  }
+  context.AddMetadata(std::string(kAttachedMetadata),
+                      key.empty() ? id_ : absl::StrCat(id_, "/", AbslView(key)));
+  context.AddMetadata(std::string(kParentMetadata), announcement_);
+}
+
+absl::StatusOr<std::string> ParentOperation::KeyOfOnlyCall(std::string_view method) {
+  absl::StatusOr<std::string> key = Derive(method, /*label=*/"");
+  if (!key.ok()) return key;
+  MutexLock lock(mutex_);
+  if (!called_.insert(std::string(method)).second) {
+    return MakeError(
+        Reason::kDownstreamRefused,
+        absl::StrCat("a second call to ", AbslView(method),
+                     " without a label: when the handler runs again, which of them is which could "
+                     "not be told. Attach each call with a label of its own; a call that is made "
+                     "again keeps its label"));
+  }
+  return key;
+}
+
+bool ParentOperation::IsOwnKey(std::string_view value) const {
+  const auto key = ParseIdempotencyKey(absl::MakeConstSpan(&value, 1));
+  return key.ok() && *key == facts_.record_key.key;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,90 @@
+#ifndef IDEMPOTENCY_CLIENT_PARENT_OPERATION_H_
+#define IDEMPOTENCY_CLIENT_PARENT_OPERATION_H_
+
+#include <grpcpp/client_context.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "core/record_key.h"
+
+namespace idempotency {
+
+// The entry that an attached call carries as far as the client interceptor,
+// which takes it off: "ID" of its parent, or "ID/KEY" if it has its key.
+inline constexpr std::string_view kAttachedMetadata = "idempotency-attached";
+// Stands in the key's place until the client interceptor knows the method. On
+// a channel without one it goes out, and no guard takes it: better a call that
+// is refused than one that nobody recognises when it is made again.
+inline constexpr std::string_view kKeyToCome = ",attached-without-the-client-interceptor";
+
+// A guarded execution as the calls that it makes see it: which keys they get,
+// and what they tell of it. Here a guard and the client interceptor of one
+// process meet; neither knows the other. Thread-safe.
+class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
+ public:
+  struct Facts {
+    // Keys the derivation: see GuardOptions::downstream_secret.
+    std::string secret;
+    // Its `key` never leaves this object.
+    RecordKey record_key;
+    RecordId record_id;
+    // InfinitePast if the service did not tell.
+    absl::Time created_at;
+    absl::Time expires_at;
+  };
+
+  static std::shared_ptr<ParentOperation> Make(Facts facts);
+  ~ParentOperation();
+
+  // The key of its call with this label: core/downstream_key.h.
+  // DOWNSTREAM_REFUSED for a label that is empty or over 255 bytes, or if
+  // idempotencyd is too old to say when a record was made.
+  absl::StatusOr<std::string> KeyFor(std::string_view label) const;
+
+  // Makes the call of `context` one of this operation's. With a label it has
+  // its key from here on. Fails as KeyFor does; the call then fails, too.
+  absl::Status Attach(grpc::ClientContext& context, std::string_view label);
+  // Without a label the client interceptor gives it its method's key.
+  absl::Status Attach(grpc::ClientContext& context);
+
+  // For the client interceptor: the key of the one call to `method` that has no
+  // label. DOWNSTREAM_REFUSED for a second one: which of the two was meant, when
+  // this runs again, cannot be told.
+  absl::StatusOr<std::string> KeyOfOnlyCall(std::string_view method);
+  // True for the key that this operation itself was called with, as it may
+  // stand in metadata.
+  bool IsOwnKey(std::string_view value) const;
+  // What `idempotency-parent-bin` says: a serialised v1.RecordKey, with the
+  // record id in the place of the key.
+  const std::string& announcement() const { return announcement_; }
+  absl::Time expires_at() const { return facts_.expires_at; }
+
+ private:
+  explicit ParentOperation(Facts facts);
+
+  absl::StatusOr<std::string> Derive(std::string_view method, std::string_view label) const;
+  // Puts what every attached call carries on `context`.
+  void Mark(grpc::ClientContext& context, std::string_view key);
+
+  const Facts facts_;
+  const std::string announcement_;
+  // Its name in the table: unguessable, for metadata that is copied from an
+  // incoming call must not attach to anything.
+  const std::string id_;
+
+  Mutex mutex_;
+  bool listed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<std::string> called_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_PARENT_OPERATION_H_

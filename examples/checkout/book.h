@@ -1,0 +1,59 @@
+#ifndef IDEMPOTENCY_EXAMPLES_CHECKOUT_BOOK_H_
+#define IDEMPOTENCY_EXAMPLES_CHECKOUT_BOOK_H_
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "core/mutex.h"
+
+namespace checkout {
+
+// What one server has done, in a SQLite file: every run of a handler, and every
+// effect. A commit is on disk before it is answered. Thread-safe; several
+// processes may have it open.
+class Book {
+ public:
+  struct Entry {
+    std::string record_id;
+    std::string text;
+  };
+
+  static absl::StatusOr<std::unique_ptr<Book>> Open(const std::string& path);
+
+  // A handler began.
+  absl::Status Begin(const std::string& record_id, std::uint32_t attempt);
+  // The effect of an operation, `what` it is. Its primary key is the record id,
+  // the same for every attempt: an attempt that died after its commit has done
+  // it, and the next one does nothing here.
+  absl::Status Enter(const std::string& record_id, const std::string& what);
+
+  // In the order in which they were written. A run's text is its attempt.
+  absl::StatusOr<std::vector<Entry>> Runs();
+  absl::StatusOr<std::vector<Entry>> Effects();
+
+ private:
+  struct Closer {
+    void operator()(sqlite3* db) const { sqlite3_close(db); }
+  };
+  using Handle = std::unique_ptr<sqlite3, Closer>;
+
+  explicit Book(Handle db) : db_(std::move(db)) {}
+  // Two columns of text, if `sql` answers any rows.
+  absl::StatusOr<std::vector<Entry>> Run(const char* sql,
+                                         std::initializer_list<std::string> parameters = {});
+
+  idempotency::Mutex mutex_;
+  const Handle db_;
+};
+
+}  // namespace checkout
+
+#endif  // IDEMPOTENCY_EXAMPLES_CHECKOUT_BOOK_H_

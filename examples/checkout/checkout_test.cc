@@ -1,0 +1,188 @@
+// An order of three steps whose first attempt dies at each of them in turn. The
+// servers and idempotencyd are real processes.
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/call_with_retries.h"
+#include "client/pinned_key.h"
+#include "core/idempotency_key.h"
+#include "examples/checkout/book.h"
+#include "examples/checkout/checkout.grpc.pb.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/process.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace checkout {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr char kKey[] = "order-of-monday-1";
+
+// Who dies, and where.
+struct Death {
+  std::string role;
+  std::string point;
+  // How often the step's handler began in all: more than once only for the
+  // server that died, and for the order, whose attempts are several.
+  int payment_runs;
+  int inventory_runs;
+};
+
+std::string NameOf(const Death& death) {
+  std::string name = death.role + "_" + death.point;
+  for (char& c : name) {
+    if (c == '-') c = '_';
+  }
+  return name;
+}
+void PrintTo(const Death& death, std::ostream* out) { *out << NameOf(death); }
+
+class CheckoutTest : public ::testing::TestWithParam<Death> {
+ protected:
+  // On a port of its own choice at first, on the same one afterwards.
+  void Start(const std::string& role, const std::string& die_at = "") {
+    std::vector<std::string> arguments = {"checkout_server",
+                                          "--role=" + role,
+                                          "--book=" + BookOf(role),
+                                          "--idempotencyd=" + daemon_.address(),
+                                          "--lease=700ms",
+                                          "--die_at=" + die_at,
+                                          "--payment=" + At("payment"),
+                                          "--inventory=" + At("inventory")};
+    if (addresses_.count(role) > 0) arguments.push_back("--listen=" + At(role));
+    auto process = idempotency::testing::Process::Start(std::move(arguments));
+    ASSERT_TRUE(process.ok()) << process.status();
+    processes_[role] = *std::move(process);
+    const std::string prefix = role + ": serving on ";
+    const auto line = processes_[role]->WaitForLine(prefix);
+    ASSERT_TRUE(line.ok()) << line.status();
+    addresses_[role] = line->substr(prefix.size());
+  }
+  // "" for one that has not been started.
+  std::string At(const std::string& role) const {
+    const auto address = addresses_.find(role);
+    return address == addresses_.end() ? "" : address->second;
+  }
+  std::string BookOf(const std::string& role) { return folder_.File(role + ".sqlite"); }
+
+  // True if it died of what it was asked to die of.
+  bool Died(const std::string& role) {
+    const auto exit = processes_[role]->Wait();
+    return exit.ok() && exit->signal == SIGKILL;
+  }
+
+  grpc::Status Place(grpc::ClientContext& context, v1::PlaceReply& reply) {
+    const auto stub =
+        v1::Orders::NewStub(grpc::CreateChannel(At("order"), grpc::InsecureChannelCredentials()));
+    v1::PlaceRequest request;
+    request.set_item("kettle");
+    request.set_quantity(2);
+    request.set_price_cents(1250);
+    return stub->Place(&context, request, &reply);
+  }
+  grpc::Status PlaceUntilSettled(v1::PlaceReply& reply) {
+    return idempotency::CallWithRetries(
+        kKey, std::chrono::steady_clock::now() + std::chrono::seconds(30),
+        [&](grpc::ClientContext& context) {
+          context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+          return Place(context, reply);
+        });
+  }
+
+  std::vector<Book::Entry> Runs(const std::string& role) {
+    return Book::Open(BookOf(role)).value()->Runs().value();
+  }
+  // The record of the only effect.
+  std::string OnlyEffect(const std::string& role) {
+    const auto effects = Book::Open(BookOf(role)).value()->Effects().value();
+    EXPECT_THAT(effects, SizeIs(1)) << role;
+    return effects.empty() ? "" : effects[0].record_id;
+  }
+  idempotency::v1::Record RecordOf(const std::string& record_id) {
+    idempotency::v1::GetRequest request;
+    request.set_record_id(record_id);
+    const auto response = idempotency::testing::ServiceClient(daemon_.address()).Call(request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? response->record() : idempotency::v1::Record();
+  }
+
+  idempotency::testing::TempFolder folder_;
+  idempotency::testing::DaemonProcess daemon_{"sqlite:" + folder_.File("records.sqlite")};
+  std::map<std::string, std::string> addresses_;
+  std::map<std::string, std::unique_ptr<idempotency::testing::Process>> processes_;
+};
+
+TEST_P(CheckoutTest, TheSameKeyResumesWhatDied) {
+  const Death& death = GetParam();
+  for (const std::string role : {"payment", "inventory", "order"}) {
+    ASSERT_NO_FATAL_FAILURE(Start(role, role == death.role ? death.point : ""));
+  }
+  v1::PlaceReply reply;
+  grpc::ClientContext first;
+  first.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  ASSERT_TRUE(idempotency::WithKey(first, kKey).ok());
+  EXPECT_EQ(Place(first, reply).error_code(), grpc::StatusCode::UNAVAILABLE);
+  ASSERT_TRUE(Died(death.role));
+  ASSERT_NO_FATAL_FAILURE(Start(death.role));
+
+  const grpc::Status resumed = PlaceUntilSettled(reply);
+  ASSERT_TRUE(resumed.ok()) << resumed.error_message();
+
+  // Every step has one effect, and one that was finished did not run again.
+  EXPECT_EQ(OnlyEffect("order"), reply.order_id());
+  EXPECT_EQ(OnlyEffect("payment"), reply.payment_id());
+  EXPECT_EQ(OnlyEffect("inventory"), reply.picking_id());
+  EXPECT_THAT(Runs("payment"), SizeIs(death.payment_runs));
+  EXPECT_THAT(Runs("inventory"), SizeIs(death.inventory_runs));
+  const std::size_t order_runs = Runs("order").size();
+  EXPECT_GE(order_runs, 2u);
+
+  // The steps name the order's record, and nothing that the customer sent.
+  for (const std::string& step : {reply.payment_id(), reply.picking_id()}) {
+    const auto record = RecordOf(step);
+    EXPECT_EQ(record.parent().key(), reply.order_id());
+    EXPECT_EQ(record.parent().operation(), "/checkout.v1.Orders/Place");
+    EXPECT_EQ(record.parent().namespace_(), "checkout-order");
+    EXPECT_THAT(record.DebugString(), Not(HasSubstr(kKey)));
+  }
+  EXPECT_EQ(RecordOf(reply.order_id()).record_key().key(), kKey);
+
+  // Once more: a replay of the whole.
+  v1::PlaceReply again;
+  grpc::ClientContext replay;
+  ASSERT_TRUE(idempotency::WithKey(replay, kKey).ok());
+  ASSERT_TRUE(Place(replay, again).ok());
+  EXPECT_EQ(again.SerializeAsString(), reply.SerializeAsString());
+  EXPECT_EQ(replay.GetServerTrailingMetadata().count(
+                {idempotency::kReplayedMetadata.data(), idempotency::kReplayedMetadata.size()}),
+            1u);
+  EXPECT_THAT(Runs("order"), SizeIs(order_runs));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStep, CheckoutTest,
+                         ::testing::Values(Death{"order", "before-payment", 1, 1},
+                                           Death{"order", "before-inventory", 1, 1},
+                                           Death{"order", "before-order", 1, 1},
+                                           Death{"order", "before-reply", 1, 1},
+                                           Death{"payment", "before-effect", 2, 1},
+                                           Death{"payment", "before-reply", 2, 1},
+                                           Death{"inventory", "before-effect", 1, 2},
+                                           Death{"inventory", "before-reply", 1, 2}),
+                         [](const auto& death) { return NameOf(death.param); });
+
+}  // namespace
+}  // namespace checkout

@@ -1,0 +1,85 @@
+#include "examples/checkout/order_service.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "interceptors/server/execution.h"
+
+namespace checkout {
+namespace {
+
+bool IsInRange(std::int64_t number) { return number >= 1 && number <= 1'000'000; }
+
+// [workflows:step]
+// A step that has no answer leaves the order open: whatever the step said,
+// UNAVAILABLE is not recorded, so that the same key may be sent again.
+grpc::Status Open(const std::string& step, absl::string_view why) {
+  return {grpc::StatusCode::UNAVAILABLE, absl::StrCat(step, ": ", why)};
+}
+
+grpc::Status Step(const std::string& name, grpc::ServerContext& context,
+                  idempotency::Execution& execution,
+                  const std::function<grpc::Status(grpc::ClientContext&)>& call) {
+  const auto step = grpc::ClientContext::FromServerContext(context);
+  const absl::Status attached = execution.Attach(*step);
+  if (!attached.ok()) return Open(name, attached.message());
+  const grpc::Status status = call(*step);
+  return status.ok() ? status : Open(name, status.error_message());
+}
+// [workflows:end]
+
+}  // namespace
+
+// [workflows:place]
+grpc::Status OrderService::Place(grpc::ServerContext* context, const v1::PlaceRequest* request,
+                                 v1::PlaceReply* reply) {
+  auto* execution = idempotency::Execution::Of(context);
+  if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
+  if (!IsInRange(request->quantity()) || !IsInRange(request->price_cents())) {
+    return {grpc::StatusCode::INVALID_ARGUMENT, "quantity and price_cents must be 1 to 1,000,000"};
+  }
+  // The same on every attempt, as everything must be that a step is asked with.
+  const std::string& order_id = execution->record_id();
+  if (auto begun = book_.Begin(order_id, execution->attempt()); !begun.ok()) {
+    return Open("order", begun.message());
+  }
+
+  fail_point_.Reach("before-payment");
+  v1::ChargeRequest charge;
+  charge.set_order_id(order_id);
+  charge.set_amount_cents(request->quantity() * request->price_cents());
+  v1::ChargeReply charged;
+  const grpc::Status payment =
+      Step("payment", *context, *execution,
+           [&](grpc::ClientContext& step) { return payments_->Charge(&step, charge, &charged); });
+  if (!payment.ok()) return payment;
+
+  fail_point_.Reach("before-inventory");
+  v1::TakeRequest take;
+  take.set_order_id(order_id);
+  take.set_item(request->item());
+  take.set_quantity(request->quantity());
+  v1::TakeReply taken;
+  const grpc::Status inventory =
+      Step("inventory", *context, *execution,
+           [&](grpc::ClientContext& step) { return inventory_->Take(&step, take, &taken); });
+  if (!inventory.ok()) return inventory;
+
+  fail_point_.Reach("before-order");
+  if (auto entered = book_.Enter(order_id, absl::StrCat(request->quantity(), " ", request->item()));
+      !entered.ok()) {
+    return Open("order", entered.message());
+  }
+  fail_point_.Reach("before-reply");
+  reply->set_order_id(order_id);
+  reply->set_payment_id(charged.payment_id());
+  reply->set_picking_id(taken.picking_id());
+  return grpc::Status::OK;
+}
+// [workflows:end]
+
+}  // namespace checkout

@@ -1,0 +1,35 @@
+#include "examples/checkout/payment_service.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "interceptors/server/execution.h"
+
+namespace checkout {
+namespace {
+
+// Nothing is known to have gone wrong for good: the same key may be sent again.
+grpc::Status Open(const absl::Status& why) {
+  return {grpc::StatusCode::UNAVAILABLE, std::string(why.message())};
+}
+
+}  // namespace
+
+grpc::Status PaymentService::Charge(grpc::ServerContext* context, const v1::ChargeRequest* request,
+                                    v1::ChargeReply* reply) {
+  auto* execution = idempotency::Execution::Of(context);
+  if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
+  const std::string& record_id = execution->record_id();
+  if (auto begun = book_.Begin(record_id, execution->attempt()); !begun.ok()) return Open(begun);
+  fail_point_.Reach("before-effect");
+  const absl::Status entered = book_.Enter(
+      record_id,
+      absl::StrCat(request->amount_cents(), " cents", " for order ", request->order_id()));
+  if (!entered.ok()) return Open(entered);
+  fail_point_.Reach("before-reply");
+  reply->set_payment_id(record_id);
+  return grpc::Status::OK;
+}
+
+}  // namespace checkout

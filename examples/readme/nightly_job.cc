@@ -1,0 +1,38 @@
+// docs/explicit.md's batch job, compiled so that it stays true.
+#include <functional>
+#include <string>
+
+#include "google/protobuf/wrappers.pb.h"
+
+// [explicit:job]
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "interceptors/server/server_guard.h"
+
+// Sends one customer's statement: once, however often the job is started.
+absl::Status SendStatement(
+    idempotency::ServerGuard& guard, const std::string& customer, const std::string& month,
+    const std::string& statement_json,
+    const std::function<absl::StatusOr<std::string>(const std::string& idempotency_key)>& send) {
+  idempotency::BeginCall call;
+  call.operation = "billing.send-statement";
+  call.scope = customer;
+  call.key = month;  // "2026-11"
+  call.policy.lease = absl::Minutes(1);
+  call.policy.retention = absl::Hours(24 * 60);  // longer than the job could be started again
+
+  auto begun = guard.Begin(call, idempotency::OpaqueRequest{"application/json", statement_json});
+  if (idempotency::ReasonOf(begun.status()) == idempotency::Reason::kInFlight) {
+    return absl::OkStatus();  // another instance of the job has it
+  }
+  if (!begun.ok()) return begun.status();
+  if (begun->verdict() == idempotency::BegunOperation::Verdict::kReplay) return absl::OkStatus();
+
+  // The mail service knows the record too: a second attempt sends nothing.
+  const absl::StatusOr<std::string> receipt = send(begun->record_id());
+  if (!receipt.ok()) return begun->Fail(idempotency::ToGrpcStatus(receipt.status()));
+  google::protobuf::StringValue reply;
+  reply.set_value(*receipt);
+  return begun->Complete(reply);
+}
+// [explicit:end]

@@ -1,0 +1,52 @@
+// docs/workflows.md: handlers that call other guarded services.
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <string>
+
+#include "client/call_with_retries.h"
+#include "examples/payments/payments.grpc.pb.h"
+#include "interceptors/server/execution.h"
+
+namespace {
+
+grpc::Status Open(const std::string& why) { return {grpc::StatusCode::UNAVAILABLE, why}; }
+
+}  // namespace
+
+// [workflows:labels]
+grpc::Status RefundAll(idempotency::Execution& execution, payments::v1::Payments::Stub& payments,
+                       const payments::v1::ListEntriesReply& charges) {
+  for (const auto& charge : charges.entries()) {
+    payments::v1::RefundRequest request;
+    request.set_charge_id(charge.id());
+    request.set_amount_cents(-charge.amount_cents());
+    payments::v1::RefundReply reply;
+    grpc::ClientContext context;
+    // By what it is, not by its turn.
+    const auto attached = execution.Attach(context, "refund-" + charge.id());
+    if (!attached.ok()) return Open(std::string(attached.message()));
+    const grpc::Status status = payments.Refund(&context, request, &reply);
+    if (!status.ok()) return Open(status.error_message());
+  }
+  return grpc::Status::OK;
+}
+// [workflows:end]
+
+// [workflows:retries]
+grpc::Status Charge(idempotency::Execution& execution, payments::v1::Payments::Stub& payments,
+                    const payments::v1::ChargeRequest& request, payments::v1::ChargeReply& reply) {
+  const auto key = execution.DownstreamKey("charge");
+  if (!key.ok()) return Open(std::string(key.status().message()));
+  return idempotency::CallWithRetries(*key,
+                                      std::chrono::steady_clock::now() + std::chrono::seconds(30),
+                                      [&](grpc::ClientContext& context) {
+                                        // So that the charge's record names its parent; the key is
+                                        // the same.
+                                        const auto attached = execution.Attach(context, "charge");
+                                        if (!attached.ok())
+                                          return Open(std::string(attached.message()));
+                                        return payments.Charge(&context, request, &reply);
+                                      });
+}
+// [workflows:end]

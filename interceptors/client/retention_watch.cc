@@ -1,0 +1,26 @@
+#include "interceptors/client/retention_watch.h"
+
+#include <spdlog/spdlog.h>
+
+#include "core/absl_view.h"
+
+namespace idempotency {
+
+bool RetentionWatch::Look(const std::string& method, std::string_view expires,
+                          absl::Time parent_expires) {
+  absl::Time step_expires;
+  if (!absl::ParseTime(absl::RFC3339_full, AbslView(expires), &step_expires, nullptr)) return false;
+  // Replies tell whole seconds, rounded down.
+  if (step_expires + absl::Seconds(1) >= parent_expires) return false;
+  {
+    MutexLock lock(mutex_);
+    if (!warned_.insert(method).second) return false;
+  }
+  spdlog::warn(
+      "{}: the step is forgotten {} before the operation that makes it: an attempt resumed then "
+      "gets KEY_EXPIRED from it. Its retention must not be under its parent's",
+      method, absl::FormatDuration(parent_expires - step_expires));
+  return true;
+}
+
+}  // namespace idempotency

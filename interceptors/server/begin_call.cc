@@ -1,0 +1,50 @@
+#include "interceptors/server/begin_call.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+
+#include "core/errors.h"
+#include "core/record_key.h"
+#include "interceptors/server/policy_rules.h"
+
+namespace idempotency {
+namespace {
+
+// What would be silently without effect where there is no method and no call.
+PolicyFaults FaultsWithoutMethod(const MethodPolicy& policy) {
+  PolicyFaults faults;
+  if (policy.key != MethodPolicy::Key::kRequired) {
+    faults.push_back("key must be REQUIRED: nothing begins without one");
+  }
+  if (!policy.key_field.empty()) faults.push_back("key_field is for methods of a server");
+  if (!policy.fingerprint_metadata.empty()) {
+    faults.push_back("fingerprint_metadata is for methods of a server");
+  }
+  if (policy.stream != MethodPolicy::Stream::kHandThrough) {
+    faults.push_back("stream is for methods of a server");
+  }
+  if (policy.reply == MethodPolicy::Reply::kReference) {
+    faults.push_back("reply REFERENCE needs a loader, which only methods of a server have");
+  }
+  if (policy.fail_open) faults.push_back("fail_open is for methods of a server");
+  if (policy.cancel_when_lost) {
+    faults.push_back("cancel_when_lost is for methods of a server: ask Execution::lost()");
+  }
+  return faults;
+}
+
+}  // namespace
+
+absl::Status ValidateBeginCall(const BeginCall& call, const std::string& name_space) {
+  const RecordKey key{name_space, call.scope, call.operation, NormaliseKey(call.key)};
+  if (absl::Status valid = ValidateRecordKey(key, "begin"); !valid.ok()) return valid;
+  if (absl::StrContains(call.operation, '/')) {
+    return InvalidField("begin.operation", "a '/' is for the names of gRPC methods");
+  }
+  PolicyFaults faults = FaultsOf(call.policy);
+  for (std::string& fault : FaultsWithoutMethod(call.policy)) faults.push_back(std::move(fault));
+  if (faults.empty()) return absl::OkStatus();
+  return InvalidField("begin.policy", absl::StrJoin(faults, "; "));
+}
+
+}  // namespace idempotency

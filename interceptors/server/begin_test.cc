@@ -1,0 +1,450 @@
+// ServerGuard::Begin without a server: over a fake store.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "google/protobuf/any.pb.h"
+
+#include "core/errors.h"
+#include "core/fingerprint_algorithm.h"
+#include "core/record_key.h"
+#include "interceptors/server/server_guard.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_ledger.h"
+#include "testdata/secrets.pb.h"
+#include "testdata/till.pb.h"
+
+namespace idempotency {
+namespace {
+
+using testdata::ChargeReply;
+using testdata::ChargeRequest;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Operation = FakeConnection::Operation;
+using Verdict = BegunOperation::Verdict;
+
+ChargeRequest Request(std::int64_t amount_cents = 100) {
+  ChargeRequest request;
+  request.set_account("alice");
+  request.set_amount_cents(amount_cents);
+  return request;
+}
+
+ChargeReply Reply() {
+  ChargeReply reply;
+  reply.set_charge_id("ch_1");
+  for (int i = 0; i < 20; ++i) (*reply.mutable_labels())[std::to_string(i)] = "label";
+  return reply;
+}
+
+MethodPolicy Recovery() {
+  MethodPolicy policy;
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  return policy;
+}
+
+class BeginTest : public testing::Test {
+ protected:
+  BeginTest() {
+    options_.name_space = "tills";
+    options_.replay_cache.capacity_bytes = 0;
+    options_.verdict_timeout = absl::Seconds(5);
+  }
+
+  ServerGuard& Guard() {
+    if (guard_ != nullptr) return *guard_;
+    auto connection = std::make_unique<FakeConnection>();
+    fake_ = connection.get();
+    guard_ = ServerGuard::Create(std::move(connection), options_).value();
+    return *guard_;
+  }
+  FakeConnection& Store() {
+    Guard();
+    return *fake_;
+  }
+  absl::StatusOr<BegunOperation> Begin(const ChargeRequest& request = Request()) {
+    return Guard().Begin(call_, request);
+  }
+
+  BeginCall call_ = {"till.charge", "shop-1", "order-1"};
+  GuardOptions options_;
+  FakeConnection* fake_ = nullptr;
+  std::unique_ptr<ServerGuard> guard_;
+};
+
+TEST_F(BeginTest, RunsOnceAndThenReplaysByteForByte) {
+  call_.labels = {{"delivery", "7"}};
+  auto first = Begin();
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(first->verdict(), Verdict::kRun);
+  ASSERT_NE(first->execution(), nullptr);
+  EXPECT_EQ(first->execution()->attempt(), 1u);
+  EXPECT_FALSE(first->execution()->lost());
+  const v1::ReserveRequest asked = Store().last_reserve();
+  EXPECT_EQ(asked.record_key().namespace_(), "tills");
+  EXPECT_EQ(asked.record_key().scope(), "shop-1");
+  EXPECT_EQ(asked.record_key().operation(), "till.charge");
+  EXPECT_EQ(asked.record_key().key(), "order-1");
+  EXPECT_EQ(asked.labels().at("delivery"), "7");
+
+  EXPECT_TRUE(first->Complete(Reply()).ok());
+
+  auto again = Begin();
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ(again->verdict(), Verdict::kReplay);
+  EXPECT_EQ(again->execution(), nullptr);
+  EXPECT_EQ(again->record_id(), RecordIdFor(FromProto(asked.record_key())).ToString());
+  EXPECT_EQ(again->reply().body(), Store().record().reply.body());
+  ChargeReply reply;
+  ASSERT_TRUE(again->ReadReply(reply).ok());
+  EXPECT_EQ(reply.charge_id(), "ch_1");
+  EXPECT_EQ(reply.labels_size(), 20);
+}
+
+TEST_F(BeginTest, OnlyOneOfTwoDeliveriesRuns) {
+  auto first = Begin();
+  ASSERT_TRUE(first.ok());
+  const auto second = Begin();
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(ReasonOf(second.status()), Reason::kInFlight);
+  EXPECT_TRUE(DetailsOf(second.status()).retry_delay.has_value());
+  EXPECT_TRUE(first->Complete(Reply()).ok());
+}
+
+TEST_F(BeginTest, AnotherRequestUnderTheSameKeyIsRefused) {
+  ASSERT_TRUE(Begin(Request(100))->Complete(Reply()).ok());
+  EXPECT_EQ(ReasonOf(Begin(Request(101)).status()), Reason::kKeyReused);
+}
+
+TEST_F(BeginTest, ARecordedFailureIsReplayed) {
+  auto begun = Begin();
+  EXPECT_TRUE(begun->Complete(grpc::Status(grpc::StatusCode::NOT_FOUND, "no account", "why")).ok());
+  auto again = Begin();
+  ASSERT_TRUE(again.ok());
+  ASSERT_EQ(again->verdict(), Verdict::kReplay);
+  ChargeReply reply;
+  const grpc::Status status = again->ReadReply(reply);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(status.error_message(), "no account");
+  EXPECT_EQ(status.error_details(), "why");
+}
+
+TEST_F(BeginTest, AFailureThatIsNotRecordedCannotComplete) {
+  auto begun = Begin();
+  EXPECT_EQ(begun->Complete(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(begun->Complete(grpc::Status::OK).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(begun->Fail(grpc::Status::OK).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
+  EXPECT_TRUE(begun->Complete(Reply()).ok()) << "it can still be settled";
+}
+
+TEST_F(BeginTest, FailFollowsThePolicy) {
+  EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "bank away")).ok());
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RELEASED);
+
+  auto second = Begin();
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->execution()->attempt(), 2u);
+  EXPECT_TRUE(second->Fail(grpc::Status(grpc::StatusCode::NOT_FOUND, "no account")).ok());
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(BeginTest, AfterADeadlineTheLeaseIsLeftToRunOut) {
+  EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "")).ok());
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
+  EXPECT_EQ(Store().calls(Operation::kRelease), 0);
+}
+
+TEST_F(BeginTest, UnderRecoveryAFailureThatIsNotRecordedIsUnknown) {
+  call_.policy = Recovery();
+  EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).ok());
+  EXPECT_EQ(ReasonOf(Begin().status()), Reason::kOutcomeUnknown);
+}
+
+TEST_F(BeginTest, ARecoveryHandlerDecidesBeforeItAnswers) {
+  call_.policy = Recovery();
+  call_.recovery = [](const RecoveryCase& recovery) {
+    const auto* request = dynamic_cast<const ChargeRequest*>(recovery.request);
+    if (request == nullptr || recovery.attempt != 2) return RecoveryDecision::LeaveUnknown();
+    ChargeReply found;
+    found.set_charge_id("found " + request->account());
+    return RecoveryDecision::CompleteWith(found);
+  };
+  EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "")).ok());
+  auto recovered = Begin();
+  ASSERT_TRUE(recovered.ok()) << recovered.status();
+  ASSERT_EQ(recovered->verdict(), Verdict::kReplay);
+  ChargeReply reply;
+  ASSERT_TRUE(recovered->ReadReply(reply).ok());
+  EXPECT_EQ(reply.charge_id(), "found alice");
+}
+
+TEST_F(BeginTest, ReleaseLetsTheNextAttemptRunWhateverThePolicy) {
+  call_.policy = Recovery();
+  EXPECT_TRUE(Begin()->Release("the file was locked").ok());
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(Store().record().release_reason, "the file was locked");
+  auto second = Begin();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->execution()->attempt(), 2u);
+  EXPECT_TRUE(second->Release(std::string(5000, 'x')).ok());
+  EXPECT_EQ(Store().record().release_reason.size(), 1024u);
+}
+
+TEST_F(BeginTest, WhatIsForgottenIsLeftToItsLease) {
+  { auto begun = Begin(); }
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
+  EXPECT_EQ(Store().calls(Operation::kRelease), 0);
+  guard_.reset();  // does not wait for what was given up
+}
+
+TEST_F(BeginTest, WhatIsForgottenUnderRecoveryIsUnknown) {
+  call_.policy = Recovery();
+  { auto begun = Begin(); }
+  EXPECT_TRUE(Store().WaitForState(v1::RECORD_STATE_UNKNOWN));
+}
+
+TEST_F(BeginTest, IsSettledOnce) {
+  auto begun = Begin();
+  EXPECT_TRUE(begun->Complete(Reply()).ok());
+  EXPECT_EQ(begun->Complete(Reply()).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(begun->Fail(grpc::Status(grpc::StatusCode::INTERNAL, "")).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(begun->Release("again").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Store().calls(Operation::kComplete), 1);
+  EXPECT_EQ(Store().calls(Operation::kRelease), 0);
+
+  auto replay = Begin();
+  EXPECT_EQ(replay->Complete(Reply()).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(replay->Release("no").code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(BeginTest, MovesWithoutBeingAbandoned) {
+  auto begun = Begin();
+  BegunOperation moved = *std::move(begun);
+  call_.key = "order-2";
+  auto other = Begin();
+  ASSERT_TRUE(other.ok());
+  std::vector<BegunOperation> kept;
+  kept.push_back(std::move(moved));
+  kept.push_back(*std::move(other));
+  EXPECT_TRUE(kept[0].Complete(Reply()).ok());
+  EXPECT_TRUE(kept[1].Complete(Reply()).ok());
+}
+
+TEST_F(BeginTest, ALostReservationIsTold) {
+  auto begun = Begin();
+  Store().TakeOver();
+  const absl::Status status = begun->Complete(Reply());
+  EXPECT_EQ(ReasonOf(status), Reason::kReservationLost);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(begun->execution()->lost());
+}
+
+TEST_F(BeginTest, AnUnacknowledgedCompletionGoesOn) {
+  options_.recording_timeout = absl::Milliseconds(50);
+  auto begun = Begin();
+  Store().Hold(Operation::kComplete);
+  EXPECT_EQ(ReasonOf(begun->Complete(Reply())), Reason::kOutcomeNotRecorded);
+  Store().AnswerHeld(Operation::kComplete);
+  EXPECT_TRUE(Store().WaitForState(v1::RECORD_STATE_COMPLETED));
+}
+
+TEST_F(BeginTest, HeartbeatsRunUntilItIsSettled) {
+  call_.policy.lease = absl::Milliseconds(300);
+  auto begun = Begin();
+  EXPECT_TRUE(Store().WaitForCalls(Operation::kExtend, 3));
+  EXPECT_TRUE(begun->Complete(Reply()).ok());
+}
+
+TEST_F(BeginTest, TheAsynchronousFormsDoNotBlock) {
+  Store().Hold(Operation::kReserve);
+  std::promise<absl::StatusOr<BegunOperation>> begun;
+  auto request = std::make_unique<ChargeRequest>(Request());
+  Guard().Begin(call_, *request, [&begun](absl::StatusOr<BegunOperation> operation) {
+    begun.set_value(std::move(operation));
+  });
+  request.reset();  // it is not needed any more
+  auto verdict = begun.get_future();
+  EXPECT_EQ(verdict.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  Store().AnswerHeld(Operation::kReserve);
+  absl::StatusOr<BegunOperation> operation = verdict.get();
+  ASSERT_TRUE(operation.ok()) << operation.status();
+
+  Store().Hold(Operation::kComplete);
+  std::promise<absl::Status> completed;
+  operation->Complete(Reply(),
+                      [&completed](const absl::Status& status) { completed.set_value(status); });
+  auto answer = completed.get_future();
+  EXPECT_EQ(answer.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  Store().AnswerHeld(Operation::kComplete);
+  EXPECT_TRUE(answer.get().ok());
+}
+
+TEST_F(BeginTest, TheCallersDeadlineBoundsTheWait) {
+  Store().Hold(Operation::kReserve);
+  call_.deadline = absl::Now() + absl::Milliseconds(30);
+  EXPECT_EQ(ReasonOf(Begin().status()), Reason::kStoreUnavailable);
+  Store().AnswerHeld(Operation::kReserve);
+}
+
+TEST_F(BeginTest, AClosedGuardBeginsNothingAndStillRecords) {
+  auto begun = Begin();
+  Guard().Close();
+  call_.key = "order-2";
+  EXPECT_EQ(ReasonOf(Begin().status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(begun->Complete(Reply()).ok());
+}
+
+TEST_F(BeginTest, CallsThatCannotWorkAreRefusedUnasked) {
+  const auto refusal = [this](const std::function<void(BeginCall&)>& change) {
+    BeginCall call = call_;
+    change(call);
+    return Guard().Begin(call, Request()).status();
+  };
+  EXPECT_EQ(ReasonOf(refusal([](BeginCall& call) { call.key = ""; })), Reason::kKeyMissing);
+  EXPECT_EQ(ReasonOf(refusal([](BeginCall& call) { call.key = "a b"; })), Reason::kKeyInvalid);
+  EXPECT_EQ(ReasonOf(refusal([](BeginCall& call) { call.scope = ""; })), Reason::kRequestInvalid);
+  EXPECT_EQ(ReasonOf(refusal([](BeginCall& call) { call.operation = ""; })),
+            Reason::kRequestInvalid);
+  // What a guarded method is called, on every host and on one of its own.
+  for (const char* name : {"/tills.Till/Charge", "api.example.com/tills.Till/Charge"}) {
+    EXPECT_EQ(ReasonOf(refusal([&](BeginCall& call) { call.operation = name; })),
+              Reason::kRequestInvalid)
+        << name;
+  }
+  EXPECT_EQ(Store().calls(Operation::kReserve), 0);
+}
+
+TEST_F(BeginTest, PoliciesThatCannotWorkAreRefusedUnasked) {
+  const auto refusal = [this](const std::function<void(MethodPolicy&)>& change) {
+    BeginCall call = call_;
+    change(call.policy);
+    const absl::Status status = Guard().Begin(call, Request()).status();
+    EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid);
+    const auto violations = DetailsOf(status).violations;
+    return violations.empty() ? std::string() : violations[0].description;
+  };
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.lease = absl::Hours(2); }),
+              HasSubstr("lease"));
+  EXPECT_THAT(
+      refusal([](MethodPolicy& policy) { policy.recorded.insert(grpc::StatusCode::UNKNOWN); }),
+      HasSubstr("UNKNOWN"));
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.key = MethodPolicy::Key::kOptional; }),
+              HasSubstr("key must be REQUIRED"));
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.key_field = "request_id"; }),
+              HasSubstr("key_field"));
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.fingerprint_metadata = {"x-tenant"}; }),
+              HasSubstr("fingerprint_metadata"));
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.stream = MethodPolicy::Stream::kPassOn; }),
+              HasSubstr("stream"));
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.reply = MethodPolicy::Reply::kReference; }),
+              HasSubstr("REFERENCE"));
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.fail_open = true; }),
+              HasSubstr("fail_open"));
+  EXPECT_THAT(refusal([](MethodPolicy& policy) { policy.cancel_when_lost = true; }),
+              HasSubstr("cancel_when_lost"));
+  EXPECT_EQ(Store().calls(Operation::kReserve), 0);
+}
+
+TEST_F(BeginTest, TheFingerprintIsThatOfTheOperationsName) {
+  ASSERT_TRUE(Begin()->Complete(Reply()).ok());
+  const ChargeRequest request = Request();
+  EXPECT_EQ(Store().record().digest, FingerprintV1({"till.charge", request}).digest);
+}
+
+TEST_F(BeginTest, BytesAreComparedAsAnAnyOfTheirType) {
+  const OpaqueRequest json{"application/json", R"({"amount": 1})"};
+  ASSERT_TRUE(Guard().Begin(call_, json)->Complete(Reply()).ok());
+  google::protobuf::Any any;
+  any.set_type_url("application/json");
+  any.set_value(R"({"amount": 1})");
+  EXPECT_EQ(Store().record().digest, FingerprintV1({"till.charge", any}).digest);
+
+  EXPECT_EQ(Guard().Begin(call_, json)->verdict(), Verdict::kReplay);
+  EXPECT_EQ(Guard().Begin(call_, any)->verdict(), Verdict::kReplay);
+  for (const OpaqueRequest& other : {OpaqueRequest{"application/json", R"({"amount":1})"},
+                                     OpaqueRequest{"text/plain", R"({"amount": 1})"}}) {
+    EXPECT_EQ(ReasonOf(Guard().Begin(call_, other).status()), Reason::kKeyReused);
+  }
+  EXPECT_EQ(ReasonOf(Guard().Begin(call_, OpaqueRequest{"\xff", "x"}).status()),
+            Reason::kRequestInvalid);
+}
+
+TEST_F(BeginTest, WhatMustNotBeStoredIsLeftOut) {
+  testdata::Card card;
+  card.set_holder("alice");
+  card.set_number("4111");
+  ASSERT_TRUE(Begin()->Complete(card).ok());
+  EXPECT_EQ(Store().record().reply.content(), v1::REPLY_CONTENT_REDACTED);
+  testdata::Card stored;
+  ASSERT_TRUE(Begin()->ReadReply(stored).ok());
+  EXPECT_EQ(stored.holder(), "alice");
+  EXPECT_EQ(stored.number(), "");
+}
+
+class BeginWithLedgerTest : public BeginTest {
+ protected:
+  BeginWithLedgerTest() { options_.ledger = ledger_; }
+
+  // The effect and its reply, in one transaction.
+  bool Commit(BegunOperation& begun) {
+    FakeTransaction transaction{*ledger_, std::nullopt};
+    return begun.execution()->RecordIn(transaction, reply_).ok() && transaction.Commit();
+  }
+
+  const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
+  const ChargeReply reply_ = Reply();
+};
+
+TEST_F(BeginWithLedgerTest, WhatIsCommittedIsCompleted) {
+  auto begun = Begin();
+  ASSERT_TRUE(Commit(*begun));
+  EXPECT_TRUE(begun->Complete(reply_).ok());
+  EXPECT_EQ(Begin()->verdict(), Verdict::kReplay);
+}
+
+TEST_F(BeginWithLedgerTest, WhatIsCommittedCannotBeReleased) {
+  auto begun = Begin();
+  ASSERT_TRUE(Commit(*begun));
+  EXPECT_EQ(ReasonOf(begun->Release("nothing happened")), Reason::kReservationLost);
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(BeginWithLedgerTest, WhatIsCommittedAndForgottenIsCompleted) {
+  {
+    auto begun = Begin();
+    ASSERT_TRUE(Commit(*begun));
+  }
+  EXPECT_TRUE(Store().WaitForState(v1::RECORD_STATE_COMPLETED));
+  ChargeReply replayed;
+  ASSERT_TRUE(Begin()->ReadReply(replayed).ok());
+  EXPECT_EQ(replayed.charge_id(), "ch_1");
+}
+
+TEST_F(BeginTest, HooksHearOfItAsOfACall) {
+  std::vector<std::string> heard;
+  options_.hooks.on_verdict = [&heard](const VerdictEvent& event) {
+    heard.push_back(event.operation + (event.why.ok() ? " granted or replayed" : " refused"));
+  };
+  options_.hooks.on_recorded = [&heard](const RecordedEvent& event) {
+    heard.push_back(event.disposition == Disposition::kComplete ? "completed" : "released");
+  };
+  ASSERT_TRUE(Begin()->Release("not now").ok());
+  ASSERT_TRUE(Begin()->Complete(Reply()).ok());
+  EXPECT_FALSE(Begin(Request(7)).ok());
+  EXPECT_THAT(heard,
+              ElementsAre("till.charge granted or replayed", "released",
+                          "till.charge granted or replayed", "completed", "till.charge refused"));
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,179 @@
+#include "interceptors/server/begun_operation.h"
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/limits.h"
+#include "core/utf8.h"
+#include "interceptors/server/awaited.h"
+#include "interceptors/server/disposition.h"
+#include "interceptors/server/live_execution.h"
+#include "interceptors/server/method_policy.h"
+#include "interceptors/server/settlement.h"
+
+namespace idempotency {
+namespace {
+
+v1::Reply ReplyOf(const google::protobuf::Message& message) {
+  v1::Reply reply;
+  message.SerializePartialToString(reply.mutable_body());
+  return reply;
+}
+
+v1::Reply ReplyOf(const grpc::Status& failure) {
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(failure.error_code()));
+  reply.set_message(ToUtf8(failure.error_message()));
+  reply.set_details(failure.error_details());
+  return reply;
+}
+
+// Runs an asynchronous form and waits for its answer.
+template <typename Form>
+absl::Status AnswerOf(const Form& form) {
+  const auto answer = Awaited<absl::Status>::Make();
+  form([answer](const absl::Status& status) { answer->Tell(status); });
+  return answer->Wait();
+}
+
+}  // namespace
+
+struct BegunOperation::Run {
+  explicit Run(std::shared_ptr<LiveExecution> live) : execution(std::move(live)) {}
+
+  const std::shared_ptr<LiveExecution> execution;
+  std::atomic<bool> settled{false};
+};
+
+BegunOperation::BegunOperation(std::string record_id, std::shared_ptr<LiveExecution> execution)
+    : record_id_(std::move(record_id)), run_(std::make_unique<Run>(std::move(execution))) {}
+
+BegunOperation::BegunOperation(std::string record_id, v1::Reply reply)
+    : record_id_(std::move(record_id)), reply_(std::move(reply)) {}
+
+BegunOperation::BegunOperation(BegunOperation&& other) noexcept = default;
+
+BegunOperation& BegunOperation::operator=(BegunOperation&& other) noexcept {
+  if (this == &other) return *this;
+  Abandon();
+  record_id_ = std::move(other.record_id_);
+  run_ = std::move(other.run_);
+  reply_ = std::move(other.reply_);
+  return *this;
+}
+
+BegunOperation::~BegunOperation() { Abandon(); }
+
+void BegunOperation::Abandon() {
+  if (run_ == nullptr || run_->settled.exchange(true)) return;
+  spdlog::warn(
+      "{}: record {}: begun, and neither completed nor given back; nobody knows what was done",
+      run_->execution->operation().name, record_id_);
+  Settlement::Settle(run_->execution,
+                     ReplyOf(grpc::Status(grpc::StatusCode::CANCELLED, "abandoned")),
+                     [](const Settlement::Outcome&) {});
+}
+
+BegunOperation::Verdict BegunOperation::verdict() const {
+  return run_ == nullptr ? Verdict::kReplay : Verdict::kRun;
+}
+
+Execution* BegunOperation::execution() const {
+  return run_ == nullptr ? nullptr : run_->execution.get();
+}
+
+absl::Status BegunOperation::Take() {
+  if (run_ == nullptr) {
+    return absl::FailedPreconditionError("this operation does not run: it is a replay");
+  }
+  if (run_->settled.exchange(true)) {
+    return absl::FailedPreconditionError("this operation is settled already");
+  }
+  return absl::OkStatus();
+}
+
+void BegunOperation::Settle(v1::Reply reply, Done done) {
+  if (const absl::Status taken = Take(); !taken.ok()) {
+    done(taken);
+    return;
+  }
+  Settlement::Settle(
+      run_->execution, std::move(reply),
+      [done = std::move(done)](const Settlement::Outcome& outcome) { done(outcome.error); });
+}
+
+absl::Status BegunOperation::Complete(const google::protobuf::Message& reply) {
+  return AnswerOf([&](Done done) { Complete(reply, std::move(done)); });
+}
+
+void BegunOperation::Complete(const google::protobuf::Message& reply, Done done) {
+  // So that fields which must not be stored are left out.
+  if (run_ != nullptr) run_->execution->RepliesWith(*reply.GetDescriptor());
+  Settle(ReplyOf(reply), std::move(done));
+}
+
+absl::Status BegunOperation::Complete(const grpc::Status& failure) {
+  return AnswerOf([&](Done done) { Complete(failure, std::move(done)); });
+}
+
+void BegunOperation::Complete(const grpc::Status& failure, Done done) {
+  // OK is recorded, but without a message it would be no reply.
+  const bool recorded =
+      run_ == nullptr ||
+      (!failure.ok() && DispositionFor(run_->execution->operation().policy, failure.error_code(),
+                                       /*nothing_happened=*/false) == Disposition::kComplete);
+  if (!recorded) {
+    done(absl::InvalidArgumentError(
+        absl::StrCat("the policy does not record ", NameOf(failure.error_code()))));
+    return;
+  }
+  Settle(ReplyOf(failure), std::move(done));
+}
+
+absl::Status BegunOperation::Fail(const grpc::Status& failure) {
+  return AnswerOf([&](Done done) { Fail(failure, std::move(done)); });
+}
+
+void BegunOperation::Fail(const grpc::Status& failure, Done done) {
+  if (failure.ok()) {
+    done(absl::InvalidArgumentError("OK is no failure: complete it with a message"));
+    return;
+  }
+  Settle(ReplyOf(failure), std::move(done));
+}
+
+absl::Status BegunOperation::Release(std::string reason) {
+  return AnswerOf([&](Done done) { Release(std::move(reason), std::move(done)); });
+}
+
+void BegunOperation::Release(std::string reason, Done done) {
+  if (const absl::Status taken = Take(); !taken.ok()) {
+    done(taken);
+    return;
+  }
+  const std::string text = ToUtf8(reason);
+  Settlement::GiveBack(
+      run_->execution, std::string(Utf8Prefix(text, limits::kMaxReleaseReasonBytes)),
+      [done = std::move(done)](const Settlement::Outcome& outcome) { done(outcome.error); });
+}
+
+const v1::Reply& BegunOperation::reply() const { return reply_; }
+
+grpc::Status BegunOperation::ReadReply(google::protobuf::Message& into) const {
+  if (run_ != nullptr) {
+    return {grpc::StatusCode::INTERNAL, "this operation runs: there is no reply yet"};
+  }
+  if (reply_.code() != static_cast<int>(grpc::StatusCode::OK)) {
+    return {static_cast<grpc::StatusCode>(reply_.code()), reply_.message(), reply_.details()};
+  }
+  if (!into.ParsePartialFromString(reply_.body())) {
+    return {grpc::StatusCode::INTERNAL, "the recorded reply is of another type"};
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,200 @@
+// A handler's own calls: their keys, and what a callee records of its parent.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/test/client_context_test_peer.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/parent_table.h"
+#include "core/errors.h"
+#include "core/idempotency_key.h"
+#include "interceptors/server/execution.h"
+#include "interceptors/server/server_guard.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "testdata/till.grpc.pb.h"
+
+namespace idempotency {
+namespace {
+
+using testdata::ChargeReply;
+using testdata::ChargeRequest;
+using testdata::Till;
+using testing::IsEmpty;
+
+// FakeConnection's.
+constexpr char kRecordId[] = "01890a5d-ac96-774b-bcce-b302099a8057";
+constexpr char kCharge[] = "/idempotency.testdata.Till/Charge";
+
+class Cashier final : public Till::Service {
+ public:
+  grpc::Status Charge(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) override {
+    return handler(*context, *Execution::Of(context));
+  }
+  std::function<grpc::Status(grpc::ServerContext&, Execution&)> handler =
+      [](grpc::ServerContext&, Execution&) { return grpc::Status::OK; };
+};
+
+class DownstreamTest : public testing::Test {
+ protected:
+  DownstreamTest() {
+    options_.name_space = "payments";
+    options_.scope = SharedScope("everybody");
+  }
+  ~DownstreamTest() override {
+    guard_->Close();
+    server_->Shutdown();
+    server_ = nullptr;
+  }
+
+  void Start() {
+    auto connection = std::make_unique<FakeConnection>();
+    store_ = connection.get();
+    guard_ = ServerGuard::Create(std::move(connection), options_).value();
+    grpc::ServerBuilder builder;
+    ASSERT_TRUE(guard_->Protect<Till>(builder, &cashier_).ok());
+    ASSERT_TRUE(guard_->Install(builder).ok());
+    server_ = builder.BuildAndStart();
+    stub_ = Till::NewStub(server_->InProcessChannel({}));
+  }
+
+  grpc::Status Charge(const std::multimap<std::string, std::string>& metadata = {}) {
+    grpc::ClientContext context;
+    context.AddMetadata(std::string(kKeyMetadata), "order-1");
+    for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
+    ChargeReply reply;
+    return stub_->Charge(&context, {}, &reply);
+  }
+  // What is recorded of a call whose caller says this of its parent.
+  v1::RecordKey ParentRecorded(const std::string& told) {
+    EXPECT_TRUE(Charge({{std::string(kParentMetadata), told}}).ok());
+    return store_->last_reserve().parent();
+  }
+
+  static v1::RecordKey SomeParent() {
+    v1::RecordKey parent;
+    parent.set_namespace_("shop");
+    parent.set_scope("tenant-42");
+    parent.set_operation("/shop.v1.Orders/Place");
+    parent.set_key("81890a5d-ac96-774b-bcce-b302099a8057");
+    return parent;
+  }
+
+  GuardOptions options_;
+  Cashier cashier_;
+  FakeConnection* store_ = nullptr;
+  std::unique_ptr<ServerGuard> guard_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Till::Stub> stub_;
+};
+
+TEST_F(DownstreamTest, EveryAttemptFindsTheSameKey) {
+  Start();
+  std::vector<std::string> keys;
+  std::uint32_t attempt = 0;
+  cashier_.handler = [&](grpc::ServerContext&, Execution& execution) {
+    attempt = execution.attempt();
+    keys.push_back(execution.DownstreamKey("item-3").value());
+    return attempt < 3 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "") : grpc::Status::OK;
+  };
+  EXPECT_FALSE(Charge().ok());
+  EXPECT_FALSE(Charge().ok());
+  EXPECT_TRUE(Charge().ok());
+  EXPECT_EQ(attempt, 3u);
+  // A vector of core/downstream_key_test.cc, for the namespace as the secret.
+  EXPECT_THAT(keys, testing::Each("018904a3-f000-7215-bb83-09200bbd7b6e"));
+}
+
+TEST_F(DownstreamTest, ASecretMakesOtherKeys) {
+  options_.downstream_secret = "0123456789abcdef";
+  Start();
+  std::string key;
+  cashier_.handler = [&](grpc::ServerContext&, Execution& execution) {
+    key = execution.DownstreamKey("item-3").value();
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Charge().ok());
+  EXPECT_EQ(key, "018904a3-f000-72ac-9f2b-751033fdac3a");
+}
+
+TEST_F(DownstreamTest, AnAttachedCallTellsOfItsExecution) {
+  Start();
+  std::multimap<std::string, std::string> sent;
+  cashier_.handler = [&](grpc::ServerContext&, Execution& execution) {
+    grpc::ClientContext context;
+    EXPECT_TRUE(execution.Attach(context, "item-3").ok());
+    sent = grpc::testing::ClientContextTestPeer(&context).GetSendInitialMetadata();
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Charge().ok());
+  v1::RecordKey parent;
+  ASSERT_TRUE(parent.ParseFromString(sent.find(std::string(kParentMetadata))->second));
+  EXPECT_EQ(parent.namespace_(), "payments");
+  EXPECT_EQ(parent.scope(), "everybody");
+  EXPECT_EQ(parent.operation(), kCharge);
+  EXPECT_EQ(parent.key(), kRecordId);
+  EXPECT_EQ(sent.find(std::string(kKeyMetadata))->second, "018904a3-f000-7215-bb83-09200bbd7b6e");
+}
+
+TEST_F(DownstreamTest, AnExecutionEndsWithItsReply) {
+  Start();
+  grpc::ClientContext context;
+  cashier_.handler = [&](grpc::ServerContext&, Execution& execution) {
+    EXPECT_TRUE(execution.Attach(context).ok());
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Charge().ok());
+  server_->Shutdown();
+  EXPECT_TRUE(ParentTable::Instance().empty());
+}
+
+TEST_F(DownstreamTest, TheParentIsRecorded) {
+  Start();
+  EXPECT_EQ(ParentRecorded(SomeParent().SerializeAsString()).SerializeAsString(),
+            SomeParent().SerializeAsString());
+}
+
+TEST_F(DownstreamTest, WhatIsNoParentIsLeftOut) {
+  Start();
+  const auto expect_left_out = [this](const std::string& told) {
+    EXPECT_THAT(ParentRecorded(told).SerializeAsString(), IsEmpty()) << told;
+    EXPECT_FALSE(store_->last_reserve().has_parent());
+  };
+  expect_left_out("");
+  expect_left_out("\xff\xff");
+  v1::RecordKey parent = SomeParent();
+  parent.set_key("a key, not a record id");
+  expect_left_out(parent.SerializeAsString());
+  parent = SomeParent();
+  parent.clear_scope();
+  expect_left_out(parent.SerializeAsString());
+  parent = SomeParent();
+  parent.set_operation(std::string(2000, 'x'));
+  expect_left_out(parent.SerializeAsString());
+}
+
+TEST_F(DownstreamTest, TwoParentsAreNone) {
+  Start();
+  EXPECT_TRUE(Charge({{std::string(kParentMetadata), SomeParent().SerializeAsString()},
+                      {std::string(kParentMetadata), SomeParent().SerializeAsString()}})
+                  .ok());
+  EXPECT_FALSE(store_->last_reserve().has_parent());
+}
+
+TEST_F(DownstreamTest, AParentThatAHandlerSendsBackIsNotRecorded) {
+  Start();
+  cashier_.handler = [&](grpc::ServerContext& context, Execution&) {
+    context.AddTrailingMetadata(std::string(kParentMetadata), "copied");
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Charge().ok());
+  EXPECT_TRUE(store_->record().reply.trailing_metadata().empty());
+}
+
+}  // namespace
+}  // namespace idempotency

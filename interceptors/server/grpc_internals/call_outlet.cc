@@ -1,0 +1,204 @@
+#include "interceptors/server/grpc_internals/call_outlet.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <grpc/support/time.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/support/slice.h>
+
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/mutex.h"
+
+namespace idempotency::grpc_internals {
+namespace {
+
+struct DestroyBuffer {
+  void operator()(grpc_byte_buffer* buffer) const { grpc_byte_buffer_destroy(buffer); }
+};
+using CoreBuffer = std::unique_ptr<grpc_byte_buffer, DestroyBuffer>;
+
+CoreBuffer ToCore(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::vector<grpc_slice> core;
+  if (buffer.Dump(&slices).ok()) {
+    for (const grpc::Slice& slice : slices) core.push_back(slice.c_slice());
+  }
+  // Takes references of its own.
+  CoreBuffer result(grpc_raw_byte_buffer_create(core.data(), core.size()));
+  for (const grpc_slice& slice : core) grpc_slice_unref(slice);
+  return result;
+}
+
+// The queue; how a message is sent is up to the API. One is on its way at a
+// time, as gRPC asks.
+class CallOutlet : public StreamOutlet, public std::enable_shared_from_this<CallOutlet> {
+ public:
+  void Put(std::optional<grpc::ByteBuffer> message, std::function<void()> passed) override {
+    {
+      MutexLock lock(mutex_);
+      if (discarding_) message.reset();
+      waiting_.push_back({std::move(message), std::move(passed)});
+    }
+    Advance();
+  }
+  void Open() override {
+    {
+      MutexLock lock(mutex_);
+      open_ = true;
+    }
+    Advance();
+  }
+  void Discard() override {
+    MutexLock lock(mutex_);
+    discarding_ = true;
+    for (Item& item : waiting_) item.message.reset();
+  }
+  void Drain(Drained drained) override {
+    {
+      MutexLock lock(mutex_);
+      open_ = true;
+      waiting_.push_back(
+          {std::nullopt, [this, drained = std::move(drained)] { drained(!broken()); }});
+    }
+    Advance();
+  }
+
+ protected:
+  explicit CallOutlet(const grpc::internal::Call& call) : call_(call) {}
+
+  // Sends `message`, which stays as it is until then: whether it has left, or
+  // nullopt if OnSent will tell.
+  virtual std::optional<bool> Send(grpc_byte_buffer* message) = 0;
+  void OnSent(bool ok) {
+    Pass(ok);
+    Advance();
+  }
+
+  // False if gRPC does not take it.
+  bool Start(grpc_byte_buffer* message, void* tag) {
+    grpc_op op = {};
+    op.op = GRPC_OP_SEND_MESSAGE;
+    op.data.send_message.send_message = message;
+    return grpc_call_start_batch(call_.call(), &op, 1, tag, nullptr) == GRPC_CALL_OK;
+  }
+
+  const grpc::internal::Call& call() const { return call_; }
+
+ private:
+  struct Item {
+    std::optional<grpc::ByteBuffer> message;
+    std::function<void()> passed;
+  };
+
+  bool broken() {
+    MutexLock lock(mutex_);
+    return broken_;
+  }
+
+  // Sends what waits, one after another. Never with the lock held: gRPC may
+  // answer on this thread.
+  void Advance() {
+    while (Next()) {
+      std::optional<bool> sent = true;
+      if (sending_ != nullptr) sent = Send(sending_.get());
+      if (!sent.has_value()) return;
+      Pass(*sent);
+    }
+  }
+
+  // True if there is something to be done, by this thread alone.
+  bool Next() {
+    MutexLock lock(mutex_);
+    if (!open_ || busy_ || waiting_.empty()) return false;
+    busy_ = true;
+    // After a failure nothing can leave any more.
+    if (waiting_.front().message.has_value() && !broken_) {
+      sending_ = ToCore(*waiting_.front().message);
+    }
+    return true;
+  }
+
+  // The first one has left, or never will.
+  void Pass(bool ok) {
+    std::function<void()> passed;
+    {
+      MutexLock lock(mutex_);
+      broken_ = broken_ || !ok;
+      sending_ = nullptr;
+      passed = std::move(waiting_.front().passed);
+      waiting_.pop_front();
+      busy_ = false;
+    }
+    if (passed) passed();
+  }
+
+  const grpc::internal::Call call_;
+  Mutex mutex_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool discarding_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  // The first one that waits is being sent.
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<Item> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Belongs to whom `busy_` was set for.
+  CoreBuffer sending_;
+};
+
+class SyncOutlet final : public CallOutlet {
+ public:
+  explicit SyncOutlet(const grpc::internal::Call& call) : CallOutlet(call) {}
+  bool blocks() const override { return true; }
+
+ protected:
+  std::optional<bool> Send(grpc_byte_buffer* message) override {
+    if (!Start(message, this)) return false;
+    const grpc_event event = grpc_completion_queue_pluck(
+        call().cq()->cq(), this, gpr_inf_future(GPR_CLOCK_REALTIME), nullptr);
+    return event.type == GRPC_OP_COMPLETE && event.success != 0;
+  }
+};
+
+class CallbackOutlet final : public CallOutlet {
+ public:
+  explicit CallbackOutlet(const grpc::internal::Call& call) : CallOutlet(call) {
+    tag_.functor_run = [](grpc_completion_queue_functor* tag, int ok) {
+      const std::shared_ptr<CallbackOutlet> self = std::move(static_cast<Tag*>(tag)->self);
+      self->OnSent(ok != 0);
+    };
+    // What it runs goes on with a batch of gRPC's, and never into a reactor.
+    tag_.inlineable = 1;
+  }
+  bool blocks() const override { return false; }
+
+ protected:
+  std::optional<bool> Send(grpc_byte_buffer* message) override {
+    tag_.self = std::static_pointer_cast<CallbackOutlet>(shared_from_this());
+    if (Start(message, &tag_)) return std::nullopt;
+    tag_.self = nullptr;
+    return false;
+  }
+
+ private:
+  struct Tag : grpc_completion_queue_functor {
+    // While gRPC has the tag.
+    std::shared_ptr<CallbackOutlet> self;
+  };
+
+  Tag tag_ = {};
+};
+
+}  // namespace
+
+std::shared_ptr<StreamOutlet> MakeSyncOutlet(const grpc::internal::Call& call) {
+  return std::make_shared<SyncOutlet>(call);
+}
+
+std::shared_ptr<StreamOutlet> MakeCallbackOutlet(const grpc::internal::Call& call) {
+  return std::make_shared<CallbackOutlet>(call);
+}
+
+}  // namespace idempotency::grpc_internals

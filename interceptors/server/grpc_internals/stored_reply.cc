@@ -1,0 +1,54 @@
+#include "interceptors/server/grpc_internals/stored_reply.h"
+
+#include <grpc/grpc.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <utility>
+
+#include "interceptors/server/grpc_internals/any_message.h"
+
+namespace idempotency::grpc_internals {
+namespace {
+
+bool IsLegal(const v1::MetadataEntry& entry) {
+  const grpc_slice key = grpc_slice_from_static_buffer(entry.key().data(), entry.key().size());
+  const grpc_slice value =
+      grpc_slice_from_static_buffer(entry.value().data(), entry.value().size());
+  return grpc_header_key_is_legal(key) != 0 &&
+         (grpc_is_binary_header(key) != 0 || grpc_header_nonbin_value_is_legal(value) != 0);
+}
+
+}  // namespace
+
+// ServerContextBase's own setters are what the handler would have called.
+void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context) {
+  // gRPC aborts the process on metadata that may not go over the wire, and a
+  // record may have been settled by hand.
+  for (const v1::MetadataEntry& entry : reply.initial_metadata()) {
+    if (IsLegal(entry)) context.AddInitialMetadata(entry.key(), entry.value());
+  }
+  for (const v1::MetadataEntry& entry : reply.trailing_metadata()) {
+    if (IsLegal(entry)) context.AddTrailingMetadata(entry.key(), entry.value());
+  }
+  if (reply.has_compression_level() && reply.compression_level() >= 0 &&
+      reply.compression_level() < GRPC_COMPRESS_LEVEL_COUNT) {
+    context.set_compression_level(static_cast<grpc_compression_level>(reply.compression_level()));
+  }
+}
+
+grpc::Status StatusOf(const v1::Reply& reply) {
+  return grpc::Status(static_cast<grpc::StatusCode>(reply.code()), reply.message(),
+                      reply.details());
+}
+
+void Load(google::protobuf::MessageLite& message, std::string body) {
+  if (!message.ParsePartialFromString(body)) {
+    spdlog::warn("a stored reply does not parse as {}: it is sent as it is", message.GetTypeName());
+  }
+  StoredBytes::Instance().Put(&message, std::make_shared<const std::string>(std::move(body)));
+}
+
+void Unload(const void* message) { StoredBytes::Instance().Remove(message); }
+
+}  // namespace idempotency::grpc_internals

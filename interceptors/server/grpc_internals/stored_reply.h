@@ -1,0 +1,29 @@
+// What a stored reply needs to become a gRPC one. Part of grpc_internals.cc.
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+#include "google/protobuf/message_lite.h"
+
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency::grpc_internals {
+
+// Sets what the handler would have set: metadata and compression level.
+void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context);
+
+grpc::Status StatusOf(const v1::Reply& reply);
+
+// Fills `message` with the stored bytes, for interceptors that look at it, and
+// has gRPC send exactly these bytes for its address, until Unload. Bytes that do
+// not parse (a newer build wrote them) are sent as they are.
+void Load(google::protobuf::MessageLite& message, std::string body);
+void Unload(const void* message);
+
+}  // namespace idempotency::grpc_internals
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_

@@ -1,0 +1,135 @@
+#include "interceptors/server/grpc_internals/stored_stream.h"
+
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
+#include <grpcpp/support/method_handler.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "google/protobuf/message.h"
+#include "google/protobuf/message_lite.h"
+
+#include "interceptors/server/grpc_internals/any_message.h"
+#include "interceptors/server/grpc_internals/stored_reply.h"
+
+namespace idempotency::grpc_internals {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::Message;
+using google::protobuf::MessageFactory;
+using google::protobuf::MessageLite;
+using grpc::internal::MethodHandler;
+
+// One message of a stream, of its real type, that is sent as its stored bytes.
+class StoredMessage {
+ public:
+  StoredMessage(const Descriptor& type, std::string bytes)
+      : message_(MessageFactory::generated_factory()->GetPrototype(&type)->New()) {
+    Load(*message_, std::move(bytes));
+  }
+  ~StoredMessage() { Unload(address()); }
+  StoredMessage(const StoredMessage&) = delete;
+  StoredMessage& operator=(const StoredMessage&) = delete;
+
+  const AnyMessage* get() const { return static_cast<const AnyMessage*>(address()); }
+
+ private:
+  const void* address() const { return static_cast<const MessageLite*>(message_.get()); }
+
+  const std::unique_ptr<Message> message_;
+};
+
+// An OK would pretend that the stream was whole.
+grpc::Status NotSent() {
+  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                      "a stored message of the stream could not be sent: it is over the server's "
+                      "limit, or the client has left");
+}
+
+// A recovery handler decides for one message: it is the stream.
+void TakeBodyAsStream(v1::Reply& reply) {
+  if (!reply.has_body()) return;
+  reply.mutable_stream()->Clear();
+  reply.add_stream(std::move(*reply.mutable_body()));
+  reply.clear_body();
+}
+
+// It lives in the call's arena; through the base, because its type is not known
+// here. gRPC's handlers for AnyMessage, which are given it, only "destroy" it
+// once more as an AnyMessage, and that does nothing.
+void DestroyRequest(const MethodHandler::HandlerParameter& parameter) {
+  static_cast<MessageLite*>(parameter.request)->~MessageLite();
+}
+
+// Lives until gRPC is done with the call.
+class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
+ public:
+  StoredStreamReactor(const Descriptor& type, v1::Reply reply)
+      : type_(type), reply_(std::move(reply)) {
+    Next();
+  }
+  void OnWriteDone(bool ok) override {
+    if (ok) {
+      Next();
+    } else {
+      Finish(NotSent());
+    }
+  }
+  void OnDone() override { const std::unique_ptr<StoredStreamReactor> self(this); }
+
+ private:
+  void Next() {
+    if (next_ == reply_.stream_size()) {
+      Finish(StatusOf(reply_));
+      return;
+    }
+    message_.emplace(type_, std::move(*reply_.mutable_stream(next_++)));
+    StartWrite(message_->get());
+  }
+
+  const Descriptor& type_;
+  v1::Reply reply_;
+  int next_ = 0;
+  std::optional<StoredMessage> message_;
+};
+
+}  // namespace
+
+void SendStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
+                      v1::Reply reply) {
+  DestroyRequest(parameter);
+  TakeBodyAsStream(reply);
+  SetMetadata(reply, *parameter.server_context);
+  // The service's type does not matter: there is none.
+  grpc::internal::ServerStreamingHandler<AnyMessage, AnyMessage, AnyMessage> handler(
+      [&](AnyMessage* /*service*/, grpc::ServerContext* /*context*/, const AnyMessage* /*request*/,
+          grpc::ServerWriter<AnyMessage>* writer) {
+        for (std::string& bytes : *reply.mutable_stream()) {
+          const StoredMessage message(type, std::move(bytes));
+          if (!writer->Write(*message.get())) return NotSent();
+        }
+        return StatusOf(reply);
+      },
+      nullptr);
+  handler.RunHandler(parameter);
+}
+
+void StartStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
+                       v1::Reply reply) {
+  DestroyRequest(parameter);
+  TakeBodyAsStream(reply);
+  SetMetadata(reply, *parameter.server_context);
+  grpc::internal::CallbackServerStreamingHandler<AnyMessage, AnyMessage> handler(
+      [&](grpc::CallbackServerContext* /*context*/,
+          const AnyMessage* /*request*/) -> grpc::ServerWriteReactor<AnyMessage>* {
+        return std::make_unique<StoredStreamReactor>(type, std::move(reply)).release();
+      });
+  // Uses the handler only until it returns.
+  handler.RunHandler(parameter);
+}
+
+}  // namespace idempotency::grpc_internals

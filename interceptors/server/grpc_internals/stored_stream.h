@@ -1,0 +1,26 @@
+// Stored replies of server-streaming calls. Part of grpc_internals.cc.
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_STREAM_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_STREAM_H_
+
+#include <grpcpp/impl/codegen/rpc_service_method.h>
+
+#include "google/protobuf/descriptor.h"
+
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency::grpc_internals {
+
+// Answers a call in place of its handler: the stored messages, byte for byte and
+// one after another, then the status. `type` is their type. The request is
+// destroyed, as the handler would have done.
+//
+// Of the sync API; returns when everything was sent.
+void SendStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
+                      const google::protobuf::Descriptor& type, v1::Reply reply);
+// Of the callback API; `type` outlives the call.
+void StartStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
+                       const google::protobuf::Descriptor& type, v1::Reply reply);
+
+}  // namespace idempotency::grpc_internals
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_STREAM_H_
