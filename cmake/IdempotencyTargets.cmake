@@ -56,11 +56,13 @@ endfunction()
 
 # Everything with the label tsan: all that the preset of that name builds.
 add_custom_target(tsan_tests)
+# Everything with the label unit or asan: all that the preset asan builds.
+add_custom_target(asan_tests)
 
 # idempotency_test(NAME LABEL label... SOURCES ... LINK targets ...
 #                  [TIMEOUT seconds] [GMOCK_MAIN OFF])
 # One binary, one ctest entry. Labels: unit, conformance, integration,
-# antipattern, tsan (runs clean under ThreadSanitizer: does not go through
+# antipattern, asan (under AddressSanitizer too, as every unit test), tsan (runs clean under ThreadSanitizer: does not go through
 # gRPC's transport, which is not instrumented).
 function(idempotency_test name)
   cmake_parse_arguments(arg "NO_MAIN" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
@@ -88,5 +90,8 @@ function(idempotency_test name)
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
   if("tsan" IN_LIST arg_LABELS)
     add_dependencies(tsan_tests ${name})
+  endif()
+  if("unit" IN_LIST arg_LABELS OR "asan" IN_LIST arg_LABELS)
+    add_dependencies(asan_tests ${name})
   endif()
 endfunction()

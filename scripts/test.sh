@@ -2,7 +2,7 @@
 # Builds and runs every test. Installs what is missing first.
 #
 #   scripts/test.sh                  everything, and the lines that it covered
-#   scripts/test.sh --preset=asan    under AddressSanitizer and UBSan
+#   scripts/test.sh --preset=asan    unit tests and streams, under AddressSanitizer and UBSan
 #   scripts/test.sh --preset=tsan    what is ours and concurrent, under ThreadSanitizer
 #   scripts/test.sh --label=unit     only the tests with that label
 #   scripts/test.sh --only=REGEX     only the tests whose name matches

@@ -12,8 +12,8 @@
 #include "interceptors/server/admission.h"
 #include "interceptors/server/settlement.h"
 #include "interceptors/server/testing/fake_connection.h"
-#include "interceptors/server/wire_time.h"
 #include "interceptors/server/testing/fake_ledger.h"
+#include "interceptors/server/wire_time.h"
 
 namespace idempotency {
 namespace {
