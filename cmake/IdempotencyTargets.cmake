@@ -86,6 +86,10 @@ function(idempotency_test name)
     list(APPEND environment
       "LSAN_OPTIONS=print_suppressions=0:suppressions=${PROJECT_SOURCE_DIR}/cmake/library_leaks.txt")
   endif()
+  if(IDEMPOTENCY_SANITIZE MATCHES "thread")
+    list(APPEND environment
+      "TSAN_OPTIONS=print_suppressions=0:suppressions=${PROJECT_SOURCE_DIR}/cmake/library_races.txt")
+  endif()
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
   if("tsan" IN_LIST arg_LABELS)
