@@ -50,11 +50,11 @@ made; 2 for a bad argument.""")
     parser.add_argument("--json", metavar="FILE", help="write all numbers here")
     parser.add_argument("--rounds", type=int, help="rounds of floor and measure (5; quick: 3)")
     parser.add_argument("--seconds", type=int,
-                        help="how long each side of a round is measured (8; quick: 2)")
+                        help="how long each side of a round is measured (8; quick: 1)")
     parser.add_argument("--rows", type=int, default=20_000_000,
                         help="records in the full table (20000000, which take 25 GB)")
     parser.add_argument("--expired_rows", type=int,
-                        help="records to be swept (5000000; quick: 500000)")
+                        help="records to be swept (5000000; quick: 300000)")
     parser.add_argument("--folder", help="where the data go while it runs (a temporary folder)")
     parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -67,11 +67,11 @@ made; 2 for a bad argument.""")
             parser.error(f"--{name} is at least 1")
     quick = options.quick
     options.rounds = options.rounds or (3 if quick else 5)
-    options.seconds = options.seconds or (2 if quick else 8)
+    options.seconds = options.seconds or (1 if quick else 8)
     options.warmup = 0.5 if quick else 1
-    options.expired_rows = options.expired_rows or (500_000 if quick else 5_000_000)
+    options.expired_rows = options.expired_rows or (300_000 if quick else 5_000_000)
     options.replayed_keys = 10_000 if quick else 50_000
-    options.large_in_flight = 64 if quick else 256
+    options.large_in_flight = 32 if quick else 256
     options.budget_flags = []
     return options
 

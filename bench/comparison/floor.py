@@ -56,7 +56,7 @@ class Floor:
 
     def cycles_per_second(self, seconds, clients=64):
         """After a first second, in which connections are made and plans cached."""
-        output = self._run(clients, seconds + 1, "-P", "1")
+        output = self._run(clients, max(seconds, 2) + 1, "-P", "1")
         rates = [float(rate) for rate in re.findall(r"^progress: .* s, ([\d.]+) tps", output, re.M)]
         if len(rates) < 2:
             raise RuntimeError(f"pgbench told no progress:\n{output[-2000:]}")
