@@ -129,7 +129,7 @@ class Bench:
         finally:
             if process.poll() is None:
                 process.kill()
-                process.wait()
+                process.communicate()
         if process.returncode != 0:
             raise RuntimeError(f"idempotency-bench {command}: {err.strip()}")
         report = json.loads(out)

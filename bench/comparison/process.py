@@ -89,4 +89,5 @@ class Process:
                 self._process.kill()
                 self._process.wait()
         self._reader.join(limit)
+        self._process.stdout.close()
         self._log_file.close()
