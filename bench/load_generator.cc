@@ -83,10 +83,20 @@ Example: cycles of 64 callers for 5 s, against a daemon on SQLite:
 
 constexpr std::chrono::seconds kConnectLimit(10);
 
+std::shared_ptr<grpc::Channel> MakeChannel() {
+  grpc::ChannelArguments arguments = IdempotencydChannelArguments();
+  // Otherwise gRPC would let channels to one address share their connection.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(absl::GetFlag(FLAGS_target), grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+std::unique_ptr<Connection> MakeBenchConnection(std::shared_ptr<grpc::Channel> channel) {
+  return MakeUnaryConnection(std::move(channel));
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() {
-  auto channel =
-      grpc::CreateCustomChannel(absl::GetFlag(FLAGS_target), grpc::InsecureChannelCredentials(),
-                                IdempotencydChannelArguments());
+  auto channel = MakeChannel();
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectLimit)) {
     return absl::UnavailableError(
         absl::StrCat("nobody answers on ", absl::GetFlag(FLAGS_target), " (--target)"));
@@ -164,7 +174,7 @@ std::string RunMixed(Connection& connection) {
   return report.ToJson();
 }
 
-absl::StatusOr<std::string> RunOffered(Connection& connection) {
+absl::StatusOr<std::string> RunOffered() {
   std::vector<OfferedLoad::Namespace> namespaces;
   for (const std::string& text : absl::GetFlag(FLAGS_offer)) {
     const std::vector<std::string> parts = absl::StrSplit(text, ':');
@@ -180,7 +190,7 @@ absl::StatusOr<std::string> RunOffered(Connection& connection) {
   options.requests = RequestsFromFlags();
   options.warmup = absl::GetFlag(FLAGS_warmup);
   options.duration = absl::GetFlag(FLAGS_duration);
-  return OfferedLoad(connection, options).Run(namespaces);
+  return OfferedLoad([] { return MakeBenchConnection(MakeChannel()); }, options).Run(namespaces);
 }
 
 absl::StatusOr<std::string> RunHotWait(Connection& connection) {
@@ -201,9 +211,9 @@ absl::StatusOr<std::string> Run(const std::string& command) {
   auto channel = Connect();
   if (!channel.ok()) return channel.status();
   if (command == "charges") return RunCharges(*channel);
-  const std::unique_ptr<Connection> connection = MakeUnaryConnection(*channel);
+  if (command == "offered") return RunOffered();
+  const std::unique_ptr<Connection> connection = MakeBenchConnection(*channel);
   if (command == "mixed") return RunMixed(*connection);
-  if (command == "offered") return RunOffered(*connection);
   if (command == "hot_wait") return RunHotWait(*connection);
   const RecordRequests requests(RequestsFromFlags());
   if (command == "cycles") {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <thread>
 
@@ -17,9 +18,11 @@ namespace {
 // All that one namespace needs, on a thread of its own.
 class Caller {
  public:
-  Caller(Connection& connection, RecordRequests::Options requests, const OpenLoop::Options& options)
-      : requests_(requests),
-        workload_(connection, requests_),
+  Caller(std::unique_ptr<Connection> connection, const RecordRequests::Options& requests,
+         const OpenLoop::Options& options)
+      : connection_(std::move(connection)),
+        requests_(requests),
+        workload_(*connection_, requests_),
         loop_(workload_, report_, options),
         thread_([this] {
           pthread_setname_np(pthread_self(), "caller");
@@ -32,6 +35,7 @@ class Caller {
   }
 
  private:
+  const std::unique_ptr<Connection> connection_;
   const RecordRequests requests_;
   CycleWorkload workload_;
   LoadReport report_;
@@ -54,7 +58,8 @@ std::string OfferedLoad::Run(const std::vector<Namespace>& namespaces) {
     options.duration = options_.duration;
     options.max_in_flight = offered.max_in_flight;
     options.seed = seed;
-    callers.emplace_back(connection_, requests, options);
+    options.max_failures = std::numeric_limits<std::uint64_t>::max();
+    callers.emplace_back(connect_(), requests, options);
   }
   std::string json;
   auto caller = callers.begin();

@@ -2,7 +2,10 @@
 #define IDEMPOTENCY_BENCH_OFFERED_LOAD_H_
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -13,14 +16,15 @@
 namespace idempotency::bench {
 
 // Several namespaces that each offer cycles at a rate of their own, at the same
-// time, whatever becomes of the others.
+// time and over a connection of their own, as applications do. Refusals are
+// counted and change nothing.
 class OfferedLoad {
  public:
   struct Namespace {
     std::string name;
     // Cycles per second.
     double rate = 0;
-    // A caller has only so many threads.
+    // What is due when so many are under way is shed.
     std::size_t max_in_flight = 0;
   };
   struct Options {
@@ -30,15 +34,16 @@ class OfferedLoad {
     absl::Duration duration = absl::Seconds(1);
   };
 
-  // `connection` must outlive it.
-  OfferedLoad(Connection& connection, const Options& options)
-      : connection_(connection), options_(options) {}
+  using Connect = std::function<std::unique_ptr<Connection>()>;
+
+  OfferedLoad(Connect connect, const Options& options)
+      : connect_(std::move(connect)), options_(options) {}
 
   // Runs them and answers one JSON object: a report by namespace.
   std::string Run(const std::vector<Namespace>& namespaces);
 
  private:
-  Connection& connection_;
+  const Connect connect_;
   const Options options_;
 };
 

@@ -19,7 +19,7 @@ void OpenLoop::Run() {
   Time due = start;
   for (std::uint64_t number = 0;; ++number) {
     due += std::chrono::nanoseconds(static_cast<std::int64_t>(gap_seconds(random_) * 1e9));
-    if (due >= end_ || report_.failures() >= kMaxFailures) break;
+    if (due >= end_ || report_.failures() >= options_.max_failures) break;
     // What is overdue is started at once, one after the other.
     std::this_thread::sleep_until(due);
     StartPiece(number, due);

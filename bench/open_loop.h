@@ -30,9 +30,9 @@ class OpenLoop {
     // With so many under way, those that are due are shed and counted as such.
     std::size_t max_in_flight = 16 * 1024;
     std::uint64_t seed = 1;
+    // After so many failures the rest is of no interest.
+    std::uint64_t max_failures = 100;
   };
-  // After so many failures the rest is of no interest.
-  static constexpr std::uint64_t kMaxFailures = 100;
 
   // Both must outlive it.
   OpenLoop(Workload& workload, LoadReport& report, const Options& options);

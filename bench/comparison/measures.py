@@ -146,8 +146,11 @@ def hot_replay_vs_echo(bench):
     return _guarded_replays(bench, "hot_replay_vs_echo", 1000)
 
 
-def _in_turns(bench, first, second, **flags):
-    """Cycles on two daemons in turns, the other one stopped meanwhile."""
+def _in_turns(bench, first, second, still=lambda: True, **flags):
+    """Cycles on two daemons in turns, the other one stopped meanwhile.
+
+    A round after which `still` says no is not one any more.
+    """
     raw = []
     second.process.pause()
     for number in range(bench.options.rounds):
@@ -155,8 +158,11 @@ def _in_turns(bench, first, second, **flags):
         first.process.pause()
         second.process.resume()
         report = bench.load("cycles", second.address, **flags)
+        held = still()
         second.process.pause()
         first.process.resume()
+        if not held:
+            break
         raw.append({"floor": below, "measure": report})
         bench.tell(f"round {number + 1}: {_rate(below)}, {_rate(report)}: "
                    f"{report['per_second'] / below['per_second']:.2f}; p99 {below['p99_us']:.0f} "
@@ -237,13 +243,10 @@ def sweep(bench):
         if time.monotonic() > deadline:
             raise RuntimeError("nothing is swept")
         time.sleep(0.1)
-    began = time.monotonic()
-    raw = _in_turns(bench, quiet, busy)
-    gone = removed()
-    bench.tell(f"{gone:,} of {bench.options.expired_rows:,} removed in "
-               f"{time.monotonic() - began:.0f} s")
-    if gone >= bench.options.expired_rows:
-        raise RuntimeError("the sweep was over before the rounds: give it more --expired_rows")
+    raw = _in_turns(bench, quiet, busy, lambda: removed() < bench.options.expired_rows)
+    bench.tell(f"{removed():,} of {bench.options.expired_rows:,} removed")
+    if not raw:
+        raise RuntimeError("the sweep was over within a round: give it more --expired_rows")
     bench.stop(quiet, busy)
     bench.cluster.drop_database(busy.database)
     return [_outcome("sweep_throughput", _ratios(raw, "per_second"), raw),
@@ -294,10 +297,13 @@ def fairness(bench):
     few = ",".join(f"{name}:{rate:.1f}:64" for name in names)
     values, raw = [], []
     for number in range(bench.options.rounds):
-        alone = bench.load("offered", daemon.address, offer=few)
+        # The same seed: calls come at the same moments, alone and together.
+        seed = number + 1
+        flags = {"seed": seed, "timeout": "2s"}
+        alone = bench.load("offered", daemon.address, offer=few, **flags)
         # What the greedy one gets is its own affair; it may well be refused.
         together = bench.load("offered", daemon.address,
-                              offer=f"{few},greedy:{10 * rate:.1f}:640")
+                              offer=f"{few},greedy:{10 * rate:.1f}:50000", **flags)
         values.append(min(together[name]["per_second"] / alone[name]["per_second"]
                           for name in names))
         raw.append({"alone": alone, "together": together})
