@@ -149,7 +149,9 @@ def document(options, bench, outcomes, facts):
 
 def main():
     options = parse(sys.argv[1:])
-    # So that whatever was started is ended.
+    # So that whatever was started is ended. A shell's background job would
+    # ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     facts = machine()
     folder = tempfile.mkdtemp(prefix="idempotency-bench.", dir=options.folder)
