@@ -24,9 +24,6 @@ constexpr std::size_t kFrameBytes = 256 * 1024;
 constexpr int kMaxFailedOpenings = 3;
 // How often one operation is sent: it may be the one that breaks the streams.
 constexpr int kMaxTimesSent = 8;
-// After an operation's deadline, or our half-close: how long a server may stay
-// silent until it is taken for dead.
-constexpr Clock::duration kSilenceAllowed = std::chrono::seconds(10);
 constexpr Clock::duration kPauseBetweenLanes = std::chrono::seconds(1);
 constexpr Clock::duration kPauseBetweenComplaints = std::chrono::seconds(10);
 // Deadlines are kept to this.
@@ -150,7 +147,7 @@ void Session::Pump(Time now, SessionErrands& errands) {
     if (!frame.empty()) {
       lane->WriteBegins();
       errands.Write(*lane->stream(), std::move(frame));
-    } else if (lane->BeginHalfClose(now + kSilenceAllowed)) {
+    } else if (lane->BeginHalfClose(now + options_.silence_allowed)) {
       alarm_.NoLaterThan(lane->owed_until());
       errands.HalfClose(*lane->stream());
     }
@@ -159,6 +156,12 @@ void Session::Pump(Time now, SessionErrands& errands) {
 
 void Session::OpenLanes(Time now, SessionErrands& errands) {
   if (waiting_.empty() || unary_only_) return;
+  // One that breaks before it was established: its end, which comes next, tells
+  // whether another has a chance.
+  const bool failing = std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+    return lane->broken() && !lane->established();
+  });
+  if (failing) return;
   const auto wanted = static_cast<std::size_t>(std::max(options_.streams, 1));
   for (std::size_t usable = usable_lanes(); usable < wanted; ++usable) {
     if (usable > 0 && now < next_lane_at_) return;
@@ -375,8 +378,10 @@ void Session::TakeBack(const SessionLane& lane, const grpc::Status& status,
 
 bool Session::IsHopeless(const grpc::Status& status) const {
   if (waiting_.empty() || usable_lanes() > 0) return false;
-  // A refusal is one, however often it is asked for.
-  const bool may_pass = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  // A refusal is one, however often it is asked for. CANCELLED is what a daemon
+  // makes of a call that comes while it ends.
+  const bool may_pass = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                        status.error_code() == grpc::StatusCode::CANCELLED;
   return !may_pass || failed_openings_ >= kMaxFailedOpenings;
 }
 
@@ -405,7 +410,8 @@ Session::Time Session::FailExpired(Time now, SessionErrands& errands) {
       next = std::min(next, operation.deadline);
       continue;
     }
-    if (operation.lane != nullptr) operation.lane->GiveUp(operation, now + kSilenceAllowed);
+    if (operation.lane != nullptr)
+      operation.lane->GiveUp(operation, now + options_.silence_allowed);
     errands.Fail(std::move(current->second), reachability_.Failed(Passed()));
     operations_.erase(current);
   }

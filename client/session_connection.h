@@ -21,6 +21,9 @@ struct SessionOptions {
   // Reservations and reads that wait for room in the daemon's window. One more
   // is answered OVERLOADED.
   std::size_t max_waiting = limits::kMaxQueuedOperations;
+  // How long a daemon may owe an answer after its operation's deadline, without
+  // a word on that stream, before the stream is taken for dead.
+  std::chrono::steady_clock::duration silence_allowed = std::chrono::seconds(10);
   // How long unary calls are used with a daemon that has no Session, before one
   // stream is tried again.
   std::chrono::steady_clock::duration retry_session_after = std::chrono::minutes(5);

@@ -35,6 +35,7 @@ class SessionLane {
 
   // Whether new operations may be put on it, now or when its frame has left.
   bool usable() const { return !draining_ && !broken_; }
+  bool broken() const { return broken_; }
   // Whether a frame may be written now. A draining lane still carries cancels.
   bool writable() const { return !writing_ && !broken_ && !half_closed_; }
   // Whether max_in_flight has room for one more.
