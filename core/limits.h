@@ -74,6 +74,19 @@ inline constexpr std::size_t kMaxBatchReplyBytes = 64 * 1024 * 1024;
 inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
 inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 
+// A Session stream. Unanswered reservations and reads of one session: a quarter
+// of the queue that all of them share.
+inline constexpr std::size_t kMaxSessionInFlight = 4 * 1024;
+// Operations of every kind: from here on a session is not read.
+inline constexpr std::size_t kMaxSessionUnanswered = 2 * kMaxSessionInFlight;
+// A frame: some thousand operations with a small reply. A larger operation or
+// answer has a frame of its own.
+inline constexpr std::size_t kMaxSessionFrameBytes = 1024 * 1024;
+// Answers that a caller has not fetched: from here on its session is not read.
+inline constexpr std::size_t kMaxSessionUnwrittenBytes = 4 * 1024 * 1024;
+// And from here on it gets no more replies.
+inline constexpr std::size_t kMaxSessionHeldBytes = 64 * 1024 * 1024;
+
 }  // namespace idempotency::limits
 
 #endif  // IDEMPOTENCY_CORE_LIMITS_H_

@@ -27,6 +27,12 @@ using Counts = CountingObserver::Counts;
 
 constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 
+Batcher::ReserveDone ReserveSink(Answers<absl::StatusOr<Verdict>>& answers) {
+  return [&answers](absl::StatusOr<Verdict> answer, const ReserveOp&) {
+    answers.Add(std::move(answer));
+  };
+}
+
 class BatcherTest : public ::testing::Test {
  protected:
   // The workers can only be joined when the store lets them go.
@@ -41,7 +47,7 @@ class BatcherTest : public ::testing::Test {
   // One worker, inside the store with a call of its own, until Open().
   void OccupyWorker() {
     store_.Shut();
-    batcher_->Reserve(ReserveNamed("occupies"), kNoDeadline, occupied_.Sink());
+    batcher_->Reserve(ReserveNamed("occupies"), kNoDeadline, ReserveSink(occupied_));
     ASSERT_TRUE(store_.AwaitCalls(1));
   }
 
@@ -64,7 +70,7 @@ class BatcherTest : public ::testing::Test {
 };
 
 TEST_F(BatcherTest, ALoneOperationGoesToTheStoreAtOnce) {
-  Make().Reserve(ReserveNamed("one"), kNoDeadline, verdicts_.Sink());
+  Make().Reserve(ReserveNamed("one"), kNoDeadline, ReserveSink(verdicts_));
 
   const auto answers = verdicts_.Await(1);
   ASSERT_THAT(answers, SizeIs(1));
@@ -75,7 +81,8 @@ TEST_F(BatcherTest, OperationsGatherWhileTheWorkerIsBusy) {
   Batcher& batcher = Make();
   OccupyWorker();
   for (int i = 0; i < 100; ++i) {
-    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   store_.Open();
 
@@ -89,7 +96,8 @@ TEST_F(BatcherTest, ABatchHasALimit) {
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/16);
   OccupyWorker();
   for (int i = 0; i < 40; ++i) {
-    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   store_.Open();
 
@@ -108,7 +116,7 @@ TEST_F(BatcherTest, CompletionsGoFirst) {
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/4);
   OccupyWorker();
   batcher.Get(GetNamed("extended"), kNoDeadline, records_.Sink());
-  batcher.Reserve(ReserveNamed("new"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
   batcher.Extend(ExtendNamed("extended", extended), kNoDeadline, extensions_.Sink());
   batcher.Release(ReleaseNamed("released", released), kNoDeadline, releases_.Sink());
   batcher.Complete(CompleteNamed("completed", completed), kNoDeadline, completions_.Sink());
@@ -129,9 +137,9 @@ TEST_F(BatcherTest, ACallHoldsOneOperationPerRecordAndKeepsTheirOrder) {
   Batcher& batcher = Make();
   OccupyWorker();
   for (int i = 0; i < 3; ++i) {
-    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
   }
-  batcher.Reserve(ReserveNamed("other"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("other"), kNoDeadline, ReserveSink(verdicts_));
   store_.Open();
 
   const auto answers = verdicts_.Await(4);
@@ -152,7 +160,8 @@ TEST_F(BatcherTest, AFullQueueRefusesReservationsAndReadsBeforeCompletions) {
   Batcher& batcher = Make(/*max_queued=*/4);
   OccupyWorker();
   for (int i = 0; i < 5; ++i) {
-    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   batcher.Get(GetNamed("running"), kNoDeadline, records_.Sink());
 
@@ -183,9 +192,9 @@ TEST_F(BatcherTest, AnOverdueOperationDoesNotReachTheStore) {
   Batcher& batcher = Make();
   OccupyWorker();
   batcher.Reserve(ReserveNamed("overdue"), clock_.Monotonic() + std::chrono::seconds(1),
-                  verdicts_.Sink());
+                  ReserveSink(verdicts_));
   batcher.Reserve(ReserveNamed("in-time"), clock_.Monotonic() + std::chrono::seconds(3),
-                  verdicts_.Sink());
+                  ReserveSink(verdicts_));
   clock_.Advance(absl::Seconds(1));
   store_.Open();
 
@@ -200,7 +209,7 @@ TEST_F(BatcherTest, AnOverdueOperationDoesNotReachTheStore) {
 TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
   Batcher& batcher = Make();
   OccupyWorker();
-  batcher.Reserve(ReserveNamed("queued"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("queued"), kNoDeadline, ReserveSink(verdicts_));
   std::thread closer([&batcher] { batcher.Close(); });
   // It can only be refused once Close() has begun, so ask until it is.
   Answers<absl::StatusOr<Record>> refusals;
@@ -229,7 +238,8 @@ TEST_F(BatcherTest, WhatTheStoreLeavesForItsNextCallIsGivenAgain) {
   Batcher& batcher = Make();
   OccupyWorker();
   for (int i = 0; i < 10; ++i) {
-    batcher.Reserve(ReserveNamed("large-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("large-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   store_.Open();
 
@@ -250,7 +260,7 @@ TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
     callers.emplace_back([&, caller] {
       for (int i = 0; i < 500; ++i) {
         const std::string name = std::to_string(caller) + "/" + std::to_string(i % 50);
-        batcher.Reserve(ReserveNamed(name), kNoDeadline, verdicts_.Sink());
+        batcher.Reserve(ReserveNamed(name), kNoDeadline, ReserveSink(verdicts_));
         batcher.Get(GetNamed(name), kNoDeadline, [&, name](absl::StatusOr<Record> answer) {
           // Reads do not wait for reservations, so it may not be there yet.
           if (!answer.ok() || answer->key == KeyNamed(name)) ++right;
@@ -273,7 +283,7 @@ TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {
   Batcher& batcher = Make();
   const Uuid first = Token("late");
   clock_.Advance(limits::kDefaultLease);
-  batcher.Reserve(ReserveNamed("late"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("late"), kNoDeadline, ReserveSink(verdicts_));
   ASSERT_THAT(verdicts_.Await(1), SizeIs(1));
   batcher.Complete(CompleteNamed("late", first), kNoDeadline, completions_.Sink());
   EXPECT_EQ(ReasonOf(completions_.Await(1)[0].status()), Reason::kReservationLost);

@@ -101,8 +101,8 @@ class IdempotencyServiceTest : public ::testing::Test {
   WaitRoom wait_room_{batcher_, observer_, OnClock()};
   IdempotencyService service_{
       batcher_, wait_room_, observer_,
-      IdempotencyServiceOptions{limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1),
-                                &clock_}};
+      IdempotencyServiceOptions{
+          {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), &clock_}, {}}};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };

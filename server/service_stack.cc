@@ -66,6 +66,11 @@ void ServiceStack::Register(grpc::ServerBuilder& builder) {
   builder.RegisterService(&*service_);
 }
 
+void ServiceStack::StopWaiting() {
+  service_->DrainSessions();
+  wait_room_->Close();
+}
+
 void ServiceStack::Close() {
   StopWaiting();
   batcher_->Close();
