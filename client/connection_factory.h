@@ -18,7 +18,7 @@ struct ConnectionOptions {
     kUnary,
   };
   Kind kind = Kind::kSession;
-  SessionOptions session;
+  SessionConnectionOptions session;
 };
 
 // A Connection to idempotencyd over `channel`, which may be remote (make it with

@@ -49,6 +49,12 @@ class OutstandingOperation {
   // Where it was sent; nullptr while it waits.
   SessionLane* lane = nullptr;
   int times_sent = 0;
+  // Which frame it was last in; they count up.
+  std::uint64_t frame = 0;
+  // It may be what makes its frame unreadable: shares none from now on.
+  bool alone = false;
+  // It was.
+  bool refused = false;
 
  protected:
   OutstandingOperation(std::string body_in, Connection::Deadline deadline_in, bool limited_in,

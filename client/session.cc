@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "client/session_frame.h"
 #include "core/errors.h"
+#include "core/grpc_status.h"
+#include "core/limits.h"
 
 namespace idempotency {
 namespace {
@@ -50,6 +53,12 @@ absl::Status Overloaded() {
                    std::move(details));
 }
 
+absl::Status TooLarge() {
+  return InvalidField("session.operation",
+                      absl::StrCat("is over the ", limits::kMaxMessageBytes,
+                                   " bytes that idempotencyd takes in one message"));
+}
+
 SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now) {
   if (deadline == Clock::time_point::max()) return std::nullopt;
   return std::max<Clock::duration>(deadline - now, kAlarmGrain);
@@ -57,8 +66,8 @@ SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now
 
 }  // namespace
 
-Session::Session(SessionStreamFactory streams, std::unique_ptr<Connection> unary,
-                 SessionOptions options)
+Session::Session(SessionLinkFactory streams, std::unique_ptr<Connection> unary,
+                 SessionConnectionOptions options)
     : make_stream_(std::move(streams)),
       options_(options),
       alarm_("session-alarm", [this] { return Ring(); }),
@@ -124,6 +133,8 @@ void Session::Begin(Operation operation) {
       errands.Fail(std::move(operation), reachability_.Failed(Closing()));
     } else if (operation->deadline <= now) {
       errands.Fail(std::move(operation), reachability_.Failed(Passed()));
+    } else if (SessionFrame::Weight(operation->body.size()) > limits::kMaxMessageBytes) {
+      errands.Fail(std::move(operation), TooLarge());
     } else if (unary_only_) {
       errands.SendBy(*unary_, std::move(operation));
     } else if (operation->limited && waiting_.limited() >= options_.max_waiting) {
@@ -143,7 +154,7 @@ void Session::Pump(Time now, SessionErrands& errands) {
   if (closing_) return;
   OpenLanes(now, errands);
   for (SessionLane* lane : LanesByLoad()) {
-    std::string frame = Gather(*lane, now, errands);
+    std::string frame = Gather(*lane, now);
     if (!frame.empty()) {
       lane->WriteBegins();
       errands.Write(*lane->stream(), std::move(frame));
@@ -186,37 +197,30 @@ Session::Lanes Session::LanesByLoad() const {
   return lanes;
 }
 
-std::string Session::Gather(SessionLane& lane, Time now, SessionErrands& errands) {
+std::string Session::Gather(SessionLane& lane, Time now) {
+  const std::size_t most = std::min(lane.max_frame_bytes(), kFrameBytes);
+  const std::uint64_t number = ++last_frame_;
   SessionFrame frame;
   for (const std::uint64_t id : lane.TakeCancels()) frame.AddCancel(id);
   while (lane.usable()) {
     OutstandingOperation* const next = waiting_.First(lane.has_room());
     if (next == nullptr) break;
     const std::size_t weight = SessionFrame::Weight(next->body.size());
-    if (weight > lane.max_frame_bytes()) {
-      // Before the first frame nobody knows.
-      if (!lane.established()) break;
-      waiting_.RemoveFirst(*next);
-      errands.Fail(
-          Remove(next->id),
-          InvalidField("session.operation", absl::StrCat("is over the ", lane.max_frame_bytes(),
-                                                         " bytes that a frame may weigh")));
-      continue;
-    }
-    const std::size_t most = std::min(lane.max_frame_bytes(), kFrameBytes);
     if (frame.empty()) {
       frame.Reserve(std::max(weight, std::min(weight * waiting_.size(), most)));
-    } else if (frame.size() + weight > most) {
+    } else if (frame.size() + weight > most || next->alone) {
       break;
     }
     waiting_.RemoveFirst(*next);
     lane.Carry(*next);
+    next->frame = number;
     frame.Add(next->id, TimeLeft(next->deadline, now), next->body);
+    if (next->alone) break;
   }
   return std::move(frame).Take();
 }
 
-void Session::OnFrame(SessionStream& stream, v1::SessionResponse frame) {
+void Session::OnFrame(SessionLink& stream, v1::SessionResponse frame) {
   const Time now = Clock::now();
   SessionErrands errands;
   bool read_on = true;
@@ -292,7 +296,7 @@ void Session::Expel(SessionLane& lane, std::string_view rule, Time now, SessionE
                 rule);
 }
 
-void Session::OnWritten(SessionStream& stream, bool ok) {
+void Session::OnWritten(SessionLink& stream, bool ok) {
   SessionErrands errands;
   {
     MutexLock lock(mutex_);
@@ -305,7 +309,7 @@ void Session::OnWritten(SessionStream& stream, bool ok) {
   errands.Run(reachability_);
 }
 
-void Session::OnReadEnd(SessionStream& stream) {
+void Session::OnReadEnd(SessionLink& stream) {
   SessionErrands errands;
   {
     MutexLock lock(mutex_);
@@ -316,7 +320,7 @@ void Session::OnReadEnd(SessionStream& stream) {
   errands.Run(reachability_);
 }
 
-void Session::OnEnd(SessionStream& stream, const grpc::Status& status) {
+void Session::OnEnd(SessionLink& stream, const grpc::Status& status) {
   const Time now = Clock::now();
   std::unique_ptr<SessionLane> ended;
   SessionErrands errands;
@@ -361,19 +365,41 @@ void Session::NoteFailedOpening(const grpc::Status& status, Time now) {
 
 void Session::TakeBack(const SessionLane& lane, const grpc::Status& status,
                        SessionErrands& errands) {
+  const absl::Status error = FromGrpcStatus(status);
+  const std::vector<OutstandingOperation*> unanswered = UnansweredOn(lane);
+  if (ReasonOf(error) == Reason::kRequestInvalid) SetCulpritsApart(unanswered);
   std::vector<OutstandingOperation*> again;
-  std::vector<std::uint64_t> too_often;
-  for (const auto& [id, operation] : operations_) {
-    if (operation->lane != &lane) continue;
+  for (OutstandingOperation* operation : unanswered) {
     operation->lane = nullptr;
-    if (operation->times_sent < kMaxTimesSent) {
-      again.push_back(operation.get());
+    if (operation->refused) {
+      errands.Fail(Remove(operation->id), error);
+    } else if (operation->times_sent >= kMaxTimesSent) {
+      errands.Fail(Remove(operation->id), reachability_.Failed(status));
     } else {
-      too_often.push_back(id);
+      again.push_back(operation);
     }
   }
-  waiting_.PutBack(std::move(again));
-  for (const std::uint64_t id : too_often) errands.Fail(Remove(id), reachability_.Failed(status));
+  waiting_.PutBack(again);
+}
+
+std::vector<OutstandingOperation*> Session::UnansweredOn(const SessionLane& lane) const {
+  std::vector<OutstandingOperation*> unanswered;
+  for (const auto& [id, operation] : operations_) {
+    if (operation->lane == &lane) unanswered.push_back(operation.get());
+  }
+  return unanswered;
+}
+
+// The server has answered every frame before the one that it could not read, and
+// looked at none after it.
+void Session::SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered) {
+  std::uint64_t bad_frame = std::numeric_limits<std::uint64_t>::max();
+  for (const auto* operation : unanswered) bad_frame = std::min(bad_frame, operation->frame);
+  for (OutstandingOperation* operation : unanswered) {
+    if (operation->frame != bad_frame) continue;
+    operation->refused = operation->alone;
+    operation->alone = true;
+  }
 }
 
 bool Session::IsHopeless(const grpc::Status& status) const {
@@ -440,7 +466,7 @@ Session::Time Session::TrySessionAgain(Time now, SessionErrands& errands) {
   return Time::max();
 }
 
-SessionLane& Session::LaneOf(const SessionStream& stream) const {
+SessionLane& Session::LaneOf(const SessionLink& stream) const {
   const auto found = std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
     return lane->stream().get() == &stream;
   });
@@ -448,7 +474,7 @@ SessionLane& Session::LaneOf(const SessionStream& stream) const {
   return **found;
 }
 
-std::unique_ptr<SessionLane> Session::RemoveLane(const SessionStream& stream) {
+std::unique_ptr<SessionLane> Session::RemoveLane(const SessionLink& stream) {
   const auto found = std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
     return lane->stream().get() == &stream;
   });

@@ -19,7 +19,7 @@
 #include "client/session_connection.h"
 #include "client/session_errands.h"
 #include "client/session_lane.h"
-#include "client/session_stream.h"
+#include "client/session_link.h"
 #include "client/waiting_operations.h"
 #include "core/mutex.h"
 
@@ -31,10 +31,11 @@ namespace idempotency {
 // out of here is an errand, done when the lock is free.
 //
 // Thread-safe.
-class Session final : public Connection, private SessionStream::Events {
+class Session final : public Connection, private SessionLink::Events {
  public:
   // `unary` serves while the daemon has no Session.
-  Session(SessionStreamFactory streams, std::unique_ptr<Connection> unary, SessionOptions options);
+  Session(SessionLinkFactory streams, std::unique_ptr<Connection> unary,
+          SessionConnectionOptions options);
   ~Session() override;
 
   void Reserve(const v1::ReserveRequest& request, Deadline deadline,
@@ -55,10 +56,10 @@ class Session final : public Connection, private SessionStream::Events {
 
   void Begin(Operation operation);
 
-  void OnFrame(SessionStream& stream, v1::SessionResponse frame) override;
-  void OnWritten(SessionStream& stream, bool ok) override;
-  void OnReadEnd(SessionStream& stream) override;
-  void OnEnd(SessionStream& stream, const grpc::Status& status) override;
+  void OnFrame(SessionLink& stream, v1::SessionResponse frame) override;
+  void OnWritten(SessionLink& stream, bool ok) override;
+  void OnReadEnd(SessionLink& stream) override;
+  void OnEnd(SessionLink& stream, const grpc::Status& status) override;
   // The alarm: what is overdue? Answers when to look again.
   Time Ring();
 
@@ -67,8 +68,7 @@ class Session final : public Connection, private SessionStream::Events {
   void OpenLanes(Time now, SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenLane(SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lanes LanesByLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Gather(SessionLane& lane, Time now, SessionErrands& errands)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Gather(SessionLane& lane, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // In. Answers the rule that the frame breaks, or nothing.
   std::string_view TakeFrame(SessionLane& lane, v1::SessionResponse& frame, SessionErrands& errands)
@@ -85,6 +85,11 @@ class Session final : public Connection, private SessionStream::Events {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeBack(const SessionLane& lane, const grpc::Status& status, SessionErrands& errands)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<OutstandingOperation*> UnansweredOn(const SessionLane& lane) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a frame that the server could not read: sends its operations one by one,
+  // and refuses the one that was alone, so that nobody else suffers for it.
+  static void SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered);
   // Whether another try would keep the waiting waiting for nothing.
   bool IsHopeless(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -93,8 +98,8 @@ class Session final : public Connection, private SessionStream::Events {
   Time CancelOverdue(Time now, SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time TrySessionAgain(Time now, SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  SessionLane& LaneOf(const SessionStream& stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::unique_ptr<SessionLane> RemoveLane(const SessionStream& stream)
+  SessionLane& LaneOf(const SessionLink& stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::unique_ptr<SessionLane> RemoveLane(const SessionLink& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::size_t usable_lanes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Out of those that are outstanding.
@@ -103,8 +108,8 @@ class Session final : public Connection, private SessionStream::Events {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DivertWaiting(SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const SessionStreamFactory make_stream_;
-  const SessionOptions options_;
+  const SessionLinkFactory make_stream_;
+  const SessionConnectionOptions options_;
   Reachability reachability_;
 
   Mutex mutex_;
@@ -122,6 +127,7 @@ class Session final : public Connection, private SessionStream::Events {
   Time next_lane_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   Time next_complaint_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t last_frame_ ABSL_GUARDED_BY(mutex_) = 0;
   // Waiting and sent.
   absl::flat_hash_map<std::uint64_t, Operation> operations_ ABSL_GUARDED_BY(mutex_);
   WaitingOperations waiting_ ABSL_GUARDED_BY(mutex_);

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "client/session.h"
-#include "client/session_stream.h"
+#include "client/session_link.h"
 #include "client/unary_connection.h"
 
 namespace idempotency {
 
 std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel> channel,
-                                                  SessionOptions options) {
-  auto streams = SessionStreamsOver(channel);
+                                                  SessionConnectionOptions options) {
+  auto streams = SessionLinksOver(channel);
   return std::make_unique<Session>(std::move(streams), MakeUnaryConnection(std::move(channel)),
                                    options);
 }

@@ -12,7 +12,7 @@
 
 namespace idempotency {
 
-struct SessionOptions {
+struct SessionConnectionOptions {
   // How many streams are kept open; each operation goes to the one that has the
   // fewest unanswered. One gathers best. A stream stays with one daemon: where
   // the channel leads to several and this client alone should keep all of them
@@ -41,14 +41,14 @@ struct SessionOptions {
 // daemon that has no Session, operations are sent as unary calls.
 //
 // The first operation opens the first stream; nothing is sent before. Errors
-// are those of MakeUnaryConnection(), and OVERLOADED (SessionOptions). An
-// operation that is too large for any frame is REQUEST_INVALID.
+// are those of MakeUnaryConnection(), and OVERLOADED (SessionConnectionOptions). An
+// operation that is too large for any message is REQUEST_INVALID.
 //
 // Callbacks run on gRPC's threads, on the connection's own (passed deadlines),
 // or within the call; those of one frame one after the other. Do not destroy
 // the connection in one of them: its destructor waits for them.
 std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel> channel,
-                                                  SessionOptions options = {});
+                                                  SessionConnectionOptions options = {});
 
 }  // namespace idempotency
 

@@ -11,11 +11,11 @@ grpc::Status StatusOf(const v1::SessionError& error) {
 }  // namespace
 
 void SessionErrands::Run(Reachability& reachability) {
-  for (SessionStream* stream : starts_) stream->Start();
+  for (SessionLink* stream : starts_) stream->Start();
   for (auto& [stream, frame] : writes_) stream->Write(std::move(frame));
-  for (SessionStream* stream : half_closes_) stream->HalfClose();
+  for (SessionLink* stream : half_closes_) stream->HalfClose();
   for (const auto& stream : cancels_) stream->Cancel();
-  for (SessionStream* stream : releases_) stream->Release();
+  for (SessionLink* stream : releases_) stream->Release();
   for (auto& [operation, other] : detours_) operation->SendBy(*other);
   for (auto& [operation, answer] : answers_) {
     if (answer->has_error()) {

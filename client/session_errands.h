@@ -12,7 +12,7 @@
 #include "client/connection.h"
 #include "client/outstanding_operation.h"
 #include "client/reachability.h"
-#include "client/session_stream.h"
+#include "client/session_link.h"
 
 namespace idempotency {
 
@@ -24,14 +24,14 @@ class SessionErrands {
  public:
   using Operation = std::unique_ptr<OutstandingOperation>;
 
-  void Start(SessionStream& stream) { starts_.push_back(&stream); }
-  void Write(SessionStream& stream, std::string frame) {
+  void Start(SessionLink& stream) { starts_.push_back(&stream); }
+  void Write(SessionLink& stream, std::string frame) {
     writes_.emplace_back(&stream, std::move(frame));
   }
-  void HalfClose(SessionStream& stream) { half_closes_.push_back(&stream); }
-  void Release(SessionStream& stream) { releases_.push_back(&stream); }
+  void HalfClose(SessionLink& stream) { half_closes_.push_back(&stream); }
+  void Release(SessionLink& stream) { releases_.push_back(&stream); }
   // A stream may end by itself meanwhile, so this one is held.
-  void Cancel(std::shared_ptr<SessionStream> stream) { cancels_.push_back(std::move(stream)); }
+  void Cancel(std::shared_ptr<SessionLink> stream) { cancels_.push_back(std::move(stream)); }
   // `answer` lives until Run() has returned.
   void Answer(Operation operation, v1::SessionAnswer& answer) {
     answers_.emplace_back(std::move(operation), &answer);
@@ -47,11 +47,11 @@ class SessionErrands {
   void Run(Reachability& reachability);
 
  private:
-  std::vector<SessionStream*> starts_;
-  absl::InlinedVector<std::pair<SessionStream*, std::string>, 1> writes_;
-  std::vector<SessionStream*> half_closes_;
-  std::vector<SessionStream*> releases_;
-  std::vector<std::shared_ptr<SessionStream>> cancels_;
+  std::vector<SessionLink*> starts_;
+  absl::InlinedVector<std::pair<SessionLink*, std::string>, 1> writes_;
+  std::vector<SessionLink*> half_closes_;
+  std::vector<SessionLink*> releases_;
+  std::vector<std::shared_ptr<SessionLink>> cancels_;
   std::vector<std::pair<Operation, v1::SessionAnswer*>> answers_;
   std::vector<std::pair<Operation, absl::Status>> failures_;
   std::vector<std::pair<Operation, Connection*>> detours_;

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "client/outstanding_operation.h"
-#include "client/session_stream.h"
+#include "client/session_link.h"
 
 namespace idempotency {
 
@@ -24,9 +24,9 @@ class SessionLane {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit SessionLane(std::shared_ptr<SessionStream> stream) : stream_(std::move(stream)) {}
+  explicit SessionLane(std::shared_ptr<SessionLink> stream) : stream_(std::move(stream)) {}
 
-  const std::shared_ptr<SessionStream>& stream() const { return stream_; }
+  const std::shared_ptr<SessionLink>& stream() const { return stream_; }
 
   // The server's first frame has come.
   bool established() const { return established_; }
@@ -75,9 +75,9 @@ class SessionLane {
   // Until the server has told its limits: what no server refuses. A first
   // operation does not wait a round trip for them.
   static constexpr std::size_t kFirstInFlight = 64;
-  static constexpr std::size_t kFirstFrameBytes = 1024 * 1024;
+  static constexpr std::size_t kFirstFrameBytes = 64 * 1024;
 
-  const std::shared_ptr<SessionStream> stream_;
+  const std::shared_ptr<SessionLink> stream_;
   bool established_ = false;
   bool draining_ = false;
   bool broken_ = false;

@@ -13,9 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "client/testing/fake_links.h"
 #include "client/testing/fake_service.h"
-#include "client/testing/fake_streams.h"
 #include "core/errors.h"
+#include "core/grpc_status.h"
+#include "core/limits.h"
 #include "core/uuid.h"
 
 namespace idempotency {
@@ -25,8 +27,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::AnswerAsUsual;
 using ::testing::ElementsAre;
-using testing::FakeStream;
-using testing::FakeStreams;
+using testing::FakeLink;
+using testing::FakeLinks;
 using ::testing::HasSubstr;
 using testing::Limits;
 
@@ -133,12 +135,12 @@ class SessionTest : public ::testing::Test {
     streams_.network().Settle();
   }
 
-  void Open(SessionOptions options = {}) {
+  void Open(SessionConnectionOptions options = {}) {
     session_ = std::make_unique<Session>(streams_.Factory(),
                                          std::make_unique<FakeUnary>(unary_calls_), options);
   }
   void Settle() { streams_.network().Settle(); }
-  FakeStream& stream(std::size_t index = 0) { return streams_.at(index); }
+  FakeLink& stream(std::size_t index = 0) { return streams_.at(index); }
 
   void Reserve(const std::string& key, Connection::Deadline deadline = In(seconds(60))) {
     session_->Reserve(RequestWithKey(key), deadline, answers_.Expect());
@@ -155,7 +157,7 @@ class SessionTest : public ::testing::Test {
     stream().HoldWrites();
     Reserve("second");
   }
-  void AnswerAll(FakeStream& on) {
+  void AnswerAll(FakeLink& on) {
     v1::SessionResponse answers;
     for (const auto& frame : on.frames()) {
       for (const auto& operation : frame.operations()) {
@@ -165,7 +167,7 @@ class SessionTest : public ::testing::Test {
     on.Say(answers);
     Settle();
   }
-  void AnswerId(FakeStream& on, std::uint64_t id) {
+  void AnswerId(FakeLink& on, std::uint64_t id) {
     v1::SessionOperation operation;
     operation.set_id(id);
     operation.mutable_reserve()->mutable_record_key()->set_key(absl::StrCat("id ", id));
@@ -175,7 +177,7 @@ class SessionTest : public ::testing::Test {
     Settle();
   }
 
-  FakeStreams streams_;
+  FakeLinks streams_;
   std::atomic<int> unary_calls_{0};
   Answers answers_;
   std::unique_ptr<Session> session_;
@@ -247,25 +249,59 @@ TEST_F(SessionTest, FramesKeepToTheServersLimit) {
   EXPECT_LE(stream().frames().size(), 8u);
 }
 
-TEST_F(SessionTest, AnOperationOverAnyFrameIsRefused) {
+TEST_F(SessionTest, AnOperationOverAFrameHasOneOfItsOwn) {
   Open();
   Reserve("first");
   stream().Say(Limits(100, 1000));
   Settle();
-  Reserve(std::string(1000, 'k'));
+  stream().HoldWrites();
+  for (const char* key : {"a", "b"}) Reserve(key);
+  Reserve(std::string(2000, 'k'));
+  Reserve("c");
+  stream().ReleaseWrites();
+  Settle();
+  const auto frames = stream().frames();
+  ASSERT_EQ(frames.size(), 5u);
+  EXPECT_EQ(frames[3].operations_size(), 1);
+}
+
+TEST_F(SessionTest, AnOperationOverAnyMessageIsRefused) {
+  Open();
+  Reserve(std::string(limits::kMaxMessageBytes, 'k'));
   const auto answers = answers_.Wait(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kRequestInvalid);
 }
 
-// The limit is not known yet: it waits until it is.
-TEST_F(SessionTest, ALargeFirstOperationWaitsForTheLimits) {
+// The server answers what came before a frame that it cannot read, and ends the
+// stream: those who shared the frame with the culprit are served all the same.
+TEST_F(SessionTest, OnlyTheOperationThatMakesItsFrameUnreadableIsRefused) {
+  const absl::Status invalid = InvalidField("frame", "is not a SessionRequest");
+  streams_.SetPeer([&](FakeLink& link, const v1::SessionRequest& request) {
+    v1::SessionResponse response;
+    for (const auto& operation : request.operations()) {
+      if (operation.reserve().record_key().key() == "bad") return link.End(ToGrpcStatus(invalid));
+      AnswerAsUsual(operation, response);
+    }
+    link.Say(response);
+  });
+  streams_.SetFirstFrame(Limits(100, 1 << 20));
   Open();
-  Reserve(std::string(2 << 20, 'k'));
-  EXPECT_EQ(stream().frames().size(), 0u);
-  stream().Say(Limits(100, 4 << 20));
+  Reserve("first");
   Settle();
-  EXPECT_EQ(stream().frames().size(), 1u);
+  stream().HoldWrites();
+  for (const char* key : {"occupies the writer", "a", "bad", "b"}) Reserve(key);
+  stream().ReleaseWrites();
+  std::size_t refused = 0;
+  for (const Reserved& answer : answers_.Wait(5)) {
+    if (!answer.ok()) {
+      EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 1u);
+  EXPECT_EQ(answers_.count(), 5u);
+  EXPECT_EQ(streams_.count(), 3u);
 }
 
 TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) {
@@ -288,7 +324,7 @@ TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) 
 }
 
 TEST_F(SessionTest, OneTooManyWaitingIsOverloaded) {
-  SessionOptions options;
+  SessionConnectionOptions options;
   options.max_waiting = 2;
   Open(options);
   Reserve("1");
@@ -563,7 +599,7 @@ TEST_P(RogueServer, LosesItsStream) {
 INSTANTIATE_TEST_SUITE_P(Rules, RogueServer, ::testing::Range(0, 6));
 
 TEST_F(SessionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
-  SessionOptions options;
+  SessionConnectionOptions options;
   options.silence_allowed = milliseconds(50);
   Open(options);
   Reserve("1");
@@ -598,7 +634,7 @@ TEST_F(SessionTest, AServerWithoutSessionsGetsUnaryCallsAndNobodySeesAnError) {
 }
 
 TEST_F(SessionTest, SessionsAreTriedAgainAndTaken) {
-  SessionOptions options;
+  SessionConnectionOptions options;
   options.retry_session_after = milliseconds(30);
   Open(options);
   Reserve("1");
@@ -626,7 +662,7 @@ TEST_F(SessionTest, SessionsAreTriedAgainAndTaken) {
 }
 
 TEST_F(SessionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
-  SessionOptions options;
+  SessionConnectionOptions options;
   options.streams = 2;
   Open(options);
   Reserve("1");
@@ -669,10 +705,10 @@ TEST_F(SessionTest, DestructionAnswersEverythingAlsoWhatIsAskedMeanwhile) {
 TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
   constexpr int kCallers = 4;
   constexpr int kOperations = 2500;
-  FakeStreams streams(/*network_threads=*/3);
+  FakeLinks streams(/*network_threads=*/3);
   std::atomic<int> unary_calls{0};
   std::atomic<int> count{0};
-  streams.SetPeer([&](FakeStream& stream, const v1::SessionRequest& request) {
+  streams.SetPeer([&](FakeLink& stream, const v1::SessionRequest& request) {
     const int number = ++count;
     v1::SessionResponse response;
     if (request.operations(0).id() > 0 && number % 97 == 0) return stream.End(kBroken);
@@ -683,15 +719,11 @@ TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
     stream.Say(response);
     if (number % 61 == 0) stream.End(grpc::Status::OK);
   });
-  SessionOptions options;
+  SessionConnectionOptions options;
   options.streams = 2;
-  auto factory = [&, make = streams.Factory()](SessionStream::Events& events) {
-    auto stream = make(events);
-    static_cast<FakeStream&>(*stream).Say(Limits(16, 4096));
-    return stream;
-  };
-  auto session =
-      std::make_unique<Session>(factory, std::make_unique<FakeUnary>(unary_calls), options);
+  streams.SetFirstFrame(Limits(16, 4096));
+  auto session = std::make_unique<Session>(streams.Factory(),
+                                           std::make_unique<FakeUnary>(unary_calls), options);
   std::atomic<int> answered{0};
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;

@@ -1,4 +1,4 @@
-#include "client/testing/fake_streams.h"
+#include "client/testing/fake_links.h"
 
 #include <cstdlib>
 #include <iostream>
@@ -58,22 +58,22 @@ void FakeNetwork::Run() {
   }
 }
 
-FakeStream::FakeStream(FakeNetwork& network, Events& events, Peer peer)
+FakeLink::FakeLink(FakeNetwork& network, Events& events, Peer peer)
     : network_(network), events_(events), peer_(std::move(peer)) {}
 
-FakeStream::~FakeStream() {
+FakeLink::~FakeLink() {
   MutexLock lock(mutex_);
   Check(!started_ || ended_, "destroyed before its end");
 }
 
-void FakeStream::Say(v1::SessionResponse frame) {
+void FakeLink::Say(v1::SessionResponse frame) {
   MutexLock lock(mutex_);
   if (status_) return;
   incoming_.push_back(std::move(frame));
   Deliver();
 }
 
-void FakeStream::End(grpc::Status status) {
+void FakeLink::End(grpc::Status status) {
   MutexLock lock(mutex_);
   if (status_) return;
   status_ = std::move(status);
@@ -84,33 +84,33 @@ void FakeStream::End(grpc::Status status) {
   EndIfDone();
 }
 
-void FakeStream::HoldWrites() {
+void FakeLink::HoldWrites() {
   MutexLock lock(mutex_);
   hold_writes_ = true;
 }
 
-void FakeStream::ReleaseWrites() {
+void FakeLink::ReleaseWrites() {
   MutexLock lock(mutex_);
   hold_writes_ = false;
   if (writing_) EndWrite(true);
 }
 
-std::vector<v1::SessionRequest> FakeStream::frames() const {
+std::vector<v1::SessionRequest> FakeLink::frames() const {
   MutexLock lock(mutex_);
   return frames_;
 }
 
-bool FakeStream::half_closed() const {
+bool FakeLink::half_closed() const {
   MutexLock lock(mutex_);
   return half_closed_;
 }
 
-bool FakeStream::cancelled() const {
+bool FakeLink::cancelled() const {
   MutexLock lock(mutex_);
   return cancelled_;
 }
 
-void FakeStream::Start() {
+void FakeLink::Start() {
   MutexLock lock(mutex_);
   Check(!started_, "Start twice");
   started_ = true;
@@ -119,14 +119,14 @@ void FakeStream::Start() {
   Deliver();
 }
 
-void FakeStream::Read() {
+void FakeLink::Read() {
   MutexLock lock(mutex_);
   Check(!reading_, "Read while reading");
   reading_ = true;
   Deliver();
 }
 
-void FakeStream::Write(std::string frame) {
+void FakeLink::Write(std::string frame) {
   v1::SessionRequest request;
   Check(request.ParseFromString(frame), "a frame that does not parse");
   Check(request.operations_size() > 0, "an empty frame");
@@ -142,7 +142,7 @@ void FakeStream::Write(std::string frame) {
   if (!hold_writes_) EndWrite(true);
 }
 
-void FakeStream::HalfClose() {
+void FakeLink::HalfClose() {
   MutexLock lock(mutex_);
   Check(!writing_ && !half_closed_ && !released_, "HalfClose while writing, or after the last");
   writing_ = true;
@@ -150,7 +150,7 @@ void FakeStream::HalfClose() {
   EndWrite(!status_);
 }
 
-void FakeStream::Cancel() {
+void FakeLink::Cancel() {
   {
     MutexLock lock(mutex_);
     cancelled_ = true;
@@ -158,14 +158,14 @@ void FakeStream::Cancel() {
   End(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled"));
 }
 
-void FakeStream::Release() {
+void FakeLink::Release() {
   MutexLock lock(mutex_);
   Check(!writing_ && !released_, "Release while writing, or twice");
   released_ = true;
   EndIfDone();
 }
 
-void FakeStream::Post(std::function<void()> event) {
+void FakeLink::Post(std::function<void()> event) {
   ++events_under_way_;
   network_.Post([this, event = std::move(event)] {
     event();
@@ -175,7 +175,7 @@ void FakeStream::Post(std::function<void()> event) {
   });
 }
 
-void FakeStream::EndWrite(bool ok) {
+void FakeLink::EndWrite(bool ok) {
   if (ending_write_) return;
   ending_write_ = true;
   Post([this, ok] {
@@ -188,7 +188,7 @@ void FakeStream::EndWrite(bool ok) {
   });
 }
 
-void FakeStream::Deliver() {
+void FakeLink::Deliver() {
   if (!started_ || !reading_) return;
   if (status_) {
     reading_ = false;
@@ -200,31 +200,37 @@ void FakeStream::Deliver() {
   }
 }
 
-void FakeStream::EndIfDone() {
+void FakeLink::EndIfDone() {
   if (!status_ || !released_ || reading_ || events_under_way_ > 0 || ended_) return;
   ended_ = true;
   network_.Post([this, status = *status_] { events_.OnEnd(*this, status); });
 }
 
-SessionStreamFactory FakeStreams::Factory() {
-  return [this](SessionStream::Events& events) {
+SessionLinkFactory FakeLinks::Factory() {
+  return [this](SessionLink::Events& events) {
     MutexLock lock(mutex_);
-    streams_.push_back(std::make_shared<FakeStream>(network_, events, peer_));
+    streams_.push_back(std::make_shared<FakeLink>(network_, events, peer_));
+    if (first_frame_) streams_.back()->Say(*first_frame_);
     return streams_.back();
   };
 }
 
-void FakeStreams::SetPeer(FakeStream::Peer peer) {
+void FakeLinks::SetPeer(FakeLink::Peer peer) {
   MutexLock lock(mutex_);
   peer_ = std::move(peer);
 }
 
-std::size_t FakeStreams::count() const {
+void FakeLinks::SetFirstFrame(v1::SessionResponse frame) {
+  MutexLock lock(mutex_);
+  first_frame_ = std::move(frame);
+}
+
+std::size_t FakeLinks::count() const {
   MutexLock lock(mutex_);
   return streams_.size();
 }
 
-FakeStream& FakeStreams::at(std::size_t index) const {
+FakeLink& FakeLinks::at(std::size_t index) const {
   MutexLock lock(mutex_);
   return *streams_.at(index);
 }

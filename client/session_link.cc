@@ -1,4 +1,4 @@
-#include "client/session_stream.h"
+#include "client/session_link.h"
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -30,11 +30,11 @@ grpc::ByteBuffer ToBuffer(std::string bytes) {
 // gRPC ends a call once nothing is under way and nobody holds it. The hold is
 // for writes, which come from any thread: without it the call could end just as
 // one begins.
-class GrpcSessionStream final
-    : public SessionStream,
+class GrpcSessionLink final
+    : public SessionLink,
       private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::SessionResponse> {
  public:
-  GrpcSessionStream(SessionStub& stub, Events& events) : events_(events) {
+  GrpcSessionLink(SessionStub& stub, Events& events) : events_(events) {
     stub.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
     AddHold();
   }
@@ -71,10 +71,10 @@ class GrpcSessionStream final
 
 }  // namespace
 
-SessionStreamFactory SessionStreamsOver(std::shared_ptr<grpc::Channel> channel) {
+SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel) {
   auto stub = std::make_shared<SessionStub>(std::move(channel));
-  return [stub = std::move(stub)](SessionStream::Events& events) {
-    return std::make_shared<GrpcSessionStream>(*stub, events);
+  return [stub = std::move(stub)](SessionLink::Events& events) {
+    return std::make_shared<GrpcSessionLink>(*stub, events);
   };
 }
 

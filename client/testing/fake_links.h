@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_TESTING_FAKE_STREAMS_H_
-#define IDEMPOTENCY_CLIENT_TESTING_FAKE_STREAMS_H_
+#ifndef IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
+#define IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
 
 #include <deque>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/session_stream.h"
+#include "client/session_link.h"
 #include "core/mutex.h"
 
 namespace idempotency::testing {
@@ -35,15 +35,15 @@ class FakeNetwork {
   std::vector<std::thread> threads_;
 };
 
-// A SessionStream without gRPC, under the rules of one: events after the call
+// A SessionLink without gRPC, under the rules of one: events after the call
 // that asks for them, OnEnd last. Checks what it is asked for. Thread-safe.
-class FakeStream final : public SessionStream {
+class FakeLink final : public SessionLink {
  public:
   // Called for each frame, on the network.
-  using Peer = std::function<void(FakeStream&, const v1::SessionRequest&)>;
+  using Peer = std::function<void(FakeLink&, const v1::SessionRequest&)>;
 
-  FakeStream(FakeNetwork& network, Events& events, Peer peer);
-  ~FakeStream() override;
+  FakeLink(FakeNetwork& network, Events& events, Peer peer);
+  ~FakeLink() override;
 
   // What the server does. Nothing happens after End().
   void Say(v1::SessionResponse frame);
@@ -90,25 +90,27 @@ class FakeStream final : public SessionStream {
 };
 
 // Every stream that a session opened.
-class FakeStreams {
+class FakeLinks {
  public:
-  explicit FakeStreams(int network_threads = 1) : network_(network_threads) {}
+  explicit FakeLinks(int network_threads = 1) : network_(network_threads) {}
 
-  SessionStreamFactory Factory();
+  SessionLinkFactory Factory();
   // For streams from now on.
-  void SetPeer(FakeStream::Peer peer);
+  void SetPeer(FakeLink::Peer peer);
+  void SetFirstFrame(v1::SessionResponse frame);
 
   FakeNetwork& network() { return network_; }
   std::size_t count() const;
   // From 0. Kept after it has ended.
-  FakeStream& at(std::size_t index) const;
+  FakeLink& at(std::size_t index) const;
 
  private:
   // Before the streams, whose destruction does not need it.
   FakeNetwork network_;
   mutable Mutex mutex_;
-  FakeStream::Peer peer_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<FakeStream>> streams_ ABSL_GUARDED_BY(mutex_);
+  FakeLink::Peer peer_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::SessionResponse> first_frame_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<FakeLink>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A first frame.
@@ -116,4 +118,4 @@ v1::SessionResponse Limits(std::uint32_t max_in_flight, std::uint32_t max_frame_
 
 }  // namespace idempotency::testing
 
-#endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_STREAMS_H_
+#endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
