@@ -56,6 +56,10 @@ inline constexpr absl::Duration kMaxMaxLease = absl::Hours(24);
 inline constexpr absl::Duration kDefaultRetention = absl::Hours(24);
 inline constexpr absl::Duration kMinRetention = absl::Seconds(1);
 inline constexpr absl::Duration kMaxRetention = absl::Hours(24 * 366);
+// A reply's own, which is not over its record's.
+inline constexpr absl::Duration kMinReplyRetention = absl::Seconds(1);
+// How long a forgotten record's key is still refused.
+inline constexpr absl::Duration kMaxTombstone = absl::Hours(24 * 366);
 inline constexpr absl::Duration kMaxWait = absl::Seconds(60);
 // How long after its creation an unknown UUIDv7 key may still start.
 inline constexpr absl::Duration kDefaultWindow = absl::Hours(24);
