@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -375,9 +374,9 @@ class GuardTable : public ::testing::TestWithParam<Column> {
   void RunAll(const TablePolicy& policy) {
     Table table(GetParam().api, policy);
     for (const Before before : kAllBefore) {
-      if (Matters(policy, before)) RunAll(table, before, /*nothing_happened=*/false);
+      if (Matters(policy, before)) RunEachOutcome(table, before, /*nothing_happened=*/false);
     }
-    if (!policy.fail_open) RunAll(table, Before::kNothing, /*nothing_happened=*/true);
+    if (!policy.fail_open) RunEachOutcome(table, Before::kNothing, /*nothing_happened=*/true);
   }
 
   int cells_ = 0;
@@ -385,7 +384,7 @@ class GuardTable : public ::testing::TestWithParam<Column> {
   int wrong_ = 0;
 
  private:
-  void RunAll(Table& table, Before before, bool nothing_happened) {
+  void RunEachOutcome(Table& table, Before before, bool nothing_happened) {
     for (int code = 0; code <= static_cast<int>(grpc::StatusCode::UNAUTHENTICATED); ++code) {
       Cell cell;
       cell.policy = table.policy();
