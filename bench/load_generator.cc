@@ -107,8 +107,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() {
 NumberedKeys::Options KeysFromFlags() {
   NumberedKeys::Options keys;
   keys.seed = absl::GetFlag(FLAGS_seed);
-  if (keys.seed == 0)
-    keys.seed = std::random_device()() | std::uint64_t{std::random_device()()} << 32;
+  if (keys.seed == 0) {
+    std::random_device random;
+    keys.seed = random() | std::uint64_t{random()} << 32;
+  }
   if (absl::GetFlag(FLAGS_first_key_ms) != 0) {
     keys.first = absl::FromUnixMillis(absl::GetFlag(FLAGS_first_key_ms));
   }
