@@ -56,6 +56,10 @@ inline constexpr absl::Duration kMaxMaxLease = absl::Hours(24);
 inline constexpr absl::Duration kDefaultRetention = absl::Hours(24);
 inline constexpr absl::Duration kMinRetention = absl::Seconds(1);
 inline constexpr absl::Duration kMaxRetention = absl::Hours(24 * 366);
+// A reply's own, which is not over its record's.
+inline constexpr absl::Duration kMinReplyRetention = absl::Seconds(1);
+// How long a forgotten record's key is still refused.
+inline constexpr absl::Duration kMaxTombstone = absl::Hours(24 * 366);
 inline constexpr absl::Duration kMaxWait = absl::Seconds(60);
 // How long after its creation an unknown UUIDv7 key may still start.
 inline constexpr absl::Duration kDefaultWindow = absl::Hours(24);
@@ -65,9 +69,12 @@ inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 // The daemon. A batch of 256 is where storage throughput stops growing.
 inline constexpr std::size_t kMaxBatch = 256;
 // The replies that one call of the store brings into memory, give or take the
-// last one: without a bound a batch of replays would weigh 2 GiB.
-inline constexpr std::size_t kMaxBatchReplyBytes = 64 * 1024 * 1024;
+// last one: without a bound a batch of replays would weigh 2 GiB. Every
+// connection has such a call, so four of them bring 96 MiB.
+inline constexpr std::size_t kMaxBatchReplyBytes = 16 * 1024 * 1024;
 inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
+// What is queued or being done.
+inline constexpr std::size_t kDefaultQueuedBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 
 // A Session stream. Unanswered reservations and reads of one session: a quarter
@@ -75,9 +82,10 @@ inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 inline constexpr std::size_t kMaxSessionInFlight = 4 * 1024;
 // Operations of every kind: from here on a session is not read.
 inline constexpr std::size_t kMaxSessionUnanswered = 2 * kMaxSessionInFlight;
-// A frame: some thousand operations with a small reply. A larger operation or
-// answer has a frame of its own.
-inline constexpr std::size_t kMaxSessionFrameBytes = 1024 * 1024;
+// And what those weigh: two of the largest messages.
+inline constexpr std::size_t kMaxSessionUnansweredBytes = 2 * kMaxMessageBytes;
+// Answers that leave together; a larger one has a frame of its own.
+inline constexpr std::size_t kMaxAnswerFrameBytes = 256 * 1024;
 // Answers that a caller has not fetched: from here on its session is not read.
 inline constexpr std::size_t kMaxSessionUnwrittenBytes = 4 * 1024 * 1024;
 // And from here on it gets no more replies.

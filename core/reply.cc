@@ -37,6 +37,12 @@ v1::Reply WithoutContent(const v1::Reply& reply) {
   return rest;
 }
 
+absl::StatusOr<EncodedReply> WithoutContent(const EncodedReply& encoded) {
+  const absl::StatusOr<v1::Reply> reply = DecodeReply(encoded);
+  if (!reply.ok()) return reply.status();
+  return EncodeReply(WithoutContent(*reply));
+}
+
 bool IsComplete(const v1::Reply& reply) {
   return reply.content() == v1::REPLY_CONTENT_UNSPECIFIED ||
          reply.content() == v1::REPLY_CONTENT_FULL;

@@ -33,6 +33,9 @@ std::size_t ReplyBytes(const v1::Reply& reply);
 // The same outcome without its content: code and a message cut to 1 KiB,
 // content STATUS_ONLY.
 v1::Reply WithoutContent(const v1::Reply& reply);
+// The same of one that is encoded. DATA_LOSS / RECORD_DAMAGED as DecodeReply.
+// What has no content any more stays as it is.
+absl::StatusOr<EncodedReply> WithoutContent(const EncodedReply& encoded);
 // True if a replay can give the caller everything the first caller got.
 bool IsComplete(const v1::Reply& reply);
 

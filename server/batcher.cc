@@ -25,8 +25,7 @@ constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 constexpr absl::Duration kClosedRetryDelay = absl::Seconds(1);
 
 absl::Status Overloaded() {
-  return MakeError(Reason::kOverloaded,
-                   "Too many operations are queued. Nothing was done; try again later.",
+  return MakeError(Reason::kOverloaded, "Too much is queued. Nothing was done; try again later.",
                    {kOverloadedRetryDelay, {}, {}});
 }
 
@@ -54,6 +53,45 @@ constexpr std::size_t Index(OperationKind kind) { return static_cast<std::size_t
 // Reservations and reads bring new work in; the others end what was let in.
 bool BringsWork(OperationKind kind) {
   return kind == OperationKind::kReserve || kind == OperationKind::kGet;
+}
+
+// What completions get beside the limit.
+std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
+
+// What an operation weighs beside its texts.
+constexpr std::size_t kOperationBytes = 1024;
+
+std::size_t WeightOf(const ReserveOp& op) {
+  std::size_t bytes = kOperationBytes;
+  for (const auto& [key, value] : op.labels) bytes += key.size() + value.size();
+  return bytes;
+}
+std::size_t WeightOf(const CompleteOp& op) { return kOperationBytes + op.reply.bytes.size(); }
+std::size_t WeightOf(const ReleaseOp& op) { return kOperationBytes + op.reason.size(); }
+std::size_t WeightOf(const ExtendOp& op) {
+  return kOperationBytes + (op.checkpoint.has_value() ? op.checkpoint->size() : 0);
+}
+std::size_t WeightOf(const GetOp&) { return kOperationBytes; }
+
+// The reply in an answer: nothing else in one is large.
+std::size_t ReplyIn(const absl::StatusOr<Verdict>& answer) {
+  const Replay* const replay = answer.ok() ? std::get_if<Replay>(&*answer) : nullptr;
+  return replay == nullptr ? 0 : replay->reply.bytes.size();
+}
+std::size_t ReplyIn(const absl::StatusOr<Record>& answer) {
+  return answer.ok() && answer->reply.has_value() ? answer->reply->bytes.size() : 0;
+}
+template <typename Answer>
+std::size_t ReplyIn(const Answer&) {
+  return 0;
+}
+
+std::string_view NamespaceOf(const GetOp& op) {
+  return op.key.has_value() ? std::string_view(op.key->name_space) : std::string_view();
+}
+template <typename Op>
+std::string_view NamespaceOf(const Op& op) {
+  return op.key.name_space;
 }
 
 // Tells what an answer means for the numbers.
@@ -103,7 +141,9 @@ bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
 template <typename Op>
 struct Batcher::QueuedOp : Queued {
   QueuedOp(OperationKind its_kind, Op operation, Deadline until)
-      : Queued(its_kind, operation.id, until), op(std::move(operation)) {}
+      : Queued(its_kind, operation.id, WeightOf(operation), until), op(std::move(operation)) {}
+
+  std::string_view name_space() const override { return NamespaceOf(op); }
 
   Op op;
 };
@@ -195,14 +235,13 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
   {
     MutexLock lock(mutex_);
     for (QueuedPtr& queued : operations) {
-      absl::Status admitted = Admit(queued->kind);
-      if (!admitted.ok()) {
+      absl::Status admitted = Admit(*queued);
+      if (admitted.ok()) {
+        bytes_.fetch_add(queued->bytes);
+        PushOne(std::move(queued));
+      } else {
         refused.emplace_back(std::move(queued), std::move(admitted));
-        continue;
       }
-      const RecordId id = queued->id;
-      queues_[Index(queued->kind)].Push(id, std::move(queued));
-      ++queued_;
     }
     observer_.QueueDepthChanged(queued_);
   }
@@ -213,12 +252,36 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
   }
 }
 
-absl::Status Batcher::Admit(OperationKind kind) const {
+absl::Status Batcher::Admit(const Queued& queued) const {
   if (closed_) return Closed();
-  const std::size_t limit =
-      BringsWork(kind) ? options_.max_queued : options_.max_queued + options_.max_queued / 4;
-  if (queued_ >= limit) return Overloaded();
+  const bool brings_work = BringsWork(queued.kind);
+  const std::size_t bytes = bytes_.load();
+  const std::size_t max_bytes = brings_work ? options_.max_bytes : WithReserve(options_.max_bytes);
+  // The largest operation fits when it is alone.
+  if (bytes > 0 && bytes + queued.bytes > max_bytes) return Overloaded();
+  if (queued_ < options_.max_queued) return absl::OkStatus();
+  if (queued_ >= WithReserve(options_.max_queued)) return Overloaded();
+  if (brings_work && HasItsShare(queued.name_space())) return Overloaded();
   return absl::OkStatus();
+}
+
+bool Batcher::HasItsShare(std::string_view name_space) const {
+  std::size_t its = 0;
+  std::size_t namespaces = 0;
+  for (const FairQueue<QueuedPtr>& queue : queues_) {
+    its += queue.SizeOf(name_space);
+    namespaces = std::max(namespaces, queue.namespaces());
+  }
+  // One more, since its first operation is not counted yet.
+  return its >= options_.max_queued / (namespaces + (its == 0 ? 1 : 0));
+}
+
+void Batcher::PushOne(QueuedPtr queued) {
+  FairQueue<QueuedPtr>& queue = queues_[Index(queued->kind)];
+  const RecordId id = queued->id;
+  const std::string_view name_space = queued->name_space();
+  queue.Push(name_space, id, std::move(queued));
+  ++queued_;
 }
 
 void Batcher::Wake(std::size_t operations) {
@@ -279,6 +342,10 @@ void Batcher::RunKind(std::vector<QueuedPtr> taken,
   if (answers.size() != taken.size()) std::abort();
   observer_.BatchDone(kind, taken.size(), absl::FromChrono(options_.clock->Monotonic() - start));
 
+  std::size_t replies = 0;
+  for (const Answer& answer : answers) replies += ReplyIn(answer);
+  bytes_.fetch_add(replies);
+  std::size_t answered = replies;
   std::vector<QueuedPtr> left;
   {
     const AnswerScope scope;
@@ -290,9 +357,11 @@ void Batcher::RunKind(std::vector<QueuedPtr> taken,
         continue;
       }
       Observe(observer_, kind, answers[i]);
+      answered += queued.bytes;
       queued.Tell(std::move(answers[i]));
     }
   }
+  bytes_.fetch_sub(answered);
   if (!left.empty()) PutBack(std::move(left));
 }
 
@@ -300,11 +369,7 @@ void Batcher::PutBack(std::vector<QueuedPtr> operations) {
   const std::size_t count = operations.size();
   {
     MutexLock lock(mutex_);
-    for (QueuedPtr& queued : operations) {
-      const RecordId id = queued->id;
-      queues_[Index(queued->kind)].Push(id, std::move(queued));
-    }
-    queued_ += count;
+    for (QueuedPtr& queued : operations) PushOne(std::move(queued));
     observer_.QueueDepthChanged(queued_);
   }
   Wake(count);
@@ -319,6 +384,7 @@ void Batcher::AnswerOverdue(std::vector<QueuedPtr>& taken) {
   const AnswerScope scope;
   for (auto queued = overdue; queued != taken.end(); ++queued) {
     observer_.OperationOverdue((*queued)->kind);
+    bytes_.fetch_sub((*queued)->bytes);
     (*queued)->Refuse(Overdue());
   }
   taken.erase(overdue, taken.end());

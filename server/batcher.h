@@ -2,10 +2,12 @@
 #define IDEMPOTENCY_SERVER_BATCHER_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -16,8 +18,8 @@
 #include "core/clock.h"
 #include "core/limits.h"
 #include "core/mutex.h"
+#include "server/fair_queue.h"
 #include "server/observer.h"
-#include "server/record_queue.h"
 #include "server/store/store.h"
 
 namespace idempotency {
@@ -25,9 +27,16 @@ namespace idempotency {
 struct BatcherOptions {
   // Store calls at the same time: one per connection of the store. At least 1.
   int threads = 4;
-  // Over this, reservations and reads are refused. Completions, releases and
-  // extensions get a quarter more: they end work that was let in before.
+  // Over either of the next two, reservations and reads are refused.
+  // Completions, releases and extensions get a quarter more of both: they end
+  // work that was let in before.
+  //
+  // Operations that wait for a worker. A namespace that has less than its share
+  // of them may also use the quarter.
   std::size_t max_queued = limits::kMaxQueuedOperations;
+  // What all operations weigh, from here until they are answered, with the
+  // replies that the store gave.
+  std::size_t max_bytes = limits::kDefaultQueuedBytes;
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;
   const Clock* clock = &Clock::System();
@@ -36,7 +45,8 @@ struct BatcherOptions {
 // Gathers single operations into the store's batches. While every worker is
 // busy, operations queue; a free worker takes what is there, completions first,
 // then releases, extensions, reservations and reads, and gives it to the store
-// with one call per kind, at most one operation per record in a call. It never
+// with one call per kind, at most one operation per record in a call. Within a
+// kind, namespaces take turns. It never
 // waits for a batch to fill, so a lone operation goes to the store at once. What
 // the store leaves for its next call, because replies weigh too much together,
 // goes back into the queue.
@@ -44,7 +54,7 @@ struct BatcherOptions {
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
 // and must not call Close(). Beside the store's answers:
-//   RESOURCE_EXHAUSTED / OVERLOADED      The queue is full. Nothing happened;
+//   RESOURCE_EXHAUSTED / OVERLOADED      Too much is queued. Nothing happened;
 //                                        carries a retry delay.
 //   UNAVAILABLE / STORE_UNAVAILABLE      Closed. Nothing happened.
 //   DEADLINE_EXCEEDED / STORE_UNAVAILABLE
@@ -94,14 +104,16 @@ class Batcher {
  private:
   // An operation on its way, of any kind.
   struct Queued {
-    Queued(OperationKind its_kind, const RecordId& record, Deadline until)
-        : kind(its_kind), id(record), deadline(until) {}
+    Queued(OperationKind its_kind, const RecordId& record, std::size_t weight, Deadline until)
+        : kind(its_kind), id(record), bytes(weight), deadline(until) {}
     virtual ~Queued() = default;
+    virtual std::string_view name_space() const = 0;
     // The answer without the store.
     virtual void Refuse(const absl::Status& status) = 0;
 
     const OperationKind kind;
     const RecordId id;
+    const std::size_t bytes;
     const Deadline deadline;
   };
   using QueuedPtr = std::unique_ptr<Queued>;
@@ -122,8 +134,10 @@ class Batcher {
   void Enqueue(QueuedPtr queued, Group* group);
   // Those that are refused stay in `operations`.
   void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
-  // OK if one more operation of the kind may be queued.
-  absl::Status Admit(OperationKind kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // OK if this one may be queued as well.
+  absl::Status Admit(const Queued& queued) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasItsShare(std::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake(std::size_t operations);
   void Work(int worker);
   Batch Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -140,11 +154,14 @@ class Batcher {
   Observer& observer_;
   const BatcherOptions options_;
 
+  // What operations and their answers weigh.
+  std::atomic<std::size_t> bytes_{0};
+
   Mutex mutex_;
   CondVar work_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::array<RecordQueue<QueuedPtr>, kOperationKinds> queues_ ABSL_GUARDED_BY(mutex_);
+  std::array<FairQueue<QueuedPtr>, kOperationKinds> queues_ ABSL_GUARDED_BY(mutex_);
 
   // Held while joining, so that two calls of Close() both wait.
   Mutex join_mutex_;

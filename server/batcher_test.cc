@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/errors.h"
+#include "server/answer_scope.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
@@ -39,8 +40,13 @@ class BatcherTest : public ::testing::Test {
   ~BatcherTest() override { store_.Open(); }
 
   Batcher& Make(std::size_t max_queued = 1000, std::size_t max_batch = 256, int threads = 1) {
-    batcher_ = std::make_unique<Batcher>(store_, observer_,
-                                         BatcherOptions{threads, max_queued, max_batch, &clock_});
+    BatcherOptions options;
+    options.threads = threads;
+    options.max_queued = max_queued;
+    options.max_batch = max_batch;
+    options.max_bytes = max_bytes_;
+    options.clock = &clock_;
+    batcher_ = std::make_unique<Batcher>(store_, observer_, options);
     return *batcher_;
   }
 
@@ -55,6 +61,7 @@ class BatcherTest : public ::testing::Test {
     return std::get<Reserved>(*memory_.Reserve({ReserveNamed(name)})[0]).token;
   }
 
+  std::size_t max_bytes_ = limits::kDefaultQueuedBytes;
   ManualClock clock_;
   MemoryStore memory_{clock_};
   GatedStore store_{memory_};
@@ -229,27 +236,155 @@ TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
 }
 
 TEST_F(BatcherTest, WhatTheStoreLeavesForItsNextCallIsGivenAgain) {
-  // Ten of them weigh more than one call may.
+  // Three of them weigh more than one call may.
   const std::string body(limits::kMaxReplyBytes - 1024, 'b');
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const std::string name = "large-" + std::to_string(i);
     ASSERT_TRUE(memory_.Complete({CompleteNamed(name, Token(name), body)})[0].ok());
   }
   Batcher& batcher = Make();
   OccupyWorker();
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 4; ++i) {
     batcher.Reserve(ReserveNamed("large-" + std::to_string(i)), kNoDeadline,
                     ReserveSink(verdicts_));
   }
   store_.Open();
 
-  const auto answers = verdicts_.Await(10);
-  ASSERT_THAT(answers, SizeIs(10));
+  const auto answers = verdicts_.Await(4);
+  ASSERT_THAT(answers, SizeIs(4));
   for (const auto& answer : answers) EXPECT_NE(As<Replay>(answer), nullptr) << answer.status();
   const auto calls = store_.calls();
   ASSERT_THAT(calls, SizeIs(3));
-  EXPECT_THAT(calls[1].ids, SizeIs(10));
+  EXPECT_THAT(calls[1].ids, SizeIs(4));
   EXPECT_THAT(calls[2].ids, SizeIs(1));
+}
+
+TEST_F(BatcherTest, AGroupIsOneBatchAlsoForAnIdleWorker) {
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/4);
+  for (int round = 0; round < 20; ++round) {
+    Batcher::Group group;
+    for (int i = 0; i < 64; ++i) {
+      const std::string name = std::to_string(round) + "/" + std::to_string(i);
+      batcher.Reserve(ReserveNamed(name), kNoDeadline, ReserveSink(verdicts_), &group);
+    }
+    batcher.Submit(group);
+    ASSERT_THAT(verdicts_.Await(64 * (round + 1)), SizeIs(64 * (round + 1)));
+  }
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(20));
+  for (const GatedStore::Call& call : calls) EXPECT_THAT(call.ids, SizeIs(64));
+}
+
+TEST_F(BatcherTest, TheAnswersOfACallAreGivenInOneScope) {
+  // Notes when a scope ends.
+  class Flushes final : public AnswerScope::Gatherer {
+   public:
+    explicit Flushes(Answers<int>& flushed) : flushed_(flushed) {}
+    void Flush() override { flushed_.Add(gathered); }
+    int gathered = 0;
+
+   private:
+    Answers<int>& flushed_;
+  };
+  Answers<int> flushed;
+  Batcher& batcher = Make();
+  Batcher::Group group;
+  for (int i = 0; i < 10; ++i) {
+    batcher.Get(
+        GetNamed("record-" + std::to_string(i)), kNoDeadline,
+        [&flushed](const absl::StatusOr<Record>&) {
+          AnswerScope* const scope = AnswerScope::Current();
+          ASSERT_NE(scope, nullptr);
+          if (scope->Find(&flushed) == nullptr) {
+            scope->Add(&flushed, std::make_unique<Flushes>(flushed));
+          }
+          ++static_cast<Flushes*>(scope->Find(&flushed))->gathered;
+        },
+        &group);
+  }
+  batcher.Submit(group);
+  EXPECT_THAT(flushed.Await(1), ElementsAre(10));
+}
+
+TEST_F(BatcherTest, NamespacesTakeTurnsAndCompletionsStillGoFirst) {
+  const auto in = [](std::string_view name_space, int i) {
+    ReserveOp op = ReserveNamed(std::to_string(i));
+    op.key.name_space = std::string(name_space);
+    op.id = RecordIdFor(op.key);
+    return op;
+  };
+  const Uuid token = Token("completed");
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/8);
+  OccupyWorker();
+  for (int i = 0; i < 100; ++i)
+    batcher.Reserve(in("flood", i), kNoDeadline, ReserveSink(verdicts_));
+  for (const auto name : {"a", "b", "c"}) {
+    for (int i = 0; i < 2; ++i) batcher.Reserve(in(name, i), kNoDeadline, ReserveSink(verdicts_));
+  }
+  batcher.Complete(CompleteNamed("completed", token), kNoDeadline, completions_.Sink());
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(106), SizeIs(106));
+
+  const auto calls = store_.calls();
+  ASSERT_GE(calls.size(), 4u);
+  EXPECT_EQ(calls[1].kind, OperationKind::kComplete);
+  // What is left of the first batch, and the next one.
+  std::vector<RecordId> early = calls[2].ids;
+  early.insert(early.end(), calls[3].ids.begin(), calls[3].ids.end());
+  for (const auto name : {"a", "b", "c"}) {
+    for (int i = 0; i < 2; ++i) EXPECT_THAT(early, ::testing::Contains(in(name, i).id));
+  }
+}
+
+TEST_F(BatcherTest, AFullQueueHasRoomForANamespaceThatHasLittleInIt) {
+  Batcher& batcher = Make(/*max_queued=*/16);
+  OccupyWorker();
+  for (int i = 0; i < 20; ++i) {
+    batcher.Reserve(ReserveNamed(std::to_string(i)), kNoDeadline, ReserveSink(verdicts_));
+  }
+  EXPECT_EQ(verdicts_.size(), 4u) << "refused";
+  Answers<absl::StatusOr<Verdict>> others;
+  ReserveOp other = ReserveNamed("other");
+  other.key.name_space = "calm";
+  other.id = RecordIdFor(other.key);
+  batcher.Reserve(other, kNoDeadline, ReserveSink(others));
+  EXPECT_EQ(others.size(), 0u);
+  store_.Open();
+  EXPECT_NE(As<Reserved>(others.Await(1)[0]), nullptr);
+}
+
+TEST_F(BatcherTest, TheBytesOfWhatIsQueuedAndDoneAreBounded) {
+  const std::string body(1024 * 1024, 'b');
+  std::vector<Uuid> tokens;
+  for (int i = 0; i < 8; ++i) tokens.push_back(Token("record-" + std::to_string(i)));
+  max_bytes_ = 4 * body.size();
+  Batcher& batcher = Make();
+  const auto complete = [&](int i) {
+    batcher.Complete(CompleteNamed("record-" + std::to_string(i), tokens[i], body), kNoDeadline,
+                     completions_.Sink());
+  };
+  // In the store, which counts as well.
+  store_.Shut();
+  complete(0);
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  for (int i = 1; i < 4; ++i) complete(i);
+  EXPECT_EQ(completions_.size(), 0u) << "the last quarter";
+  batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
+  ASSERT_EQ(verdicts_.size(), 1u) << "reservations go first";
+  EXPECT_EQ(ReasonOf(verdicts_.Await(1)[0].status()), Reason::kOverloaded);
+  complete(4);
+  ASSERT_EQ(completions_.size(), 1u);
+  EXPECT_EQ(ReasonOf(completions_.Await(1)[0].status()), Reason::kOverloaded);
+
+  store_.Open();
+  EXPECT_THAT(completions_.Await(5), SizeIs(5));
+  // Everything is given back, also for replies that were read.
+  for (int i = 0; i < 3; ++i) {
+    batcher.Get(GetNamed("record-" + std::to_string(i)), kNoDeadline, records_.Sink());
+    ASSERT_TRUE(records_.Await(i + 1)[i].ok());
+  }
+  batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
+  EXPECT_NE(As<Reserved>(verdicts_.Await(2)[1]), nullptr);
 }
 
 TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {

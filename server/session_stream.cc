@@ -74,7 +74,7 @@ void WriteError(const absl::Status& status, v1::SessionError& error) {
 class SessionStream::Gathered final : public AnswerScope::Gatherer {
  public:
   explicit Gathered(SessionStream& stream)
-      : stream_(stream), frames_(stream.options_.max_frame_bytes), arena_(ArenaOptions()) {}
+      : stream_(stream), frames_(stream.options_.max_answer_frame_bytes), arena_(ArenaOptions()) {}
 
   // The answer that is being made; Add() begins the next one.
   v1::SessionAnswer& answer() {
@@ -133,12 +133,15 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
 // One operation, until its answer is on its way.
 class SessionStream::Call {
  public:
-  Call(std::uint64_t id, bool counted) : id_(id), counted_(counted) {}
+  // `bytes` is its share of its frame.
+  Call(std::uint64_t id, std::size_t bytes, bool counted)
+      : id_(id), bytes_(bytes), counted_(counted) {}
   virtual ~Call() = default;
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   std::uint64_t id() const { return id_; }
+  std::size_t bytes() const { return bytes_; }
   bool counted() const { return counted_; }
   virtual PendingOperation& pending() = 0;
   // Puts it into the group; it may be over, and this be gone afterwards.
@@ -147,15 +150,16 @@ class SessionStream::Call {
 
  private:
   const std::uint64_t id_;
+  const std::size_t bytes_;
   const bool counted_;
 };
 
 template <typename Response>
 class SessionStream::CallFor final : public Call, private PendingResponse<Response> {
  public:
-  CallFor(SessionStream& stream, std::uint64_t id, OperationKind kind, Batcher::Deadline arrived,
-          Batcher::Deadline deadline)
-      : Call(id, IsCounted(kind)),
+  CallFor(SessionStream& stream, std::uint64_t id, std::size_t bytes, OperationKind kind,
+          Batcher::Deadline arrived, Batcher::Deadline deadline)
+      : Call(id, bytes, IsCounted(kind)),
         PendingResponse<Response>(kind, arrived, deadline),
         stream_(stream) {}
 
@@ -188,8 +192,9 @@ class SessionStream::CallFor final : public Call, private PendingResponse<Respon
 class SessionStream::Frame {
  public:
   // `request` must outlive this.
-  Frame(SessionStream& stream, const v1::SessionRequest& request, Batcher::Deadline arrived)
-      : stream_(stream), arrived_(arrived) {
+  Frame(SessionStream& stream, const v1::SessionRequest& request, std::size_t bytes,
+        Batcher::Deadline arrived)
+      : stream_(stream), share_(bytes / request.operations_size()), arrived_(arrived) {
     entries_.reserve(request.operations_size());
     for (const v1::SessionOperation& operation : request.operations()) Add(operation);
   }
@@ -253,13 +258,15 @@ class SessionStream::Frame {
     if (timeout.ok() && *timeout < absl::InfiniteDuration()) {
       deadline = arrived_ + absl::ToChronoNanoseconds(*timeout);
     }
-    entries_.push_back(
-        {&operation,
-         std::make_unique<CallFor<Response>>(stream_, operation.id(), kind, arrived_, deadline),
-         nullptr, timeout.status()});
+    entries_.push_back({&operation,
+                        std::make_unique<CallFor<Response>>(stream_, operation.id(), share_, kind,
+                                                            arrived_, deadline),
+                        nullptr, timeout.status()});
   }
 
   SessionStream& stream_;
+  // What each operation is taken to weigh.
+  const std::size_t share_;
   const Batcher::Deadline arrived_;
   std::vector<Entry> entries_;
   std::vector<std::uint64_t> cancels_;
@@ -270,14 +277,14 @@ SessionStream::SessionStream(Operations& operations, SessionRegistry& registry,
     : operations_(operations),
       registry_(registry),
       options_(options),
-      frames_(options.max_frame_bytes) {}
+      frames_(options.max_answer_frame_bytes) {}
 
 SessionStream::~SessionStream() = default;
 
 void SessionStream::Start() {
   v1::SessionResponse first;
   first.mutable_limits()->set_max_in_flight(static_cast<std::uint32_t>(options_.max_in_flight));
-  first.mutable_limits()->set_max_frame_bytes(static_cast<std::uint32_t>(options_.max_frame_bytes));
+  first.mutable_limits()->set_max_frame_bytes(static_cast<std::uint32_t>(limits::kMaxMessageBytes));
   Next next;
   {
     MutexLock lock(mutex_);
@@ -357,6 +364,7 @@ void SessionStream::TakeFrame() {
   google::protobuf::Arena arena;
   auto* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
   absl::Status wrong;
+  const std::size_t bytes = read_.Length();
   // It takes the bytes out of the buffer in any case.
   if (!grpc::SerializationTraits<v1::SessionRequest>::Deserialize(&read_, request).ok()) {
     wrong = MakeError(Reason::kRequestInvalid,
@@ -366,7 +374,7 @@ void SessionStream::TakeFrame() {
     wrong = InvalidField("operations", "must not be empty");
   } else {
     operations_.observer().FrameReceived(request->operations_size());
-    Frame frame(*this, *request, operations_.clock().Monotonic());
+    Frame frame(*this, *request, bytes, operations_.clock().Monotonic());
     wrong = Register(frame);
     if (wrong.ok()) {
       const AnswerScope scope;
@@ -389,6 +397,7 @@ absl::Status SessionStream::Register(Frame& frame) {
     bool unused = calls_.find(id) == calls_.end();
     if (unused && entry.made != nullptr) {
       entry.call = entry.made.get();
+      calls_bytes_ += entry.call->bytes();
       calls_.emplace(id, std::move(entry.made));
       if (entry.call->counted() && ++counted_ > options_.max_in_flight && entry.refusal.ok()) {
         entry.refusal = Overloaded("More operations are in flight than this session may have.");
@@ -397,6 +406,7 @@ absl::Status SessionStream::Register(Frame& frame) {
     if (unused) continue;
     for (std::size_t begun = 0; begun < i; ++begun) {
       if (frame.entries()[begun].call != nullptr) {
+        calls_bytes_ -= frame.entries()[begun].call->bytes();
         calls_.erase(frame.entries()[begun].operation->id());
       }
     }
@@ -429,6 +439,7 @@ void SessionStream::Deliver(Gathered& gathered) {
       // What never began has none.
       if (call == calls_.end()) continue;
       if (call->second->counted()) --counted_;
+      calls_bytes_ -= call->second->bytes();
       answered.push_back(std::move(call->second));
       calls_.erase(call);
     }
@@ -488,7 +499,7 @@ SessionStream::Next SessionStream::Step() {
 
 bool SessionStream::MayRead() const {
   return !reading_ && !half_closed_ && !cancelled_ && !finished_ && failure_.ok() &&
-         calls_.size() < options_.max_unanswered &&
+         calls_.size() < options_.max_unanswered && calls_bytes_ < options_.max_unanswered_bytes &&
          frames_.bytes() + writing_bytes_ < options_.max_unwritten_bytes;
 }
 

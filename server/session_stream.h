@@ -26,10 +26,11 @@ struct SessionOptions {
   // Unanswered reservations and reads; those over it are answered OVERLOADED.
   std::size_t max_in_flight = limits::kMaxSessionInFlight;
   // A frame of answers, unless one answer alone is larger.
-  std::size_t max_frame_bytes = limits::kMaxSessionFrameBytes;
-  // Unanswered operations of every kind, and bytes of answers that have not gone
-  // out. At either of them nothing more is read.
+  std::size_t max_answer_frame_bytes = limits::kMaxAnswerFrameBytes;
+  // Unanswered operations of every kind and what they weigh, and what answers
+  // weigh that have not gone out. At any of them nothing more is read.
   std::size_t max_unanswered = limits::kMaxSessionUnanswered;
+  std::size_t max_unanswered_bytes = limits::kMaxSessionUnansweredBytes;
   std::size_t max_unwritten_bytes = limits::kMaxSessionUnwrittenBytes;
   // Over this, replays and records are answered OVERLOADED: what was read before
   // reading stopped could bring a reply each.
@@ -116,6 +117,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
+  std::size_t calls_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Reservations and reads among them.
   std::size_t counted_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -231,7 +231,7 @@ TEST_F(SessionTest, TheFirstFrameTellsTheLimits) {
   Caller caller(*stub_);
   const v1::SessionLimits limits = caller.First().limits();
   EXPECT_EQ(limits.max_in_flight(), limits::kMaxSessionInFlight);
-  EXPECT_EQ(limits.max_frame_bytes(), limits::kMaxSessionFrameBytes);
+  EXPECT_EQ(limits.max_frame_bytes(), limits::kMaxMessageBytes);
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
   caller.HalfClose();
   EXPECT_TRUE(caller.Status().ok());
@@ -463,7 +463,7 @@ TEST_F(SessionTest, RepliesThatNobodyReadsAreBounded) {
 
 TEST_F(SessionTest, ALargeAnswerTravelsAlone) {
   SessionOptions options;
-  options.max_frame_bytes = 4096;
+  options.max_answer_frame_bytes = 4096;
   Serve(options);
   Caller caller(*stub_);
   caller.First();
@@ -478,7 +478,7 @@ TEST_F(SessionTest, ALargeAnswerTravelsAlone) {
   v1::SessionResponse frame;
   while (answers < 101 && caller.Read(frame)) {
     answers += frame.answers_size();
-    if (frame.ByteSizeLong() <= options.max_frame_bytes) continue;
+    if (frame.ByteSizeLong() <= options.max_answer_frame_bytes) continue;
     ASSERT_THAT(frame.answers(), SizeIs(1));
     EXPECT_EQ(frame.answers(0).reserve().replay().reply().body(), body);
   }

@@ -1,7 +1,11 @@
 #ifndef IDEMPOTENCY_SERVER_SWEEPER_H_
 #define IDEMPOTENCY_SERVER_SWEEPER_H_
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -15,10 +19,12 @@
 namespace idempotency {
 
 // Removes forgotten records in the background: passes over the whole store, in
-// small batches with a pause after each, so that calls keep their share of it.
-// Any number of replicas may run one; the store lets one sweep at a time.
+// small steps with a pause after each, so that calls keep their share of it
+// (docs/operations.md has the figures). A pass leaves out stretches of which the
+// store said that nothing in them would want it yet. Any number of replicas may
+// run one; the store lets one sweep at a time.
 //
-// Destruction stops it. RunOnce() may be called from any thread.
+// Destruction stops it. RunOnce() may be called from any thread, one at a time.
 class Sweeper {
  public:
   struct Options {
@@ -27,15 +33,34 @@ class Sweeper {
     // moment drawn from the first interval, so that replicas started together
     // do not stay in step.
     absl::Duration interval = absl::Minutes(1);
-    // 1,000 records every 50 ms is up to 20,000 a second: four times what a
-    // Postgres under full load makes, at a small part of what it can delete.
-    int batch = 1000;
-    absl::Duration pause = absl::Milliseconds(50);
+    // Records that one step looks at.
+    int batch = 500;
+    // The pace. After a step the sweep pauses for at least `min_rest` times as
+    // long as the step took: a store that is busy, and so slow, is asked less.
+    double min_rest = 1;
+    // While there is anything to remove it need not rest for longer than this
+    // many times: where nobody else is, it goes faster than the rate below.
+    double max_rest = 9;
+    // Records a second, while there are any to be removed, and how long they
+    // must have gone on without an end for it to grow by as much again: what is
+    // left after five minutes comes faster than one can remove it. 5 million
+    // are gone in about five minutes.
+    double removals_per_second = 10'000;
+    absl::Duration growth = absl::Minutes(5);
+    // Records a second while there is nothing to be done.
+    double visits_per_second = 10'000;
+    // How long it is believed that a stretch is quiet: records that came late
+    // or were recovered are seen after this long at the latest.
+    absl::Duration trust = absl::Hours(3);
   };
 
   struct Pass {
     std::int64_t removed = 0;
     std::int64_t marked_unknown = 0;
+    std::int64_t entombed = 0;
+    std::int64_t replies_dropped = 0;
+    // Records that were looked at.
+    std::int64_t visited = 0;
     // Another replica was sweeping, or Stop() was called: not all was seen.
     bool cut_short = false;
   };
@@ -47,7 +72,7 @@ class Sweeper {
   Sweeper& operator=(const Sweeper&) = delete;
 
   // Start the thread, at most once, and end it: Stop() returns after at most
-  // one more batch, and may be repeated. Both are for the owner's thread.
+  // one more step, and may be repeated. Both are for the owner's thread.
   void Start();
   void Stop();
 
@@ -55,15 +80,37 @@ class Sweeper {
   // until then stays removed, and the next pass starts from the lowest id.
   absl::StatusOr<Pass> RunOnce();
 
+  // How long to pause after a step that took `took`, in a pass that has had
+  // records to remove for `backlog` without an end.
+  static absl::Duration PauseAfter(const SweepProgress& step, absl::Duration took,
+                                   absl::Duration backlog, const Options& options);
+
  private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  // The records after its key in stretches_, up to `end`.
+  struct Stretch {
+    RecordId end;
+    TimePoint quiet_until;
+    // Live ones among them, when they were last looked at.
+    std::int64_t records = 0;
+  };
+
   void Run();
   // Draws from [low, high) times the interval.
   absl::Duration Jittered(double low, double high);
+  // The first place at or after `place` where a stretch wants to be looked at.
+  std::optional<RecordId> SkipQuiet(std::optional<RecordId> place, TimePoint now) const;
+  // Where what is known begins again behind `place`.
+  std::optional<RecordId> NextKnown(const std::optional<RecordId>& place) const;
+  void Remember(const SweepOp& op, const SweepProgress& step, TimePoint now);
 
   Store& store_;
   Observer& observer_;
   const Options options_;
   std::minstd_rand random_;
+  // By the id that they begin after; the nil id for the lowest. They do not
+  // overlap.
+  std::map<RecordId, Stretch> stretches_;
   StopLatch stop_;
   std::thread thread_;
 };

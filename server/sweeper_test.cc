@@ -60,11 +60,9 @@ class Steps final : public Observer {
   std::vector<std::int64_t> steps_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Answers Sweep with what a test says; the rest is a MemoryStore's.
-class ScriptedStore final : public Store {
+// Only its Sweep does anything.
+class SweptStore : public Store {
  public:
-  explicit ScriptedStore(absl::StatusOr<SweepProgress> answer) : answer_(std::move(answer)) {}
-
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp>) override { return {}; }
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp>) override {
     return {};
@@ -72,8 +70,15 @@ class ScriptedStore final : public Store {
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp>) override { return {}; }
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp>) override { return {}; }
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp>) override { return {}; }
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp&) override { return answer_; }
   absl::StatusOr<StoreGauges> Inspect() override { return StoreGauges{}; }
+};
+
+// Answers Sweep with what a test says.
+class ScriptedStore final : public SweptStore {
+ public:
+  explicit ScriptedStore(absl::StatusOr<SweepProgress> answer) : answer_(std::move(answer)) {}
+
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp&) override { return answer_; }
 
  private:
   const absl::StatusOr<SweepProgress> answer_;
@@ -83,7 +88,9 @@ Sweeper::Options Unpaced(int batch) {
   Sweeper::Options options;
   options.interval = absl::ZeroDuration();
   options.batch = batch;
-  options.pause = absl::ZeroDuration();
+  options.min_rest = 0;
+  options.removals_per_second = 1e12;
+  options.visits_per_second = 1e12;
   return options;
 }
 
@@ -151,13 +158,16 @@ TEST_F(SweeperTest, PausesBetweenBatches) {
   for (int i = 0; i < 25; ++i) Reserve(NewReserve(i));
   clock_.now += absl::Hours(2);
   Sweeper::Options options = Unpaced(10);
-  options.pause = absl::Milliseconds(20);
+  // 10 records every 20 ms.
+  options.removals_per_second = 500;
+  options.visits_per_second = 500;
+  options.max_rest = 1e9;
   Sweeper sweeper(store_, steps_, options);
   const auto began = std::chrono::steady_clock::now();
   ASSERT_EQ(sweeper.RunOnce()->removed, 25);
   const auto pauses = static_cast<int>(steps_.removed().size()) - 1;
   ASSERT_GE(pauses, 2);
-  EXPECT_GE(std::chrono::steady_clock::now() - began, pauses * std::chrono::milliseconds(20));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(40)) << pauses;
 }
 
 // A store that never runs out: without the interruption Stop() would take an
@@ -165,15 +175,113 @@ TEST_F(SweeperTest, PausesBetweenBatches) {
 TEST_F(SweeperTest, StopsInThePauseBetweenBatches) {
   SweepProgress progress;
   progress.removed = 10;
+  progress.visited = 10;
   progress.next = RecordId{};
   ScriptedStore endless(progress);
   Sweeper::Options options = Unpaced(10);
-  options.pause = absl::Hours(1);
+  options.removals_per_second = 1.0 / 360;
+  options.max_rest = 1e12;
   Sweeper sweeper(endless, steps_, options);
   sweeper.Start();
   ASSERT_TRUE(steps_.WaitForCount(1));
   sweeper.Stop();
   EXPECT_EQ(steps_.removed().size(), 1u);
+}
+
+TEST(SweeperPaceTest, RestsAtLeastAsLongAsAStepTook) {
+  const Sweeper::Options options;
+  SweepProgress step;
+  step.visited = 500;
+  step.removed = 500;
+  // A store under load: half of the sweep's time at most, whatever is left.
+  const absl::Duration slow = absl::Milliseconds(80);
+  EXPECT_EQ(Sweeper::PauseAfter(step, slow, absl::Hours(1), options), slow);
+  step.removed = 0;
+  EXPECT_EQ(Sweeper::PauseAfter(step, slow, absl::ZeroDuration(), options), slow);
+}
+
+TEST(SweeperPaceTest, KeepsToItsRateBesideOthersAndIsFasterAlone) {
+  const Sweeper::Options options;
+  SweepProgress step;
+  step.visited = 500;
+  step.removed = 500;
+  // 10,000 a second are 500 in 50 ms.
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(20), absl::ZeroDuration(), options),
+            absl::Milliseconds(30));
+  // A backlog that does not end doubles the rate.
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(5), options.growth, options),
+            absl::Milliseconds(20));
+  // Alone it takes a tenth of the time.
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(2), absl::ZeroDuration(), options),
+            absl::Milliseconds(18));
+}
+
+TEST(SweeperPaceTest, LooksAtNoMoreThanItsRateWhereNothingIsToBeDone) {
+  const Sweeper::Options options;
+  SweepProgress step;
+  step.visited = 500;
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(1), absl::ZeroDuration(), options),
+            absl::Milliseconds(49));
+}
+
+RecordId Place(std::uint8_t number) {
+  Uuid::Bytes bytes{};
+  bytes[0] = number;
+  return RecordId(bytes);
+}
+
+// Ten stretches of five records, quiet but for one; notes what it is asked.
+class StretchesStore final : public SweptStore {
+ public:
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override {
+    ops.push_back(op);
+    const int begin = op.after.value_or(RecordId()).bytes()[0];
+    SweepProgress step;
+    step.visited = 5;
+    step.quiet = begin == restless ? absl::ZeroDuration() : quiet;
+    if (begin < 10) step.next = Place(static_cast<std::uint8_t>(begin + 1));
+    return step;
+  }
+
+  int restless = -1;
+  absl::Duration quiet = absl::Hours(1);
+  std::vector<SweepOp> ops;
+};
+
+TEST_F(SweeperTest, LeavesQuietStretchesOut) {
+  StretchesStore store;
+  store.restless = 4;
+  Sweeper sweeper(store, steps_, Unpaced(5));
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  EXPECT_EQ(store.ops.size(), 11u);
+  store.ops.clear();
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  // The one that is not quiet, up to where the next one begins; and the end,
+  // where new records come.
+  ASSERT_EQ(store.ops.size(), 2u);
+  EXPECT_EQ(store.ops[0].after, Place(4));
+  EXPECT_EQ(store.ops[0].until, Place(5));
+  EXPECT_EQ(store.ops[1].after, Place(10));
+  EXPECT_EQ(store.ops[1].until, std::nullopt);
+}
+
+TEST_F(SweeperTest, LooksAgainOnceAStretchIsNoLongerQuietOrTrusted) {
+  StretchesStore store;
+  store.quiet = absl::Nanoseconds(1);
+  Sweeper hasty(store, steps_, Unpaced(5));
+  ASSERT_TRUE(hasty.RunOnce().ok());
+  store.ops.clear();
+  ASSERT_TRUE(hasty.RunOnce().ok());
+  EXPECT_EQ(store.ops.size(), 11u);
+
+  store.quiet = absl::InfiniteDuration();
+  Sweeper::Options options = Unpaced(5);
+  options.trust = absl::Nanoseconds(1);
+  Sweeper sceptic(store, steps_, options);
+  ASSERT_TRUE(sceptic.RunOnce().ok());
+  store.ops.clear();
+  ASSERT_TRUE(sceptic.RunOnce().ok());
+  EXPECT_EQ(store.ops.size(), 11u);
 }
 
 TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {

@@ -204,6 +204,22 @@ absl::Status ReadTerms(const v1::ReserveRequest& request, ReserveOp& op) {
   if (*retention < *lease) return InvalidField("retention", "must not be shorter than the lease");
   const absl::StatusOr<LeaseExpiry> expiry = LeaseExpiryFrom(request);
   if (!expiry.ok()) return expiry.status();
+  if (request.has_reply_retention()) {
+    const absl::StatusOr<absl::Duration> kept =
+        DurationFrom("reply_retention", request.reply_retention(), limits::kMinReplyRetention,
+                     limits::kMaxRetention);
+    if (!kept.ok()) return kept.status();
+    if (*kept > *retention) {
+      return InvalidField("reply_retention", "must not be longer than the retention");
+    }
+    op.reply_retention = *kept;
+  }
+  if (request.has_tombstone()) {
+    const absl::StatusOr<absl::Duration> tombstone =
+        DurationFrom("tombstone", request.tombstone(), absl::ZeroDuration(), limits::kMaxTombstone);
+    if (!tombstone.ok()) return tombstone.status();
+    op.tombstone = *tombstone;
+  }
   op.lease = *lease;
   op.retention = *retention;
   op.on_lease_expiry = *expiry;

@@ -127,6 +127,10 @@ absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetRespo
   Write(record.lease_expires_at, *proto.mutable_lease_expires_at());
   if (record.completed_at) Write(*record.completed_at, *proto.mutable_completed_at());
   Write(record.expires_at, *proto.mutable_expires_at());
+  if (record.reply_expires_at) {
+    Write(*record.reply_expires_at, *proto.mutable_reply_expires_at());
+  }
+  if (record.tombstone_until) Write(*record.tombstone_until, *proto.mutable_tombstone_until());
   proto.set_on_lease_expiry(ToProto(record.on_lease_expiry));
   proto.set_release_reason(record.release_reason);
   if (!record.reply.has_value()) return absl::OkStatus();

@@ -30,6 +30,12 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
   const MethodPolicy& policy = operation.policy;
   *question.mutable_lease() = idempotency::ToWire(policy.lease);
   *question.mutable_retention() = idempotency::ToWire(policy.retention);
+  if (policy.reply_retention) {
+    *question.mutable_reply_retention() = idempotency::ToWire(*policy.reply_retention);
+  }
+  if (policy.tombstone > absl::ZeroDuration()) {
+    *question.mutable_tombstone() = idempotency::ToWire(policy.tombstone);
+  }
   question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
   // Both can find out what an attempt that died has done.
   question.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);

@@ -4,6 +4,7 @@
 #include <grpcpp/support/status_code_enum.h>
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -56,6 +57,11 @@ struct MethodPolicy {
   // handler, and the client gets CANCELLED.
   bool cancel_when_lost = false;
   absl::Duration retention = limits::kDefaultRetention;
+  // How long the reply's content is kept; not over the retention. nullopt: as
+  // long as the record.
+  std::optional<absl::Duration> reply_retention;
+  // How long the key of a forgotten record is still refused (KEY_EXPIRED).
+  absl::Duration tombstone = absl::ZeroDuration();
   OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver;
   // Handler outcomes that are replayed. Every other code is indefinite. OK is
   // always recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and

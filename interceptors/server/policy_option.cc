@@ -41,6 +41,14 @@ void ReadDurations(const v1::Policy& option, MethodPolicy& policy, PolicyFaults&
   if (option.has_retention()) {
     ReadDuration("retention", option.retention(), policy.retention, faults);
   }
+  if (option.has_reply_retention()) {
+    absl::Duration kept = policy.retention;
+    ReadDuration("reply_retention", option.reply_retention(), kept, faults);
+    policy.reply_retention = kept;
+  }
+  if (option.has_tombstone()) {
+    ReadDuration("tombstone", option.tombstone(), policy.tombstone, faults);
+  }
   if (option.has_lease()) ReadDuration("lease", option.lease(), policy.lease, faults);
   if (option.has_max_lease()) {
     ReadDuration("max_lease", option.max_lease(), policy.max_lease, faults);

@@ -38,6 +38,16 @@ void CheckTimes(const MethodPolicy& policy, PolicyFaults& faults) {
   CheckRange("max_lease", policy.max_lease, limits::kMinLease, limits::kMaxMaxLease, faults);
   CheckRange("retention", policy.retention, limits::kMinRetention, limits::kMaxRetention, faults);
   CheckRange("max_wait", policy.max_wait, absl::ZeroDuration(), limits::kMaxWait, faults);
+  CheckRange("tombstone", policy.tombstone, absl::ZeroDuration(), limits::kMaxTombstone, faults);
+  if (policy.reply_retention) {
+    CheckRange("reply_retention", *policy.reply_retention, limits::kMinReplyRetention,
+               limits::kMaxRetention, faults);
+    if (*policy.reply_retention > policy.retention) {
+      faults.push_back(
+          absl::StrCat("reply_retention ", absl::FormatDuration(*policy.reply_retention),
+                       " is over the retention ", absl::FormatDuration(policy.retention)));
+    }
+  }
   CheckNotUnderLease("max_lease", policy.max_lease, policy.lease, faults);
   CheckNotUnderLease("retention", policy.retention, policy.lease, faults);
   const bool waits = policy.in_flight == MethodPolicy::InFlight::kWait;

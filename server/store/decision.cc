@@ -7,6 +7,7 @@
 #include "core/fingerprint.h"
 #include "core/limits.h"
 #include "core/record_key.h"
+#include "core/reply.h"
 
 namespace idempotency {
 namespace {
@@ -48,9 +49,17 @@ bool IsForgotten(const StoredRecord& stored, absl::Time now) {
                      now);
 }
 
+// What has not been dropped yet is dropped here.
+bool ReplyIsOver(const Record& record, absl::Time now) {
+  return record.reply && record.reply_expires_at && now >= *record.reply_expires_at;
+}
+
 // Lines 2 and 3.
 ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
                                 const std::optional<StoredRecord>& stored) {
+  if (stored && stored->record.tombstone_until && now < *stored->record.tombstone_until) {
+    return AnswerWith(Verdict(Expired{}));
+  }
   if (const auto made_at = KeyTime(op.key)) {
     if (now >= *made_at + op.window) return AnswerWith(Verdict(Expired{}));
     if (*made_at > now + limits::kMaxKeyAhead) {
@@ -106,6 +115,10 @@ ReserveDecision NextAttempt(const ReserveOp& op, absl::Time now, StoredRecord st
     grant.recovering = true;
     grant.expires_at = std::max(grant.expires_at, WholeMicroseconds(now + op.retention));
   }
+  if (stored.record.tombstone_until) {
+    grant.tombstone_until =
+        grant.expires_at + (*stored.record.tombstone_until - stored.record.expires_at);
+  }
   grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
   grant.checkpoint = std::move(stored.checkpoint);
   grant.labels = std::move(stored.record.labels);
@@ -133,10 +146,15 @@ ReserveDecision DecideReserved(const ReserveOp& op, absl::Time now, StoredRecord
 }
 
 // Line 5.
-ReserveDecision DecideCompleted(StoredRecord stored) {
+ReserveDecision DecideCompleted(absl::Time now, StoredRecord stored) {
   Record& record = stored.record;
   if (!record.reply || !record.completed_at) {
     return AnswerWith(MakeError(Reason::kRecordDamaged, "the completed record has lost its reply"));
+  }
+  if (ReplyIsOver(record, now)) {
+    absl::StatusOr<EncodedReply> rest = WithoutContent(*record.reply);
+    if (!rest.ok()) return AnswerWith(rest.status());
+    record.reply = *std::move(rest);
   }
   return AnswerWith(Verdict(Replay{std::move(*record.reply), *record.completed_at,
                                    record.expires_at, record.attempt, std::move(record.labels)}));
@@ -146,7 +164,7 @@ ReserveDecision DecideCompleted(StoredRecord stored) {
 ReserveDecision DecideSameRequest(const ReserveOp& op, absl::Time now, StoredRecord stored) {
   switch (stored.record.state) {
     case RecordState::kCompleted:
-      return DecideCompleted(std::move(stored));
+      return DecideCompleted(now, std::move(stored));
     case RecordState::kReserved:
       return DecideReserved(op, now, std::move(stored));
     case RecordState::kUnknown:
@@ -181,6 +199,10 @@ Grant FirstGrant(const ReserveOp& op, absl::Time now) {
   }
   grant.expires_at = WholeMicroseconds(grant.expires_at);
   grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
+  if (op.reply_retention) grant.reply_expires_at = WholeMicroseconds(now + *op.reply_retention);
+  if (op.tombstone > absl::ZeroDuration()) {
+    grant.tombstone_until = WholeMicroseconds(grant.expires_at + op.tombstone);
+  }
   return grant;
 }
 
@@ -233,7 +255,8 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
     case RecordState::kReleased:
       return {false, Lost()};
   }
-  if (!stored.reply || !stored.completed_at || stored.reply->digest != op.reply.digest) {
+  if (!stored.reply || !stored.completed_at ||
+      record->completed_digest.value_or(stored.reply->digest) != op.reply.digest) {
     return {false, Lost()};
   }
   return {false, Completion{*stored.completed_at, stored.expires_at,
@@ -271,15 +294,26 @@ absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
   if (!record || IsForgotten(*record, now)) {
     return MakeError(Reason::kRecordNotFound, "there is no such record, or it has expired");
   }
+  if (ReplyIsOver(record->record, now)) {
+    absl::StatusOr<EncodedReply> rest = WithoutContent(*record->record.reply);
+    if (!rest.ok()) return rest.status();
+    record->record.reply = *std::move(rest);
+  }
   return std::move(record->record);
 }
 
-SweepAction DecideSweep(RecordState state, LeaseExpiry policy, absl::Time lease_expires_at,
-                        absl::Time expires_at, absl::Time now) {
-  if (IsForgotten(state, policy, expires_at, now)) return SweepAction::kRemove;
-  if (state == RecordState::kReserved && policy == LeaseExpiry::kRequireRecovery &&
-      now >= lease_expires_at) {
+SweepAction DecideSweep(const SweepView& record, absl::Time now) {
+  if (IsForgotten(record.state, record.on_lease_expiry, record.expires_at, now)) {
+    if (!record.tombstone_until || now >= *record.tombstone_until) return SweepAction::kRemove;
+    return record.entombed ? SweepAction::kKeep : SweepAction::kEntomb;
+  }
+  if (record.state == RecordState::kReserved &&
+      record.on_lease_expiry == LeaseExpiry::kRequireRecovery && now >= record.lease_expires_at) {
     return SweepAction::kMarkUnknown;
+  }
+  if (record.state == RecordState::kCompleted && !record.reply_dropped && record.reply_expires_at &&
+      now >= *record.reply_expires_at) {
+    return SweepAction::kDropReply;
   }
   return SweepAction::kKeep;
 }

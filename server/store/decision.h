@@ -19,6 +19,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_DECISION_H_
 #define IDEMPOTENCY_SERVER_STORE_DECISION_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -48,6 +49,9 @@ struct StoredRecord {
   // That grant was a recovery grant. Kept so that a repeated Reserve hears the
   // same answer.
   bool recovering = false;
+  // Of the reply as it was completed, once the sweep has dropped its content;
+  // record.reply is then what is left, with a digest of its own.
+  std::optional<std::array<std::uint8_t, 32>> completed_digest;
   // The last one stored; lives on through new grants, dies when the record is
   // started afresh. Needed by Reserve only.
   std::string checkpoint;
@@ -80,7 +84,8 @@ enum class ReserveAction {
   // its lease.
   kGrant,
   // As kGrant, and expires_at = max(expires_at, now + op.retention). The only
-  // change that ever moves expires_at. The lease is clipped to the new one.
+  // change that ever moves expires_at. The lease is clipped to the new one, and
+  // tombstone_until moves along.
   kGrantRecovery,
   // The same grant again for a repeated request token whose lease was over:
   // write the lease, clipped to expires_at, and nothing else. Guard: token,
@@ -98,6 +103,9 @@ struct Grant {
   absl::Time created_at;
   absl::Time lease_expires_at;
   absl::Time expires_at;
+  std::optional<absl::Time> tombstone_until;
+  // Of a first reservation.
+  std::optional<absl::Time> reply_expires_at;
   // The checkpoint that the caller receives.
   std::string checkpoint;
   // The record's.
@@ -123,11 +131,13 @@ struct ReserveDecision {
 // Decides by the table. `record` is what stands under op.id, nullopt if there
 // is no row.
 //   line 1   RECORD_ID_COLLISION, also if that other record is forgotten
-//   line 2   Expired: forgotten, and now >= key's time + op.window
+//   line 2   Expired: forgotten, and now < tombstone_until
+//            Expired: forgotten, and now >= key's time + op.window
 //            KEY_INVALID: forgotten, and the key's time > now + kMaxKeyAhead
 //   line 3   kInsert or kStartAfresh
 //   line 4   FINGERPRINT_UNKNOWN or Mismatch
-//   line 5   Replay
+//   line 5   Replay; without the reply's content once now >= reply_expires_at,
+//            whether or not the sweep has dropped it
 //   line 6   the same grant: as an answer while its lease is live, kRenewLease
 //            once it is over. Past expires_at (REQUIRE_RECOVERY) the renewed
 //            lease is clipped to nothing: lease_remaining 0
@@ -199,7 +209,7 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
                             const std::optional<StoredRecord>& record);
 
 // Get: the record, RECORD_NOT_FOUND if there is none or it is forgotten, or
-// RECORD_ID_COLLISION.
+// RECORD_ID_COLLISION. Its reply is what a Replay would give.
 absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
                                  std::optional<StoredRecord> record);
 
@@ -207,14 +217,32 @@ absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
 
 enum class SweepAction {
   kKeep,
-  // Guard: still forgotten.
+  // Guard: still forgotten, the tombstone over.
   kRemove,
+  // Reduce a forgotten record to its tombstone: id, key, times; state RELEASED
+  // and no fingerprint mark it. Guard: still forgotten.
+  kEntomb,
+  // Replace the reply by what WithoutContent leaves of it. Guard: token,
+  // attempt, COMPLETED.
+  kDropReply,
   // Guard: still RESERVED, REQUIRE_RECOVERY and past its lease.
   kMarkUnknown,
 };
 
-SweepAction DecideSweep(RecordState state, LeaseExpiry policy, absl::Time lease_expires_at,
-                        absl::Time expires_at, absl::Time now);
+// What a sweep needs to know of a record.
+struct SweepView {
+  RecordState state = RecordState::kReserved;
+  LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
+  absl::Time lease_expires_at;
+  absl::Time expires_at;
+  std::optional<absl::Time> reply_expires_at;
+  std::optional<absl::Time> tombstone_until;
+  // Each has been done already.
+  bool reply_dropped = false;
+  bool entombed = false;
+};
+
+SweepAction DecideSweep(const SweepView& record, absl::Time now);
 
 // Past expires_at, and neither UNKNOWN nor RESERVED under REQUIRE_RECOVERY.
 bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now);

@@ -1,12 +1,14 @@
 #include "server/store/memory_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
 #include "core/limits.h"
 #include "core/record_key.h"
+#include "core/reply.h"
 #include "server/store/batch_weight.h"
 
 namespace idempotency {
@@ -24,6 +26,10 @@ bool Forgotten(const Record& record, absl::Time now) {
     return false;
   }
   return true;
+}
+
+bool ReplyIsOver(const Record& record, absl::Time now) {
+  return record.reply_expires_at && now >= *record.reply_expires_at;
 }
 
 bool SameRequestToken(const ReserveOp& op, const std::optional<Uuid>& of_grant) {
@@ -45,6 +51,9 @@ Reserved GrantNextAttempt(const ReserveOp& op, absl::Time now, Row& row, bool re
   Reserved reserved;
   reserved.took_over = record.state == RecordState::kReserved;
   if (recovering) record.expires_at = std::max(record.expires_at, now + op.retention);
+  if (row.tombstone > absl::ZeroDuration()) {
+    record.tombstone_until = record.expires_at + row.tombstone;
+  }
   record.state = RecordState::kReserved;
   record.attempt += 1;
   record.lease_expires_at = std::min(now + op.lease, record.expires_at);
@@ -154,9 +163,13 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
       break;
   }
   switch (record.state) {
-    case RecordState::kCompleted:  // 5
-      return Verdict(Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt,
-                            record.labels});
+    case RecordState::kCompleted: {  // 5
+      absl::StatusOr<EncodedReply> reply = *record.reply;
+      if (ReplyIsOver(record, now)) reply = WithoutContent(*record.reply);
+      if (!reply.ok()) return reply.status();
+      return Verdict(Replay{*std::move(reply), *record.completed_at, record.expires_at,
+                            record.attempt, record.labels});
+    }
     case RecordState::kReserved:
       // 6
       if (SameRequestToken(op, row->request_token)) return Verdict(RepeatGrant(op, now, *row));
@@ -177,6 +190,11 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
 }
 
 absl::StatusOr<Verdict> MemoryStore::ReserveForgotten(const ReserveOp& op, absl::Time now) {
+  // 2
+  const Row* const tomb = Find(op.id);
+  if (tomb != nullptr && now < tomb->record.expires_at + tomb->tombstone) {
+    return Verdict(Expired{});
+  }
   const std::optional<absl::Time> key_time = KeyTime(op.key);
   // 2: at the age of exactly one window a key is outside it, since its record
   // may have been forgotten at this very instant.
@@ -195,6 +213,8 @@ absl::StatusOr<Verdict> MemoryStore::ReserveForgotten(const ReserveOp& op, absl:
   row.record.created_at = now;
   row.record.expires_at =
       key_time ? std::max(now, *key_time) + std::max(op.retention, op.window) : now + op.retention;
+  if (op.reply_retention) row.record.reply_expires_at = now + *op.reply_retention;
+  row.tombstone = op.tombstone;
   row.record.state = RecordState::kReleased;
   Reserved reserved = GrantNextAttempt(op, now, row, /*recovering=*/false);
   reserved.after_expiry = !rows_.insert_or_assign(op.id, std::move(row)).second;
@@ -225,8 +245,9 @@ absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
   if (record.state == RecordState::kReserved || record.state == RecordState::kUnknown) {
     record.state = RecordState::kCompleted;
     record.reply = op.reply;
+    row->completed_digest = op.reply.digest;
     record.completed_at = now;
-  } else if (record.state == RecordState::kCompleted && record.reply->digest == op.reply.digest) {
+  } else if (record.state == RecordState::kCompleted && row->completed_digest == op.reply.digest) {
     completion.repeated = true;
   } else {
     return ReservationLost();
@@ -271,10 +292,17 @@ absl::StatusOr<Extension> MemoryStore::ExtendOne(const ExtendOp& op) {
 absl::StatusOr<Record> MemoryStore::GetOne(const GetOp& op) {
   const Row* const row = Find(op.id);
   if (row != nullptr && op.key && row->record.key != *op.key) return IdCollision();
-  if (row == nullptr || Forgotten(row->record, clock_.Now())) {
+  const absl::Time now = clock_.Now();
+  if (row == nullptr || Forgotten(row->record, now)) {
     return MakeError(Reason::kRecordNotFound, "there is no such record");
   }
-  return row->record;
+  Record record = row->record;
+  if (record.reply && ReplyIsOver(record, now)) {
+    absl::StatusOr<EncodedReply> rest = WithoutContent(*record.reply);
+    if (!rest.ok()) return rest.status();
+    record.reply = *std::move(rest);
+  }
+  return record;
 }
 
 absl::StatusOr<SweepProgress> MemoryStore::Sweep(const SweepOp& op) {
@@ -282,23 +310,51 @@ absl::StatusOr<SweepProgress> MemoryStore::Sweep(const SweepOp& op) {
   MutexLock lock(mutex_);
   const absl::Time now = clock_.Now();
   auto it = op.after ? rows_.upper_bound(*op.after) : rows_.begin();
-  for (int seen = 0; it != rows_.end() && seen < op.limit; ++seen) {
-    Record& record = it->second.record;
+  const auto end = op.until ? rows_.upper_bound(*op.until) : rows_.end();
+  while (it != end && progress.visited < op.limit) {
+    progress.visited += 1;
     progress.next = it->first;
-    if (Forgotten(record, now)) {
-      it = rows_.erase(it);
-      progress.removed += 1;
-      continue;
-    }
-    if (record.state == RecordState::kReserved &&
-        record.on_lease_expiry == LeaseExpiry::kRequireRecovery && !LeaseLive(record, now)) {
-      record.state = RecordState::kUnknown;
-      progress.marked_unknown += 1;
-    }
-    ++it;
+    it = SweepOne(it, now, progress) ? rows_.erase(it) : std::next(it);
   }
-  if (it == rows_.end()) progress.next.reset();
+  if (it == end) progress.next = op.until;
   return progress;
+}
+
+bool MemoryStore::SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
+                           SweepProgress& progress) {
+  Row& row = it->second;
+  Record& record = row.record;
+  if (Forgotten(record, now)) {
+    if (now >= record.expires_at + row.tombstone) {
+      progress.removed += 1;
+      return true;
+    }
+    if (record.fingerprints.empty()) return false;
+    progress.entombed += 1;
+    Row tomb;
+    tomb.record.id = record.id;
+    tomb.record.key = record.key;
+    tomb.record.state = RecordState::kReleased;
+    tomb.record.created_at = record.created_at;
+    tomb.record.expires_at = record.expires_at;
+    tomb.tombstone = row.tombstone;
+    row = std::move(tomb);
+    return false;
+  }
+  if (record.state == RecordState::kReserved &&
+      record.on_lease_expiry == LeaseExpiry::kRequireRecovery && !LeaseLive(record, now)) {
+    record.state = RecordState::kUnknown;
+    progress.marked_unknown += 1;
+  }
+  if (record.state == RecordState::kCompleted && ReplyIsOver(record, now)) {
+    const absl::StatusOr<EncodedReply> rest = WithoutContent(*record.reply);
+    if (rest.ok() && !row.reply_dropped) {
+      record.reply = *rest;
+      row.reply_dropped = true;
+      progress.replies_dropped += 1;
+    }
+  }
+  return false;
 }
 
 absl::StatusOr<StoreGauges> MemoryStore::Inspect() {

@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_MEMORY_STORE_H_
 #define IDEMPOTENCY_SERVER_STORE_MEMORY_STORE_H_
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,6 +43,10 @@ class MemoryStore final : public Store {
     std::optional<Uuid> request_token;
     bool recovering = false;
     std::string checkpoint;
+    absl::Duration tombstone;
+    // Of the reply as it was completed: the sweep may have dropped its content.
+    std::array<std::uint8_t, 32> completed_digest{};
+    bool reply_dropped = false;
   };
 
   absl::StatusOr<Verdict> ReserveOne(const ReserveOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -52,6 +58,9 @@ class MemoryStore final : public Store {
   absl::Status ReleaseOne(const ReleaseOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Extension> ExtendOne(const ExtendOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Record> GetOne(const GetOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True if the row is to be removed.
+  static bool SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
+                       SweepProgress& progress);
   // The row under `id`, nullptr if there is none; forgotten or not.
   Row* Find(const RecordId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -28,7 +28,7 @@ absl::Time FromPostgresMicros(std::int64_t micros) {
 }
 
 void PostgresArray::AppendNull() {
-  has_null_ = true;
+  ++nulls_;
   ++size_;
   AppendBigEndian(std::int32_t{-1}, elements_);
 }
@@ -70,11 +70,13 @@ void PostgresArray::AppendInterval(absl::Duration value) {
 }
 
 std::string PostgresArray::Encode() const {
+  const bool empty = nulls_ == size_;
   std::string out;
   out.reserve(20 + elements_.size());
-  AppendBigEndian(std::int32_t{1}, out);  // dimensions
-  AppendBigEndian(std::int32_t{has_null_}, out);
+  AppendBigEndian(std::int32_t{empty ? 0 : 1}, out);  // dimensions
+  AppendBigEndian(std::int32_t{nulls_ > 0 && !empty}, out);
   AppendBigEndian(static_cast<std::uint32_t>(type_), out);
+  if (empty) return out;
   AppendBigEndian(size_, out);
   AppendBigEndian(std::int32_t{1}, out);  // the first index
   out.append(elements_);

@@ -26,7 +26,8 @@ enum class PostgresType : std::uint32_t {
 };
 
 // One array in Postgres' binary form, of one dimension. Append only values of
-// its type. Thread-compatible.
+// its type. One of nothing but NULLs is sent as an empty one: unnest() and
+// subscripts make NULLs of that too. Thread-compatible.
 class PostgresArray {
  public:
   explicit PostgresArray(PostgresType type) : type_(type) {}
@@ -45,7 +46,7 @@ class PostgresArray {
  private:
   PostgresType type_;
   std::int32_t size_ = 0;
-  bool has_null_ = false;
+  std::int32_t nulls_ = 0;
   std::string elements_;
 };
 

@@ -1,6 +1,8 @@
 #include "server/store/postgres_record.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -39,16 +41,36 @@ std::map<std::string, std::string> ReadLabels(const PostgresResult& result, int 
   return labels;
 }
 
+bool ReadDigest(const PostgresResult& result, int row, int column,
+                std::array<std::uint8_t, 32>& digest) {
+  const std::string bytes = result.Bytea(row, column);
+  if (bytes.size() != digest.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return true;
+}
+
+// A tombstone has none, and is past its expiry: nobody compares them.
+bool ReadFingerprints(const PostgresResult& result, int row, Record& record) {
+  const std::string bytes = result.Bytea(row, kFingerprints);
+  if (bytes.empty() && record.tombstone_until) return true;
+  auto fingerprints = DecodeFingerprints(bytes);
+  if (!fingerprints.ok()) return false;
+  record.fingerprints = *std::move(fingerprints);
+  return true;
+}
+
 // False if the digest has a wrong size. The reply's bytes are checked against
 // it by whoever decodes them.
-bool ReadReply(const PostgresResult& result, int row, Record& record) {
+bool ReadReply(const PostgresResult& result, int row, StoredRecord& stored) {
   EncodedReply reply;
-  const std::string digest = result.Bytea(row, kReplyDigest);
-  if (digest.size() != reply.digest.size()) return false;
-  std::copy(digest.begin(), digest.end(), reply.digest.begin());
+  if (!ReadDigest(result, row, kReplyDigest, reply.digest)) return false;
+  if (Has(result, row, kStatusDigest)) {
+    stored.completed_digest = reply.digest;
+    if (!ReadDigest(result, row, kStatusDigest, reply.digest)) return false;
+  }
   if (Has(result, row, kReply)) reply.bytes = result.Bytea(row, kReply);
-  record.reply = std::move(reply);
-  record.completed_at = result.Time(row, kCompletedAt);
+  stored.record.reply = std::move(reply);
+  stored.record.completed_at = result.Time(row, kCompletedAt);
   return true;
 }
 
@@ -82,9 +104,6 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
   if (!state) return Damaged();
   record.state = *state;
   record.attempt = static_cast<std::uint32_t>(result.Integer(row, kAttempt));
-  auto fingerprints = DecodeFingerprints(result.Bytea(row, kFingerprints));
-  if (!fingerprints.ok()) return Damaged();
-  record.fingerprints = *std::move(fingerprints);
   record.on_lease_expiry =
       result.Bool(row, kRequireRecovery) ? LeaseExpiry::kRequireRecovery : LeaseExpiry::kTakeOver;
   record.parent = ReadParent(result, row);
@@ -93,7 +112,14 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
   record.created_at = result.Time(row, kCreatedAt);
   record.lease_expires_at = result.Time(row, kLeaseUntil);
   record.expires_at = result.Time(row, kExpiresAt);
-  if (record.state == RecordState::kCompleted && !ReadReply(result, row, record)) return Damaged();
+  if (Has(result, row, kReplyUntil)) record.reply_expires_at = result.Time(row, kReplyUntil);
+  if (Has(result, row, kTombstoneUntil)) {
+    record.tombstone_until = result.Time(row, kTombstoneUntil);
+  }
+  if (!ReadFingerprints(result, row, record)) return Damaged();
+  if (record.state == RecordState::kCompleted && !ReadReply(result, row, read.stored)) {
+    return Damaged();
+  }
   read.stored.token = result.GetUuid(row, kToken);
   if (Has(result, row, kRequestToken)) {
     read.stored.request_token = result.GetUuid(row, kRequestToken);

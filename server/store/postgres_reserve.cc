@@ -46,6 +46,8 @@ PostgresParameters InsertParameters(const std::vector<const ReserveOp*>& ops,
   PostgresArray retentions(PostgresType::kInterval);
   std::vector<PostgresArray> parent(4, PostgresArray(PostgresType::kText));
   PostgresArray labels(PostgresType::kText);
+  PostgresArray reply_retentions(PostgresType::kInterval);
+  PostgresArray tombstones(PostgresType::kInterval);
   for (const ReserveOp* const op : ops) {
     ids.AppendUuid(op->id);
     namespaces.AppendBytes(op->key.name_space);
@@ -71,6 +73,16 @@ PostgresParameters InsertParameters(const std::vector<const ReserveOp*>& ops,
     } else {
       for (PostgresArray& part : parent) part.AppendNull();
     }
+    if (op->reply_retention) {
+      reply_retentions.AppendInterval(*op->reply_retention);
+    } else {
+      reply_retentions.AppendNull();
+    }
+    if (op->tombstone > absl::ZeroDuration()) {
+      tombstones.AppendInterval(op->tombstone);
+    } else {
+      tombstones.AppendNull();
+    }
     if (op->labels.empty()) {
       labels.AppendNull();
     } else {
@@ -78,10 +90,27 @@ PostgresParameters InsertParameters(const std::vector<const ReserveOp*>& ops,
     }
   }
   PostgresParameters parameters;
-  for (const PostgresArray* const column : std::initializer_list<const PostgresArray*>{
-           &ids, &namespaces, &scopes, &operations, &keys, &made_at, &windows, &fingerprints,
-           &require_recovery, &tokens, &request_tokens, &leases, &retentions, &parent[0],
-           &parent[1], &parent[2], &parent[3], &labels}) {
+  for (const PostgresArray* const column :
+       std::initializer_list<const PostgresArray*>{&ids,
+                                                   &namespaces,
+                                                   &scopes,
+                                                   &operations,
+                                                   &keys,
+                                                   &made_at,
+                                                   &windows,
+                                                   &fingerprints,
+                                                   &require_recovery,
+                                                   &tokens,
+                                                   &request_tokens,
+                                                   &leases,
+                                                   &retentions,
+                                                   &parent[0],
+                                                   &parent[1],
+                                                   &parent[2],
+                                                   &parent[3],
+                                                   &labels,
+                                                   &reply_retentions,
+                                                   &tombstones}) {
     parameters.Add(*column);
   }
   return parameters;

@@ -15,6 +15,7 @@ namespace {
 //   {now}         the store's clock, read anew wherever it stands
 //   {i}           the place of row t in the batch
 //   {remembered}  t is not forgotten (design: "Words")
+//   {gone}        t is forgotten, and so is its tombstone
 //   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
 //                 and that its token holds
 //   {record}      the columns that every read has, in the order of record_column
@@ -23,10 +24,17 @@ namespace {
 constexpr std::string_view kRemembered =
     "(t.expires_at > {now} OR t.state = 4 OR (t.state = 1 AND t.require_recovery))";
 
+constexpr std::string_view kGone =
+    "(NOT {remembered} AND (t.tombstone_until IS NULL OR t.tombstone_until <= {now}))";
+
 constexpr std::string_view kRecord =
     "t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,"
     " t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at,"
-    " t.completed_at, t.fingerprints, t.reply_digest, {now}";
+    " t.completed_at, t.fingerprints, t.reply_digest, t.reply_until, t.tombstone_until,"
+    " t.status_digest, {now}";
+
+// What the sweep holds in memory, give or take the last reply.
+constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
 
 // NULL once those before it weigh enough. Lengths are known without reading the
 // replies.
@@ -48,8 +56,9 @@ constexpr std::string_view kHeld =
 // $1 ids, $2-$5 the four parts, $6 when the key was made or NULL, $7 its window,
 // $8 fingerprints, $9 require_recovery, $10 tokens, $11 request tokens or NULL,
 // $12 leases, $13 retentions, $14-$17 the parent's parts or NULL, $18 labels or
-// NULL. Returns id, created_at, lease_until, expires_at, now for those inserted;
-// those missing exist, or their key is outside the window.
+// NULL, $19 the replies' retentions or NULL, $20 tombstones or NULL. Returns id, created_at,
+// lease_until, expires_at, now for those inserted; those missing exist, or their key is outside the
+// window.
 //
 // The clock is read per row, when the row's turn has come: the WHERE inside c
 // ties it to u, so that it can neither be computed once nor before the sort.
@@ -57,19 +66,23 @@ constexpr std::string_view kInsert = R"sql(
 INSERT INTO records AS t (
   id, namespace, scope, operation, key, state, require_recovery, attempt, token, request_token,
   created_at, lease_until, expires_at, fingerprints,
-  parent_namespace, parent_scope, parent_operation, parent_key, labels)
+  parent_namespace, parent_scope, parent_operation, parent_key, labels,
+  reply_until, tombstone_until)
 SELECT
   u.id, u.namespace, u.scope, u.operation, u.key, 1, u.require_recovery, 1, u.token, u.request_token,
   c.now, least(c.now + u.lease, e.expires_at), e.expires_at, u.fingerprints,
-  u.parent_namespace, u.parent_scope, u.parent_operation, u.parent_key, u.labels::jsonb
+  u.parent_namespace, u.parent_scope, u.parent_operation, u.parent_key, u.labels::jsonb,
+  c.now + u.reply_retention, e.expires_at + u.tombstone
 FROM (
   SELECT * FROM unnest(
     $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::interval[],
     $8::bytea[], $9::boolean[], $10::uuid[], $11::uuid[], $12::interval[], $13::interval[],
-    $14::text[], $15::text[], $16::text[], $17::text[], $18::text[])
+    $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::interval[],
+    $20::interval[])
   AS v(id, namespace, scope, operation, key, made_at, key_window,
     fingerprints, require_recovery, token, request_token, lease, retention,
-    parent_namespace, parent_scope, parent_operation, parent_key, labels)
+    parent_namespace, parent_scope, parent_operation, parent_key, labels,
+    reply_retention, tombstone)
   ORDER BY v.id) u
 CROSS JOIN LATERAL (SELECT {now} AS now WHERE u.id IS NOT NULL) c
 CROSS JOIN LATERAL (
@@ -98,7 +111,7 @@ constexpr std::string_view kRemoveForgotten = R"sql(
 WITH removed AS (
   DELETE FROM records t
   WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
-    AND NOT {remembered}
+    AND {gone}
   RETURNING t.id)
 DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT r.id FROM removed r))
 )sql";
@@ -114,7 +127,9 @@ UPDATE records t SET
   recovering = ($9::interval[])[{i}] IS NOT NULL,
   lease_until = least({now} + ($8::interval[])[{i}],
     greatest(t.expires_at, {now} + ($9::interval[])[{i}])),
-  expires_at = greatest(t.expires_at, {now} + ($9::interval[])[{i}])
+  expires_at = greatest(t.expires_at, {now} + ($9::interval[])[{i}]),
+  tombstone_until = greatest(t.expires_at, {now} + ($9::interval[])[{i}])
+    + (t.tombstone_until - t.expires_at)
 WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
   AND t.state = ($4::smallint[])[{i}] AND t.lease_until = ($5::timestamptz[])[{i}]
   AND (t.state <> 1 OR t.lease_until <= {now}) AND {remembered}
@@ -201,27 +216,56 @@ FROM records t WHERE t.id = ANY($1::uuid[])
 constexpr std::string_view kLockSweep =
     "SELECT pg_try_advisory_xact_lock(hashtextextended('idempotency sweep ' || current_schema, 0))";
 
-// What a visit tells of a row: id, whether to remove it, to mark it UNKNOWN, to
-// watch it (a reservation open for over a minute), created_at.
-constexpr std::string_view kVisited =
-    "t.id, NOT {remembered},"
-    " t.state = 1 AND t.require_recovery AND t.lease_until <= {now},"
-    " t.state = 1 AND NOT t.watched AND t.created_at <= {now} - interval '1 minute',"
-    " t.created_at";
+// What a visit finds in a row:
+//   want   1 remove it, 2 reduce it to its tombstone, 3 mark it UNKNOWN, 4 drop
+//          its reply's content; else NULL
+//   watch  a reservation open for over a minute that is not watched yet
+//   due    when a row with neither will want something, NULL for never
+constexpr std::string_view kVisited = R"sql(
+  SELECT t.id, t.created_at,
+    CASE
+      WHEN NOT {remembered} THEN CASE
+        WHEN {gone} THEN 1 WHEN octet_length(t.fingerprints) > 0 THEN 2 END
+      WHEN t.state = 1 AND t.require_recovery AND t.lease_until <= {now} THEN 3
+      WHEN t.state = 2 AND t.reply_until <= {now} AND t.status_digest IS NULL THEN 4
+    END AS want,
+    t.state = 1 AND NOT t.watched AND t.created_at <= {now} - interval '1 minute' AS watch,
+    CASE
+      WHEN t.state = 4 THEN NULL
+      WHEN octet_length(t.fingerprints) = 0 THEN t.tombstone_until
+      WHEN t.state = 1 THEN least(
+        CASE WHEN t.require_recovery THEN t.lease_until ELSE t.expires_at END,
+        CASE WHEN NOT t.watched THEN t.created_at + interval '1 minute' END)
+      WHEN t.state = 2 AND t.status_digest IS NULL THEN least(t.expires_at, t.reply_until)
+      ELSE t.expires_at
+    END AS due
+  FROM records t)sql";
 
-// $1 the id to go on after, $2 how many.
+// One row: how many were looked at, the last one's created_at and id, now, the
+// first time at which one of those that want nothing yet will, and the ids by
+// what they want.
+constexpr std::string_view kSummary =
+    "SELECT count(*), (array_agg(v.created_at))[count(*)], (array_agg(v.id))[count(*)], {now},"
+    " min(v.due) FILTER (WHERE v.want IS NULL AND NOT v.watch),"
+    " array_agg(v.id) FILTER (WHERE v.want = 1), array_agg(v.id) FILTER (WHERE v.want = 2),"
+    " array_agg(v.id) FILTER (WHERE v.want = 3), array_agg(v.id) FILTER (WHERE v.want = 4),"
+    " array_agg(v.id) FILTER (WHERE v.watch)";
+
+// $1 the id to go on after, $2 the last one at most, $3 how many.
 constexpr std::string_view kVisitOrdered = R"sql(
-SELECT {visited} FROM records t
-WHERE t.id > $1::uuid AND t.id < '80000000-0000-0000-0000-000000000000'
-ORDER BY t.id LIMIT $2::integer
+{summary} FROM ({visited}
+  WHERE t.id > $1::uuid AND t.id <= $2::uuid AND t.id < '80000000-0000-0000-0000-000000000000'
+  ORDER BY t.id LIMIT $3::integer) v
 )sql";
 
-// $1 and $2 created_at and id to go on after, $3 how many.
+// $1 and $2 created_at and id to go on after, $3 and $4 the last ones at most,
+// $5 how many.
 constexpr std::string_view kVisitHashed = R"sql(
-SELECT {visited} FROM records t
-WHERE t.id >= '80000000-0000-0000-0000-000000000000'
-  AND (t.created_at, t.id) > ($1::timestamptz, $2::uuid)
-ORDER BY t.created_at, t.id LIMIT $3::integer
+{summary} FROM ({visited}
+  WHERE t.id >= '80000000-0000-0000-0000-000000000000'
+    AND (t.created_at, t.id) > ($1::timestamptz, $2::uuid)
+    AND (t.created_at, t.id) <= ($3::timestamptz, $4::uuid)
+  ORDER BY t.created_at, t.id LIMIT $5::integer) v
 )sql";
 
 // $1 ids. The predicate stands outside too: a record may be reserved again
@@ -230,7 +274,20 @@ constexpr std::string_view kSweepForgotten = R"sql(
 DELETE FROM records t
 WHERE t.id = ANY(ARRAY(
     SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
-  AND NOT {remembered}
+  AND {gone}
+RETURNING t.id
+)sql";
+
+// $1 ids. Leaves what the key is recognised by, and the times. Returns id.
+constexpr std::string_view kSweepToTombstone = R"sql(
+UPDATE records t SET
+  state = 3, watched = false, completed_at = NULL, fingerprints = '', request_token = NULL,
+  reply = NULL, reply_digest = NULL, status_digest = NULL, reply_until = NULL, labels = NULL,
+  release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
+  parent_key = NULL
+WHERE t.id = ANY(ARRAY(
+    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
+  AND NOT {remembered} AND t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
 RETURNING t.id
 )sql";
 
@@ -244,6 +301,21 @@ UPDATE records t SET state = 4, watched = true
 WHERE t.id = ANY(ARRAY(
     SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
   AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
+RETURNING t.id
+)sql";
+
+// $1 ids. As many replies as are held in memory at a time, or one that is larger.
+constexpr std::string_view kReadToDrop = R"sql(
+SELECT t.id, t.token, t.attempt, t.reply_digest, {few_replies}
+FROM records t WHERE t.id = ANY($1::uuid[]) AND t.state = 2 AND t.status_digest IS NULL
+)sql";
+
+// $1 ids, $2 tokens, $3 attempts, as read; $4 what is left of the replies, $5
+// its digests. Returns id.
+constexpr std::string_view kDropReplies = R"sql(
+UPDATE records t SET reply = ($4::bytea[])[{i}], status_digest = ($5::bytea[])[{i}]
+WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
+  AND t.state = 2 AND t.reply_until <= {now} AND t.status_digest IS NULL
 RETURNING t.id
 )sql";
 
@@ -273,17 +345,24 @@ SELECT {now},
   (SELECT count(*) FROM (SELECT 1 FROM records t WHERE t.watched AND t.state = 4 LIMIT 100000) n)
 )sql";
 
+std::string ReplyWithin(std::size_t bytes) {
+  return absl::StrReplaceAll(AbslView(kReply), {{"{weight}", absl::StrCat(bytes)}});
+}
+
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
-  std::string text = absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
-                                                         {"{visited}", AbslView(kVisited)},
-                                                         {"{reply}", AbslView(kReply)},
-                                                         {"{labels}", AbslView(kLabels)},
-                                                         {"{held}", AbslView(kHeld)}});
+  std::string text =
+      absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
+                                          {"{summary}", AbslView(kSummary)},
+                                          {"{visited}", AbslView(kVisited)},
+                                          {"{reply}", ReplyWithin(limits::kMaxBatchReplyBytes)},
+                                          {"{few_replies}", ReplyWithin(kDroppedAtOnceBytes)},
+                                          {"{labels}", AbslView(kLabels)},
+                                          {"{held}", AbslView(kHeld)}});
+  text = absl::StrReplaceAll(text, {{"{gone}", AbslView(kGone)}});
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
-             {"{weight}", absl::StrCat(limits::kMaxBatchReplyBytes)},
              {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
                                       " seconds'")}});
   return absl::StrReplaceAll(text, {{"{now}", clock_sql}});
@@ -310,21 +389,36 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       visit_ordered{"visit_ordered", Fill(kVisitOrdered, clock_sql)},
       visit_hashed{"visit_hashed", Fill(kVisitHashed, clock_sql)},
       sweep_forgotten{"sweep_forgotten", Fill(kSweepForgotten, clock_sql)},
+      sweep_to_tombstone{"sweep_to_tombstone", Fill(kSweepToTombstone, clock_sql)},
       sweep_checkpoints{"sweep_checkpoints", std::string(kSweepCheckpoints)},
       sweep_lapsed{"sweep_lapsed", Fill(kSweepLapsed, clock_sql)},
+      read_to_drop{"read_to_drop", Fill(kReadToDrop, clock_sql)},
+      drop_replies{"drop_replies", Fill(kDropReplies, clock_sql)},
       watch{"watch", Fill(kWatch, clock_sql)},
       inspect{"inspect", Fill(kInspect, clock_sql)} {}
 
 std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
-  return {&insert,           &read_to_reserve,
-          &remove_forgotten, &grant,
-          &renew_lease,      &mark_unknown,
-          &complete,         &release,
-          &extend,           &extend_with_checkpoint,
-          &read_to_settle,   &read_whole,
-          &visit_ordered,    &visit_hashed,
-          &sweep_forgotten,  &sweep_checkpoints,
-          &sweep_lapsed,     &watch,
+  return {&insert,
+          &read_to_reserve,
+          &remove_forgotten,
+          &grant,
+          &renew_lease,
+          &mark_unknown,
+          &complete,
+          &release,
+          &extend,
+          &extend_with_checkpoint,
+          &read_to_settle,
+          &read_whole,
+          &visit_ordered,
+          &visit_hashed,
+          &sweep_forgotten,
+          &sweep_checkpoints,
+          &sweep_lapsed,
+          &watch,
+          &sweep_to_tombstone,
+          &read_to_drop,
+          &drop_replies,
           &inspect};
 }
 

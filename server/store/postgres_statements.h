@@ -50,8 +50,11 @@ struct PostgresStatements {
   PostgresStatement visit_ordered;
   PostgresStatement visit_hashed;
   PostgresStatement sweep_forgotten;
+  PostgresStatement sweep_to_tombstone;
   PostgresStatement sweep_checkpoints;
   PostgresStatement sweep_lapsed;
+  PostgresStatement read_to_drop;
+  PostgresStatement drop_replies;
   PostgresStatement watch;
 
   PostgresStatement inspect;
@@ -81,6 +84,9 @@ enum : int {
   kCompletedAt,
   kFingerprints,
   kReplyDigest,
+  kReplyUntil,
+  kTombstoneUntil,
+  kStatusDigest,
   kNow,
   // read_to_settle ends here.
   kReply,

@@ -30,18 +30,23 @@ class PostgresSweep {
   // What a look found.
   struct Visited {
     int rows = 0;
-    std::vector<Uuid> forgotten;
+    std::vector<Uuid> gone;
+    std::vector<Uuid> to_tombstone;
     std::vector<Uuid> lapsed;
+    std::vector<Uuid> replies_over;
     std::vector<Uuid> open_for_long;
     // Where the next step goes on; nullopt at the end of the pass.
     std::optional<RecordId> next;
+    absl::Duration quiet = absl::InfiniteDuration();
   };
 
   absl::StatusOr<SweepProgress> StepLocked(const SweepOp& op);
-  absl::Status VisitOrdered(const RecordId& after, int limit, Visited& visited);
-  absl::Status VisitHashed(const RecordId& after, int limit, Visited& visited);
-  static int Note(const PostgresResult& rows, int limit, Visited& visited);
+  absl::Status VisitOrdered(const SweepOp& op, Visited& visited);
+  absl::Status VisitHashed(const SweepOp& op, Visited& visited);
+  // Answers how many rows were looked at.
+  static int Note(const PostgresResult& summary, Visited& visited);
   absl::Status Apply(const Visited& visited, SweepProgress& progress);
+  absl::Status DropReplies(std::vector<Uuid> ids, SweepProgress& progress);
   // Runs a statement over ids. Answers the ids that it returns.
   absl::StatusOr<std::vector<Uuid>> ForIds(const PostgresStatement& statement,
                                            std::vector<Uuid> ids);

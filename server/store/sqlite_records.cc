@@ -1,6 +1,8 @@
 #include "server/store/sqlite_records.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -17,12 +19,12 @@
 namespace idempotency {
 namespace {
 
-// In the order in which ReadRow and its parts number them; the reply is 18 and
-// the checkpoint 19.
+// In the order in which ReadRow and its parts number them; the reply is 21 and
+// the checkpoint 22.
 constexpr char kRowColumns[] =
     "namespace, scope, operation, key, state, attempt, token, request_token, recovering,"
     " on_lease_expiry, created_at, lease_expires_at, expires_at, completed_at, fingerprints,"
-    " release_reason, annotations, reply_digest";
+    " release_reason, annotations, reply_digest, reply_until, tombstone_until, status_digest";
 constexpr char kReplyAndCheckpoint[] =
     ", reply, (SELECT checkpoint FROM checkpoints AS c WHERE c.id = r.id)";
 constexpr char kFromRecords[] = " FROM records AS r WHERE id = ?1";
@@ -30,12 +32,12 @@ constexpr char kFromRecords[] = " FROM records AS r WHERE id = ?1";
 constexpr char kInsert[] =
     "INSERT INTO records (id, namespace, scope, operation, key, state, attempt, token,"
     " request_token, recovering, on_lease_expiry, created_at, lease_expires_at, expires_at,"
-    " fingerprints, annotations)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?13, ?14)";
+    " fingerprints, annotations, reply_until, tombstone_until)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 constexpr char kRemove[] = "DELETE FROM records WHERE id = ?1 AND token = ?2 AND attempt = ?3";
 constexpr char kGrantNext[] =
     "UPDATE records SET state = 1, attempt = ?4, token = ?5, request_token = ?6, recovering = ?7,"
-    " lease_expires_at = ?8, expires_at = ?9"
+    " lease_expires_at = ?8, expires_at = ?9, tombstone_until = ?10"
     " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state <> 2";
 constexpr char kRenewLease[] =
     "UPDATE records SET lease_expires_at = ?4"
@@ -54,8 +56,18 @@ constexpr char kStoreCheckpoint[] =
     "INSERT INTO checkpoints (id, checkpoint) VALUES (?1, ?2)"
     " ON CONFLICT (id) DO UPDATE SET checkpoint = excluded.checkpoint";
 constexpr char kSweepPage[] =
-    "SELECT id, token, attempt, state, on_lease_expiry, lease_expires_at, expires_at"
-    " FROM records WHERE id > ?1 ORDER BY id LIMIT ?2";
+    "SELECT id, token, attempt, state, on_lease_expiry, lease_expires_at, expires_at, reply_until,"
+    " tombstone_until, status_digest IS NOT NULL, length(fingerprints) = 0"
+    " FROM records WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+constexpr char kEntomb[] =
+    "UPDATE records SET state = 3, request_token = NULL, recovering = 0, completed_at = NULL,"
+    " fingerprints = x'', release_reason = '', annotations = NULL, reply_digest = NULL,"
+    " reply = NULL, reply_until = NULL, status_digest = NULL"
+    " WHERE id = ?1 AND token = ?2 AND attempt = ?3";
+constexpr char kRemoveCheckpoint[] = "DELETE FROM checkpoints WHERE id = ?1";
+constexpr char kDropReply[] =
+    "UPDATE records SET reply = ?4, status_digest = ?5"
+    " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 2";
 constexpr char kOldestReserved[] = "SELECT min(created_at) FROM records WHERE state = 1";
 constexpr char kCountUnknown[] = "SELECT count(*) FROM records WHERE state = 4";
 
@@ -111,6 +123,8 @@ bool ReadTimes(const SqliteStatement& row, Record& record) {
   record.completed_at = row.Time(13);
   if (!created_at || !lease_expires_at || !expires_at) return false;
   if (!record.completed_at && !row.IsNull(13)) return false;
+  record.reply_expires_at = row.Time(18);
+  record.tombstone_until = row.Time(19);
   record.created_at = *created_at;
   record.lease_expires_at = *lease_expires_at;
   record.expires_at = *expires_at;
@@ -121,9 +135,12 @@ bool ReadDescription(const SqliteStatement& row, Record& record) {
   const auto fingerprints = row.Blob(14);
   const auto reason = row.Text(15);
   if (!fingerprints || !reason) return false;
-  absl::StatusOr<std::vector<Fingerprint>> decoded = DecodeFingerprints(*fingerprints);
-  if (!decoded.ok()) return false;
-  record.fingerprints = *std::move(decoded);
+  // A tombstone has none, and is past its expiry: nobody compares them.
+  if (!fingerprints->empty() || !record.tombstone_until) {
+    absl::StatusOr<std::vector<Fingerprint>> decoded = DecodeFingerprints(*fingerprints);
+    if (!decoded.ok()) return false;
+    record.fingerprints = *std::move(decoded);
+  }
   record.release_reason = std::string(*reason);
   if (row.IsNull(16)) return true;
   const auto bytes = row.Blob(16);
@@ -136,16 +153,26 @@ bool ReadDescription(const SqliteStatement& row, Record& record) {
   return true;
 }
 
-bool ReadReply(const SqliteStatement& row, SqliteRecords::Detail detail, Record& record) {
+bool ReadDigest(const SqliteStatement& row, int column, std::array<std::uint8_t, 32>& digest) {
+  const auto bytes = row.Blob(column);
+  if (!bytes || bytes->size() != digest.size()) return false;
+  std::copy(bytes->begin(), bytes->end(), digest.begin());
+  return true;
+}
+
+bool ReadReply(const SqliteStatement& row, SqliteRecords::Detail detail, StoredRecord& stored) {
+  Record& record = stored.record;
   const bool completed = record.state == RecordState::kCompleted;
   if (completed != record.completed_at.has_value() || completed == row.IsNull(17)) return false;
   if (!completed) return true;
-  const auto digest = row.Blob(17);
   EncodedReply reply;
-  if (!digest || digest->size() != reply.digest.size()) return false;
-  std::copy(digest->begin(), digest->end(), reply.digest.begin());
+  if (!ReadDigest(row, 17, reply.digest)) return false;
+  if (!row.IsNull(20)) {
+    stored.completed_digest = reply.digest;
+    if (!ReadDigest(row, 20, reply.digest)) return false;
+  }
   if (detail == SqliteRecords::Detail::kWhole) {
-    const auto bytes = row.Blob(18);
+    const auto bytes = row.Blob(21);
     if (!bytes) return false;
     reply.bytes = std::string(*bytes);
   }
@@ -159,12 +186,12 @@ absl::StatusOr<std::optional<StoredRecord>> ReadRow(const SqliteStatement& row, 
   Record& record = stored.record;
   record.id = id;
   if (!ReadKey(row, record.key) || !ReadGrant(row, stored) || !ReadTimes(row, record) ||
-      !ReadDescription(row, record) || !ReadReply(row, detail, record)) {
+      !ReadDescription(row, record) || !ReadReply(row, detail, stored)) {
     return MakeError(Reason::kRecordDamaged,
                      "the stored record is damaged; it is kept as it is and never run again");
   }
   if (detail == SqliteRecords::Detail::kWhole) {
-    stored.checkpoint = std::string(row.Blob(19).value_or(""));
+    stored.checkpoint = std::string(row.Blob(22).value_or(""));
   }
   return std::optional<StoredRecord>(std::move(stored));
 }
@@ -189,6 +216,9 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
       {&records.extend_, kExtend},
       {&records.store_checkpoint_, kStoreCheckpoint},
       {&records.sweep_page_, kSweepPage},
+      {&records.entomb_, kEntomb},
+      {&records.remove_checkpoint_, kRemoveCheckpoint},
+      {&records.drop_reply_, kDropReply},
       {&records.oldest_reserved_, kOldestReserved},
       {&records.count_unknown_, kCountUnknown},
   };
@@ -227,6 +257,8 @@ absl::Status SqliteRecords::Insert(const ReserveOp& op, const Grant& grant, cons
   run->Bind(12, grant.expires_at);
   run->BindBlob(13, fingerprints);
   if (!annotations.empty()) run->BindBlob(14, annotations);
+  if (grant.reply_expires_at) run->Bind(15, *grant.reply_expires_at);
+  if (grant.tombstone_until) run->Bind(16, *grant.tombstone_until);
   return run->ChangeOne();
 }
 
@@ -248,6 +280,7 @@ absl::Status SqliteRecords::GrantNext(const ReserveOp& op, const Grant& grant, c
   run->Bind(7, std::int64_t{grant.recovering});
   run->Bind(8, grant.lease_expires_at);
   run->Bind(9, grant.expires_at);
+  if (grant.tombstone_until) run->Bind(10, *grant.tombstone_until);
   return run->ChangeOne();
 }
 
@@ -306,7 +339,10 @@ absl::Status SqliteRecords::Extend(const ExtendOp& op, absl::Time lease_expires_
 }
 
 absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
-    const std::optional<RecordId>& after, int limit) {
+    const std::optional<RecordId>& after, const std::optional<RecordId>& until, int limit) {
+  Uuid::Bytes highest;
+  highest.fill(0xFF);
+  const RecordId last = until.value_or(RecordId(highest));
   SweepPage page;
   SqliteStatement::Run run(sweep_page_);
   if (after) {
@@ -315,7 +351,8 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
     // Below every id.
     run->BindBlob(1, "");
   }
-  run->Bind(2, std::int64_t{limit});
+  run->Bind(2, last);
+  run->Bind(3, std::int64_t{limit});
   for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
     if (!row.ok()) return row.status();
     if (!*row) return page;
@@ -327,12 +364,16 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
     const auto policy = LeaseExpiryFrom(run->Integer(4).value_or(0));
     const auto lease_expires_at = run->Time(5);
     const auto expires_at = run->Time(6);
+    const auto reply_dropped = run->Integer(9);
+    const auto entombed = run->Integer(10);
     if (id) page.last = id;
-    if (!id || !token || !attempt || !state || !policy || !lease_expires_at || !expires_at) {
+    if (!id || !token || !attempt || !state || !policy || !lease_expires_at || !expires_at ||
+        !reply_dropped || !entombed) {
       continue;
     }
-    page.rows.push_back(
-        {*id, Guard{*token, *attempt}, *state, *policy, *lease_expires_at, *expires_at});
+    page.rows.push_back({*id, Guard{*token, *attempt},
+                         SweepView{*state, *policy, *lease_expires_at, *expires_at, run->Time(7),
+                                   run->Time(8), *reply_dropped != 0, *entombed != 0}});
   }
 }
 
@@ -341,6 +382,32 @@ absl::Status SqliteRecords::Remove(const RecordId& id, const Guard& guard) {
   run->Bind(1, id);
   run->Bind(2, guard.token);
   run->Bind(3, std::int64_t{guard.attempt});
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::Entomb(const RecordId& id, const Guard& guard) {
+  {
+    SqliteStatement::Run run(entomb_);
+    run->Bind(1, id);
+    run->Bind(2, guard.token);
+    run->Bind(3, std::int64_t{guard.attempt});
+    if (const absl::Status entombed = run->ChangeOne(); !entombed.ok()) return entombed;
+  }
+  SqliteStatement::Run run(remove_checkpoint_);
+  run->Bind(1, id);
+  return run->Step().status();
+}
+
+absl::Status SqliteRecords::DropReply(const RecordId& id, const EncodedReply& rest,
+                                      const Guard& guard) {
+  const std::string_view digest(reinterpret_cast<const char*>(rest.digest.data()),
+                                rest.digest.size());
+  SqliteStatement::Run run(drop_reply_);
+  run->Bind(1, id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
+  run->BindBlob(4, rest.bytes);
+  run->BindBlob(5, digest);
   return run->ChangeOne();
 }
 

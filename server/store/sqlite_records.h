@@ -51,12 +51,10 @@ class SqliteRecords {
   struct SweepRow {
     RecordId id;
     Guard guard;
-    RecordState state = RecordState::kReserved;
-    LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
-    absl::Time lease_expires_at;
-    absl::Time expires_at;
+    SweepView view;
   };
-  // Up to `limit` rows above `after` (nullopt: from the lowest), by id.
+  // Up to `limit` rows above `after` (nullopt: from the lowest) and up to
+  // `until` (nullopt: to the highest), by id.
   // A damaged row is left out, to be found by whoever asks for it.
   struct SweepPage {
     std::vector<SweepRow> rows;
@@ -64,8 +62,13 @@ class SqliteRecords {
     std::optional<RecordId> last;
     int looked_at = 0;
   };
-  absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after, int limit);
+  absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after,
+                                          const std::optional<RecordId>& until, int limit);
   absl::Status Remove(const RecordId& id, const Guard& guard);
+  // Leaves what the key is recognised by, and the times.
+  absl::Status Entomb(const RecordId& id, const Guard& guard);
+  // Puts `rest` in the reply's place.
+  absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
 
   // When the oldest record that is RESERVED now was created.
   absl::StatusOr<std::optional<absl::Time>> OldestReserved();
@@ -86,6 +89,9 @@ class SqliteRecords {
   SqliteStatement extend_;
   SqliteStatement store_checkpoint_;
   SqliteStatement sweep_page_;
+  SqliteStatement entomb_;
+  SqliteStatement remove_checkpoint_;
+  SqliteStatement drop_reply_;
   SqliteStatement oldest_reserved_;
   SqliteStatement count_unknown_;
 };

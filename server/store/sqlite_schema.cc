@@ -19,7 +19,7 @@ namespace {
 // The CHECKs are the state machine's invariants: a bug shows as a refused
 // write, not as a strange record a month later. Small columns stand before the
 // large ones, so that reading them never follows a reply's overflow pages.
-constexpr std::array<const char*, 1> kSteps = {
+constexpr std::array<const char*, 2> kSteps = {
     R"sql(
 CREATE TABLE records (
   -- 16 bytes. Those of UUIDv7 keys are ordered by time.
@@ -68,6 +68,19 @@ CREATE TABLE checkpoints (
 -- The gauges, without a scan.
 CREATE INDEX records_reserved ON records (created_at) WHERE state = 1;
 CREATE INDEX records_unknown ON records (id) WHERE state = 4;
+)sql",
+    R"sql(
+-- From here on a replay has no content; the sweep drops it then.
+ALTER TABLE records ADD COLUMN reply_until INTEGER;
+-- A forgotten record's key is refused until here. The sweep then leaves state 3
+-- and no fingerprint, and nothing else that could be done without.
+ALTER TABLE records ADD COLUMN tombstone_until INTEGER
+  CHECK (tombstone_until IS NULL OR tombstone_until > expires_at);
+-- SHA-256 of reply once its content was dropped. reply_digest stays that of the
+-- reply as it was completed.
+ALTER TABLE records ADD COLUMN status_digest BLOB
+  CHECK (status_digest IS NULL
+    OR (length(status_digest) = 32 AND state = 2 AND reply_until IS NOT NULL));
 )sql",
 };
 constexpr std::int64_t kVersion = kSteps.size();

@@ -11,6 +11,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 
+#include "core/reply.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/sqlite_schema.h"
@@ -286,30 +287,43 @@ absl::StatusOr<SweepProgress> SqliteStore::Sweep(const SweepOp& op) {
 }
 
 absl::StatusOr<SweepProgress> SqliteStore::SweepPage(const SweepOp& op) {
-  SqliteRecords& records = *writer_.records;
   const absl::Time now = Now();
-  const auto page = records.ReadSweepPage(op.after, op.limit);
+  const auto page = writer_.records->ReadSweepPage(op.after, op.until, op.limit);
   if (!page.ok()) return page.status();
   SweepProgress progress;
+  progress.visited = page->looked_at;
   for (const SqliteRecords::SweepRow& row : page->rows) {
-    absl::Status done;
-    switch (
-        DecideSweep(row.state, row.on_lease_expiry, row.lease_expires_at, row.expires_at, now)) {
-      case SweepAction::kKeep:
-        break;
-      case SweepAction::kRemove:
-        done = records.Remove(row.id, row.guard);
-        progress.removed += 1;
-        break;
-      case SweepAction::kMarkUnknown:
-        done = records.MarkUnknown(row.id, row.guard);
-        progress.marked_unknown += 1;
-        break;
-    }
-    if (!done.ok()) return done;
+    if (const absl::Status done = SweepOne(row, now, progress); !done.ok()) return done;
   }
-  if (page->looked_at == op.limit) progress.next = page->last;
+  progress.next = page->looked_at == op.limit ? page->last : op.until;
   return progress;
+}
+
+absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Time now,
+                                   SweepProgress& progress) {
+  SqliteRecords& records = *writer_.records;
+  switch (DecideSweep(row.view, now)) {
+    case SweepAction::kKeep:
+      return absl::OkStatus();
+    case SweepAction::kRemove:
+      progress.removed += 1;
+      return records.Remove(row.id, row.guard);
+    case SweepAction::kEntomb:
+      progress.entombed += 1;
+      return records.Entomb(row.id, row.guard);
+    case SweepAction::kMarkUnknown:
+      progress.marked_unknown += 1;
+      return records.MarkUnknown(row.id, row.guard);
+    case SweepAction::kDropReply:
+      break;
+  }
+  const auto stored = records.Find(row.id, SqliteRecords::Detail::kWhole);
+  // A damaged one stays as it is, to be found by whoever asks for it.
+  if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  const absl::StatusOr<EncodedReply> rest = WithoutContent(*(*stored)->record.reply);
+  if (!rest.ok()) return absl::OkStatus();
+  progress.replies_dropped += 1;
+  return records.DropReply(row.id, *rest, row.guard);
 }
 
 absl::StatusOr<StoreGauges> SqliteStore::Inspect() {

@@ -82,6 +82,8 @@ class SqliteStore final : public Store {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::StatusOr<SweepProgress> SweepPage(const SweepOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::Status SweepOne(const SqliteRecords::SweepRow& row, absl::Time now, SweepProgress& progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
   // One transaction for all of `ops`.
   template <typename AnswerType, typename Op>

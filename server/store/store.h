@@ -41,6 +41,11 @@ struct ReserveOp {
   absl::Duration window = limits::kDefaultWindow;
   LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
   bool recover = false;
+  // How long the reply's content is kept, from the first reservation; nullopt:
+  // as long as the record. Not over `retention`.
+  std::optional<absl::Duration> reply_retention;
+  // How long the key is refused once the record is forgotten.
+  absl::Duration tombstone = absl::ZeroDuration();
   std::optional<RecordKey> parent;
   std::map<std::string, std::string> labels;
 };
@@ -105,6 +110,11 @@ struct Record {
   absl::Time lease_expires_at;
   std::optional<absl::Time> completed_at;
   absl::Time expires_at;
+  // From here on the reply has no content; nullopt: it has it to the end.
+  std::optional<absl::Time> reply_expires_at;
+  // The key is refused until here; nullopt: it has no tombstone. Moves along
+  // with expires_at.
+  std::optional<absl::Time> tombstone_until;
   // Set exactly when COMPLETED.
   std::optional<EncodedReply> reply;
 };
@@ -113,16 +123,27 @@ struct SweepOp {
   // Where the last call of this pass stopped; nullopt starts a pass at the
   // lowest id.
   std::optional<RecordId> after;
+  // Where to stop at the latest: the `next` of an earlier step, beyond `after`.
+  std::optional<RecordId> until;
   // At most this many records are looked at for removal. At least 1.
-  int limit = 1000;
+  int limit = 500;
 };
 
 struct SweepProgress {
   std::int64_t removed = 0;
   // RESERVED under REQUIRE_RECOVERY whose lease had run out.
   std::int64_t marked_unknown = 0;
+  // Of forgotten records nothing but the tombstone is left.
+  std::int64_t entombed = 0;
+  // Of completed records only the status is left.
+  std::int64_t replies_dropped = 0;
+  // How many records were looked at.
+  std::int64_t visited = 0;
   // Where to go on; nullopt when the pass is at its end.
   std::optional<RecordId> next;
+  // None of what lies between `after` and `next` will want the sweep before,
+  // but for records that came late or were recovered since. Zero: not known.
+  absl::Duration quiet = absl::ZeroDuration();
   // Another replica is sweeping: nothing was done.
   bool elsewhere = false;
 };
@@ -191,9 +212,11 @@ class Store {
   // none, or it is forgotten.
   virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
 
-  // Removes forgotten records and turns lapsed REQUIRE_RECOVERY reservations
-  // into UNKNOWN, from the lowest id upwards, at most `limit` at a time. Never
-  // touches a record that a Reserve has just revived.
+  // Removes forgotten records whose tombstone is over (or reduces them to it),
+  // drops the content of replies whose retention is over, and turns lapsed
+  // REQUIRE_RECOVERY reservations into UNKNOWN, from the lowest id upwards, at
+  // most `limit` at a time. Never touches a record that a Reserve has just
+  // revived. Frees space and nothing else: no answer depends on whether it ran.
   virtual absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) = 0;
 
   // OK while the store can answer; also the gauges.

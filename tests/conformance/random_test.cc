@@ -142,6 +142,8 @@ class RandomTest : public StoreTest {
     op.window = absl::Minutes(2 + Pick(3) * 10);
     if (OneIn(2)) op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
     op.recover = OneIn(4);
+    if (OneIn(3)) op.reply_retention = absl::Seconds(1 + Pick(60));
+    if (OneIn(3)) op.tombstone = absl::Seconds(Pick(900));
     if (OneIn(4)) op.labels = {{"build", absl::StrCat(Pick(9))}};
     if (OneIn(8)) op.parent = op.key;
     // Now and then another key under the same id.
@@ -209,6 +211,8 @@ class RandomTest : public StoreTest {
     const auto wanted = model_->Sweep({});
     ASSERT_EQ(got.removed, wanted->removed) << "Sweep";
     ASSERT_EQ(got.marked_unknown, wanted->marked_unknown) << "Sweep";
+    ASSERT_EQ(got.entombed, wanted->entombed) << "Sweep";
+    ASSERT_EQ(got.replies_dropped, wanted->replies_dropped) << "Sweep";
   }
 
   void Step() {

@@ -39,6 +39,12 @@ std::string Describe(const absl::StatusOr<Record>& result) {
       " created=", absl::ToUnixMicros(record.created_at),
       " lease=", absl::ToUnixMicros(record.lease_expires_at),
       " expires=", absl::ToUnixMicros(record.expires_at));
+  if (record.reply_expires_at) {
+    absl::StrAppend(&text, " reply until=", absl::ToUnixMicros(*record.reply_expires_at));
+  }
+  if (record.tombstone_until) {
+    absl::StrAppend(&text, " tombstone=", absl::ToUnixMicros(*record.tombstone_until));
+  }
   for (const Fingerprint& print : record.fingerprints) {
     absl::StrAppend(&text, " print=", print.version, ":", absl::CHexEscape(print.digest));
   }
@@ -116,10 +122,12 @@ SweepProgress StoreTest::SweepAll(int limit) {
     const absl::StatusOr<SweepProgress> page = store().Sweep(op);
     EXPECT_THAT(page, Succeeds());
     if (!page.ok()) break;
-    EXPECT_LE(page->removed, limit);
+    EXPECT_LE(page->visited, limit);
     EXPECT_FALSE(page->elsewhere);
     total.removed += page->removed;
     total.marked_unknown += page->marked_unknown;
+    total.entombed += page->entombed;
+    total.replies_dropped += page->replies_dropped;
     op.after = page->next;
   } while (op.after);
   return total;
