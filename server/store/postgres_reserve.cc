@@ -225,7 +225,7 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
     progress_[index].token = Uuid::Random();
     tokens.AppendUuid(progress_[index].token);
   }
-  const bool few = ops.size() <= PostgresStatements::kFewOperations;
+  const bool few = ops.size() <= PostgresStatements::kMaxFew;
   const auto result = connection_.Execute(few ? statements_.insert_few : statements_.insert,
                                           InsertParameters(ops, tokens));
   if (!result.ok()) return result.status();

@@ -27,8 +27,8 @@ struct PostgresStatements {
 
   // Reserve.
   PostgresStatement insert;
-  // The same for up to kFewOperations of them.
-  static constexpr std::size_t kFewOperations = 8;
+  // The same for up to kMaxFew of them.
+  static constexpr std::size_t kMaxFew = 8;
   PostgresStatement insert_few;
   PostgresStatement read_to_reserve;
   PostgresStatement read_clock;
