@@ -23,6 +23,7 @@ constexpr int kKeepaliveTimeoutMs = 5000;
 
 grpc::ChannelArguments IdempotencydChannelArguments() {
   grpc::ChannelArguments arguments;
+  arguments.SetLoadBalancingPolicyName("round_robin");
   arguments.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);

@@ -11,6 +11,8 @@ namespace idempotency {
 //   auto channel = grpc::CreateCustomChannel(target, credentials,
 //                                            idempotency::IdempotencydChannelArguments());
 //
+// Several addresses behind the target are all connected to, and take turns: the
+// next stream, or unary call, goes to the next one (gRPC: all go to the first).
 // Receives messages up to limits::kMaxMessageBytes. Tries to connect again
 // after 100 ms, then at growing intervals up to 1 s (gRPC: up to 120 s), and
 // looks the name up again at most every 2 s (gRPC: 30 s), so that a restarted

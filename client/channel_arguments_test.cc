@@ -42,6 +42,19 @@ TEST(ChannelArgumentsTest, ASilentPeerIsNoticedAndAnIdleOneLeftAlone) {
   EXPECT_EQ(integers.at(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS), 0);
 }
 
+// A stream that replaces one on a draining daemon goes to another.
+TEST(ChannelArgumentsTest, SeveralAddressesTakeTurns) {
+  const grpc::ChannelArguments arguments = IdempotencydChannelArguments();
+  const grpc_channel_args args = arguments.c_channel_args();
+  std::string policy;
+  for (std::size_t i = 0; i < args.num_args; ++i) {
+    if (args.args[i].key == std::string(GRPC_ARG_LB_POLICY_NAME)) {
+      policy = args.args[i].value.string;
+    }
+  }
+  EXPECT_EQ(policy, "round_robin");
+}
+
 TEST(ChannelArgumentsTest, TheLargestMessageIsReceived) {
   EXPECT_EQ(Integers(IdempotencydChannelArguments()).at(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH),
             static_cast<int>(limits::kMaxMessageBytes));

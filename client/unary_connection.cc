@@ -2,27 +2,17 @@
 
 #include <grpc/support/time.h>
 #include <grpcpp/client_context.h>
-#include <spdlog/spdlog.h>
 
-#include <atomic>
 #include <chrono>
 #include <functional>
-#include <string>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-
 #include "client/outstanding_calls.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "client/reachability.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
 namespace idempotency {
 namespace {
-
-// For callers that pass the error on: about what reconnecting takes at first.
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
 // On gRPC's monotonic clock, so that a step of the wall clock moves nothing.
 gpr_timespec ToGrpcDeadline(Connection::Deadline deadline) {
@@ -32,46 +22,6 @@ gpr_timespec ToGrpcDeadline(Connection::Deadline deadline) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_nanos(remaining.count(), GPR_TIMESPAN));
 }
-
-// What a caller is told about a status that the service did not choose.
-std::string DescribeFailure(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::UNAVAILABLE:
-      return "idempotencyd could not be reached, or the connection broke before it answered: "
-             "repeat the call with the same tokens";
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return "idempotencyd did not answer before the deadline: repeat the call with the same "
-             "tokens";
-    case grpc::StatusCode::CANCELLED:
-      return "the call was cancelled before idempotencyd answered: repeat the call with the same "
-             "tokens";
-    default:
-      return absl::StrCat("the call to idempotencyd failed with status code ",
-                          static_cast<int>(code),
-                          " and no reason of its own: check the address, the credentials and what "
-                          "stands between, then repeat the call with the same tokens");
-  }
-}
-
-// Says in the log when the daemon goes and comes back, once each: a line per
-// failed call would bury it. Thread-safe.
-class ReachabilityLog {
- public:
-  void Answered() {
-    if (!reachable_.load(std::memory_order_relaxed) && !reachable_.exchange(true)) {
-      spdlog::info("idempotencyd answers again");
-    }
-  }
-  void Failed(const grpc::Status& status) {
-    if (reachable_.load(std::memory_order_relaxed) && reachable_.exchange(false)) {
-      spdlog::warn("calls to idempotencyd fail: status code {}: {}",
-                   static_cast<int>(status.error_code()), status.error_message());
-    }
-  }
-
- private:
-  std::atomic<bool> reachable_{true};
-};
 
 // One RPC with all that gRPC wants to stay alive until its callback.
 template <typename Request, typename Response>
@@ -134,30 +84,14 @@ class UnaryConnection final : public Connection {
                                reachability_.Answered();
                                sent->done(std::move(sent->response));
                              } else {
-                               sent->done(ToError(status));
+                               sent->done(reachability_.Failed(status));
                              }
                              calls_.End(sent);
                            });
   }
 
-  absl::Status ToError(const grpc::Status& status) {
-    absl::Status from_service = FromGrpcStatus(status);
-    if (ReasonOf(from_service).has_value()) {
-      reachability_.Answered();
-      return from_service;
-    }
-    // A passed deadline and our own closing say nothing about the daemon.
-    const grpc::StatusCode code = status.error_code();
-    if (code != grpc::StatusCode::DEADLINE_EXCEEDED && code != grpc::StatusCode::CANCELLED) {
-      reachability_.Failed(status);
-    }
-    ErrorDetails details;
-    details.retry_delay = kRetryDelay;
-    return MakeError(Reason::kStoreUnavailable, DescribeFailure(code), std::move(details));
-  }
-
   const std::unique_ptr<v1::IdempotencyService::StubInterface> stub_;
-  ReachabilityLog reachability_;
+  Reachability reachability_;
   OutstandingCalls calls_;
 };
 

@@ -69,10 +69,27 @@ inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 // The daemon. A batch of 256 is where storage throughput stops growing.
 inline constexpr std::size_t kMaxBatch = 256;
 // The replies that one call of the store brings into memory, give or take the
-// last one: without a bound a batch of replays would weigh 2 GiB.
-inline constexpr std::size_t kMaxBatchReplyBytes = 64 * 1024 * 1024;
+// last one: without a bound a batch of replays would weigh 2 GiB. Every
+// connection has such a call, so four of them bring 96 MiB.
+inline constexpr std::size_t kMaxBatchReplyBytes = 16 * 1024 * 1024;
 inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
+// What is queued or being done.
+inline constexpr std::size_t kDefaultQueuedBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kMaxWaiters = 64 * 1024;
+
+// A Session stream. Unanswered reservations and reads of one session: a quarter
+// of the queue that all of them share.
+inline constexpr std::size_t kMaxSessionInFlight = 4 * 1024;
+// Operations of every kind: from here on a session is not read.
+inline constexpr std::size_t kMaxSessionUnanswered = 2 * kMaxSessionInFlight;
+// And what those weigh: two of the largest messages.
+inline constexpr std::size_t kMaxSessionUnansweredBytes = 2 * kMaxMessageBytes;
+// Answers that leave together; a larger one has a frame of its own.
+inline constexpr std::size_t kMaxAnswerFrameBytes = 256 * 1024;
+// Answers that a caller has not fetched: from here on its session is not read.
+inline constexpr std::size_t kMaxSessionUnwrittenBytes = 4 * 1024 * 1024;
+// And from here on it gets no more replies.
+inline constexpr std::size_t kMaxSessionHeldBytes = 64 * 1024 * 1024;
 
 }  // namespace idempotency::limits
 

@@ -4,15 +4,14 @@
 #
 #   scripts/lint.sh            everything
 #   scripts/lint.sh format     only the formatter (it also mends)
-#   scripts/lint.sh tidy       only clang-tidy; with file names behind it, only on these
+#   scripts/lint.sh tidy       only clang-tidy; with file names behind it, only on these.
+#                              What was clean before is skipped
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what="${1:-all}"
 scripts/install-dependencies.sh lint
 
 sources() { git ls-files '*.cc' '*.h'; }
-# What clang-tidy is started on: the headers are read with them.
-units() { if [ $# -gt 0 ]; then printf '%s\n' "$@"; else git ls-files '*.cc'; fi; }
 
 if [ "$what" = all ] || [ "$what" = format ]; then
   echo "== format"
@@ -32,9 +31,7 @@ if [ "$what" = all ] || [ "$what" = tidy ]; then
   cmake --preset tidy >/dev/null
   # Generated sources must be there to be included; nothing else is built.
   cmake --build --preset tidy --target generated
-  # One file at a time keeps all processors busy to the end; a finding in any
-  # of them is xargs's failure too.
-  units "${@:2}" | xargs -P "$(nproc)" -n 1 \
-    clang-tidy-14 -p build/tidy --quiet 2> >(grep -v 'warnings generated' >&2)
+  # Skips what was clean before: headers are read with the files.
+  scripts/clang_tidy.py build/tidy "${@:2}"
 fi
 echo "lint: clean"

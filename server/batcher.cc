@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 
 #include "core/errors.h"
+#include "server/answer_scope.h"
 
 namespace idempotency {
 namespace {
@@ -24,8 +25,7 @@ constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 constexpr absl::Duration kClosedRetryDelay = absl::Seconds(1);
 
 absl::Status Overloaded() {
-  return MakeError(Reason::kOverloaded,
-                   "Too many operations are queued. Nothing was done; try again later.",
+  return MakeError(Reason::kOverloaded, "Too much is queued. Nothing was done; try again later.",
                    {kOverloadedRetryDelay, {}, {}});
 }
 
@@ -36,13 +36,63 @@ absl::Status Closed() {
 }
 
 absl::Status Overdue() {
-  return MakeError(Reason::kStoreUnavailable,
-                   "The call's deadline passed while it was queued. Nothing was done; try again.",
-                   {kOverloadedRetryDelay, {}, {}});
+  return MakeErrorWithCode(
+      Reason::kStoreUnavailable, absl::StatusCode::kDeadlineExceeded,
+      "The call's deadline passed while it was queued. Nothing was done; try again.",
+      {kOverloadedRetryDelay, {}, {}});
 }
 
-// Completions, releases and extensions get a quarter more.
-std::size_t WithReserve(std::size_t max_queued) { return max_queued + max_queued / 4; }
+// Which goes first. Completions: they end what others wait for.
+constexpr OperationKind kPrecedence[] = {OperationKind::kComplete, OperationKind::kRelease,
+                                         OperationKind::kExtend, OperationKind::kReserve,
+                                         OperationKind::kGet};
+static_assert(std::size(kPrecedence) == kOperationKinds);
+
+constexpr std::size_t Index(OperationKind kind) { return static_cast<std::size_t>(kind); }
+
+// Reservations and reads bring new work in; the others end what was let in.
+bool BringsWork(OperationKind kind) {
+  return kind == OperationKind::kReserve || kind == OperationKind::kGet;
+}
+
+// What completions get beside the limit.
+std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
+
+// What an operation weighs beside its texts.
+constexpr std::size_t kOperationBytes = 1024;
+
+std::size_t WeightOf(const ReserveOp& op) {
+  std::size_t bytes = kOperationBytes;
+  for (const auto& [key, value] : op.labels) bytes += key.size() + value.size();
+  return bytes;
+}
+std::size_t WeightOf(const CompleteOp& op) { return kOperationBytes + op.reply.bytes.size(); }
+std::size_t WeightOf(const ReleaseOp& op) { return kOperationBytes + op.reason.size(); }
+std::size_t WeightOf(const ExtendOp& op) {
+  return kOperationBytes + (op.checkpoint.has_value() ? op.checkpoint->size() : 0);
+}
+std::size_t WeightOf(const GetOp&) { return kOperationBytes; }
+
+// The reply in an answer: nothing else in one is large.
+std::size_t ReplyIn(const absl::StatusOr<Verdict>& answer) {
+  const Replay* const replay = answer.ok() ? std::get_if<Replay>(&*answer) : nullptr;
+  return replay == nullptr ? 0 : replay->reply.bytes.size();
+}
+std::size_t ReplyIn(const absl::StatusOr<Record>& answer) {
+  return answer.ok() && answer->reply.has_value() ? answer->reply->bytes.size() : 0;
+}
+template <typename Answer>
+std::size_t ReplyIn(const Answer&) {
+  return 0;
+}
+
+std::string_view NamespaceOf(const GetOp& op) {
+  return op.key.has_value() ? std::string_view(op.key->name_space) : std::string_view();
+}
+template <typename Op>
+std::string_view NamespaceOf(const Op& op) {
+  return op.key.name_space;
+}
 
 // Tells what an answer means for the numbers.
 void Observe(Observer& observer, OperationKind kind, const absl::Status& status) {
@@ -87,6 +137,42 @@ bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
 
 }  // namespace
 
+// What the store is asked for, and who wants the answer.
+template <typename Op>
+struct Batcher::QueuedOp : Queued {
+  QueuedOp(OperationKind its_kind, Op operation, Deadline until)
+      : Queued(its_kind, operation.id, WeightOf(operation), until), op(std::move(operation)) {}
+
+  std::string_view name_space() const override { return NamespaceOf(op); }
+
+  Op op;
+};
+
+struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
+  QueuedReserve(OperationKind its_kind, ReserveOp operation, Deadline until, ReserveDone callback)
+      : QueuedOp(its_kind, std::move(operation), until), done(std::move(callback)) {}
+
+  void Refuse(const absl::Status& status) override { Tell(status); }
+  void Tell(absl::StatusOr<Verdict> answer) { done(std::move(answer), std::move(op)); }
+
+  const ReserveDone done;
+};
+
+template <typename Op, typename Answer>
+struct Batcher::QueuedWith final : QueuedOp<Op> {
+  QueuedWith(OperationKind its_kind, Op operation, Deadline until, Done<Answer> callback)
+      : QueuedOp<Op>(its_kind, std::move(operation), until), done(std::move(callback)) {}
+
+  void Refuse(const absl::Status& status) override { done(status); }
+  void Tell(Answer answer) { done(std::move(answer)); }
+
+  const Done<Answer> done;
+};
+
+Batcher::Group::~Group() {
+  if (!operations_.empty()) std::abort();
+}
+
 Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options)
     : store_(store), observer_(observer), options_(options) {
   MutexLock lock(join_mutex_);
@@ -97,58 +183,110 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
 
 Batcher::~Batcher() { Close(); }
 
-void Batcher::Reserve(ReserveOp op, Deadline deadline, Done<absl::StatusOr<Verdict>> done) {
-  Submit(OperationKind::kReserve, options_.max_queued, &Batcher::reserves_,
-         QueuedReserve{std::move(op), deadline, std::move(done)});
+void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group) {
+  Enqueue(std::make_unique<QueuedReserve>(OperationKind::kReserve, std::move(op), deadline,
+                                          std::move(done)),
+          group);
 }
 
-void Batcher::Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done) {
-  Submit(OperationKind::kComplete, WithReserve(options_.max_queued), &Batcher::completes_,
-         QueuedComplete{std::move(op), deadline, std::move(done)});
+void Batcher::Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
+                       Group* group) {
+  Enqueue(std::make_unique<QueuedComplete>(OperationKind::kComplete, std::move(op), deadline,
+                                           std::move(done)),
+          group);
 }
 
-void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done) {
-  Submit(OperationKind::kRelease, WithReserve(options_.max_queued), &Batcher::releases_,
-         QueuedRelease{std::move(op), deadline, std::move(done)});
+void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group) {
+  Enqueue(std::make_unique<QueuedRelease>(OperationKind::kRelease, std::move(op), deadline,
+                                          std::move(done)),
+          group);
 }
 
-void Batcher::Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done) {
-  Submit(OperationKind::kExtend, WithReserve(options_.max_queued), &Batcher::extends_,
-         QueuedExtend{std::move(op), deadline, std::move(done)});
+void Batcher::Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
+                     Group* group) {
+  Enqueue(std::make_unique<QueuedExtend>(OperationKind::kExtend, std::move(op), deadline,
+                                         std::move(done)),
+          group);
 }
 
-void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done) {
-  Submit(OperationKind::kGet, options_.max_queued, &Batcher::gets_,
-         QueuedGet{std::move(op), deadline, std::move(done)});
+void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group) {
+  Enqueue(
+      std::make_unique<QueuedGet>(OperationKind::kGet, std::move(op), deadline, std::move(done)),
+      group);
 }
 
-template <typename Op, typename Answer>
-void Batcher::Submit(OperationKind kind, std::size_t limit,
-                     RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued) {
-  const RecordId id = queued.op.id;
-  absl::Status admitted;
+void Batcher::Enqueue(QueuedPtr queued, Group* group) {
+  if (group != nullptr) {
+    group->operations_.push_back(std::move(queued));
+  } else {
+    Push(absl::MakeSpan(&queued, 1));
+  }
+}
+
+void Batcher::Submit(Group& group) {
+  // Callbacks of refused ones may fill the group again.
+  std::vector<QueuedPtr> operations = std::move(group.operations_);
+  group.operations_.clear();
+  if (!operations.empty()) Push(absl::MakeSpan(operations));
+}
+
+void Batcher::Push(absl::Span<QueuedPtr> operations) {
+  std::vector<std::pair<QueuedPtr, absl::Status>> refused;
   {
     MutexLock lock(mutex_);
-    admitted = Admit(limit);
-    if (admitted.ok()) {
-      (this->*queue).Push(id, std::move(queued));
-      ++queued_;
-      observer_.QueueDepthChanged(queued_);
+    for (QueuedPtr& queued : operations) {
+      absl::Status admitted = Admit(*queued);
+      if (admitted.ok()) {
+        bytes_.fetch_add(queued->bytes);
+        PushOne(std::move(queued));
+      } else {
+        refused.emplace_back(std::move(queued), std::move(admitted));
+      }
     }
+    observer_.QueueDepthChanged(queued_);
   }
-  if (admitted.ok()) {
-    work_.NotifyOne();
-    return;
+  if (operations.size() > refused.size()) Wake(operations.size() - refused.size());
+  for (const auto& [queued, status] : refused) {
+    if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind);
+    queued->Refuse(status);
   }
-  if (ReasonOf(admitted) == Reason::kOverloaded) observer_.OperationShed(kind);
-  // Only what was admitted has moved on. NOLINTNEXTLINE(bugprone-use-after-move)
-  queued.done(admitted);
 }
 
-absl::Status Batcher::Admit(std::size_t limit) {
+absl::Status Batcher::Admit(const Queued& queued) const {
   if (closed_) return Closed();
-  if (queued_ >= limit) return Overloaded();
+  const bool brings_work = BringsWork(queued.kind);
+  const std::size_t bytes = bytes_.load();
+  const std::size_t max_bytes = brings_work ? options_.max_bytes : WithReserve(options_.max_bytes);
+  // The largest operation fits when it is alone.
+  if (bytes > 0 && bytes + queued.bytes > max_bytes) return Overloaded();
+  if (queued_ < options_.max_queued) return absl::OkStatus();
+  if (queued_ >= WithReserve(options_.max_queued)) return Overloaded();
+  if (brings_work && HasItsShare(queued.name_space())) return Overloaded();
   return absl::OkStatus();
+}
+
+bool Batcher::HasItsShare(std::string_view name_space) const {
+  std::size_t its = 0;
+  std::size_t namespaces = 0;
+  for (const FairQueue<QueuedPtr>& queue : queues_) {
+    its += queue.SizeOf(name_space);
+    namespaces = std::max(namespaces, queue.namespaces());
+  }
+  // One more, since its first operation is not counted yet.
+  return its >= options_.max_queued / (namespaces + (its == 0 ? 1 : 0));
+}
+
+void Batcher::PushOne(QueuedPtr queued) {
+  FairQueue<QueuedPtr>& queue = queues_[Index(queued->kind)];
+  const RecordId id = queued->id;
+  const std::string_view name_space = queued->name_space();
+  queue.Push(name_space, id, std::move(queued));
+  ++queued_;
+}
+
+void Batcher::Wake(std::size_t operations) {
+  // One batch is the work of one worker.
+  for (std::size_t woken = 0; woken < operations; woken += options_.max_batch) work_.NotifyOne();
 }
 
 void Batcher::Work(int worker) {
@@ -168,39 +306,34 @@ void Batcher::Work(int worker) {
 
 Batcher::Batch Batcher::Take() {
   std::size_t room = options_.max_batch;
-  const auto take = [&room](auto& queue) {
-    auto taken = queue.Take(room);
-    room -= taken.size();
-    return taken;
-  };
   Batch batch;
-  batch.completes = take(completes_);
-  batch.releases = take(releases_);
-  batch.extends = take(extends_);
-  batch.reserves = take(reserves_);
-  batch.gets = take(gets_);
+  for (const OperationKind kind : kPrecedence) {
+    batch[Index(kind)] = queues_[Index(kind)].Take(room);
+    room -= batch[Index(kind)].size();
+  }
   queued_ -= options_.max_batch - room;
   return batch;
 }
 
 void Batcher::Run(Batch batch) {
-  RunKind(OperationKind::kComplete, std::move(batch.completes), &Store::Complete,
-          &Batcher::completes_);
-  RunKind(OperationKind::kRelease, std::move(batch.releases), &Store::Release, &Batcher::releases_);
-  RunKind(OperationKind::kExtend, std::move(batch.extends), &Store::Extend, &Batcher::extends_);
-  RunKind(OperationKind::kReserve, std::move(batch.reserves), &Store::Reserve, &Batcher::reserves_);
-  RunKind(OperationKind::kGet, std::move(batch.gets), &Store::Get, &Batcher::gets_);
+  const auto of = [&batch](OperationKind kind) { return std::move(batch[Index(kind)]); };
+  RunKind<QueuedComplete>(of(OperationKind::kComplete), &Store::Complete);
+  RunKind<QueuedRelease>(of(OperationKind::kRelease), &Store::Release);
+  RunKind<QueuedExtend>(of(OperationKind::kExtend), &Store::Extend);
+  RunKind<QueuedReserve>(of(OperationKind::kReserve), &Store::Reserve);
+  RunKind<QueuedGet>(of(OperationKind::kGet), &Store::Get);
 }
 
-template <typename Op, typename Answer>
-void Batcher::RunKind(OperationKind kind, std::vector<Queued<Op, Answer>> taken,
-                      std::vector<Answer> (Store::*call)(absl::Span<const Op>),
-                      RecordQueue<Queued<Op, Answer>> Batcher::*queue) {
-  AnswerOverdue(kind, taken);
+template <typename QueuedType, typename Op, typename Answer>
+void Batcher::RunKind(std::vector<QueuedPtr> taken,
+                      std::vector<Answer> (Store::*call)(absl::Span<const Op>)) {
+  AnswerOverdue(taken);
   if (taken.empty()) return;
+  const OperationKind kind = taken.front()->kind;
   std::vector<Op> ops;
   ops.reserve(taken.size());
-  for (Queued<Op, Answer>& queued : taken) ops.push_back(std::move(queued.op));
+  for (const QueuedPtr& queued : taken)
+    ops.push_back(std::move(static_cast<QueuedType&>(*queued).op));
 
   const Deadline start = options_.clock->Monotonic();
   std::vector<Answer> answers = (store_.*call)(ops);
@@ -208,38 +341,51 @@ void Batcher::RunKind(OperationKind kind, std::vector<Queued<Op, Answer>> taken,
   // answer belongs to whom could grant twice.
   if (answers.size() != taken.size()) std::abort();
   observer_.BatchDone(kind, taken.size(), absl::FromChrono(options_.clock->Monotonic() - start));
-  for (std::size_t i = 0; i < taken.size(); ++i) {
-    if (IsLeftForNextCall(answers[i])) {
-      taken[i].op = std::move(ops[i]);
-      PutBack(queue, std::move(taken[i]));
-      continue;
+
+  std::size_t replies = 0;
+  for (const Answer& answer : answers) replies += ReplyIn(answer);
+  bytes_.fetch_add(replies);
+  std::size_t answered = replies;
+  std::vector<QueuedPtr> left;
+  {
+    const AnswerScope scope;
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      auto& queued = static_cast<QueuedType&>(*taken[i]);
+      queued.op = std::move(ops[i]);
+      if (IsLeftForNextCall(answers[i])) {
+        left.push_back(std::move(taken[i]));
+        continue;
+      }
+      Observe(observer_, kind, answers[i]);
+      answered += queued.bytes;
+      queued.Tell(std::move(answers[i]));
     }
-    Observe(observer_, kind, answers[i]);
-    taken[i].done(std::move(answers[i]));
   }
+  bytes_.fetch_sub(answered);
+  if (!left.empty()) PutBack(std::move(left));
 }
 
-template <typename Op, typename Answer>
-void Batcher::PutBack(RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued) {
-  const RecordId id = queued.op.id;
+void Batcher::PutBack(std::vector<QueuedPtr> operations) {
+  const std::size_t count = operations.size();
   {
     MutexLock lock(mutex_);
-    (this->*queue).Push(id, std::move(queued));
-    ++queued_;
+    for (QueuedPtr& queued : operations) PushOne(std::move(queued));
     observer_.QueueDepthChanged(queued_);
   }
-  work_.NotifyOne();
+  Wake(count);
 }
 
-template <typename Op, typename Answer>
-void Batcher::AnswerOverdue(OperationKind kind, std::vector<Queued<Op, Answer>>& taken) {
+void Batcher::AnswerOverdue(std::vector<QueuedPtr>& taken) {
   const Deadline now = options_.clock->Monotonic();
-  const auto overdue = std::stable_partition(
-      taken.begin(), taken.end(),
-      [now](const Queued<Op, Answer>& queued) { return queued.deadline > now; });
+  const auto overdue =
+      std::stable_partition(taken.begin(), taken.end(),
+                            [now](const QueuedPtr& queued) { return queued->deadline > now; });
+  if (overdue == taken.end()) return;
+  const AnswerScope scope;
   for (auto queued = overdue; queued != taken.end(); ++queued) {
-    observer_.OperationOverdue(kind);
-    queued->done(Overdue());
+    observer_.OperationOverdue((*queued)->kind);
+    bytes_.fetch_sub((*queued)->bytes);
+    (*queued)->Refuse(Overdue());
   }
   taken.erase(overdue, taken.end());
 }

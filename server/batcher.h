@@ -1,20 +1,25 @@
 #ifndef IDEMPOTENCY_SERVER_BATCHER_H_
 #define IDEMPOTENCY_SERVER_BATCHER_H_
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "core/clock.h"
 #include "core/limits.h"
 #include "core/mutex.h"
+#include "server/fair_queue.h"
 #include "server/observer.h"
-#include "server/record_queue.h"
 #include "server/store/store.h"
 
 namespace idempotency {
@@ -22,9 +27,16 @@ namespace idempotency {
 struct BatcherOptions {
   // Store calls at the same time: one per connection of the store. At least 1.
   int threads = 4;
-  // Over this, reservations and reads are refused. Completions, releases and
-  // extensions get a quarter more: they end work that was let in before.
+  // Over either of the next two, reservations and reads are refused.
+  // Completions, releases and extensions get a quarter more of both: they end
+  // work that was let in before.
+  //
+  // Operations that wait for a worker. A namespace that has less than its share
+  // of them may also use the quarter.
   std::size_t max_queued = limits::kMaxQueuedOperations;
+  // What all operations weigh, from here until they are answered, with the
+  // replies that the store gave.
+  std::size_t max_bytes = limits::kDefaultQueuedBytes;
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;
   const Clock* clock = &Clock::System();
@@ -33,7 +45,8 @@ struct BatcherOptions {
 // Gathers single operations into the store's batches. While every worker is
 // busy, operations queue; a free worker takes what is there, completions first,
 // then releases, extensions, reservations and reads, and gives it to the store
-// with one call per kind, at most one operation per record in a call. It never
+// with one call per kind, at most one operation per record in a call. Within a
+// kind, namespaces take turns. It never
 // waits for a batch to fill, so a lone operation goes to the store at once. What
 // the store leaves for its next call, because replies weigh too much together,
 // goes back into the queue.
@@ -41,11 +54,13 @@ struct BatcherOptions {
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
 // and must not call Close(). Beside the store's answers:
-//   RESOURCE_EXHAUSTED / OVERLOADED      The queue is full. Nothing happened;
+//   RESOURCE_EXHAUSTED / OVERLOADED      Too much is queued. Nothing happened;
 //                                        carries a retry delay.
-//   UNAVAILABLE / STORE_UNAVAILABLE      Closed, or the operation's deadline
-//                                        passed while it was queued. Nothing
-//                                        happened.
+//   UNAVAILABLE / STORE_UNAVAILABLE      Closed. Nothing happened.
+//   DEADLINE_EXCEEDED / STORE_UNAVAILABLE
+//                                        The operation's deadline passed while
+//                                        it was queued. Nothing happened.
+// The answers of one call of the store are given within one AnswerScope.
 //
 // Thread-safe.
 class Batcher {
@@ -54,7 +69,13 @@ class Batcher {
   template <typename Answer>
   using Done = std::function<void(Answer)>;
 
+  // A reservation comes back with its answer, since whoever waits for a running
+  // attempt asks again.
+  using ReserveDone = std::function<void(absl::StatusOr<Verdict>, ReserveOp)>;
+
   static constexpr Deadline kNoDeadline = Deadline::max();
+
+  class Group;
 
   // `store` and `observer` must outlive this.
   Batcher(Store& store, Observer& observer, const BatcherOptions& options = {});
@@ -63,76 +84,102 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  void Reserve(ReserveOp op, Deadline deadline, Done<absl::StatusOr<Verdict>> done);
-  void Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done);
-  void Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done);
-  void Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done);
-  void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done);
+  // With a group, the operation waits in it for Submit().
+  void Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group = nullptr);
+  void Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
+                Group* group = nullptr);
+  void Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group = nullptr);
+  void Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
+              Group* group = nullptr);
+  void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group = nullptr);
+
+  // Queues the operations of a group, which is empty afterwards: together, so
+  // that as many as fit go into one batch.
+  void Submit(Group& group);
 
   // Refuses new operations, has the queued ones answered and joins the workers.
   // Returns when the last callback has returned. May be called again.
   void Close();
 
  private:
-  template <typename Op, typename Answer>
+  // An operation on its way, of any kind.
   struct Queued {
-    Op op;
-    Deadline deadline;
-    Done<Answer> done;
-  };
-  using QueuedReserve = Queued<ReserveOp, absl::StatusOr<Verdict>>;
-  using QueuedComplete = Queued<CompleteOp, absl::StatusOr<Completion>>;
-  using QueuedRelease = Queued<ReleaseOp, absl::Status>;
-  using QueuedExtend = Queued<ExtendOp, absl::StatusOr<Extension>>;
-  using QueuedGet = Queued<GetOp, absl::StatusOr<Record>>;
+    Queued(OperationKind its_kind, const RecordId& record, std::size_t weight, Deadline until)
+        : kind(its_kind), id(record), bytes(weight), deadline(until) {}
+    virtual ~Queued() = default;
+    virtual std::string_view name_space() const = 0;
+    // The answer without the store.
+    virtual void Refuse(const absl::Status& status) = 0;
 
-  // What a worker takes at once.
-  struct Batch {
-    std::vector<QueuedComplete> completes;
-    std::vector<QueuedRelease> releases;
-    std::vector<QueuedExtend> extends;
-    std::vector<QueuedReserve> reserves;
-    std::vector<QueuedGet> gets;
+    const OperationKind kind;
+    const RecordId id;
+    const std::size_t bytes;
+    const Deadline deadline;
   };
+  using QueuedPtr = std::unique_ptr<Queued>;
 
+  template <typename Op>
+  struct QueuedOp;
+  struct QueuedReserve;
   template <typename Op, typename Answer>
-  void Submit(OperationKind kind, std::size_t limit,
-              RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  // OK if one more operation may be queued.
-  absl::Status Admit(std::size_t limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  struct QueuedWith;
+  using QueuedComplete = QueuedWith<CompleteOp, absl::StatusOr<Completion>>;
+  using QueuedRelease = QueuedWith<ReleaseOp, absl::Status>;
+  using QueuedExtend = QueuedWith<ExtendOp, absl::StatusOr<Extension>>;
+  using QueuedGet = QueuedWith<GetOp, absl::StatusOr<Record>>;
+
+  // What a worker takes at once, by kind.
+  using Batch = std::array<std::vector<QueuedPtr>, kOperationKinds>;
+
+  void Enqueue(QueuedPtr queued, Group* group);
+  // Those that are refused stay in `operations`.
+  void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
+  // OK if this one may be queued as well.
+  absl::Status Admit(const Queued& queued) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasItsShare(std::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Wake(std::size_t operations);
   void Work(int worker);
   Batch Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
-  template <typename Op, typename Answer>
-  void RunKind(OperationKind kind, std::vector<Queued<Op, Answer>> taken,
-               std::vector<Answer> (Store::*call)(absl::Span<const Op>),
-               RecordQueue<Queued<Op, Answer>> Batcher::*queue);
-  // Whether or not there is room: it was let in before.
-  template <typename Op, typename Answer>
-  void PutBack(RecordQueue<Queued<Op, Answer>> Batcher::*queue, Queued<Op, Answer> queued)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  template <typename QueuedType, typename Op, typename Answer>
+  void RunKind(std::vector<QueuedPtr> taken,
+               std::vector<Answer> (Store::*call)(absl::Span<const Op>));
+  // Whether or not there is room: they were let in before.
+  void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   // Answers those whose deadline has passed and leaves the others.
-  template <typename Op, typename Answer>
-  void AnswerOverdue(OperationKind kind, std::vector<Queued<Op, Answer>>& taken);
+  void AnswerOverdue(std::vector<QueuedPtr>& taken);
 
   Store& store_;
   Observer& observer_;
   const BatcherOptions options_;
 
+  // What operations and their answers weigh.
+  std::atomic<std::size_t> bytes_{0};
+
   Mutex mutex_;
   CondVar work_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
-  RecordQueue<QueuedComplete> completes_ ABSL_GUARDED_BY(mutex_);
-  RecordQueue<QueuedRelease> releases_ ABSL_GUARDED_BY(mutex_);
-  RecordQueue<QueuedExtend> extends_ ABSL_GUARDED_BY(mutex_);
-  RecordQueue<QueuedReserve> reserves_ ABSL_GUARDED_BY(mutex_);
-  RecordQueue<QueuedGet> gets_ ABSL_GUARDED_BY(mutex_);
+  std::array<FairQueue<QueuedPtr>, kOperationKinds> queues_ ABSL_GUARDED_BY(mutex_);
 
   // Held while joining, so that two calls of Close() both wait.
   Mutex join_mutex_;
   std::vector<std::thread> workers_ ABSL_GUARDED_BY(join_mutex_);
+};
+
+// Operations that go into the queue together. Not thread-safe.
+class Batcher::Group {
+ public:
+  Group() = default;
+  // It must be empty: who puts an operation in wants an answer.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+ private:
+  friend class Batcher;
+  std::vector<QueuedPtr> operations_;
 };
 
 }  // namespace idempotency

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/errors.h"
+#include "server/answer_scope.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
@@ -27,21 +28,32 @@ using Counts = CountingObserver::Counts;
 
 constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 
+Batcher::ReserveDone ReserveSink(Answers<absl::StatusOr<Verdict>>& answers) {
+  return [&answers](absl::StatusOr<Verdict> answer, const ReserveOp&) {
+    answers.Add(std::move(answer));
+  };
+}
+
 class BatcherTest : public ::testing::Test {
  protected:
   // The workers can only be joined when the store lets them go.
   ~BatcherTest() override { store_.Open(); }
 
   Batcher& Make(std::size_t max_queued = 1000, std::size_t max_batch = 256, int threads = 1) {
-    batcher_ = std::make_unique<Batcher>(store_, observer_,
-                                         BatcherOptions{threads, max_queued, max_batch, &clock_});
+    BatcherOptions options;
+    options.threads = threads;
+    options.max_queued = max_queued;
+    options.max_batch = max_batch;
+    options.max_bytes = max_bytes_;
+    options.clock = &clock_;
+    batcher_ = std::make_unique<Batcher>(store_, observer_, options);
     return *batcher_;
   }
 
   // One worker, inside the store with a call of its own, until Open().
   void OccupyWorker() {
     store_.Shut();
-    batcher_->Reserve(ReserveNamed("occupies"), kNoDeadline, occupied_.Sink());
+    batcher_->Reserve(ReserveNamed("occupies"), kNoDeadline, ReserveSink(occupied_));
     ASSERT_TRUE(store_.AwaitCalls(1));
   }
 
@@ -49,6 +61,7 @@ class BatcherTest : public ::testing::Test {
     return std::get<Reserved>(*memory_.Reserve({ReserveNamed(name)})[0]).token;
   }
 
+  std::size_t max_bytes_ = limits::kDefaultQueuedBytes;
   ManualClock clock_;
   MemoryStore memory_{clock_};
   GatedStore store_{memory_};
@@ -64,7 +77,7 @@ class BatcherTest : public ::testing::Test {
 };
 
 TEST_F(BatcherTest, ALoneOperationGoesToTheStoreAtOnce) {
-  Make().Reserve(ReserveNamed("one"), kNoDeadline, verdicts_.Sink());
+  Make().Reserve(ReserveNamed("one"), kNoDeadline, ReserveSink(verdicts_));
 
   const auto answers = verdicts_.Await(1);
   ASSERT_THAT(answers, SizeIs(1));
@@ -75,7 +88,8 @@ TEST_F(BatcherTest, OperationsGatherWhileTheWorkerIsBusy) {
   Batcher& batcher = Make();
   OccupyWorker();
   for (int i = 0; i < 100; ++i) {
-    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   store_.Open();
 
@@ -89,7 +103,8 @@ TEST_F(BatcherTest, ABatchHasALimit) {
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/16);
   OccupyWorker();
   for (int i = 0; i < 40; ++i) {
-    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   store_.Open();
 
@@ -108,7 +123,7 @@ TEST_F(BatcherTest, CompletionsGoFirst) {
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/4);
   OccupyWorker();
   batcher.Get(GetNamed("extended"), kNoDeadline, records_.Sink());
-  batcher.Reserve(ReserveNamed("new"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
   batcher.Extend(ExtendNamed("extended", extended), kNoDeadline, extensions_.Sink());
   batcher.Release(ReleaseNamed("released", released), kNoDeadline, releases_.Sink());
   batcher.Complete(CompleteNamed("completed", completed), kNoDeadline, completions_.Sink());
@@ -129,9 +144,9 @@ TEST_F(BatcherTest, ACallHoldsOneOperationPerRecordAndKeepsTheirOrder) {
   Batcher& batcher = Make();
   OccupyWorker();
   for (int i = 0; i < 3; ++i) {
-    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
   }
-  batcher.Reserve(ReserveNamed("other"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("other"), kNoDeadline, ReserveSink(verdicts_));
   store_.Open();
 
   const auto answers = verdicts_.Await(4);
@@ -152,7 +167,8 @@ TEST_F(BatcherTest, AFullQueueRefusesReservationsAndReadsBeforeCompletions) {
   Batcher& batcher = Make(/*max_queued=*/4);
   OccupyWorker();
   for (int i = 0; i < 5; ++i) {
-    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   batcher.Get(GetNamed("running"), kNoDeadline, records_.Sink());
 
@@ -183,9 +199,9 @@ TEST_F(BatcherTest, AnOverdueOperationDoesNotReachTheStore) {
   Batcher& batcher = Make();
   OccupyWorker();
   batcher.Reserve(ReserveNamed("overdue"), clock_.Monotonic() + std::chrono::seconds(1),
-                  verdicts_.Sink());
+                  ReserveSink(verdicts_));
   batcher.Reserve(ReserveNamed("in-time"), clock_.Monotonic() + std::chrono::seconds(3),
-                  verdicts_.Sink());
+                  ReserveSink(verdicts_));
   clock_.Advance(absl::Seconds(1));
   store_.Open();
 
@@ -200,7 +216,7 @@ TEST_F(BatcherTest, AnOverdueOperationDoesNotReachTheStore) {
 TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
   Batcher& batcher = Make();
   OccupyWorker();
-  batcher.Reserve(ReserveNamed("queued"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("queued"), kNoDeadline, ReserveSink(verdicts_));
   std::thread closer([&batcher] { batcher.Close(); });
   // It can only be refused once Close() has begun, so ask until it is.
   Answers<absl::StatusOr<Record>> refusals;
@@ -220,26 +236,155 @@ TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
 }
 
 TEST_F(BatcherTest, WhatTheStoreLeavesForItsNextCallIsGivenAgain) {
-  // Ten of them weigh more than one call may.
+  // Three of them weigh more than one call may.
   const std::string body(limits::kMaxReplyBytes - 1024, 'b');
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const std::string name = "large-" + std::to_string(i);
     ASSERT_TRUE(memory_.Complete({CompleteNamed(name, Token(name), body)})[0].ok());
   }
   Batcher& batcher = Make();
   OccupyWorker();
-  for (int i = 0; i < 10; ++i) {
-    batcher.Reserve(ReserveNamed("large-" + std::to_string(i)), kNoDeadline, verdicts_.Sink());
+  for (int i = 0; i < 4; ++i) {
+    batcher.Reserve(ReserveNamed("large-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
   }
   store_.Open();
 
-  const auto answers = verdicts_.Await(10);
-  ASSERT_THAT(answers, SizeIs(10));
+  const auto answers = verdicts_.Await(4);
+  ASSERT_THAT(answers, SizeIs(4));
   for (const auto& answer : answers) EXPECT_NE(As<Replay>(answer), nullptr) << answer.status();
   const auto calls = store_.calls();
   ASSERT_THAT(calls, SizeIs(3));
-  EXPECT_THAT(calls[1].ids, SizeIs(10));
+  EXPECT_THAT(calls[1].ids, SizeIs(4));
   EXPECT_THAT(calls[2].ids, SizeIs(1));
+}
+
+TEST_F(BatcherTest, AGroupIsOneBatchAlsoForAnIdleWorker) {
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/4);
+  for (int round = 0; round < 20; ++round) {
+    Batcher::Group group;
+    for (int i = 0; i < 64; ++i) {
+      const std::string name = std::to_string(round) + "/" + std::to_string(i);
+      batcher.Reserve(ReserveNamed(name), kNoDeadline, ReserveSink(verdicts_), &group);
+    }
+    batcher.Submit(group);
+    ASSERT_THAT(verdicts_.Await(64 * (round + 1)), SizeIs(64 * (round + 1)));
+  }
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(20));
+  for (const GatedStore::Call& call : calls) EXPECT_THAT(call.ids, SizeIs(64));
+}
+
+TEST_F(BatcherTest, TheAnswersOfACallAreGivenInOneScope) {
+  // Notes when a scope ends.
+  class Flushes final : public AnswerScope::Gatherer {
+   public:
+    explicit Flushes(Answers<int>& flushed) : flushed_(flushed) {}
+    void Flush() override { flushed_.Add(gathered); }
+    int gathered = 0;
+
+   private:
+    Answers<int>& flushed_;
+  };
+  Answers<int> flushed;
+  Batcher& batcher = Make();
+  Batcher::Group group;
+  for (int i = 0; i < 10; ++i) {
+    batcher.Get(
+        GetNamed("record-" + std::to_string(i)), kNoDeadline,
+        [&flushed](const absl::StatusOr<Record>&) {
+          AnswerScope* const scope = AnswerScope::Current();
+          ASSERT_NE(scope, nullptr);
+          if (scope->Find(&flushed) == nullptr) {
+            scope->Add(&flushed, std::make_unique<Flushes>(flushed));
+          }
+          ++static_cast<Flushes*>(scope->Find(&flushed))->gathered;
+        },
+        &group);
+  }
+  batcher.Submit(group);
+  EXPECT_THAT(flushed.Await(1), ElementsAre(10));
+}
+
+TEST_F(BatcherTest, NamespacesTakeTurnsAndCompletionsStillGoFirst) {
+  const auto in = [](std::string_view name_space, int i) {
+    ReserveOp op = ReserveNamed(std::to_string(i));
+    op.key.name_space = std::string(name_space);
+    op.id = RecordIdFor(op.key);
+    return op;
+  };
+  const Uuid token = Token("completed");
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/8);
+  OccupyWorker();
+  for (int i = 0; i < 100; ++i)
+    batcher.Reserve(in("flood", i), kNoDeadline, ReserveSink(verdicts_));
+  for (const auto name : {"a", "b", "c"}) {
+    for (int i = 0; i < 2; ++i) batcher.Reserve(in(name, i), kNoDeadline, ReserveSink(verdicts_));
+  }
+  batcher.Complete(CompleteNamed("completed", token), kNoDeadline, completions_.Sink());
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(106), SizeIs(106));
+
+  const auto calls = store_.calls();
+  ASSERT_GE(calls.size(), 4u);
+  EXPECT_EQ(calls[1].kind, OperationKind::kComplete);
+  // What is left of the first batch, and the next one.
+  std::vector<RecordId> early = calls[2].ids;
+  early.insert(early.end(), calls[3].ids.begin(), calls[3].ids.end());
+  for (const auto name : {"a", "b", "c"}) {
+    for (int i = 0; i < 2; ++i) EXPECT_THAT(early, ::testing::Contains(in(name, i).id));
+  }
+}
+
+TEST_F(BatcherTest, AFullQueueHasRoomForANamespaceThatHasLittleInIt) {
+  Batcher& batcher = Make(/*max_queued=*/16);
+  OccupyWorker();
+  for (int i = 0; i < 20; ++i) {
+    batcher.Reserve(ReserveNamed(std::to_string(i)), kNoDeadline, ReserveSink(verdicts_));
+  }
+  EXPECT_EQ(verdicts_.size(), 4u) << "refused";
+  Answers<absl::StatusOr<Verdict>> others;
+  ReserveOp other = ReserveNamed("other");
+  other.key.name_space = "calm";
+  other.id = RecordIdFor(other.key);
+  batcher.Reserve(other, kNoDeadline, ReserveSink(others));
+  EXPECT_EQ(others.size(), 0u);
+  store_.Open();
+  EXPECT_NE(As<Reserved>(others.Await(1)[0]), nullptr);
+}
+
+TEST_F(BatcherTest, TheBytesOfWhatIsQueuedAndDoneAreBounded) {
+  const std::string body(1024 * 1024, 'b');
+  std::vector<Uuid> tokens;
+  for (int i = 0; i < 8; ++i) tokens.push_back(Token("record-" + std::to_string(i)));
+  max_bytes_ = 4 * body.size();
+  Batcher& batcher = Make();
+  const auto complete = [&](int i) {
+    batcher.Complete(CompleteNamed("record-" + std::to_string(i), tokens[i], body), kNoDeadline,
+                     completions_.Sink());
+  };
+  // In the store, which counts as well.
+  store_.Shut();
+  complete(0);
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  for (int i = 1; i < 4; ++i) complete(i);
+  EXPECT_EQ(completions_.size(), 0u) << "the last quarter";
+  batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
+  ASSERT_EQ(verdicts_.size(), 1u) << "reservations go first";
+  EXPECT_EQ(ReasonOf(verdicts_.Await(1)[0].status()), Reason::kOverloaded);
+  complete(4);
+  ASSERT_EQ(completions_.size(), 1u);
+  EXPECT_EQ(ReasonOf(completions_.Await(1)[0].status()), Reason::kOverloaded);
+
+  store_.Open();
+  EXPECT_THAT(completions_.Await(5), SizeIs(5));
+  // Everything is given back, also for replies that were read.
+  for (int i = 0; i < 3; ++i) {
+    batcher.Get(GetNamed("record-" + std::to_string(i)), kNoDeadline, records_.Sink());
+    ASSERT_TRUE(records_.Await(i + 1)[i].ok());
+  }
+  batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
+  EXPECT_NE(As<Reserved>(verdicts_.Await(2)[1]), nullptr);
 }
 
 TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
@@ -250,7 +395,7 @@ TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
     callers.emplace_back([&, caller] {
       for (int i = 0; i < 500; ++i) {
         const std::string name = std::to_string(caller) + "/" + std::to_string(i % 50);
-        batcher.Reserve(ReserveNamed(name), kNoDeadline, verdicts_.Sink());
+        batcher.Reserve(ReserveNamed(name), kNoDeadline, ReserveSink(verdicts_));
         batcher.Get(GetNamed(name), kNoDeadline, [&, name](absl::StatusOr<Record> answer) {
           // Reads do not wait for reservations, so it may not be there yet.
           if (!answer.ok() || answer->key == KeyNamed(name)) ++right;
@@ -273,7 +418,7 @@ TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {
   Batcher& batcher = Make();
   const Uuid first = Token("late");
   clock_.Advance(limits::kDefaultLease);
-  batcher.Reserve(ReserveNamed("late"), kNoDeadline, verdicts_.Sink());
+  batcher.Reserve(ReserveNamed("late"), kNoDeadline, ReserveSink(verdicts_));
   ASSERT_THAT(verdicts_.Await(1), SizeIs(1));
   batcher.Complete(CompleteNamed("late", first), kNoDeadline, completions_.Sink());
   EXPECT_EQ(ReasonOf(completions_.Await(1)[0].status()), Reason::kReservationLost);

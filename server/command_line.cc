@@ -120,6 +120,10 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two passes that remove forgotten records. One replica sweeps at a\n"
                   "time.");
+  set.AddInt("queue_mib", &options->queue_mib, ServiceOptions::kMinQueueMib,
+             ServiceOptions::kMaxQueueMib,
+             "What operations that are queued or being done may weigh, in MiB. Over it\n"
+             "reservations are refused, so that memory stays bounded under large replies.");
   set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
                   "How long running calls may take to finish after SIGTERM; then they are\n"
                   "cancelled. Stay under the grace period of what stops the process.");

@@ -1,36 +1,45 @@
 #ifndef IDEMPOTENCY_SERVER_IDEMPOTENCY_SERVICE_H_
 #define IDEMPOTENCY_SERVER_IDEMPOTENCY_SERVICE_H_
 
-#include "absl/time/time.h"
+#include <grpcpp/support/byte_buffer.h>
 
-#include "core/clock.h"
-#include "core/limits.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/batcher.h"
 #include "server/observer.h"
+#include "server/operations.h"
+#include "server/session_registry.h"
+#include "server/session_stream.h"
 #include "server/wait_room.h"
 
 namespace idempotency {
 
-struct IdempotencyServiceOptions {
-  // How old an unknown UUIDv7 key may be.
-  absl::Duration window = limits::kDefaultWindow;
-  // The bounds of InFlight.retry_after, which is otherwise what is left of the
-  // running attempt's lease: most attempts end long before it, and nobody
-  // should ask more often than the first.
-  absl::Duration min_retry_after = absl::Milliseconds(100);
-  absl::Duration max_retry_after = absl::Seconds(1);
-  const Clock* clock = &Clock::System();
+struct IdempotencyServiceOptions : OperationsOptions {
+  SessionOptions session;
 };
+
+// The methods as gRPC calls them. Session is raw: its frames are parsed and put
+// together here, with an answer's bytes made on the thread that has the answer.
+using IdempotencyServiceMethods = v1::IdempotencyService::WithCallbackMethod_Reserve<
+    v1::IdempotencyService::WithCallbackMethod_Complete<
+        v1::IdempotencyService::WithCallbackMethod_Release<
+            v1::IdempotencyService::WithCallbackMethod_Extend<
+                v1::IdempotencyService::WithCallbackMethod_Get<
+                    v1::IdempotencyService::WithRawCallbackMethod_Session<
+                        v1::IdempotencyService::Service>>>>>>;
 
 // The gRPC service idempotency.v1.IdempotencyService: checks every field,
 // translates, and answers when the batcher or the wait room does. Holds no
 // thread while it waits. Thread-safe.
-class IdempotencyService final : public v1::IdempotencyService::CallbackService {
+class IdempotencyService final : public IdempotencyServiceMethods {
  public:
   // All of them must outlive the server that this is registered with.
   IdempotencyService(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
                      const IdempotencyServiceOptions& options = {});
+
+  // Tells every session, open or to come, that the server is about to end: their
+  // callers half-close when they have their answers. Before grpc::Server's
+  // Shutdown(), which waits for them. May be called again.
+  void DrainSessions() { sessions_.Drain(); }
 
   grpc::ServerUnaryReactor* Reserve(grpc::CallbackServerContext* context,
                                     const v1::ReserveRequest* request,
@@ -46,12 +55,13 @@ class IdempotencyService final : public v1::IdempotencyService::CallbackService 
                                    v1::ExtendResponse* response) override;
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const v1::GetRequest* request,
                                 v1::GetResponse* response) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
+      grpc::CallbackServerContext* context) override;
 
  private:
-  Batcher& batcher_;
-  WaitRoom& wait_room_;
-  Observer& observer_;
-  const IdempotencyServiceOptions options_;
+  Operations operations_;
+  SessionRegistry sessions_;
+  const SessionOptions session_options_;
 };
 
 }  // namespace idempotency

@@ -84,6 +84,12 @@ class IdempotencyServiceTest : public ::testing::Test {
     return status;
   }
 
+  BatcherOptions Batching() const {
+    BatcherOptions options;
+    options.threads = 2;
+    options.clock = &clock_;
+    return options;
+  }
   WaitRoomOptions OnClock() const {
     WaitRoomOptions options;
     options.clock = &clock_;
@@ -97,12 +103,12 @@ class IdempotencyServiceTest : public ::testing::Test {
   MemoryStore memory_{store_clock_};
   GatedStore store_{memory_};
   CountingObserver observer_;
-  Batcher batcher_{store_, observer_, BatcherOptions{2, 1000, limits::kMaxBatch, &clock_}};
+  Batcher batcher_{store_, observer_, Batching()};
   WaitRoom wait_room_{batcher_, observer_, OnClock()};
   IdempotencyService service_{
       batcher_, wait_room_, observer_,
-      IdempotencyServiceOptions{limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1),
-                                &clock_}};
+      IdempotencyServiceOptions{
+          {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), &clock_}, {}}};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };

@@ -44,7 +44,10 @@ class MalformedRequest final : public grpc::experimental::Interceptor {
 
 grpc::experimental::Interceptor* MalformedRequests::CreateServerInterceptor(
     grpc::experimental::ServerRpcInfo* info) {
-  if (!IsOurs(info->method())) return nullptr;
+  // On a stream "no message" is also how the caller's half-close looks; Session
+  // reads its frames itself.
+  const bool unary = info->type() == grpc::experimental::ServerRpcInfo::Type::UNARY;
+  if (!unary || !IsOurs(info->method())) return nullptr;
   // gRPC owns it.
   return std::make_unique<MalformedRequest>().release();
 }

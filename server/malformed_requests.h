@@ -5,14 +5,14 @@
 
 namespace idempotency {
 
-// Gives calls whose request cannot be parsed a reason: REQUEST_INVALID. gRPC
+// Gives unary calls whose request cannot be parsed a reason: REQUEST_INVALID. gRPC
 // answers them by itself, without asking the service, with UNIMPLEMENTED and no
 // message, as if the method did not exist.
 //
 // Thread-safe.
 class MalformedRequests final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  // nullptr, which gRPC takes for none, for calls of other services.
+  // nullptr, which gRPC takes for none, for streams and for calls of other services.
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override;
 };

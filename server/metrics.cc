@@ -10,10 +10,6 @@
 namespace idempotency {
 namespace {
 
-constexpr OperationKind kOperationKinds[] = {OperationKind::kReserve, OperationKind::kComplete,
-                                             OperationKind::kRelease, OperationKind::kExtend,
-                                             OperationKind::kGet};
-
 // In the order of Verdict's alternatives.
 constexpr std::string_view kVerdictNames[] = {"reserved", "replay",          "in_flight",
                                               "mismatch", "outcome_unknown", "expired"};
@@ -61,9 +57,12 @@ prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& regi
 Metrics::Metrics()
     : registry_(std::make_shared<prometheus::Registry>()),
       rpc_latency_family_(Histograms(*registry_, "idempotency_rpc_duration_seconds",
-                                     "From the arrival of an RPC to its answer.")),
+                                     "From the arrival of an operation to its answer.")),
       mismatches_(NewCounter("idempotency_mismatches_total",
                              "Keys that came with another request: bugs of clients.")),
+      sessions_(NewGauge("idempotency_sessions", "Session streams that are open.")),
+      session_operations_(NewCounter("idempotency_session_operations_total",
+                                     "Operations that came in frames of sessions.")),
       batch_operations_(NewOperationHistograms(
           "idempotency_batch_operations", "Operations in one call of the store.", kBatchSizes)),
       store_latency_(NewOperationHistograms("idempotency_store_call_duration_seconds",
@@ -105,6 +104,10 @@ Metrics::Metrics()
                           "Connections to the store, by what they do.")) {
   prometheus::Family<prometheus::Counter>& verdicts =
       Counters(*registry_, "idempotency_verdicts_total", "Answers of Reserve, by verdict.");
+  prometheus::Family<prometheus::Counter>& frames =
+      Counters(*registry_, "idempotency_session_frames_total", "Frames of sessions.");
+  frames_received_ = &frames.Add({{"direction", "received"}});
+  frames_sent_ = &frames.Add({{"direction", "sent"}});
   for (std::size_t i = 0; i < kVerdicts; ++i) {
     verdicts_[i] = &verdicts.Add({{"verdict", std::string(kVerdictNames[i])}});
   }
@@ -112,7 +115,7 @@ Metrics::Metrics()
       .Add({{"version", std::string(Version())}})
       .Set(1);
   // Dashboards show the usual case as 0 rather than as missing.
-  for (const OperationKind kind : kOperationKinds) {
+  for (const OperationKind kind : kAllOperationKinds) {
     RpcLatency(kind, absl::StatusCode::kOk);
     prometheus::Labels labels = MethodLabel(kind);
     labels["reason"] = std::string(ReasonName(Reason::kStoreUnavailable));
@@ -133,7 +136,7 @@ Metrics::OperationCounters Metrics::NewOperationCounters(const std::string& name
                                                          const std::string& help) {
   prometheus::Family<prometheus::Counter>& family = Counters(*registry_, name, help);
   OperationCounters counters{};
-  for (const OperationKind kind : kOperationKinds) {
+  for (const OperationKind kind : kAllOperationKinds) {
     counters[Index(kind)] = &family.Add(MethodLabel(kind));
   }
   return counters;
@@ -144,7 +147,7 @@ Metrics::OperationHistograms Metrics::NewOperationHistograms(
     const prometheus::Histogram::BucketBoundaries& buckets) {
   prometheus::Family<prometheus::Histogram>& family = Histograms(*registry_, name, help);
   OperationHistograms histograms{};
-  for (const OperationKind kind : kOperationKinds) {
+  for (const OperationKind kind : kAllOperationKinds) {
     histograms[Index(kind)] = &family.Add(MethodLabel(kind), buckets);
   }
   return histograms;
@@ -175,6 +178,17 @@ void Metrics::VerdictGiven(const Verdict& verdict) { verdicts_[verdict.index()]-
 void Metrics::MismatchSeen(std::string_view, std::string_view, const RecordId&) {
   mismatches_.Increment();
 }
+
+void Metrics::SessionsChanged(std::size_t sessions) {
+  sessions_.Set(static_cast<double>(sessions));
+}
+
+void Metrics::FrameReceived(std::size_t operations) {
+  frames_received_->Increment();
+  session_operations_.Increment(static_cast<double>(operations));
+}
+
+void Metrics::FrameSent() { frames_sent_->Increment(); }
 
 void Metrics::BatchDone(OperationKind kind, std::size_t operations, absl::Duration took) {
   batch_operations_[Index(kind)]->Observe(static_cast<double>(operations));

@@ -34,6 +34,9 @@ class Metrics : public Observer {
   void VerdictGiven(const Verdict& verdict) override;
   void MismatchSeen(std::string_view name_space, std::string_view operation,
                     const RecordId& id) override;
+  void SessionsChanged(std::size_t sessions) override;
+  void FrameReceived(std::size_t operations) override;
+  void FrameSent() override;
   void BatchDone(OperationKind kind, std::size_t operations, absl::Duration took) override;
   void QueueDepthChanged(std::size_t operations) override;
   void OperationShed(OperationKind kind) override;
@@ -50,11 +53,10 @@ class Metrics : public Observer {
   void ConnectionsChanged(const StoreConnections& connections) override;
 
  private:
-  static constexpr std::size_t kOperations = 5;
   static constexpr std::size_t kVerdicts = std::variant_size_v<Verdict>;
   static constexpr std::size_t kCodes = 17;
-  using OperationCounters = std::array<prometheus::Counter*, kOperations>;
-  using OperationHistograms = std::array<prometheus::Histogram*, kOperations>;
+  using OperationCounters = std::array<prometheus::Counter*, kOperationKinds>;
+  using OperationHistograms = std::array<prometheus::Histogram*, kOperationKinds>;
 
   prometheus::Counter& NewCounter(const std::string& name, const std::string& help);
   prometheus::Gauge& NewGauge(const std::string& name, const std::string& help);
@@ -70,9 +72,15 @@ class Metrics : public Observer {
 
   prometheus::Family<prometheus::Histogram>& rpc_latency_family_;
   // Filled as combinations occur: most of them never do.
-  std::array<std::array<std::atomic<prometheus::Histogram*>, kCodes>, kOperations> rpc_latency_{};
+  std::array<std::array<std::atomic<prometheus::Histogram*>, kCodes>, kOperationKinds>
+      rpc_latency_{};
   std::array<prometheus::Counter*, kVerdicts> verdicts_{};
   prometheus::Counter& mismatches_;
+
+  prometheus::Gauge& sessions_;
+  prometheus::Counter& session_operations_;
+  prometheus::Counter* frames_received_;
+  prometheus::Counter* frames_sent_;
 
   OperationHistograms batch_operations_;
   OperationHistograms store_latency_;

@@ -58,7 +58,7 @@ class Waker {
     }
     const int connection = socket(found->ai_family, found->ai_socktype | SOCK_NONBLOCK, 0);
     if (connection >= 0) {
-      connect(connection, found->ai_addr, found->ai_addrlen);
+      static_cast<void>(connect(connection, found->ai_addr, found->ai_addrlen));
       close(connection);
     }
     freeaddrinfo(found);

@@ -103,6 +103,18 @@ TEST(MetricsTest, CountsTheService) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_waiters"), 7);
 }
 
+TEST(MetricsTest, CountsSessions) {
+  Metrics metrics;
+  metrics.SessionsChanged(3);
+  metrics.FrameReceived(32);
+  metrics.FrameReceived(1);
+  metrics.FrameSent();
+  EXPECT_EQ(ValueOf(metrics, "idempotency_sessions"), 3);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_session_operations_total"), 33);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_session_frames_total", {"received"}), 2);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_session_frames_total", {"sent"}), 1);
+}
+
 TEST(MetricsTest, CountsTheBatcher) {
   Metrics metrics;
   metrics.BatchDone(OperationKind::kComplete, 17, absl::Milliseconds(2));

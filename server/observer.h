@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_OBSERVER_H_
 
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -15,6 +16,10 @@ namespace idempotency {
 
 // The operations of the service, as they are counted.
 enum class OperationKind { kReserve, kComplete, kRelease, kExtend, kGet };
+inline constexpr OperationKind kAllOperationKinds[] = {
+    OperationKind::kReserve, OperationKind::kComplete, OperationKind::kRelease,
+    OperationKind::kExtend, OperationKind::kGet};
+inline constexpr std::size_t kOperationKinds = std::size(kAllOperationKinds);
 
 // "Reserve", "Complete" and so on: the method's name.
 constexpr std::string_view OperationName(OperationKind kind) {
@@ -52,7 +57,8 @@ class Observer {
 
   // The service.
 
-  // An RPC was answered. `latency` counts from its arrival.
+  // An operation was answered, whether it came as an RPC of its own or on a
+  // session. `latency` counts from its arrival.
   virtual void RpcFinished(OperationKind, const absl::Status& /*status*/,
                            absl::Duration /*latency*/) {}
   // The verdict that a caller of Reserve got.
@@ -61,6 +67,14 @@ class Observer {
   // VerdictGiven. Only what may be logged; never the key.
   virtual void MismatchSeen(std::string_view /*name_space*/, std::string_view /*operation*/,
                             const RecordId&) {}
+
+  // Sessions.
+
+  // Streams that are open, after every change.
+  virtual void SessionsChanged(std::size_t /*sessions*/) {}
+  // A frame came, with so many operations; a frame of answers went out.
+  virtual void FrameReceived(std::size_t /*operations*/) {}
+  virtual void FrameSent() {}
 
   // The batcher: what the store answered, also to calls that nobody waits for
   // any more.

@@ -1,9 +1,9 @@
 #ifndef IDEMPOTENCY_SERVER_RECORD_QUEUE_H_
 #define IDEMPOTENCY_SERVER_RECORD_QUEUE_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -23,44 +23,54 @@ template <typename Item>
 class RecordQueue {
  public:
   void Push(const RecordId& id, Item item) {
-    std::deque<Item>& line = lines_[id];
-    if (line.empty()) turns_.push_back(id);
-    line.push_back(std::move(item));
+    const auto [line, first] = behind_.try_emplace(id);
+    if (first) {
+      turns_.push_back({id, std::move(item)});
+    } else {
+      line->second.push_back(std::move(item));
+    }
     ++size_;
   }
 
   // Up to `limit` items of different records.
   std::vector<Item> Take(std::size_t limit) {
-    const std::size_t count = std::min(limit, turns_.size());
     std::vector<Item> taken;
-    taken.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      const RecordId id = turns_.front();
-      turns_.pop_front();
-      taken.push_back(TakeFrom(id));
-    }
-    size_ -= count;
+    const std::size_t records = turns_.size();
+    for (std::size_t i = 0; i < records && i < limit; ++i) taken.push_back(TakeOne());
     return taken;
   }
 
-  std::size_t size() const { return size_; }
-
- private:
-  Item TakeFrom(const RecordId& id) {
-    const auto line = lines_.find(id);
-    Item item = std::move(line->second.front());
-    line->second.pop_front();
+  // The next one; there must be one. Every record has its turn once before any
+  // has its second: the first records() calls give items of different records.
+  Item TakeOne() {
+    Turn turn = std::move(turns_.front());
+    turns_.pop_front();
+    const auto line = behind_.find(turn.id);
     if (line->second.empty()) {
-      lines_.erase(line);
+      behind_.erase(line);
     } else {
-      turns_.push_back(id);
+      turns_.push_back({turn.id, std::move(line->second.front())});
+      line->second.pop_front();
     }
-    return item;
+    --size_;
+    return std::move(turn.item);
   }
 
-  absl::flat_hash_map<RecordId, std::deque<Item>> lines_;
-  // Every record that has items, once.
-  std::deque<RecordId> turns_;
+  std::size_t size() const { return size_; }
+  // Those that have items.
+  std::size_t records() const { return turns_.size(); }
+
+ private:
+  struct Turn {
+    RecordId id;
+    Item item;
+  };
+
+  // The next item of every record that has any.
+  std::deque<Turn> turns_;
+  // The items behind it. Lists: an empty one, which most are, has no memory of
+  // its own.
+  absl::flat_hash_map<RecordId, std::list<Item>> behind_;
   std::size_t size_ = 0;
 };
 

@@ -15,6 +15,11 @@ absl::Status ValidateServiceOptions(const ServiceOptions& options) {
         "sweep_interval must be ", absl::FormatDuration(ServiceOptions::kMinSweepInterval), " to ",
         absl::FormatDuration(ServiceOptions::kMaxSweepInterval)));
   }
+  if (options.queue_mib < ServiceOptions::kMinQueueMib ||
+      options.queue_mib > ServiceOptions::kMaxQueueMib) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "queue_mib must be ", ServiceOptions::kMinQueueMib, " to ", ServiceOptions::kMaxQueueMib));
+  }
   return absl::OkStatus();
 }
 

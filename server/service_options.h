@@ -4,6 +4,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "core/limits.h"
+
 namespace idempotency {
 
 // What can be set of the service wherever it runs: in idempotencyd, whose flags
@@ -13,6 +15,9 @@ struct ServiceOptions {
   static constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(100);
   static constexpr absl::Duration kMaxSweepInterval = absl::Hours(24);
 
+  static constexpr int kMinQueueMib = 32;
+  static constexpr int kMaxQueueMib = 64 * 1024;
+
   // Connections to Postgres for calls, which share them in batches, so that few
   // are enough: 1 to 64. One more sweeps and one more watches. SQLite always has
   // one writer.
@@ -20,6 +25,9 @@ struct ServiceOptions {
   // Between two passes that remove forgotten records: 100 ms to 24 h. One
   // process sweeps a Postgres schema at a time.
   absl::Duration sweep_interval = absl::Minutes(1);
+  // What operations that are queued or being done may weigh, in MiB: 32 to
+  // 65,536. Over it reservations are refused.
+  int queue_mib = static_cast<int>(limits::kDefaultQueuedBytes / (1024 * 1024));
 };
 
 // OK, or INVALID_ARGUMENT naming the option that is out of its range.

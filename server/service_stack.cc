@@ -1,5 +1,6 @@
 #include "server/service_stack.h"
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,7 @@ void ServiceStack::StartParts() {
 
   BatcherOptions batching;
   batching.threads = WorkersFor(address_, options_);
+  batching.max_bytes = static_cast<std::size_t>(options_.queue_mib) * 1024 * 1024;
   batcher_.emplace(*store_, observer_, batching);
   wait_room_.emplace(*batcher_, observer_);
   service_.emplace(*batcher_, *wait_room_, observer_);
@@ -64,6 +66,11 @@ void ServiceStack::Register(grpc::ServerBuilder& builder) {
   interceptors.push_back(std::make_unique<MalformedRequests>());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&*service_);
+}
+
+void ServiceStack::StopWaiting() {
+  service_->DrainSessions();
+  wait_room_->Close();
 }
 
 void ServiceStack::Close() {

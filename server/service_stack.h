@@ -54,9 +54,10 @@ class ServiceStack {
   // later one, on the monitor's, until the monitor is destroyed. Once.
   std::unique_ptr<StoreMonitor> Watch(OnInspected on_inspected);
 
-  // Calls that wait for a running attempt are told that it still runs, and
-  // nobody begins to wait from here on: what to do before a server is drained.
-  void StopWaiting() { wait_room_->Close(); }
+  // What to do before a server is drained: calls that wait for a running attempt
+  // are told that it still runs, and nobody begins to wait from here on; sessions
+  // are told to end when they have their answers.
+  void StopWaiting();
 
   // Answers every call that has come in, refuses those to come with
   // STORE_UNAVAILABLE, ends the sweeper and closes the store: for an owner whose

@@ -9,6 +9,7 @@
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
+#include "server/answer_scope.h"
 
 namespace idempotency {
 namespace {
@@ -58,22 +59,35 @@ Verdict VerdictOf(Proof proof, const Record& record) {
 
 class WaitRoom::Call {
  public:
-  Call(ReserveOp reserve, Deadline rpc_deadline, Deadline wait_limit, Done callback)
-      : op(std::move(reserve)),
+  // What the caller still wants.
+  enum class Caller { kWaits, kTakesAnswer, kGone };
+
+  Call(WaitRoom& its_room, ReserveOp reserve, Deadline rpc_deadline, Deadline wait_limit,
+       Done callback)
+      : room(its_room),
+        id(reserve.id),
         deadline(rpc_deadline),
         limit(wait_limit),
-        done(std::move(callback)) {}
+        done(std::move(callback)),
+        op(std::move(reserve)) {}
 
-  const ReserveOp op;
+  WaitRoom& room;
+  const RecordId id;
   const Deadline deadline;
   const Deadline limit;
   const Done done;
 
-  // Under the mutex of the room.
-  bool cancelled = false;
-  // Set while it waits.
+  // With the batcher while the store is asked, otherwise here.
+  ReserveOp op;
+  // Set while the op is with the batcher, whose callback is a plain pointer.
+  CallPtr self;
+
+  // Changed under the mutex of the room.
+  std::atomic<Caller> caller{Caller::kWaits};
+  // Set while it waits; under the mutex.
   std::optional<Seat> seat;
-  // It has gone to the store on behalf of its room.
+  // It has gone to the store on behalf of its room. Set before it goes, and
+  // cleared by its answer.
   bool trying = false;
 };
 
@@ -88,7 +102,7 @@ WaitRoom::WaitRoom(Batcher& batcher, Observer& observer, const WaitRoomOptions& 
 WaitRoom::~WaitRoom() {
   Close();
   MutexLock lock(mutex_);
-  while (callbacks_ > 0) callbacks_done_.Wait(lock);
+  while (callbacks_.load() > 0) callbacks_done_.Wait(lock);
 }
 
 WaitRoom::CallPtr WaitRoom::NewCall(ReserveOp op, Deadline deadline, absl::Duration max_wait,
@@ -96,27 +110,44 @@ WaitRoom::CallPtr WaitRoom::NewCall(ReserveOp op, Deadline deadline, absl::Durat
   const absl::Duration wait = std::clamp(max_wait, absl::ZeroDuration(), limits::kMaxWait);
   const Deadline limit = std::min(options_.clock->Monotonic() + absl::ToChronoNanoseconds(wait),
                                   deadline - absl::ToChronoNanoseconds(kAnswerMargin));
-  return std::make_shared<Call>(std::move(op), deadline, limit, std::move(done));
+  return std::make_shared<Call>(*this, std::move(op), deadline, limit, std::move(done));
 }
 
-void WaitRoom::Start(const CallPtr& call) { SendTry(call); }
+const ReserveOp& WaitRoom::OpOf(const CallPtr& call) { return call->op; }
+
+void WaitRoom::Start(const CallPtr& call, Batcher::Group* group) { SendTry(call, group); }
+
+void WaitRoom::StopWaiting(const CallPtr& call) {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    if (call->caller.load() == Call::Caller::kWaits) call->caller = Call::Caller::kTakesAnswer;
+    AnswerCancelled(call, todo);
+  }
+  Do(std::move(todo));
+}
 
 void WaitRoom::Cancel(const CallPtr& call) {
   Todo todo;
   {
     MutexLock lock(mutex_);
-    call->cancelled = true;
+    call->caller = Call::Caller::kGone;
     observer_.CallerLeft();
-    if (!call->seat.has_value()) return;
-    Room& room = rooms_.at(call->op.id);
-    StandUp(room, call);
-    Settle(call->op.id, room);
-    todo.answers.emplace_back(call, absl::CancelledError());
+    AnswerCancelled(call, todo);
   }
   Do(std::move(todo));
 }
 
+void WaitRoom::AnswerCancelled(const CallPtr& call, Todo& todo) {
+  if (!call->seat.has_value()) return;
+  Room& room = rooms_.at(call->id);
+  StandUp(room, call);
+  Settle(call->id, room);
+  todo.answers.emplace_back(call, absl::CancelledError());
+}
+
 void WaitRoom::Moved(const RecordId& id) {
+  if (open_rooms_.load() == 0) return;
   Todo todo;
   {
     MutexLock lock(mutex_);
@@ -140,10 +171,10 @@ void WaitRoom::Close() {
     closed_ = true;
     while (!limits_.empty()) {
       const CallPtr call = limits_.begin()->second;
-      Room& room = rooms_.at(call->op.id);
+      Room& room = rooms_.at(call->id);
       todo.answers.emplace_back(call, StillInFlight(room));
       StandUp(room, call);
-      Settle(call->op.id, room);
+      Settle(call->id, room);
     }
     timer_wakes_.NotifyAll();
   }
@@ -155,19 +186,23 @@ void WaitRoom::Close() {
 // What the batcher answers.
 
 void WaitRoom::Answered(const CallPtr& call, absl::StatusOr<Verdict> answer) {
-  Todo todo;
   const auto* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
   const auto* const in_flight = answer.ok() ? std::get_if<InFlight>(&*answer) : nullptr;
+  // Most calls have nothing to do with any room.
+  if (in_flight == nullptr && !call->trying && call->caller.load() != Call::Caller::kGone) {
+    return call->done(std::move(answer));
+  }
+  Todo todo;
   std::optional<Reserved> unwanted;
   {
     MutexLock lock(mutex_);
     const bool sits = in_flight != nullptr && MayWait(*call);
     if (sits) SitDown(call, *in_flight);
-    if (std::exchange(call->trying, false)) Learn(call->op.id, answer, todo);
+    if (std::exchange(call->trying, false)) Learn(call->id, answer, todo);
     if (!sits) {
-      const bool cancelled = call->cancelled;
-      if (cancelled && reserved != nullptr && !call->op.request_token) unwanted = *reserved;
-      if (cancelled) answer = absl::CancelledError();
+      const bool gone = call->caller.load() == Call::Caller::kGone;
+      if (gone && reserved != nullptr && !call->op.request_token) unwanted = *reserved;
+      if (gone) answer = absl::CancelledError();
       todo.answers.emplace_back(call, std::move(answer));
     }
   }
@@ -264,18 +299,19 @@ void WaitRoom::LeaseRuns(Room& room, std::uint32_t attempt, absl::Duration remai
 // Seats.
 
 bool WaitRoom::MayWait(const Call& call) const {
-  return !closed_ && !call.cancelled && limits_.size() < options_.max_waiters &&
-         options_.clock->Monotonic() < call.limit;
+  return !closed_ && call.caller.load() == Call::Caller::kWaits &&
+         limits_.size() < options_.max_waiters && options_.clock->Monotonic() < call.limit;
 }
 
 void WaitRoom::SitDown(const CallPtr& call, const InFlight& in_flight) {
   const Seat seat = next_seat_++;
   call->seat = seat;
-  Room& room = rooms_[call->op.id];
+  Room& room = rooms_[call->id];
+  open_rooms_ = rooms_.size();
   room.waiters.emplace(seat, call);
   limits_.emplace(std::make_pair(call->limit, seat), call);
   LeaseRuns(room, in_flight.attempt, in_flight.lease_remaining);
-  Settle(call->op.id, room);
+  Settle(call->id, room);
   observer_.WaitersChanged(limits_.size());
   if (limits_.begin()->second == call) timer_wakes_.NotifyOne();
 }
@@ -323,6 +359,7 @@ void WaitRoom::Settle(const RecordId& id, Room& room) {
   if (room.due != Batcher::kNoDeadline) due_.erase({room.due, id});
   if (room.waiters.empty() && !busy) {
     rooms_.erase(id);
+    open_rooms_ = rooms_.size();
     return;
   }
   room.due = Batcher::kNoDeadline;
@@ -335,6 +372,7 @@ void WaitRoom::Settle(const RecordId& id, Room& room) {
 // Outside the lock.
 
 void WaitRoom::Do(Todo todo) {
+  const AnswerScope scope;
   for (auto& [call, answer] : todo.answers) call->done(std::move(answer));
   for (const auto& [call, record] : todo.proved) {
     call->done(VerdictOf(*ProofFrom(*record, call->op), *record));
@@ -343,28 +381,30 @@ void WaitRoom::Do(Todo todo) {
   for (const RecordId& id : todo.reads) SendRead(id);
 }
 
-void WaitRoom::SendTry(const CallPtr& call) {
-  bool cancelled = false;
-  {
-    MutexLock lock(mutex_);
-    cancelled = call->cancelled;
-    if (!cancelled) ++callbacks_;
-  }
-  if (cancelled) {
+void WaitRoom::SendTry(const CallPtr& call, Batcher::Group* group) {
+  // One that stood up to try on behalf of its room waited until now.
+  const Call::Caller caller = call->caller.load();
+  if (caller == Call::Caller::kGone || (call->trying && caller != Call::Caller::kWaits)) {
     Answered(call, absl::CancelledError());
     return;
   }
-  batcher_.Reserve(call->op, call->deadline, [this, call](absl::StatusOr<Verdict> answer) {
-    Answered(call, std::move(answer));
-    CallbackReturns();
-  });
+  CallbackBegins();
+  call->self = call;
+  // A pointer fits into the callback without memory of its own.
+  batcher_.Reserve(
+      std::move(call->op), call->deadline,
+      [returned = call.get()](absl::StatusOr<Verdict> answer, ReserveOp op) {
+        const CallPtr asked = std::move(returned->self);
+        asked->op = std::move(op);
+        WaitRoom& room = asked->room;
+        room.Answered(asked, std::move(answer));
+        room.CallbackReturns();
+      },
+      group);
 }
 
 void WaitRoom::SendRead(const RecordId& id) {
-  {
-    MutexLock lock(mutex_);
-    ++callbacks_;
-  }
+  CallbackBegins();
   batcher_.Get(GetOp{id, std::nullopt}, Batcher::kNoDeadline,
                [this, id](absl::StatusOr<Record> record) {
                  ReadDone(id, std::move(record));
@@ -373,25 +413,26 @@ void WaitRoom::SendRead(const RecordId& id) {
 }
 
 void WaitRoom::GiveBack(const CallPtr& call, const Reserved& grant) {
-  {
-    MutexLock lock(mutex_);
-    ++callbacks_;
-  }
+  CallbackBegins();
   // This attempt did nothing. But where an earlier one left its outcome open,
   // the record must go on asking for recovery.
-  ReleaseOp op{call->op.key, call->op.id, grant.token, "the caller hung up before the grant",
+  ReleaseOp op{call->op.key, call->id, grant.token, "the caller hung up before the grant",
                /*outcome_unknown=*/grant.recovering};
   // If it fails, the lease ends by itself.
-  batcher_.Release(std::move(op), Batcher::kNoDeadline,
-                   [this, id = call->op.id](const absl::Status&) {
-                     Moved(id);
-                     CallbackReturns();
-                   });
+  batcher_.Release(std::move(op), Batcher::kNoDeadline, [this, id = call->id](const absl::Status&) {
+    Moved(id);
+    CallbackReturns();
+  });
 }
 
 void WaitRoom::CallbackReturns() {
+  std::size_t before = callbacks_.load();
+  while (before > 1) {
+    if (callbacks_.compare_exchange_weak(before, before - 1)) return;
+  }
+  // Under the lock, so that the destructor cannot end before this does.
   MutexLock lock(mutex_);
-  if (--callbacks_ == 0) callbacks_done_.NotifyAll();
+  if (callbacks_.fetch_sub(1) == 1) callbacks_done_.NotifyAll();
 }
 
 // The timer.
@@ -432,10 +473,10 @@ WaitRoom::Todo WaitRoom::TakeDue() {
   const Deadline now = options_.clock->Monotonic();
   while (!limits_.empty() && limits_.begin()->first.first <= now) {
     const CallPtr call = limits_.begin()->second;
-    Room& room = rooms_.at(call->op.id);
+    Room& room = rooms_.at(call->id);
     todo.answers.emplace_back(call, StillInFlight(room));
     StandUp(room, call);
-    Settle(call->op.id, room);
+    Settle(call->id, room);
   }
   while (!due_.empty() && due_.begin()->first <= now && reads_ < options_.max_reads) {
     const RecordId id = due_.begin()->second;

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_WAIT_ROOM_H_
 #define IDEMPOTENCY_SERVER_WAIT_ROOM_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -69,12 +70,21 @@ class WaitRoom {
   // leaves time to send the answer.
   CallPtr NewCall(ReserveOp op, Deadline deadline, absl::Duration max_wait, Done done);
 
-  // Sends the call to the store. Its `done` runs exactly once, on a thread of
-  // the batcher, of the room or of the caller of any method here; it must not
-  // block. The answer is the store's, with these additions:
+  // What the call asks for. Only before Start(), and within its `done`.
+  static const ReserveOp& OpOf(const CallPtr& call);
+
+  // Sends the call to the store, with `group` when that is submitted. Its `done` runs exactly once,
+  // on a thread of the batcher, of the room or of the caller of any method here; it must not block.
+  // The answer is the store's, with these additions:
   //   in_flight   also when the wait is over, the room is full or closed
-  //   CANCELLED   the call was cancelled before it had an answer
-  void Start(const CallPtr& call);
+  //   CANCELLED   the call was cancelled before it had an answer, or stopped
+  //               waiting
+  void Start(const CallPtr& call, Batcher::Group* group = nullptr);
+
+  // The caller no longer waits, but still takes the answer: a call that waits is
+  // answered CANCELLED and never granted, and one that the store is deciding gets
+  // what the store says, at once. No effect on a call that was answered.
+  void StopWaiting(const CallPtr& call);
 
   // Nobody wants the answer any more. A call that waits leaves the room and is
   // never granted. If the store is just granting it, a call without a request
@@ -132,11 +142,14 @@ class WaitRoom {
   void ReadDone(const RecordId& id, absl::StatusOr<Record> record) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Do(Todo todo) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SendTry(const CallPtr& call) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendTry(const CallPtr& call, Batcher::Group* group = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
   void SendRead(const RecordId& id) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const CallPtr& call, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CallbackBegins() { callbacks_.fetch_add(1, std::memory_order_relaxed); }
   // The end of every callback: nothing of the room may be touched after it.
   void CallbackReturns() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes the call out of the room, if it waits there, and answers CANCELLED.
+  void AnswerCancelled(const CallPtr& call, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   bool MayWait(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SitDown(const CallPtr& call, const InFlight& in_flight)
@@ -179,8 +192,10 @@ class WaitRoom {
   absl::btree_map<std::pair<Deadline, Seat>, CallPtr> limits_ ABSL_GUARDED_BY(mutex_);
   absl::btree_set<std::pair<Deadline, RecordId>> due_ ABSL_GUARDED_BY(mutex_);
   std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Operations that the batcher has not answered.
-  std::size_t callbacks_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Operations that the batcher has not answered. Falls to 0 under the lock only.
+  std::atomic<std::size_t> callbacks_{0};
+  // As rooms_, for those who only want to know whether there is any.
+  std::atomic<std::size_t> open_rooms_{0};
   std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_);
 
   // Held while joining, so that two calls of Close() both wait.

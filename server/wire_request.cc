@@ -265,6 +265,15 @@ absl::StatusOr<absl::Duration> MaxWaitFrom(const v1::ReserveRequest& request) {
   return DurationFrom("max_wait", request.max_wait(), absl::ZeroDuration(), limits::kMaxWait);
 }
 
+absl::StatusOr<absl::Duration> TimeoutFrom(const v1::SessionOperation& operation) {
+  if (!operation.has_timeout()) return absl::InfiniteDuration();
+  const absl::StatusOr<absl::Duration> timeout =
+      DurationFrom("timeout", operation.timeout(), absl::ZeroDuration(), absl::InfiniteDuration());
+  // More than a clock could count.
+  if (timeout.ok() && *timeout > limits::kMaxRetention) return absl::InfiniteDuration();
+  return timeout;
+}
+
 absl::StatusOr<CompleteOp> CompleteOpFrom(const v1::CompleteRequest& request) {
   absl::StatusOr<CompleteOp> op = WriteOpFrom<CompleteOp>(request);
   if (!op.ok()) return op;

@@ -26,6 +26,10 @@ absl::StatusOr<ExtendOp> ExtendOpFrom(const v1::ExtendRequest& request);
 // Also checks that the view is one.
 absl::StatusOr<GetOp> GetOpFrom(const v1::GetRequest& request);
 
+// How long the caller of an operation of a session will wait; infinite if it
+// does not say.
+absl::StatusOr<absl::Duration> TimeoutFrom(const v1::SessionOperation& operation);
+
 }  // namespace idempotency
 
 #endif  // IDEMPOTENCY_SERVER_WIRE_REQUEST_H_

@@ -38,15 +38,12 @@ grpc::Status Charge(idempotency::Execution& execution, payments::v1::Payments::S
                     const payments::v1::ChargeRequest& request, payments::v1::ChargeReply& reply) {
   const auto key = execution.DownstreamKey("charge");
   if (!key.ok()) return Open(std::string(key.status().message()));
-  return idempotency::CallWithRetries(*key,
-                                      std::chrono::steady_clock::now() + std::chrono::seconds(30),
-                                      [&](grpc::ClientContext& context) {
-                                        // So that the charge's record names its parent; the key is
-                                        // the same.
-                                        const auto attached = execution.Attach(context, "charge");
-                                        if (!attached.ok())
-                                          return Open(std::string(attached.message()));
-                                        return payments.Charge(&context, request, &reply);
-                                      });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  return idempotency::CallWithRetries(*key, deadline, [&](grpc::ClientContext& context) {
+    // So that the charge's record names its parent; the key is the same.
+    const auto attached = execution.Attach(context, "charge");
+    if (!attached.ok()) return Open(std::string(attached.message()));
+    return payments.Charge(&context, request, &reply);
+  });
 }
 // [workflows:end]

@@ -58,8 +58,9 @@ TEST(KeyedMethodsTest, WhatIsNotKnownGetsAKey) {
 
 TEST(KeyedMethodsTest, RightAlsoWhenFullOfUnknownMethods) {
   KeyedMethods methods = OfThisProgram();
-  for (int i = 0; i < 5000; ++i)
+  for (int i = 0; i < 5000; ++i) {
     EXPECT_TRUE(methods.NeedsKey(absl::StrCat("/unknown.S/M", i), kUnary));
+  }
   EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/Balance", kUnary));
 }
 

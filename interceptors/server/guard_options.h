@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "client/connection_factory.h"
 #include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
 #include "interceptors/server/guard_hooks.h"
@@ -76,6 +77,9 @@ struct GuardOptions {
 
   // A reply over this is completed without its content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
+
+  // How idempotencyd is talked to, where the guard is made over a channel.
+  ConnectionOptions connection;
 
   // What this guard remembers of completed operations; capacity 0 turns it off.
   ReplayCacheOptions replay_cache;

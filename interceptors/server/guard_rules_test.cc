@@ -59,8 +59,9 @@ TEST(DispositionTest, OkAndLibraryCodesAreNotForThePolicyToDecide) {
 
 TEST(DispositionTest, ReleasedCodesSayThatNothingHappenedUnderEitherPolicy) {
   for (MethodPolicy policy : {MethodPolicy(), Recovery()}) {
-    for (int code = 0; code <= 16; ++code)
+    for (int code = 0; code <= 16; ++code) {
       policy.released.insert(static_cast<grpc::StatusCode>(code));
+    }
     policy.recorded = {grpc::StatusCode::NOT_FOUND};
     EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::RESOURCE_EXHAUSTED, false),
               Disposition::kRelease);

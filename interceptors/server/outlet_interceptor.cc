@@ -75,13 +75,11 @@ void OutletInterceptor::Intercept(Batch* batch) {
   }
   // A copy: once the batch has proceeded the call, and this, may be gone.
   const std::shared_ptr<GuardedStream> stream = call_ == nullptr ? nullptr : call_->stream();
-  if (stream == nullptr) {
-    batch->Proceed();
-  } else if (Has(*batch, InterceptionHookPoints::PRE_SEND_STATUS)) {
+  if (stream != nullptr && Has(*batch, InterceptionHookPoints::PRE_SEND_STATUS)) {
     End(*stream, *batch);
-  } else if (Has(*batch, InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+  } else if (stream != nullptr && Has(*batch, InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
     Begin(*stream, *batch);
-  } else if (Has(*batch, InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+  } else if (stream != nullptr && Has(*batch, InterceptionHookPoints::PRE_SEND_MESSAGE)) {
     Write(*stream, *batch);
   } else {
     batch->Proceed();

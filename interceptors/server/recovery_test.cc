@@ -233,7 +233,9 @@ TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
                           grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED}) {
     question_.mutable_record_key()->set_key(std::to_string(code));
     int told = 0;
-    options_.hooks.on_lost = [&told](const LostEvent& event) { told += event.attempt; };
+    options_.hooks.on_lost = [&told](const LostEvent& event) {
+      told += static_cast<int>(event.attempt);
+    };
     const auto execution = AskGranted();
     store_->TakeOver();
     EXPECT_EQ(ReasonOf(Settle(execution, code)), Reason::kReservationLost) << code;

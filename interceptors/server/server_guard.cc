@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/any.pb.h"
 
-#include "client/unary_connection.h"
+#include "client/connection_factory.h"
 #include "core/clock.h"
 #include "core/errors.h"
 #include "core/record_key.h"
@@ -299,7 +299,7 @@ void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Beg
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options) {
   if (idempotencyd == nullptr) return absl::InvalidArgumentError("there is no channel");
-  return Create(MakeUnaryConnection(std::move(idempotencyd)), std::move(options));
+  return Create(MakeConnection(std::move(idempotencyd), options.connection), std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(

@@ -19,6 +19,9 @@ class CountingObserver final : public Observer {
     std::size_t failed_rpcs = 0;
     std::size_t verdicts = 0;
     std::size_t mismatches = 0;
+    std::size_t sessions = 0;
+    std::size_t frames_received = 0;
+    std::size_t frames_sent = 0;
     std::size_t batches = 0;
     std::size_t queued = 0;
     std::size_t shed = 0;
@@ -56,6 +59,9 @@ class CountingObserver final : public Observer {
   void MismatchSeen(std::string_view, std::string_view, const RecordId&) override {
     Add(&Counts::mismatches);
   }
+  void SessionsChanged(std::size_t sessions) override { Set(&Counts::sessions, sessions); }
+  void FrameReceived(std::size_t) override { Add(&Counts::frames_received); }
+  void FrameSent() override { Add(&Counts::frames_sent); }
   void BatchDone(OperationKind, std::size_t, absl::Duration) override { Add(&Counts::batches); }
   void QueueDepthChanged(std::size_t operations) override { Set(&Counts::queued, operations); }
   void OperationShed(OperationKind) override { Add(&Counts::shed); }

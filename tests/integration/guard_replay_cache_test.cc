@@ -10,7 +10,7 @@
 
 #include "google/protobuf/util/message_differencer.h"
 
-#include "client/unary_connection.h"
+#include "client/connection_factory.h"
 #include "core/mutex.h"
 #include "interceptors/server/caching_connection.h"
 #include "interceptors/server/testing/stepped_clock.h"
@@ -152,8 +152,7 @@ class ReplayCacheAndStore : public ::testing::Test {
   std::shared_ptr<ReplayCache> cache_ = std::make_shared<ReplayCache>(
       ReplayCacheOptions{ReplayCacheOptions().capacity_bytes, kMaxAge}, clock_);
   const std::unique_ptr<Connection> connection_ = std::make_unique<CachingConnection>(
-      MakeUnaryConnection(
-          grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials())),
+      MakeConnection(grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials())),
       cache_);
 
  private:

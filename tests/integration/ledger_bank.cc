@@ -26,7 +26,7 @@
 #include "absl/strings/str_split.h"
 
 #include "client/channel_arguments.h"
-#include "client/unary_connection.h"
+#include "client/connection_factory.h"
 #include "core/grpc_status.h"
 #include "core/mutex.h"
 #include "core/uuid.h"
@@ -301,7 +301,7 @@ int Serve() {
       grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                 grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
   const auto guard = ServerGuard::Create(std::make_unique<FaultyConnection>(
-                                             MakeUnaryConnection(std::move(channel)), faults),
+                                             MakeConnection(std::move(channel)), faults),
                                          std::move(options))
                          .value();
   grpc::ServerBuilder builder;

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/channel_arguments.h"
-#include "client/unary_connection.h"
+#include "client/connection_factory.h"
 
 namespace idempotency::testing {
 namespace {
@@ -34,7 +34,8 @@ GuardedServer::GuardedServer(Options options)
     options.channel = grpc::CreateCustomChannel(
         options.idempotencyd, grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
   }
-  std::unique_ptr<Connection> connection = MakeUnaryConnection(std::move(options.channel));
+  std::unique_ptr<Connection> connection =
+      MakeConnection(std::move(options.channel), options.guard.connection);
   if (options.gate != nullptr) {
     connection = std::make_unique<GatedConnection>(std::move(connection), options.gate);
   }

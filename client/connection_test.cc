@@ -1,11 +1,6 @@
-#include "client/unary_connection.h"
-
+// What every Connection over a channel promises, whichever way it sends.
 #include <gmock/gmock.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -16,132 +11,27 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 #include "client/channel_arguments.h"
+#include "client/connection_factory.h"
+#include "client/testing/fake_service.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
-#include "core/limits.h"
 #include "core/mutex.h"
-#include "idempotency/v1/idempotency_service.grpc.pb.h"
 
 namespace idempotency {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using Kind = ConnectionOptions::Kind;
+using testing::Dial;
+using testing::FakeService;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::Serve;
 
 Connection::Deadline In(std::chrono::steady_clock::duration wait) {
   return std::chrono::steady_clock::now() + wait;
-}
-
-// idempotencyd's place in these tests: answers at once with what it was told
-// to, or keeps Reserve calls unanswered until they are cancelled.
-class FakeService final : public v1::IdempotencyService::CallbackService {
- public:
-  void FailWith(grpc::Status status) {
-    MutexLock lock(mutex_);
-    failure_ = std::move(status);
-  }
-  void KeepReserveUnanswered() {
-    MutexLock lock(mutex_);
-    keep_ = true;
-  }
-  // False if fewer than `count` Reserve calls are held within 10 s.
-  bool WaitUntilHeld(std::size_t count) {
-    MutexLock lock(mutex_);
-    const auto deadline = In(seconds(10));
-    while (held_ < count) {
-      if (!changed_.WaitUntil(lock, deadline)) return held_ >= count;
-    }
-    return true;
-  }
-  // How much time the last Reserve call was given, as the server saw it.
-  std::chrono::system_clock::duration TimeGiven() {
-    MutexLock lock(mutex_);
-    return time_given_;
-  }
-
-  grpc::ServerUnaryReactor* Reserve(grpc::CallbackServerContext* context,
-                                    const v1::ReserveRequest* request,
-                                    v1::ReserveResponse* response) override {
-    MutexLock lock(mutex_);
-    time_given_ = context->deadline() - std::chrono::system_clock::now();
-    if (keep_) {
-      ++held_;
-      changed_.NotifyAll();
-      return new HeldCall();
-    }
-    response->set_record_id(request->record_key().key());
-    response->mutable_reserved()->set_attempt(7);
-    return Answer(context);
-  }
-  grpc::ServerUnaryReactor* Complete(grpc::CallbackServerContext* context,
-                                     const v1::CompleteRequest* request,
-                                     v1::CompleteResponse* response) override {
-    MutexLock lock(mutex_);
-    response->mutable_completed_at()->set_seconds(request->reply().code());
-    return Answer(context);
-  }
-  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context, const v1::ReleaseRequest*,
-                                    v1::ReleaseResponse*) override {
-    MutexLock lock(mutex_);
-    return Answer(context);
-  }
-  grpc::ServerUnaryReactor* Extend(grpc::CallbackServerContext* context,
-                                   const v1::ExtendRequest* request,
-                                   v1::ExtendResponse* response) override {
-    MutexLock lock(mutex_);
-    *response->mutable_lease_remaining() = request->lease();
-    return Answer(context);
-  }
-  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const v1::GetRequest*,
-                                v1::GetResponse* response) override {
-    MutexLock lock(mutex_);
-    // Over gRPC's own limit of 4 MiB.
-    response->mutable_record()->mutable_reply()->set_body(std::string(5 << 20, 'x'));
-    return Answer(context);
-  }
-
- private:
-  // Ends when the client gives up. Deletes itself, as reactors do.
-  class HeldCall final : public grpc::ServerUnaryReactor {
-   private:
-    void OnCancel() override { Finish(grpc::Status(grpc::StatusCode::CANCELLED, "held")); }
-    void OnDone() override { delete this; }
-  };
-
-  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    auto* reactor = context->DefaultReactor();
-    reactor->Finish(failure_);
-    return reactor;
-  }
-
-  Mutex mutex_;
-  CondVar changed_;
-  grpc::Status failure_ ABSL_GUARDED_BY(mutex_);
-  bool keep_ ABSL_GUARDED_BY(mutex_) = false;
-  std::size_t held_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::chrono::system_clock::duration time_given_ ABSL_GUARDED_BY(mutex_){};
-};
-
-// A server on loopback; port 0 chooses a free one.
-std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port) {
-  grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
-                           &port);
-  builder.RegisterService(&service);
-  return builder.BuildAndStart();
-}
-
-std::shared_ptr<grpc::Channel> Dial(int port) {
-  return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
-                                   grpc::InsecureChannelCredentials(),
-                                   IdempotencydChannelArguments());
 }
 
 v1::ReserveRequest RequestWithKey(const std::string& key) {
@@ -171,16 +61,22 @@ void ExpectStoreUnavailable(const absl::Status& status) {
   EXPECT_THAT(status.message(), HasSubstr("repeat the call with the same tokens"));
 }
 
-class UnaryConnectionTest : public ::testing::Test {
+class ConnectionTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     server_ = Serve(service_, port_);
     ASSERT_NE(server_, nullptr);
-    connection_ = MakeUnaryConnection(Dial(port_));
+    connection_ = Connect(Dial(port_));
   }
   void TearDown() override {
     connection_.reset();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + seconds(1));
+  }
+
+  static std::unique_ptr<Connection> Connect(std::shared_ptr<grpc::Channel> channel) {
+    ConnectionOptions options;
+    options.kind = GetParam();
+    return MakeConnection(std::move(channel), options);
   }
 
   FakeService service_;
@@ -189,7 +85,7 @@ class UnaryConnectionTest : public ::testing::Test {
   std::unique_ptr<Connection> connection_;
 };
 
-TEST_F(UnaryConnectionTest, EveryOperationReachesItsMethod) {
+TEST_P(ConnectionTest, EveryOperationReachesItsMethod) {
   auto reserved = Ask(*connection_, &Connection::Reserve, RequestWithKey("k"));
   ASSERT_TRUE(reserved.ok()) << reserved.status();
   EXPECT_EQ(reserved->record_id(), "k");
@@ -210,13 +106,13 @@ TEST_F(UnaryConnectionTest, EveryOperationReachesItsMethod) {
   EXPECT_EQ(extended->lease_remaining().seconds(), 9);
 }
 
-TEST_F(UnaryConnectionTest, RepliesOverGrpcsDefaultLimitArrive) {
+TEST_P(ConnectionTest, RepliesOverGrpcsDefaultLimitArrive) {
   auto record = Ask(*connection_, &Connection::Get, v1::GetRequest());
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_EQ(record->record().reply().body().size(), std::size_t{5 << 20});
 }
 
-TEST_F(UnaryConnectionTest, CatalogueErrorsPassThrough) {
+TEST_P(ConnectionTest, CatalogueErrorsPassThrough) {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(3);
   const absl::Status error = MakeError(Reason::kQuotaExceeded, "slow down", details);
@@ -228,7 +124,7 @@ TEST_F(UnaryConnectionTest, CatalogueErrorsPassThrough) {
   EXPECT_EQ(seen.message(), "slow down");
 }
 
-TEST_F(UnaryConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
+TEST_P(ConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
   service_.FailWith(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host:443"));
   const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
   ExpectStoreUnavailable(seen);
@@ -236,8 +132,8 @@ TEST_F(UnaryConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsTex
   EXPECT_THAT(seen.message(), Not(HasSubstr("secret.host")));
 }
 
-TEST_F(UnaryConnectionTest, AStoppedServerIsToldLongBeforeTheDeadline) {
-  server_->Shutdown();
+TEST_P(ConnectionTest, AStoppedServerIsToldLongBeforeTheDeadline) {
+  server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   const auto start = std::chrono::steady_clock::now();
   const absl::Status seen =
@@ -247,9 +143,9 @@ TEST_F(UnaryConnectionTest, AStoppedServerIsToldLongBeforeTheDeadline) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(5));
 }
 
-TEST_F(UnaryConnectionTest, ARestartedServerIsFoundAgainQuickly) {
+TEST_P(ConnectionTest, ARestartedServerIsFoundAgainQuickly) {
   ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
-  server_->Shutdown();
+  server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   // Long enough down for the pauses between attempts to have grown.
   const auto up_again = In(seconds(3));
@@ -272,7 +168,7 @@ TEST_F(UnaryConnectionTest, ARestartedServerIsFoundAgainQuickly) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(2000));
 }
 
-TEST_F(UnaryConnectionTest, TheDeadlineTravelsAndEndsTheCall) {
+TEST_P(ConnectionTest, TheDeadlineTravelsAndEndsTheCall) {
   service_.KeepReserveUnanswered();
   const auto start = std::chrono::steady_clock::now();
   const absl::Status seen =
@@ -287,18 +183,18 @@ TEST_F(UnaryConnectionTest, TheDeadlineTravelsAndEndsTheCall) {
   EXPECT_GT(service_.TimeGiven(), milliseconds(0));
 }
 
-TEST_F(UnaryConnectionTest, APassedDeadlineIsAnswered) {
+TEST_P(ConnectionTest, APassedDeadlineIsAnswered) {
   ExpectStoreUnavailable(
       Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(-seconds(1))).status());
 }
 
-TEST_F(UnaryConnectionTest, AnInfiniteDeadlineIsOne) {
+TEST_P(ConnectionTest, AnInfiniteDeadlineIsOne) {
   EXPECT_TRUE(
       Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), Connection::Deadline::max())
           .ok());
 }
 
-TEST_F(UnaryConnectionTest, DestructionAnswersWhatIsOutstanding) {
+TEST_P(ConnectionTest, DestructionAnswersWhatIsOutstanding) {
   constexpr std::size_t kCalls = 50;
   service_.KeepReserveUnanswered();
   Mutex mutex;
@@ -320,9 +216,9 @@ TEST_F(UnaryConnectionTest, DestructionAnswersWhatIsOutstanding) {
 }
 
 // No call is waited for to arrive: some are cancelled before they left.
-TEST_F(UnaryConnectionTest, DestructionRightAfterSendingAnswersEveryCallOnce) {
+TEST_P(ConnectionTest, DestructionRightAfterSendingAnswersEveryCallOnce) {
   for (int round = 0; round < 20; ++round) {
-    auto connection = MakeUnaryConnection(Dial(port_));
+    auto connection = Connect(Dial(port_));
     Mutex mutex;
     int answered = 0;
     for (int i = 0; i < 20; ++i) {
@@ -338,10 +234,17 @@ TEST_F(UnaryConnectionTest, DestructionRightAfterSendingAnswersEveryCallOnce) {
   }
 }
 
-TEST_F(UnaryConnectionTest, WorksOverAnInProcessChannel) {
-  auto connection = MakeUnaryConnection(server_->InProcessChannel(IdempotencydChannelArguments()));
+TEST_P(ConnectionTest, WorksOverAnInProcessChannel) {
+  auto connection = Connect(server_->InProcessChannel(IdempotencydChannelArguments()));
   EXPECT_TRUE(Ask(*connection, &Connection::Reserve, RequestWithKey("k")).ok());
 }
+
+std::string NameOf(const ::testing::TestParamInfo<Kind>& tested) {
+  return tested.param == Kind::kSession ? "Session" : "Unary";
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryKind, ConnectionTest, ::testing::Values(Kind::kSession, Kind::kUnary),
+                         NameOf);
 
 }  // namespace
 }  // namespace idempotency

@@ -1,0 +1,50 @@
+#ifndef IDEMPOTENCY_BENCH_CHARGE_WORKLOAD_H_
+#define IDEMPOTENCY_BENCH_CHARGE_WORKLOAD_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "bench/charges.grpc.pb.h"
+#include "bench/numbered_keys.h"
+#include "bench/workload.h"
+
+namespace idempotency::bench {
+
+// Calls of the Charges service, guarded or not.
+class ChargeWorkload final : public Workload {
+ public:
+  struct Options {
+    std::size_t request_bytes = 256;
+    // How long an answer may take.
+    absl::Duration timeout = absl::Seconds(10);
+    // Without keys: the service is not guarded.
+    std::optional<NumberedKeys::Options> keys;
+    // Every key is one of the first so many, and was used before: every answer
+    // is a replay, or else none is. One call in kLookedAt is looked at.
+    std::optional<std::uint64_t> replayed_keys;
+  };
+  static constexpr std::uint64_t kLookedAt = 256;
+
+  ChargeWorkload(const std::shared_ptr<grpc::Channel>& channel, const Options& options);
+
+  void Start(std::uint64_t number, Done done) override;
+
+ private:
+  struct Call;
+
+  absl::Status CheckAnswer(std::uint64_t number, const Call& call) const;
+
+  const std::unique_ptr<charges::v1::Charges::Stub> stub_;
+  const Options options_;
+  std::optional<NumberedKeys> keys_;
+  charges::v1::ChargeRequest request_;
+};
+
+}  // namespace idempotency::bench
+
+#endif  // IDEMPOTENCY_BENCH_CHARGE_WORKLOAD_H_

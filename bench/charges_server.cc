@@ -1,0 +1,114 @@
+// The Charges service as a process: bare on one port and, with --idempotencyd,
+// guarded on another one. Prints where, on one line, when it serves.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "bench/charges_service.h"
+
+#include "client/channel_arguments.h"
+#include "interceptors/server/server_guard.h"
+
+ABSL_FLAG(std::string, idempotencyd, "", "Where idempotencyd serves; empty: no guarded port.");
+ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's receipt.");
+ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
+          "What the guard may remember; 0 asks idempotencyd each time.");
+
+namespace idempotency::bench {
+namespace {
+
+constexpr char kListen[] = "127.0.0.1:0";
+constexpr std::chrono::seconds kDrain(5);
+
+void OrExit(const absl::Status& status) {
+  if (status.ok()) return;
+  std::cerr << "charges_server: " << status.message() << "\n";
+  std::exit(1);
+}
+
+// A server with its service. Stops when destroyed.
+class Serving {
+ public:
+  Serving() : service_(absl::GetFlag(FLAGS_reply_bytes)) {}
+  ~Serving() {
+    if (guard_ != nullptr) guard_->Close();
+    server_->Shutdown(std::chrono::system_clock::now() + kDrain);
+  }
+
+  // Answers the port.
+  int StartBare() {
+    builder_.RegisterService(&service_);
+    return Start();
+  }
+  int StartGuarded() {
+    GuardOptions options;
+    options.name_space = "bench";
+    options.scope = SharedScope("everybody");
+    options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
+    auto guard = ServerGuard::Create(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
+                                                               grpc::InsecureChannelCredentials(),
+                                                               IdempotencydChannelArguments()),
+                                     std::move(options));
+    OrExit(guard.status());
+    guard_ = *std::move(guard);
+    OrExit(guard_->Protect<charges::v1::Charges>(builder_, &service_));
+    OrExit(guard_->Install(builder_));
+    return Start();
+  }
+
+ private:
+  int Start() {
+    int port = 0;
+    builder_.AddListeningPort(kListen, grpc::InsecureServerCredentials(), &port);
+    server_ = builder_.BuildAndStart();
+    if (server_ == nullptr || port == 0) OrExit(absl::UnavailableError("cannot listen"));
+    return port;
+  }
+
+  ChargesService service_;
+  std::unique_ptr<ServerGuard> guard_;
+  grpc::ServerBuilder builder_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+void Serve(const sigset_t& stop_signals) {
+  Serving bare;
+  std::string line = "charges: serving on 127.0.0.1:" + std::to_string(bare.StartBare());
+  std::unique_ptr<Serving> guarded;
+  if (!absl::GetFlag(FLAGS_idempotencyd).empty()) {
+    guarded = std::make_unique<Serving>();
+    line += ", guarded on 127.0.0.1:" + std::to_string(guarded->StartGuarded());
+  }
+  std::cout << line << std::endl;
+  int signal = 0;
+  sigwait(&stop_signals, &signal);
+}
+
+}  // namespace
+}  // namespace idempotency::bench
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("the Charges service, bare and guarded, for measurements.");
+  absl::ParseCommandLine(argc, argv);
+  // Blocked before gRPC makes its threads, so that only sigwait hears them.
+  sigset_t stop_signals;
+  sigemptyset(&stop_signals);
+  sigaddset(&stop_signals, SIGINT);
+  sigaddset(&stop_signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  idempotency::bench::Serve(stop_signals);
+  return 0;
+}

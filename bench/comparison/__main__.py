@@ -1,0 +1,182 @@
+"""Runs the comparison. scripts/bench.sh builds what it needs and calls it."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from .bench import Bench, complain, progress
+from .measures import MEASURES, TARGETS
+from .rounds import table
+
+# What --quick leaves out: their tables alone take minutes to fill.
+SLOW = {"cycles_full_vs_empty", "cycles_full_mixed"}
+
+
+def parse(arguments):
+    keys = "\n".join(f"  {key:28}{target.title}" for key, target in TARGETS.items())
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench.sh",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="""\
+Compares the service with what it could at best be, on this machine: starts a
+Postgres of its own, idempotencyd and servers of the release build, and puts
+load on them in turns with a floor (pgbench with the two commits that a library
+would make; a bare gRPC server). Prints the ratio of each measure.
+Ratios count, absolute numbers are the machine's: see docs/performance.md.""",
+        epilog=f"""\
+measures:
+{keys}
+
+examples:
+  scripts/bench.sh --quick                             an impression, in under 4 minutes
+  scripts/bench.sh --only=replay_vs_echo,rss_mib
+  scripts/bench.sh --only=cycles_full_vs_empty --rows=2000000
+  scripts/bench.sh --json=run.json && python3 -m bench.comparison.report run.json
+
+Exit status: 0 if every measure was made, whatever it shows; 1 if one could not be
+made; 2 for a bad argument.""")
+    parser.add_argument("--quick", action="store_true",
+                        help="shorter and fewer rounds, and not on the large table")
+    parser.add_argument("--only", metavar="KEY,...", help="only these measures")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers here")
+    parser.add_argument("--rounds", type=int, help="rounds of floor and measure (5; quick: 3)")
+    parser.add_argument("--seconds", type=int,
+                        help="how long each side of a round is measured (8; quick: 1)")
+    parser.add_argument("--rows", type=int, default=20_000_000,
+                        help="records in the full table (20000000, which take 25 GB)")
+    parser.add_argument("--expired_rows", type=int,
+                        help="records to be swept (5000000; quick: 300000)")
+    parser.add_argument("--folder", help="where the data go while it runs (a temporary folder)")
+    parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    for name in (options.only or "").split(","):
+        if name and name not in MEASURES:
+            parser.error(f"there is no measure {name}; see --help")
+    for name in ("rounds", "seconds", "rows", "expired_rows"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            parser.error(f"--{name} is at least 1")
+    quick = options.quick
+    options.rounds = options.rounds or (3 if quick else 5)
+    options.seconds = options.seconds or (1 if quick else 8)
+    options.warmup = 0.5 if quick else 1
+    options.expired_rows = options.expired_rows or (300_000 if quick else 5_000_000)
+    options.large_in_flight = 64 if quick else 256
+    options.replayed_keys = 10_000 if quick else 50_000
+    return options
+
+
+def wanted(options):
+    if options.only:
+        return [key for key in MEASURES if key in options.only.split(",")]
+    return [key for key in MEASURES if not (options.quick and key in SLOW)]
+
+
+def machine():
+    model = next((line.partition(":")[2].strip()
+                  for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith("model name")), platform.machine())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {"processor": model, "processors": len(os.sched_getaffinity(0)),
+            "memory_gib": round(memory, 1), "kernel": platform.release(),
+            "load_average_before": os.getloadavg()[0]}
+
+
+def commit():
+    def git(*arguments):
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+    name = git("rev-parse", "--short", "HEAD") or "unknown"
+    return name + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def versions(bench):
+    daemon = subprocess.run([bench.binary("idempotencyd"), "--version"], capture_output=True,
+                            text=True, check=True)
+    grpc = subprocess.run(["pkg-config", "--modversion", "grpc++"], capture_output=True, text=True,
+                          check=False)
+    return {"idempotencyd": daemon.stdout.split()[-1], "grpc": grpc.stdout.strip(),
+            "postgres": bench.cluster.version(), "python": platform.python_version()}
+
+
+def run(options, bench):
+    """Answers what each measure came to, and the keys of those that failed."""
+    outcomes, failed, done = {}, [], set()
+    keys = wanted(options)
+    bench.wants = set(keys).__contains__
+    for key in keys:
+        function = MEASURES[key]
+        if function in done:
+            continue
+        done.add(function)
+        began = time.monotonic()
+        progress(f"\n== {key}: {TARGETS[key].title}")
+        try:
+            for outcome in function(bench):
+                if outcome.target.key in keys:
+                    outcomes[outcome.target.key] = outcome.to_json()
+        except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+            complain(f"    failed: {error}")
+            failed += [name for name in keys if MEASURES[name] is function]
+            bench.stop_servers()
+        bench.tell(f"took {time.monotonic() - began:.0f} s")
+    return outcomes, failed
+
+
+def document(options, bench, outcomes, facts):
+    """The medians by key, and everything behind them."""
+    return {
+        **{key: outcome["median"] for key, outcome in outcomes.items()},
+        "measures": outcomes,
+        "run": {"at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "commit": commit(), "quick": options.quick, "rounds": options.rounds,
+                "seconds": options.seconds, "rows": options.rows,
+                "expired_rows": options.expired_rows, "reply_bytes": 256},
+        "machine": facts,
+        "versions": versions(bench),
+    }
+
+
+def main():
+    options = parse(sys.argv[1:])
+    # So that whatever was started is ended. A shell's background job would
+    # ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    facts = machine()
+    folder = tempfile.mkdtemp(prefix="idempotency-bench.", dir=options.folder)
+    # The server's own user must get through to its folder.
+    os.chmod(folder, 0o755)
+    bench = Bench(options, folder, options.binaries)
+    began = time.monotonic()
+    try:
+        outcomes, failed = run(options, bench)
+        result = document(options, bench, outcomes, facts)
+    except KeyboardInterrupt:
+        complain("\nstopped")
+        sys.exit(130)
+    finally:
+        bench.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    progress("")
+    for line in table(outcomes):
+        progress(line)
+    progress(f"\n{len(outcomes)} measures in {(time.monotonic() - began) / 60:.1f} min")
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+        progress(f"all numbers: {options.json}")
+    if failed:
+        complain("could not be made: " + ", ".join(failed))
+        sys.exit(1)
+
+
+main()

@@ -1,0 +1,162 @@
+"""What the measures are made with: processes, load, floors."""
+
+import json
+import pathlib
+import resource
+import subprocess
+import sys
+
+from .cluster import Cluster
+from .floor import Floor
+from .process import Process, cpu_seconds
+
+
+class Daemon:
+    """An idempotencyd, with the address that it got and where its store is."""
+
+    def __init__(self, process, store, database=None):
+        line = process.wait_for_line("idempotencyd: serving on ")
+        self.process = process
+        self.address = line.split("serving on ")[1].split(",")[0]
+        self.store = store
+        self.database = database
+
+
+class Charges:
+    """A Charges server: its bare address and, if it has one, its guarded one."""
+
+    def __init__(self, process):
+        line = process.wait_for_line("charges: serving on ")
+        self.process = process
+        self.bare = line.split("serving on ")[1].split(",")[0]
+        self.guarded = line.split("guarded on ")[1] if "guarded on" in line else None
+
+
+class Bench:
+    """One run of the comparison. close() ends every process that it started."""
+
+    def __init__(self, options, folder, binaries):
+        self.options = options
+        self.folder = pathlib.Path(folder)
+        self._binaries = pathlib.Path(binaries)
+        self._processes = []
+        self._started = 0
+        self._cluster = None
+        # Whether a measure was asked for, by its key.
+        self.wants = lambda key: True
+
+    def close(self):
+        self.stop_servers()
+        if self._cluster is not None:
+            self._cluster.stop()
+            self._cluster = None
+
+    @property
+    def cluster(self):
+        if self._cluster is None:
+            self.tell("starting Postgres")
+            self._cluster = Cluster(self.folder / "postgres")
+        return self._cluster
+
+    def tell(self, text):
+        print(f"    {text}", flush=True)
+
+    def _start(self, name, command):
+        self._started += 1
+        process = Process(command, self.folder / f"{self._started:03}-{name}.log")
+        self._processes.append(process)
+        return process
+
+    def stop(self, *servers):
+        for server in servers:
+            server.process.stop()
+            self._processes.remove(server.process)
+
+    def stop_servers(self):
+        """All but Postgres."""
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+
+    def binary(self, name):
+        return str(self._binaries / name)
+
+    def daemon(self, store=None, flags=()):
+        """On a fresh database of the cluster, unless a store is named."""
+        database = None
+        if store is None:
+            database = self.cluster.new_database()
+            store = self.cluster.url(database)
+            subprocess.run([self.binary("idempotencyd"), "migrate", f"--store={store}"],
+                           check=True, capture_output=True, timeout=60)
+        process = self._start("idempotencyd", [
+            self.binary("idempotencyd"), "serve", f"--store={store}", "--listen=127.0.0.1:0",
+            "--metrics=127.0.0.1:0", "--log_level=warn", *flags])
+        return Daemon(process, store, database)
+
+    def sqlite_daemon(self):
+        self._started += 1
+        return self.daemon(f"sqlite:{self.folder}/records-{self._started}.db")
+
+    def charges(self, daemon=None, **flags):
+        command = [self.binary("charges_server")]
+        if daemon is not None:
+            command.append(f"--idempotencyd={daemon.address}")
+        command += [f"--{name}={value}" for name, value in flags.items()]
+        return Charges(self._start("charges", command))
+
+    def floor(self):
+        return Floor(self.cluster, self.folder)
+
+    def load(self, command, target, during=None, **flags):
+        """Runs the load generator to its end and answers its report.
+
+        `during` is called once while it runs. What the load generator, the
+        server's process and Postgres took of the processors per piece is added.
+        """
+        flags.setdefault("duration", f"{self.options.seconds}s")
+        flags.setdefault("warmup", f"{self.options.warmup}s")
+        arguments = [f"--{name}={value}" for name, value in flags.items()]
+        before = self._cpu()
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig=TERM", self.binary("idempotency-bench"), command,
+             f"--target={target}", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, start_new_session=True)
+        try:
+            if during is not None:
+                during()
+            out, err = process.communicate(timeout=600)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        if process.returncode != 0:
+            raise RuntimeError(f"idempotency-bench {command}: {err.strip()}")
+        report = json.loads(out)
+        if report.get("failures"):
+            raise RuntimeError(f"idempotency-bench {command}: {report['failures']} failures, "
+                               f"the first: {report['first_failure']}")
+        if report.get("ended"):
+            report["cpu_us"] = {
+                name: round(1e6 * (seconds - before.get(name, 0)) / report["ended"], 1)
+                for name, seconds in self._cpu().items()}
+        return report
+
+    def _cpu(self):
+        """Seconds by kind of process, so far."""
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = {"load": children.ru_utime + children.ru_stime}
+        for process in self._processes:
+            kind = process.log.stem.partition("-")[2]
+            used[kind] = used.get(kind, 0) + cpu_seconds(process.pid)
+        if self._cluster is not None:
+            used["postgres"] = self._cluster.cpu_seconds()
+        return used
+
+
+def progress(text):
+    print(text, flush=True)
+
+
+def complain(text):
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,93 @@
+"""A child process of the comparison."""
+
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import threading
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    """User and system time of a process and of its children that have ended."""
+    # The name in parentheses may hold blanks; what follows has fixed places.
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15]) / _TICKS
+
+
+class Process:
+    """Runs until it is stopped, or until this program ends in whatever way.
+
+    Its stdout is read for the line that says that it is ready; stdout and stderr
+    are also kept in a log file.
+    """
+
+    def __init__(self, command, log, user=None):
+        self.log = pathlib.Path(log)
+        prefix = ["setpriv", "--pdeathsig=TERM"]
+        if user is not None:
+            prefix += [f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        self._log_file = open(self.log, "wb")
+        # A session of its own: Ctrl-C is for this program, which then ends the
+        # others in order.
+        self._process = subprocess.Popen(
+            prefix + command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=self._log_file, start_new_session=True)
+        self._lines = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def _read(self):
+        for line in self._process.stdout:
+            self._log_file.write(line)
+            self._log_file.flush()
+            self._lines.put(line.decode(errors="replace").rstrip())
+        self._lines.put(None)
+
+    def wait_for_line(self, part, limit=60):
+        """The first line of stdout that contains `part`."""
+        while True:
+            try:
+                line = self._lines.get(timeout=limit)
+            except queue.Empty:
+                line = None
+            if line is None:
+                raise RuntimeError(f"it did not say {part!r}; its log:\n{self.tail()}")
+            if part in line:
+                return line
+
+    def tail(self, lines=20):
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def memory_mib(self, field):
+        """A line of /proc/PID/status, as VmHWM or VmRSS, in MiB."""
+        for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError(f"no {field} of process {self.pid}")
+
+    def pause(self):
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def stop(self, number=signal.SIGTERM, limit=30):
+        """Asks it to end, and ends it if it does not."""
+        if self._process.poll() is None:
+            self.resume()
+            self._process.send_signal(number)
+            try:
+                self._process.wait(limit)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._reader.join(limit)
+        self._process.stdout.close()
+        self._log_file.close()

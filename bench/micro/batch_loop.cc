@@ -1,0 +1,22 @@
+#include "bench/micro/batch_loop.h"
+
+#include "bench/numbered_keys.h"
+
+namespace idempotency::bench {
+namespace {
+
+constexpr std::size_t kOperations = 64;
+
+}  // namespace
+
+BatchLoop::BatchLoop() {
+  const NumberedKeys keys({/*seed=*/1, absl::FromUnixSeconds(1700000000), /*hashed_share=*/0});
+  for (std::size_t i = 0; i < kOperations; ++i) ids_.push_back(*Uuid::Parse(keys.At(i)));
+}
+
+void BatchLoop::Iterate() {
+  for (const RecordId& id : ids_) queue_.Push(id, Item{{}, id});
+  Use(queue_.Take(kOperations));
+}
+
+}  // namespace idempotency::bench

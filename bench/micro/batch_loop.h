@@ -1,0 +1,34 @@
+#ifndef IDEMPOTENCY_BENCH_MICRO_BATCH_LOOP_H_
+#define IDEMPOTENCY_BENCH_MICRO_BATCH_LOOP_H_
+
+#include <string_view>
+#include <vector>
+
+#include "bench/micro/inner_loop.h"
+
+#include "core/uuid.h"
+#include "server/record_queue.h"
+
+namespace idempotency::bench {
+
+// A batch of 64 operations on as many records: queued one by one, taken at once.
+class BatchLoop final : public InnerLoop {
+ public:
+  BatchLoop();
+  std::string_view name() const override { return "batch_of_64"; }
+  void Iterate() override;
+
+ private:
+  // Something to move, of an operation's size.
+  struct Item {
+    std::vector<int> values;
+    RecordId id;
+  };
+
+  std::vector<RecordId> ids_;
+  RecordQueue<Item> queue_;
+};
+
+}  // namespace idempotency::bench
+
+#endif  // IDEMPOTENCY_BENCH_MICRO_BATCH_LOOP_H_

@@ -1,0 +1,20 @@
+#include "bench/micro/fingerprint_loop.h"
+
+#include <string>
+
+#include "core/fingerprint_algorithm.h"
+#include "core/fingerprint_input.h"
+
+namespace idempotency::bench {
+
+FingerprintLoop::FingerprintLoop() {
+  request_.set_account("alice");
+  request_.set_amount_cents(4200);
+  request_.set_note(std::string(256, 'n'));
+}
+
+void FingerprintLoop::Iterate() {
+  Use(FingerprintV1(FingerprintInput{"/charges.v1.Charges/Charge", request_}));
+}
+
+}  // namespace idempotency::bench

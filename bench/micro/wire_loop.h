@@ -1,0 +1,52 @@
+// What idempotencyd does with the bytes of one operation, apart from gRPC and
+// the store: parse and check on the way in, build and serialise on the way out.
+#ifndef IDEMPOTENCY_BENCH_MICRO_WIRE_LOOP_H_
+#define IDEMPOTENCY_BENCH_MICRO_WIRE_LOOP_H_
+
+#include <string>
+#include <string_view>
+
+#include "bench/micro/inner_loop.h"
+
+#include "core/uuid.h"
+#include "core/verdict.h"
+
+namespace idempotency::bench {
+
+// A Reserve that is granted.
+class ReserveWireLoop final : public InnerLoop {
+ public:
+  ReserveWireLoop();
+  std::string_view name() const override { return "reserve_wire"; }
+  void Iterate() override;
+
+ private:
+  std::string request_;
+  Verdict granted_;
+};
+
+// A Complete with a reply of 256 bytes.
+class CompleteWireLoop final : public InnerLoop {
+ public:
+  CompleteWireLoop();
+  std::string_view name() const override { return "complete_wire"; }
+  void Iterate() override;
+
+ private:
+  std::string request_;
+};
+
+// The answer to a Reserve that finds such a reply.
+class ReplayWireLoop final : public InnerLoop {
+ public:
+  ReplayWireLoop();
+  std::string_view name() const override { return "replay_wire"; }
+  void Iterate() override;
+
+ private:
+  Verdict replay_;
+};
+
+}  // namespace idempotency::bench
+
+#endif  // IDEMPOTENCY_BENCH_MICRO_WIRE_LOOP_H_

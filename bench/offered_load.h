@@ -1,0 +1,52 @@
+#ifndef IDEMPOTENCY_BENCH_OFFERED_LOAD_H_
+#define IDEMPOTENCY_BENCH_OFFERED_LOAD_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "bench/record_requests.h"
+
+#include "client/connection.h"
+
+namespace idempotency::bench {
+
+// Several namespaces that each offer cycles at a rate of their own, at the same
+// time and over a connection of their own, as applications do. Refusals are
+// counted and change nothing.
+class OfferedLoad {
+ public:
+  struct Namespace {
+    std::string name;
+    // Cycles per second.
+    double rate = 0;
+    // What is due when so many are under way is shed.
+    std::size_t max_in_flight = 0;
+  };
+  struct Options {
+    // Everything but the namespace.
+    RecordRequests::Options requests;
+    absl::Duration warmup;
+    absl::Duration duration = absl::Seconds(1);
+  };
+
+  using Connect = std::function<std::unique_ptr<Connection>()>;
+
+  OfferedLoad(Connect connect, const Options& options)
+      : connect_(std::move(connect)), options_(options) {}
+
+  // Runs them and answers one JSON object: a report by namespace.
+  std::string Run(const std::vector<Namespace>& namespaces);
+
+ private:
+  const Connect connect_;
+  const Options options_;
+};
+
+}  // namespace idempotency::bench
+
+#endif  // IDEMPOTENCY_BENCH_OFFERED_LOAD_H_

@@ -1,0 +1,54 @@
+#ifndef IDEMPOTENCY_CLIENT_ALARM_THREAD_H_
+#define IDEMPOTENCY_CLIENT_ALARM_THREAD_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "core/mutex.h"
+
+namespace idempotency {
+
+// A thread that sleeps until the earliest time that somebody named. Naming a
+// later one than is planned already costs one comparison, so that it can be
+// done for every operation: whoever is rung looks at all that he has, and says
+// when to look again.
+//
+// Thread-safe, except that Stop() must be the last use.
+class AlarmThread {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Called when the planned time has come. Answers when to ring again at the
+  // latest; Time::max(): when NoLaterThan() says.
+  using Ring = std::function<Time()>;
+
+  // `name`: up to 15 characters, for the process list.
+  AlarmThread(const char* name, Ring ring);
+  ~AlarmThread() { Stop(); }
+  AlarmThread(const AlarmThread&) = delete;
+  AlarmThread& operator=(const AlarmThread&) = delete;
+
+  void NoLaterThan(Time when) {
+    if (when < planned_.load(std::memory_order_relaxed)) Replan(when);
+  }
+
+  // Returns when the thread has ended. Not from within `ring`.
+  void Stop();
+
+ private:
+  void Run();
+  void Replan(Time when);
+
+  const Ring ring_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Written with the lock held.
+  std::atomic<Time> planned_{Time::max()};
+  std::thread thread_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_ALARM_THREAD_H_

@@ -1,0 +1,66 @@
+#ifndef IDEMPOTENCY_CLIENT_OUTSTANDING_OPERATION_H_
+#define IDEMPOTENCY_CLIENT_OUTSTANDING_OPERATION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "client/connection.h"
+
+namespace idempotency {
+
+class SessionLane;
+
+// An operation that a session was asked for, until it is answered. Holds the
+// request in the form in which it travels, so that sending it again costs a
+// copy.
+//
+// Not thread-safe; the members that are not const belong to the session's lock.
+class OutstandingOperation {
+ public:
+  // `request` is not needed afterwards. A Reserve without a request token gets
+  // one: sent twice, it must be recognised.
+  template <typename Request, typename Response>
+  static std::unique_ptr<OutstandingOperation> Make(const Request& request,
+                                                    Connection::Deadline deadline,
+                                                    Connection::Callback<Response> done);
+  virtual ~OutstandingOperation() = default;
+
+  // Whether `answer` is one to this kind of operation.
+  virtual bool IsAnswer(const v1::SessionAnswer& answer) const = 0;
+
+  // One of these ends it: tells the caller, on this thread.
+  // Takes the response out of `answer`, which IsAnswer() and is no failure.
+  virtual void Answer(v1::SessionAnswer& answer) = 0;
+  virtual void Fail(const absl::Status& status) = 0;
+  virtual void SendBy(Connection& other) = 0;
+
+  // A field of v1.SessionOperation, with its tag.
+  const std::string body;
+  const Connection::Deadline deadline;
+  // Whether max_in_flight counts it: reservations and reads.
+  const bool limited;
+  // Whether giving it up is worth telling: a reservation may wait.
+  const bool cancellable;
+
+  std::uint64_t id = 0;
+  // Where it was sent; nullptr while it waits.
+  SessionLane* lane = nullptr;
+  int times_sent = 0;
+  // Which frame it was last in; they count up.
+  std::uint64_t frame = 0;
+  // It may be what makes its frame unreadable: shares none from now on.
+  bool alone = false;
+  // It was.
+  bool refused = false;
+
+ protected:
+  OutstandingOperation(std::string body_in, Connection::Deadline deadline_in, bool limited_in,
+                       bool cancellable_in);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_OUTSTANDING_OPERATION_H_

@@ -1,0 +1,67 @@
+#include "client/reachability.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+
+namespace idempotency {
+namespace {
+
+// For callers that pass the error on: about what reconnecting takes at first.
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
+
+// What a caller is told about a status that the service did not choose.
+std::string DescribeFailure(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return "idempotencyd could not be reached, or the connection broke before it answered: "
+             "repeat the call with the same tokens";
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return "idempotencyd did not answer before the deadline: repeat the call with the same "
+             "tokens";
+    case grpc::StatusCode::CANCELLED:
+      return "the call was cancelled before idempotencyd answered: repeat the call with the same "
+             "tokens";
+    default:
+      return absl::StrCat("the call to idempotencyd failed with status code ",
+                          static_cast<int>(code),
+                          " and no reason of its own: check the address, the credentials and what "
+                          "stands between, then repeat the call with the same tokens");
+  }
+}
+
+}  // namespace
+
+void Reachability::Answered() {
+  if (!reachable_.load(std::memory_order_relaxed) && !reachable_.exchange(true)) {
+    spdlog::info("idempotencyd answers again");
+  }
+}
+
+absl::Status Reachability::Failed(const grpc::Status& status) {
+  absl::Status from_service = FromGrpcStatus(status);
+  if (ReasonOf(from_service).has_value()) {
+    Answered();
+    return from_service;
+  }
+  // A passed deadline and our own closing say nothing about the daemon.
+  const grpc::StatusCode code = status.error_code();
+  const bool ours =
+      code == grpc::StatusCode::DEADLINE_EXCEEDED || code == grpc::StatusCode::CANCELLED;
+  if (!ours && reachable_.load(std::memory_order_relaxed) && reachable_.exchange(false)) {
+    spdlog::warn("calls to idempotencyd fail: status code {}: {}", static_cast<int>(code),
+                 status.error_message());
+  }
+  ErrorDetails details;
+  details.retry_delay = kRetryDelay;
+  return MakeError(Reason::kStoreUnavailable, DescribeFailure(code), std::move(details));
+}
+
+}  // namespace idempotency

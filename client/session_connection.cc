@@ -1,0 +1,18 @@
+#include "client/session_connection.h"
+
+#include <utility>
+
+#include "client/session.h"
+#include "client/session_link.h"
+#include "client/unary_connection.h"
+
+namespace idempotency {
+
+std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel> channel,
+                                                  SessionConnectionOptions options) {
+  auto streams = SessionLinksOver(channel);
+  return std::make_unique<Session>(std::move(streams), MakeUnaryConnection(std::move(channel)),
+                                   options);
+}
+
+}  // namespace idempotency

@@ -1,0 +1,30 @@
+#include "client/session_errands.h"
+
+namespace idempotency {
+namespace {
+
+grpc::Status StatusOf(const v1::SessionError& error) {
+  return grpc::Status(static_cast<grpc::StatusCode>(error.code()), error.message(),
+                      error.details());
+}
+
+}  // namespace
+
+void SessionErrands::Run(Reachability& reachability) {
+  for (SessionLink* stream : starts_) stream->Start();
+  for (auto& [stream, frame] : writes_) stream->Write(std::move(frame));
+  for (SessionLink* stream : half_closes_) stream->HalfClose();
+  for (const auto& stream : cancels_) stream->Cancel();
+  for (SessionLink* stream : releases_) stream->Release();
+  for (auto& [operation, other] : detours_) operation->SendBy(*other);
+  for (auto& [operation, answer] : answers_) {
+    if (answer->has_error()) {
+      operation->Fail(reachability.Failed(StatusOf(answer->error())));
+    } else {
+      operation->Answer(*answer);
+    }
+  }
+  for (auto& [operation, status] : failures_) operation->Fail(status);
+}
+
+}  // namespace idempotency

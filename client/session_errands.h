@@ -1,0 +1,62 @@
+#ifndef IDEMPOTENCY_CLIENT_SESSION_ERRANDS_H_
+#define IDEMPOTENCY_CLIENT_SESSION_ERRANDS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+
+#include "client/connection.h"
+#include "client/outstanding_operation.h"
+#include "client/reachability.h"
+#include "client/session_link.h"
+
+namespace idempotency {
+
+// What a session decided under its lock, to be done without it: gRPC and the
+// callers of the session may come straight back.
+//
+// Not thread-safe.
+class SessionErrands {
+ public:
+  using Operation = std::unique_ptr<OutstandingOperation>;
+
+  void Start(SessionLink& stream) { starts_.push_back(&stream); }
+  void Write(SessionLink& stream, std::string frame) {
+    writes_.emplace_back(&stream, std::move(frame));
+  }
+  void HalfClose(SessionLink& stream) { half_closes_.push_back(&stream); }
+  void Release(SessionLink& stream) { releases_.push_back(&stream); }
+  // A stream may end by itself meanwhile, so this one is held.
+  void Cancel(std::shared_ptr<SessionLink> stream) { cancels_.push_back(std::move(stream)); }
+  // `answer` lives until Run() has returned.
+  void Answer(Operation operation, v1::SessionAnswer& answer) {
+    answers_.emplace_back(std::move(operation), &answer);
+  }
+  void Fail(Operation operation, absl::Status status) {
+    failures_.emplace_back(std::move(operation), std::move(status));
+  }
+  void SendBy(Connection& other, Operation operation) {
+    detours_.emplace_back(std::move(operation), &other);
+  }
+
+  // Does it all, once. Callers come last.
+  void Run(Reachability& reachability);
+
+ private:
+  std::vector<SessionLink*> starts_;
+  absl::InlinedVector<std::pair<SessionLink*, std::string>, 1> writes_;
+  std::vector<SessionLink*> half_closes_;
+  std::vector<SessionLink*> releases_;
+  std::vector<std::shared_ptr<SessionLink>> cancels_;
+  std::vector<std::pair<Operation, v1::SessionAnswer*>> answers_;
+  std::vector<std::pair<Operation, absl::Status>> failures_;
+  std::vector<std::pair<Operation, Connection*>> detours_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_SESSION_ERRANDS_H_

@@ -1,0 +1,56 @@
+#include "client/session_lane.h"
+
+#include <algorithm>
+
+namespace idempotency {
+
+void SessionLane::Establish(const v1::SessionLimits& limits) {
+  established_ = true;
+  max_in_flight_ = limits.max_in_flight();
+  max_frame_bytes_ = limits.max_frame_bytes();
+}
+
+void SessionLane::Carry(OutstandingOperation& operation) {
+  operation.lane = this;
+  ++operation.times_sent;
+  ++unanswered_;
+  if (operation.limited) ++limited_;
+}
+
+void SessionLane::Settle(OutstandingOperation& operation) {
+  operation.lane = nullptr;
+  --unanswered_;
+  if (operation.limited) --limited_;
+}
+
+void SessionLane::GiveUp(OutstandingOperation& operation, Time owed_until) {
+  operation.lane = nullptr;
+  --unanswered_;
+  given_up_.emplace(operation.id, operation.limited);
+  if (operation.cancellable && !half_closed_) cancels_.push_back(operation.id);
+  owed_until_ = std::min(owed_until_, owed_until);
+}
+
+bool SessionLane::SettleGivenUp(std::uint64_t id) {
+  const auto found = given_up_.find(id);
+  if (found == given_up_.end()) return false;
+  if (found->second) --limited_;
+  given_up_.erase(found);
+  return true;
+}
+
+bool SessionLane::BeginHalfClose(Time owed_until) {
+  if (!draining_ || !writable() || unanswered() > 0) return false;
+  half_closed_ = true;
+  writing_ = true;
+  owed_until_ = std::min(owed_until_, owed_until);
+  return true;
+}
+
+bool SessionLane::BeginRelease() {
+  if (!broken_ || writing_ || released_) return false;
+  released_ = true;
+  return true;
+}
+
+}  // namespace idempotency

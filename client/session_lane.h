@@ -1,0 +1,100 @@
+#ifndef IDEMPOTENCY_CLIENT_SESSION_LANE_H_
+#define IDEMPOTENCY_CLIENT_SESSION_LANE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "client/outstanding_operation.h"
+#include "client/session_link.h"
+
+namespace idempotency {
+
+// A stream and what it owes: which operations are unanswered on it, what its
+// server allows, how far its life has gone. Operations stay with their owner;
+// a lane counts them.
+//
+// Not thread-safe: belongs to its session's lock.
+class SessionLane {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit SessionLane(std::shared_ptr<SessionLink> stream) : stream_(std::move(stream)) {}
+
+  const std::shared_ptr<SessionLink>& stream() const { return stream_; }
+
+  // The server's first frame has come.
+  bool established() const { return established_; }
+  void Establish(const v1::SessionLimits& limits);
+  std::size_t max_frame_bytes() const { return max_frame_bytes_; }
+
+  // Whether new operations may be put on it, now or when its frame has left.
+  bool usable() const { return !draining_ && !broken_; }
+  bool broken() const { return broken_; }
+  // Whether a frame may be written now. A draining lane still carries cancels.
+  bool writable() const { return !writing_ && !broken_ && !half_closed_; }
+  // Whether max_in_flight has room for one more.
+  bool has_room() const { return limited_ < max_in_flight_; }
+  // Operations that the server has not answered, also those given up.
+  std::size_t unanswered() const { return unanswered_ + given_up_.size(); }
+
+  // `operation` goes out in its next frame.
+  void Carry(OutstandingOperation& operation);
+  // Its answer came.
+  void Settle(OutstandingOperation& operation);
+  // Its caller no longer waits, but the server still owes an answer, and counts
+  // it until then.
+  void GiveUp(OutstandingOperation& operation, Time owed_until);
+  // The answer to one that was given up. False: there is none with this id.
+  bool SettleGivenUp(std::uint64_t id);
+  // Ids to be cancelled, for the next frame.
+  std::vector<std::uint64_t> TakeCancels() { return std::exchange(cancels_, {}); }
+  bool has_cancels() const { return !cancels_.empty(); }
+
+  void WriteBegins() { writing_ = true; }
+  void WriteEnds() { writing_ = false; }
+  void Drain() { draining_ = true; }
+  // Nothing more can be sent.
+  void Break() { broken_ = true; }
+  // True once: when a draining lane owes nothing more. The half-close begins.
+  bool BeginHalfClose(Time owed_until);
+  // True once: when nothing will be written any more.
+  bool BeginRelease();
+
+  // A frame came: the server lives.
+  void Heard() { owed_until_ = Time::max(); }
+  // When the server is overdue with what it owes: it lives no more.
+  Time owed_until() const { return owed_until_; }
+
+ private:
+  // Until the server has told its limits: what no server refuses. A first
+  // operation does not wait a round trip for them.
+  static constexpr std::size_t kFirstInFlight = 64;
+  static constexpr std::size_t kFirstFrameBytes = 64 * 1024;
+
+  const std::shared_ptr<SessionLink> stream_;
+  bool established_ = false;
+  bool draining_ = false;
+  bool broken_ = false;
+  bool writing_ = false;
+  bool half_closed_ = false;
+  bool released_ = false;
+  std::size_t max_in_flight_ = kFirstInFlight;
+  std::size_t max_frame_bytes_ = kFirstFrameBytes;
+  std::size_t unanswered_ = 0;
+  // Those of the unanswered and the given up that max_in_flight counts.
+  std::size_t limited_ = 0;
+  // By id: whether it is limited.
+  absl::flat_hash_map<std::uint64_t, bool> given_up_;
+  std::vector<std::uint64_t> cancels_;
+  Time owed_until_ = Time::max();
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_SESSION_LANE_H_

@@ -1,0 +1,81 @@
+#include "client/session_link.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/client_callback.h>
+#include <grpcpp/support/slice.h>
+
+#include <utility>
+
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+
+namespace idempotency {
+namespace {
+
+// Out go bytes that were serialised before, in come messages.
+using SessionStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::SessionResponse>;
+constexpr char kMethod[] = "/idempotency.v1.IdempotencyService/Session";
+
+// The bytes, not a copy of them.
+grpc::ByteBuffer ToBuffer(std::string bytes) {
+  auto owned = std::make_unique<std::string>(std::move(bytes));
+  void* const data = owned->data();
+  const std::size_t size = owned->size();
+  const grpc::Slice slice(
+      data, size, [](void* string) { delete static_cast<std::string*>(string); }, owned.release());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// gRPC ends a call once nothing is under way and nobody holds it. The hold is
+// for writes, which come from any thread: without it the call could end just as
+// one begins.
+class GrpcSessionLink final
+    : public SessionLink,
+      private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::SessionResponse> {
+ public:
+  GrpcSessionLink(SessionStub& stub, Events& events) : events_(events) {
+    stub.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
+    AddHold();
+  }
+
+  void Start() override {
+    StartRead(&incoming_);
+    StartCall();
+  }
+  void Read() override { StartRead(&incoming_); }
+  void Write(std::string frame) override {
+    outgoing_ = ToBuffer(std::move(frame));
+    StartWrite(&outgoing_);
+  }
+  void HalfClose() override { StartWritesDone(); }
+  void Cancel() override { context_.TryCancel(); }
+  void Release() override { RemoveHold(); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return events_.OnReadEnd(*this);
+    v1::SessionResponse frame;
+    frame.Swap(&incoming_);
+    events_.OnFrame(*this, std::move(frame));
+  }
+  void OnWriteDone(bool ok) override { events_.OnWritten(*this, ok); }
+  void OnWritesDoneDone(bool ok) override { events_.OnWritten(*this, ok); }
+  void OnDone(const grpc::Status& status) override { events_.OnEnd(*this, status); }
+
+  Events& events_;
+  grpc::ClientContext context_;
+  v1::SessionResponse incoming_;
+  grpc::ByteBuffer outgoing_;
+};
+
+}  // namespace
+
+SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel) {
+  auto stub = std::make_shared<SessionStub>(std::move(channel));
+  return [stub = std::move(stub)](SessionLink::Events& events) {
+    return std::make_shared<GrpcSessionLink>(*stub, events);
+  };
+}
+
+}  // namespace idempotency

@@ -1,0 +1,64 @@
+#ifndef IDEMPOTENCY_CLIENT_SESSION_LINK_H_
+#define IDEMPOTENCY_CLIENT_SESSION_LINK_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/support/status.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "idempotency/v1/idempotency_service.pb.h"
+
+namespace idempotency {
+
+// One stream of IdempotencyService.Session, as gRPC gives it: frames out, one at
+// a time; frames in, one at a time; an end. Tests put their own in its place.
+//
+// Thread-safe within the rules of each method.
+class SessionLink {
+ public:
+  // Who is told. Called without any lock, on gRPC's threads, possibly several
+  // at once.
+  class Events {
+   public:
+    // A frame came. Nothing more is read before Read().
+    virtual void OnFrame(SessionLink& stream, v1::SessionResponse frame) = 0;
+    // What Write() or HalfClose() was given has left, or (`ok` is false) cannot
+    // leave any more.
+    virtual void OnWritten(SessionLink& stream, bool ok) = 0;
+    // No frame will come any more. OnEnd follows Release().
+    virtual void OnReadEnd(SessionLink& stream) = 0;
+    // The last event, with how the call ended. It may destroy the stream.
+    virtual void OnEnd(SessionLink& stream, const grpc::Status& status) = 0;
+
+   protected:
+    ~Events() = default;
+  };
+
+  virtual ~SessionLink() = default;
+
+  // First of all, once; reads the first frame. Every stream that was started
+  // ends with OnEnd.
+  virtual void Start() = 0;
+  // Once for each OnFrame, from within it.
+  virtual void Read() = 0;
+  // `frame` is a serialised SessionRequest. One of these may be under way at a
+  // time: until OnWritten.
+  virtual void Write(std::string frame) = 0;
+  // The last of the writes.
+  virtual void HalfClose() = 0;
+  // Hastens the end. At any time.
+  virtual void Cancel() = 0;
+  // There will be no further Write or HalfClose, and none is under way.
+  virtual void Release() = 0;
+};
+
+using SessionLinkFactory = std::function<std::shared_ptr<SessionLink>(SessionLink::Events&)>;
+
+// Streams over `channel`.
+SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_SESSION_LINK_H_

@@ -1,0 +1,758 @@
+#include "client/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/testing/fake_links.h"
+#include "client/testing/fake_service.h"
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "core/limits.h"
+#include "core/uuid.h"
+
+namespace idempotency {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AnswerAsUsual;
+using ::testing::ElementsAre;
+using testing::FakeLink;
+using testing::FakeLinks;
+using ::testing::HasSubstr;
+using testing::Limits;
+
+using Reserved = absl::StatusOr<v1::ReserveResponse>;
+
+Connection::Deadline In(std::chrono::steady_clock::duration wait) {
+  return std::chrono::steady_clock::now() + wait;
+}
+
+const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "the stream broke");
+
+v1::ReserveRequest RequestWithKey(const std::string& key) {
+  v1::ReserveRequest request;
+  request.mutable_record_key()->set_key(key);
+  return request;
+}
+
+// Collects the answers to operations, in the order in which they came.
+class Answers {
+ public:
+  Connection::Callback<v1::ReserveResponse> Expect() {
+    return [this](Reserved answer) {
+      MutexLock lock(mutex_);
+      answers_.push_back(std::move(answer));
+      changed_.NotifyAll();
+    };
+  }
+  // For operations of which only the end counts.
+  template <typename Response>
+  Connection::Callback<Response> ExpectEnd() {
+    return [this](const absl::StatusOr<Response>& answer) {
+      MutexLock lock(mutex_);
+      answers_.push_back(answer.ok() ? Reserved(v1::ReserveResponse()) : Reserved(answer.status()));
+      changed_.NotifyAll();
+    };
+  }
+  // As many as there are after 10 s.
+  std::vector<Reserved> Wait(std::size_t count) {
+    MutexLock lock(mutex_);
+    const auto deadline = In(seconds(10));
+    while (answers_.size() < count && changed_.WaitUntil(lock, deadline)) {
+    }
+    return answers_;
+  }
+  std::size_t count() {
+    MutexLock lock(mutex_);
+    return answers_.size();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Reserved> answers_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What serves while there are no sessions: answers with the key.
+class FakeUnary final : public Connection {
+ public:
+  explicit FakeUnary(std::atomic<int>& calls) : calls_(calls) {}
+  void Reserve(const v1::ReserveRequest& request, Deadline,
+               Callback<v1::ReserveResponse> done) override {
+    ++calls_;
+    v1::ReserveResponse response;
+    response.set_record_id(absl::StrCat("unary ", request.record_key().key()));
+    done(response);
+  }
+  void Complete(const v1::CompleteRequest&, Deadline,
+                Callback<v1::CompleteResponse> done) override {
+    ++calls_;
+    done(v1::CompleteResponse());
+  }
+  void Release(const v1::ReleaseRequest&, Deadline, Callback<v1::ReleaseResponse> done) override {
+    ++calls_;
+    done(v1::ReleaseResponse());
+  }
+  void Extend(const v1::ExtendRequest&, Deadline, Callback<v1::ExtendResponse> done) override {
+    ++calls_;
+    done(v1::ExtendResponse());
+  }
+  void Get(const v1::GetRequest&, Deadline, Callback<v1::GetResponse> done) override {
+    ++calls_;
+    done(v1::GetResponse());
+  }
+
+ private:
+  std::atomic<int>& calls_;
+};
+
+// What is in a frame, as "reserve 1".
+std::vector<std::string> Contents(const v1::SessionRequest& frame) {
+  const auto* descriptor = v1::SessionOperation::descriptor();
+  std::vector<std::string> contents;
+  for (const auto& operation : frame.operations()) {
+    contents.push_back(absl::StrCat(
+        descriptor->FindFieldByNumber(operation.operation_case())->name(), " ", operation.id()));
+  }
+  return contents;
+}
+
+class SessionTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    session_.reset();
+    streams_.network().Settle();
+  }
+
+  void Open(SessionConnectionOptions options = {}) {
+    session_ = std::make_unique<Session>(streams_.Factory(),
+                                         std::make_unique<FakeUnary>(unary_calls_), options);
+  }
+  void Settle() { streams_.network().Settle(); }
+  FakeLink& stream(std::size_t index = 0) { return streams_.at(index); }
+
+  void Reserve(const std::string& key, Connection::Deadline deadline = In(seconds(60))) {
+    session_->Reserve(RequestWithKey(key), deadline, answers_.Expect());
+  }
+  void Complete() {
+    session_->Complete(v1::CompleteRequest(), In(seconds(60)),
+                       answers_.ExpectEnd<v1::CompleteResponse>());
+  }
+  // One that leaves the first stream writing, so that what follows gathers.
+  void OccupyWriter() {
+    Reserve("first");
+    stream().Say(Limits(100, 1 << 20));
+    Settle();
+    stream().HoldWrites();
+    Reserve("second");
+  }
+  void AnswerAll(FakeLink& on) {
+    v1::SessionResponse answers;
+    for (const auto& frame : on.frames()) {
+      for (const auto& operation : frame.operations()) {
+        if (!operation.has_cancel()) AnswerAsUsual(operation, answers);
+      }
+    }
+    on.Say(answers);
+    Settle();
+  }
+  void AnswerId(FakeLink& on, std::uint64_t id) {
+    v1::SessionOperation operation;
+    operation.set_id(id);
+    operation.mutable_reserve()->mutable_record_key()->set_key(absl::StrCat("id ", id));
+    v1::SessionResponse answer;
+    AnswerAsUsual(operation, answer);
+    on.Say(answer);
+    Settle();
+  }
+
+  FakeLinks streams_;
+  std::atomic<int> unary_calls_{0};
+  Answers answers_;
+  std::unique_ptr<Session> session_;
+};
+
+void ExpectStoreUnavailable(const Reserved& answer) {
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << answer.status();
+}
+
+TEST_F(SessionTest, ALoneOperationIsWrittenBeforeTheCallReturns) {
+  Open();
+  EXPECT_EQ(streams_.count(), 0u);
+  Reserve("k");
+  ASSERT_EQ(streams_.count(), 1u);
+  ASSERT_EQ(stream().frames().size(), 1u);
+  EXPECT_THAT(Contents(stream().frames()[0]), ElementsAre("reserve 1"));
+  EXPECT_EQ(stream().frames()[0].operations(0).reserve().record_key().key(), "k");
+}
+
+TEST_F(SessionTest, AnswersComeInAnyOrder) {
+  Open();
+  Reserve("a");
+  Reserve("b");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  AnswerId(stream(), 2);
+  AnswerId(stream(), 1);
+  const auto answers = answers_.Wait(2);
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0]->record_id(), "id 2");
+  EXPECT_EQ(answers[1]->record_id(), "id 1");
+}
+
+TEST_F(SessionTest, WhatGathersLeavesTogetherAndWhatEndsWorkLeavesFirst) {
+  Open();
+  OccupyWriter();
+  Reserve("third");
+  session_->Get(v1::GetRequest(), In(seconds(60)), answers_.ExpectEnd<v1::GetResponse>());
+  Complete();
+  session_->Extend(v1::ExtendRequest(), In(seconds(60)), answers_.ExpectEnd<v1::ExtendResponse>());
+  session_->Release(v1::ReleaseRequest(), In(seconds(60)),
+                    answers_.ExpectEnd<v1::ReleaseResponse>());
+  EXPECT_EQ(stream().frames().size(), 2u);
+  stream().ReleaseWrites();
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 3u);
+  EXPECT_THAT(Contents(stream().frames()[2]),
+              ElementsAre("complete 5", "extend 6", "release 7", "reserve 3", "get 4"));
+  AnswerAll(stream());
+  for (const Reserved& answer : answers_.Wait(7)) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answers_.count(), 7u);
+}
+
+TEST_F(SessionTest, FramesKeepToTheServersLimit) {
+  Open();
+  Reserve("first");
+  stream().Say(Limits(100, 1000));
+  Settle();
+  stream().HoldWrites();
+  for (int i = 0; i < 10; ++i) Reserve(std::string(250, 'k'));
+  stream().ReleaseWrites();
+  Settle();
+  std::size_t operations = 0;
+  for (const auto& frame : stream().frames()) {
+    EXPECT_LE(frame.ByteSizeLong(), 1000u);
+    operations += frame.operations_size();
+  }
+  EXPECT_EQ(operations, 11u);
+  EXPECT_LE(stream().frames().size(), 8u);
+}
+
+TEST_F(SessionTest, AnOperationOverAFrameHasOneOfItsOwn) {
+  Open();
+  Reserve("first");
+  stream().Say(Limits(100, 1000));
+  Settle();
+  stream().HoldWrites();
+  for (const char* key : {"a", "b"}) Reserve(key);
+  Reserve(std::string(2000, 'k'));
+  Reserve("c");
+  stream().ReleaseWrites();
+  Settle();
+  const auto frames = stream().frames();
+  ASSERT_EQ(frames.size(), 5u);
+  EXPECT_EQ(frames[3].operations_size(), 1);
+}
+
+TEST_F(SessionTest, AnOperationOverAnyMessageIsRefused) {
+  Open();
+  Reserve(std::string(limits::kMaxMessageBytes, 'k'));
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kRequestInvalid);
+}
+
+// The server answers what came before a frame that it cannot read, and ends the
+// stream: those who shared the frame with the culprit are served all the same.
+TEST_F(SessionTest, OnlyTheOperationThatMakesItsFrameUnreadableIsRefused) {
+  const absl::Status invalid = InvalidField("frame", "is not a SessionRequest");
+  streams_.SetPeer([&](FakeLink& link, const v1::SessionRequest& request) {
+    v1::SessionResponse response;
+    for (const auto& operation : request.operations()) {
+      if (operation.reserve().record_key().key() == "bad") return link.End(ToGrpcStatus(invalid));
+      AnswerAsUsual(operation, response);
+    }
+    link.Say(response);
+  });
+  streams_.SetFirstFrame(Limits(100, 1 << 20));
+  Open();
+  Reserve("first");
+  Settle();
+  stream().HoldWrites();
+  for (const char* key : {"occupies the writer", "a", "bad", "b"}) Reserve(key);
+  stream().ReleaseWrites();
+  std::size_t refused = 0;
+  for (const Reserved& answer : answers_.Wait(5)) {
+    if (!answer.ok()) {
+      EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 1u);
+  EXPECT_EQ(answers_.count(), 5u);
+  EXPECT_EQ(streams_.count(), 3u);
+}
+
+TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(2, 1 << 20));
+  Settle();
+  Reserve("2");
+  Settle();
+  Reserve("3");
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 2u);
+  Complete();
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 3u);
+  EXPECT_THAT(Contents(stream().frames()[2]), ElementsAre("complete 4"));
+  AnswerId(stream(), 1);
+  ASSERT_EQ(stream().frames().size(), 4u);
+  EXPECT_THAT(Contents(stream().frames()[3]), ElementsAre("reserve 3"));
+}
+
+TEST_F(SessionTest, OneTooManyWaitingIsOverloaded) {
+  SessionConnectionOptions options;
+  options.max_waiting = 2;
+  Open(options);
+  Reserve("1");
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  for (const char* key : {"2", "3", "4"}) Reserve(key);
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kOverloaded);
+}
+
+TEST_F(SessionTest, TheTimeThatIsLeftTravels) {
+  Open();
+  Reserve("1", In(seconds(5)));
+  Settle();
+  Reserve("2", Connection::Deadline::max());
+  Settle();
+  const auto first = stream().frames()[0].operations(0);
+  EXPECT_TRUE(first.timeout().seconds() == 4 || first.timeout().seconds() == 5);
+  EXPECT_LT(first.timeout().nanos(), 1'000'000'000);
+  EXPECT_FALSE(stream().frames()[1].operations(0).has_timeout());
+}
+
+// The caller is answered, the server is told, the window stays taken until the
+// server answers, and that answer goes to nobody.
+TEST_F(SessionTest, APassedDeadlineGivesAReservationUp) {
+  Open();
+  Reserve("1", In(milliseconds(30)));
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_THAT(answers[0].status().message(), HasSubstr("deadline"));
+  // The alarm tells the caller after it has written.
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 2u);
+  EXPECT_THAT(Contents(stream().frames()[1]), ElementsAre("cancel 1"));
+  Reserve("2");
+  Settle();
+  EXPECT_EQ(stream().frames().size(), 2u);
+  AnswerId(stream(), 1);
+  EXPECT_EQ(stream().frames().size(), 3u);
+  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_FALSE(stream().cancelled());
+}
+
+TEST_F(SessionTest, ADeadlineWhileWaitingSendsNothing) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  Reserve("2", In(milliseconds(30)));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  AnswerId(stream(), 1);
+  Settle();
+  EXPECT_EQ(stream().frames().size(), 1u);
+}
+
+// Each later than the one that is planned, then one before it.
+TEST_F(SessionTest, DeadlinesAreKeptInWhateverOrderTheyCome) {
+  Open();
+  Mutex mutex;
+  CondVar changed;
+  std::vector<int> order;
+  for (const int wait_ms : {60, 90, 120, 20}) {
+    session_->Reserve(RequestWithKey("k"), In(milliseconds(wait_ms)),
+                      [&, wait_ms](const Reserved&) {
+                        MutexLock lock(mutex);
+                        order.push_back(wait_ms);
+                        changed.NotifyAll();
+                      });
+  }
+  MutexLock lock(mutex);
+  const auto deadline = In(seconds(10));
+  while (order.size() < 4 && changed.WaitUntil(lock, deadline)) {
+  }
+  EXPECT_THAT(order, ElementsAre(20, 60, 90, 120));
+}
+
+TEST_F(SessionTest, WhatABrokenStreamLeavesOpenIsSentAgainWithTheSameToken) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  Complete();
+  Settle();
+  stream().End(kBroken);
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  ASSERT_EQ(stream(1).frames().size(), 1u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("complete 2", "reserve 1"));
+  const std::string token = stream().frames()[0].operations(0).reserve().request_token();
+  EXPECT_TRUE(Uuid::Parse(token).has_value()) << token;
+  EXPECT_EQ(stream(1).frames()[0].operations(1).reserve().request_token(), token);
+  stream(1).Say(Limits(100, 1 << 20));
+  AnswerAll(stream(1));
+  for (const Reserved& answer : answers_.Wait(2)) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answers_.count(), 2u);
+}
+
+TEST_F(SessionTest, ACallersOwnTokenIsKept) {
+  Open();
+  v1::ReserveRequest request = RequestWithKey("k");
+  request.set_request_token("mine");
+  session_->Reserve(request, In(seconds(60)), answers_.Expect());
+  EXPECT_EQ(stream().frames()[0].operations(0).reserve().request_token(), "mine");
+}
+
+// An answer that was read before the break is not asked for again.
+TEST_F(SessionTest, OnlyTheUnansweredIsSentAgain) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  Reserve("2");
+  AnswerId(stream(), 1);
+  stream().End(kBroken);
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
+  EXPECT_EQ(answers_.count(), 1u);
+}
+
+TEST_F(SessionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgainByTheNext) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    EXPECT_EQ(answers_.count(), 0u);
+    stream(i).End(kBroken);
+    Settle();
+  }
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  const std::size_t tried = streams_.count();
+  EXPECT_EQ(tried, 3u);
+  // Still down: one try each.
+  Reserve("2");
+  ASSERT_EQ(streams_.count(), tried + 1);
+  stream(tried).End(kBroken);
+  EXPECT_EQ(answers_.Wait(2).size(), 2u);
+  Settle();
+  EXPECT_EQ(streams_.count(), tried + 1);
+  // Back.
+  Reserve("3");
+  Settle();
+  stream(tried + 1).Say(Limits(100, 1 << 20));
+  AnswerAll(stream(tried + 1));
+  ASSERT_EQ(answers_.Wait(3).size(), 3u);
+  EXPECT_TRUE(answers_.Wait(3)[2].ok());
+}
+
+TEST_F(SessionTest, ARefusalIsNotAskedForAgain) {
+  Open();
+  Reserve("1");
+  stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host"));
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_THAT(answers[0].status().message(), HasSubstr("status code 7"));
+  Settle();
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+TEST_F(SessionTest, AnOperationThatBreaksEveryStreamIsGivenUp) {
+  Open();
+  Reserve("poison");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    stream(i).Say(Limits(100, 1 << 20));
+    Settle();
+    stream(i).End(kBroken);
+    Settle();
+  }
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ExpectStoreUnavailable(answers_.Wait(1)[0]);
+  EXPECT_EQ(streams_.count(), 8u);
+}
+
+TEST_F(SessionTest, ADrainingServerIsLeftWithoutLosingAnything) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  EXPECT_FALSE(stream().half_closed());
+  Reserve("2");
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  EXPECT_EQ(stream().frames().size(), 1u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
+  AnswerId(stream(), 1);
+  EXPECT_TRUE(stream().half_closed());
+  EXPECT_TRUE(answers_.Wait(1)[0].ok());
+  stream().End(grpc::Status::OK);
+  Settle();
+  stream(1).Say(Limits(100, 1 << 20));
+  AnswerId(stream(1), 2);
+  EXPECT_TRUE(answers_.Wait(2)[1].ok());
+  EXPECT_EQ(streams_.count(), 2u);
+}
+
+TEST_F(SessionTest, AnIdleDrainingStreamIsHalfClosedAtOnce) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  AnswerId(stream(), 1);
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  EXPECT_TRUE(stream().half_closed());
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+class RogueServer : public SessionTest, public ::testing::WithParamInterface<int> {};
+
+// Each is a rule of the protocol broken. The stream is ended and what is
+// outstanding asked for again elsewhere.
+TEST_P(RogueServer, LosesItsStream) {
+  Open();
+  Reserve("1");
+  Reserve("2");
+  v1::SessionOperation second;
+  second.set_id(2);
+  second.mutable_reserve();
+  v1::SessionResponse frame;
+  std::size_t answered = 0;
+  switch (GetParam()) {
+    case 0:  // No limits.
+      frame.set_draining(true);
+      break;
+    case 1:  // Limits that allow nothing.
+      frame = Limits(0, 0);
+      break;
+    case 2:  // An id that was never used.
+      frame = Limits(100, 1 << 20);
+      frame.add_answers()->set_id(77);
+      break;
+    case 3:  // Twice.
+      frame = Limits(100, 1 << 20);
+      AnswerAsUsual(second, frame);
+      AnswerAsUsual(second, frame);
+      answered = 1;
+      break;
+    case 4: {  // With another kind of response.
+      frame = Limits(100, 1 << 20);
+      v1::SessionAnswer& answer = *frame.add_answers();
+      answer.set_id(2);
+      answer.mutable_complete();
+      break;
+    }
+    case 5:  // With nothing.
+      frame = Limits(100, 1 << 20);
+      frame.add_answers()->set_id(2);
+      break;
+  }
+  stream().Say(frame);
+  Settle();
+  EXPECT_TRUE(stream().cancelled());
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(1).Say(Limits(100, 1 << 20));
+  AnswerAll(stream(1));
+  const auto answers = answers_.Wait(2);
+  EXPECT_EQ(answers.size(), 2u);
+  for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(Contents(stream(1).frames()[0]).size(), 2u - answered);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, RogueServer, ::testing::Range(0, 6));
+
+TEST_F(SessionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  Reserve("1");
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  AnswerId(stream(), 1);
+  Reserve("2", In(milliseconds(20)));
+  Reserve("3", In(seconds(60)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  const auto deadline = In(seconds(10));
+  const auto sent_again = [&] { return streams_.count() > 1 && !stream(1).frames().empty(); };
+  while (!sent_again() && std::chrono::steady_clock::now() < deadline) Settle();
+  ASSERT_TRUE(sent_again());
+  EXPECT_TRUE(stream().cancelled());
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
+}
+
+TEST_F(SessionTest, AServerWithoutSessionsGetsUnaryCallsAndNobodySeesAnError) {
+  Open();
+  Reserve("1");
+  Complete();
+  stream().End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  auto answers = answers_.Wait(2);
+  ASSERT_EQ(answers.size(), 2u);
+  for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
+  Reserve("2");
+  answers = answers_.Wait(3);
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[2]->record_id(), "unary 2");
+  EXPECT_EQ(unary_calls_, 3);
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+TEST_F(SessionTest, SessionsAreTriedAgainAndTaken) {
+  SessionConnectionOptions options;
+  options.retry_session_after = milliseconds(30);
+  Open(options);
+  Reserve("1");
+  const grpc::Status unimplemented(grpc::StatusCode::UNIMPLEMENTED, "unknown method");
+  stream().End(unimplemented);
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  const auto await_stream = [&](std::size_t count) {
+    const auto deadline = In(seconds(10));
+    while (streams_.count() < count && std::chrono::steady_clock::now() < deadline) Settle();
+    ASSERT_GE(streams_.count(), count);
+  };
+  await_stream(2);
+  stream(1).End(unimplemented);
+  await_stream(3);
+  EXPECT_EQ(unary_calls_, 1);
+  // Nothing is put on it before it is known to work.
+  Reserve("2");
+  EXPECT_EQ(unary_calls_, 2);
+  stream(2).Say(Limits(100, 1 << 20));
+  Settle();
+  Reserve("3");
+  Settle();
+  EXPECT_EQ(unary_calls_, 2);
+  EXPECT_EQ(stream(2).frames().size(), 1u);
+}
+
+TEST_F(SessionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) stream(i).Say(Limits(100, 1 << 20));
+  Settle();
+  for (const char* key : {"2", "3", "4", "5", "6"}) {
+    Reserve(key);
+    Settle();
+  }
+  EXPECT_EQ(stream(0).frames().size(), 3u);
+  EXPECT_EQ(stream(1).frames().size(), 3u);
+  // One breaks: the other takes over.
+  stream(0).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 0u);
+}
+
+TEST_F(SessionTest, DestructionAnswersEverythingAlsoWhatIsAskedMeanwhile) {
+  Open();
+  Answers late;
+  Session* const session = session_.get();
+  for (int i = 0; i < 5; ++i) {
+    session->Reserve(RequestWithKey("k"), In(seconds(60)), [&, session](Reserved answer) {
+      answers_.Expect()(std::move(answer));
+      session->Reserve(RequestWithKey("again"), In(seconds(60)), late.Expect());
+    });
+  }
+  stream().Say(Limits(2, 1 << 20));
+  Settle();
+  session_.reset();
+  EXPECT_EQ(answers_.count(), 5u);
+  EXPECT_EQ(late.count(), 5u);
+  for (const Reserved& answer : answers_.Wait(5)) ExpectStoreUnavailable(answer);
+  for (const Reserved& answer : late.Wait(5)) ExpectStoreUnavailable(answer);
+}
+
+// Several callers, answers on several threads, streams that break, drain and
+// end before their first frame: every operation is answered once, and rightly.
+TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
+  constexpr int kCallers = 4;
+  constexpr int kOperations = 2500;
+  FakeLinks streams(/*network_threads=*/3);
+  std::atomic<int> unary_calls{0};
+  std::atomic<int> count{0};
+  streams.SetPeer([&](FakeLink& stream, const v1::SessionRequest& request) {
+    const int number = ++count;
+    v1::SessionResponse response;
+    if (request.operations(0).id() > 0 && number % 97 == 0) return stream.End(kBroken);
+    for (const auto& operation : request.operations()) {
+      if (!operation.has_cancel()) AnswerAsUsual(operation, response);
+    }
+    if (number % 61 == 0) response.set_draining(true);
+    stream.Say(response);
+    if (number % 61 == 0) stream.End(grpc::Status::OK);
+  });
+  SessionConnectionOptions options;
+  options.streams = 2;
+  streams.SetFirstFrame(Limits(16, 4096));
+  auto session = std::make_unique<Session>(streams.Factory(),
+                                           std::make_unique<FakeUnary>(unary_calls), options);
+  std::atomic<int> answered{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int c = 0; c < kCallers; ++c) {
+    callers.emplace_back([&, c] {
+      for (int i = 0; i < kOperations; ++i) {
+        const std::string key = absl::StrCat(c, "-", i);
+        if (i % 3 == 0) {
+          session->Complete(v1::CompleteRequest(), In(seconds(60)),
+                            [&](const auto& answer) { ++(answer.ok() ? answered : wrong); });
+        } else {
+          session->Reserve(RequestWithKey(key), In(seconds(60)), [&, key](const Reserved& answer) {
+            ++(answer.ok() && answer->record_id() == key ? answered : wrong);
+          });
+        }
+        if (i % 50 == 0) std::this_thread::yield();
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  const auto deadline = In(seconds(30));
+  while (answered + wrong < kCallers * kOperations && std::chrono::steady_clock::now() < deadline) {
+    streams.network().Settle();
+  }
+  session.reset();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(answered, kCallers * kOperations);
+  EXPECT_GT(streams.count(), 5u);
+}
+
+}  // namespace
+}  // namespace idempotency

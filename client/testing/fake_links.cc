@@ -1,0 +1,245 @@
+#include "client/testing/fake_links.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+namespace idempotency::testing {
+namespace {
+
+void Check(bool condition, const char* rule) {
+  if (condition) return;
+  std::cerr << "a stream was used against its rules: " << rule << std::endl;
+  std::abort();
+}
+
+}  // namespace
+
+FakeNetwork::FakeNetwork(int threads) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+FakeNetwork::~FakeNetwork() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void FakeNetwork::Post(std::function<void()> task) {
+  MutexLock lock(mutex_);
+  tasks_.push_back(std::move(task));
+  changed_.NotifyAll();
+}
+
+void FakeNetwork::Settle() {
+  MutexLock lock(mutex_);
+  while (!tasks_.empty() || running_ > 0) changed_.Wait(lock);
+}
+
+void FakeNetwork::Run() {
+  for (;;) {
+    std::function<void()> task;
+    {
+      MutexLock lock(mutex_);
+      while (tasks_.empty() && !stopping_) changed_.Wait(lock);
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+      ++running_;
+    }
+    task();
+    task = nullptr;
+    MutexLock lock(mutex_);
+    --running_;
+    changed_.NotifyAll();
+  }
+}
+
+FakeLink::FakeLink(FakeNetwork& network, Events& events, Peer peer)
+    : network_(network), events_(events), peer_(std::move(peer)) {}
+
+FakeLink::~FakeLink() {
+  MutexLock lock(mutex_);
+  Check(!started_ || ended_, "destroyed before its end");
+}
+
+void FakeLink::Say(v1::SessionResponse frame) {
+  MutexLock lock(mutex_);
+  if (status_) return;
+  incoming_.push_back(std::move(frame));
+  Deliver();
+}
+
+void FakeLink::End(grpc::Status status) {
+  MutexLock lock(mutex_);
+  if (status_) return;
+  status_ = std::move(status);
+  incoming_.clear();
+  if (!started_) return;
+  if (writing_) EndWrite(false);
+  Deliver();
+  EndIfDone();
+}
+
+void FakeLink::HoldWrites() {
+  MutexLock lock(mutex_);
+  hold_writes_ = true;
+}
+
+void FakeLink::ReleaseWrites() {
+  MutexLock lock(mutex_);
+  hold_writes_ = false;
+  if (writing_) EndWrite(true);
+}
+
+std::vector<v1::SessionRequest> FakeLink::frames() const {
+  MutexLock lock(mutex_);
+  return frames_;
+}
+
+bool FakeLink::half_closed() const {
+  MutexLock lock(mutex_);
+  return half_closed_;
+}
+
+bool FakeLink::cancelled() const {
+  MutexLock lock(mutex_);
+  return cancelled_;
+}
+
+void FakeLink::Start() {
+  MutexLock lock(mutex_);
+  Check(!started_, "Start twice");
+  started_ = true;
+  reading_ = true;
+  if (status_ && writing_) EndWrite(false);
+  Deliver();
+}
+
+void FakeLink::Read() {
+  MutexLock lock(mutex_);
+  Check(!reading_, "Read while reading");
+  reading_ = true;
+  Deliver();
+}
+
+void FakeLink::Write(std::string frame) {
+  v1::SessionRequest request;
+  Check(request.ParseFromString(frame), "a frame that does not parse");
+  Check(request.operations_size() > 0, "an empty frame");
+  MutexLock lock(mutex_);
+  Check(!writing_ && !half_closed_ && !released_, "Write while writing, or after the last");
+  writing_ = true;
+  frames_.push_back(request);
+  if (status_) {
+    if (started_) EndWrite(false);
+    return;
+  }
+  if (peer_) Post([this, request = std::move(request)] { peer_(*this, request); });
+  if (!hold_writes_) EndWrite(true);
+}
+
+void FakeLink::HalfClose() {
+  MutexLock lock(mutex_);
+  Check(!writing_ && !half_closed_ && !released_, "HalfClose while writing, or after the last");
+  writing_ = true;
+  half_closed_ = true;
+  EndWrite(!status_);
+}
+
+void FakeLink::Cancel() {
+  {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+  }
+  End(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled"));
+}
+
+void FakeLink::Release() {
+  MutexLock lock(mutex_);
+  Check(!writing_ && !released_, "Release while writing, or twice");
+  released_ = true;
+  EndIfDone();
+}
+
+void FakeLink::Post(std::function<void()> event) {
+  ++events_under_way_;
+  network_.Post([this, event = std::move(event)] {
+    event();
+    MutexLock lock(mutex_);
+    --events_under_way_;
+    EndIfDone();
+  });
+}
+
+void FakeLink::EndWrite(bool ok) {
+  if (ending_write_) return;
+  ending_write_ = true;
+  Post([this, ok] {
+    {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      ending_write_ = false;
+    }
+    events_.OnWritten(*this, ok);
+  });
+}
+
+void FakeLink::Deliver() {
+  if (!started_ || !reading_) return;
+  if (status_) {
+    reading_ = false;
+    Post([this] { events_.OnReadEnd(*this); });
+  } else if (!incoming_.empty()) {
+    reading_ = false;
+    Post([this, frame = std::move(incoming_.front())] { events_.OnFrame(*this, frame); });
+    incoming_.pop_front();
+  }
+}
+
+void FakeLink::EndIfDone() {
+  if (!status_ || !released_ || reading_ || events_under_way_ > 0 || ended_) return;
+  ended_ = true;
+  network_.Post([this, status = *status_] { events_.OnEnd(*this, status); });
+}
+
+SessionLinkFactory FakeLinks::Factory() {
+  return [this](SessionLink::Events& events) {
+    MutexLock lock(mutex_);
+    streams_.push_back(std::make_shared<FakeLink>(network_, events, peer_));
+    if (first_frame_) streams_.back()->Say(*first_frame_);
+    return streams_.back();
+  };
+}
+
+void FakeLinks::SetPeer(FakeLink::Peer peer) {
+  MutexLock lock(mutex_);
+  peer_ = std::move(peer);
+}
+
+void FakeLinks::SetFirstFrame(v1::SessionResponse frame) {
+  MutexLock lock(mutex_);
+  first_frame_ = std::move(frame);
+}
+
+std::size_t FakeLinks::count() const {
+  MutexLock lock(mutex_);
+  return streams_.size();
+}
+
+FakeLink& FakeLinks::at(std::size_t index) const {
+  MutexLock lock(mutex_);
+  return *streams_.at(index);
+}
+
+v1::SessionResponse Limits(std::uint32_t max_in_flight, std::uint32_t max_frame_bytes) {
+  v1::SessionResponse frame;
+  frame.mutable_limits()->set_max_in_flight(max_in_flight);
+  frame.mutable_limits()->set_max_frame_bytes(max_frame_bytes);
+  return frame;
+}
+
+}  // namespace idempotency::testing

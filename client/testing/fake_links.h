@@ -1,0 +1,121 @@
+#ifndef IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
+#define IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/session_link.h"
+#include "core/mutex.h"
+
+namespace idempotency::testing {
+
+// The threads that events of fake streams come on, as those of gRPC would.
+class FakeNetwork {
+ public:
+  explicit FakeNetwork(int threads);
+  ~FakeNetwork();
+
+  void Post(std::function<void()> task);
+  // Returns when nothing is posted and nothing runs.
+  void Settle();
+
+ private:
+  void Run();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+// A SessionLink without gRPC, under the rules of one: events after the call
+// that asks for them, OnEnd last. Checks what it is asked for. Thread-safe.
+class FakeLink final : public SessionLink {
+ public:
+  // Called for each frame, on the network.
+  using Peer = std::function<void(FakeLink&, const v1::SessionRequest&)>;
+
+  FakeLink(FakeNetwork& network, Events& events, Peer peer);
+  ~FakeLink() override;
+
+  // What the server does. Nothing happens after End().
+  void Say(v1::SessionResponse frame);
+  void End(grpc::Status status);
+  // From now on writes do not leave before ReleaseWrites().
+  void HoldWrites();
+  void ReleaseWrites();
+
+  std::vector<v1::SessionRequest> frames() const;
+  bool half_closed() const;
+  bool cancelled() const;
+
+  void Start() override;
+  void Read() override;
+  void Write(std::string frame) override;
+  void HalfClose() override;
+  void Cancel() override;
+  void Release() override;
+
+ private:
+  void Post(std::function<void()> event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWrite(bool ok) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Deliver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndIfDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  FakeNetwork& network_;
+  Events& events_;
+  const Peer peer_;
+
+  mutable Mutex mutex_;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_write_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hold_writes_ ABSL_GUARDED_BY(mutex_) = false;
+  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool released_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  int events_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<grpc::Status> status_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::SessionResponse> incoming_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::SessionRequest> frames_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Every stream that a session opened.
+class FakeLinks {
+ public:
+  explicit FakeLinks(int network_threads = 1) : network_(network_threads) {}
+
+  SessionLinkFactory Factory();
+  // For streams from now on.
+  void SetPeer(FakeLink::Peer peer);
+  void SetFirstFrame(v1::SessionResponse frame);
+
+  FakeNetwork& network() { return network_; }
+  std::size_t count() const;
+  // From 0. Kept after it has ended.
+  FakeLink& at(std::size_t index) const;
+
+ private:
+  // Before the streams, whose destruction does not need it.
+  FakeNetwork network_;
+  mutable Mutex mutex_;
+  FakeLink::Peer peer_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::SessionResponse> first_frame_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<FakeLink>> streams_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A first frame.
+v1::SessionResponse Limits(std::uint32_t max_in_flight, std::uint32_t max_frame_bytes);
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_

@@ -1,0 +1,50 @@
+#ifndef IDEMPOTENCY_CLIENT_WAITING_OPERATIONS_H_
+#define IDEMPOTENCY_CLIENT_WAITING_OPERATIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "client/outstanding_operation.h"
+
+namespace idempotency {
+
+// The operations of a session that are to be sent, in the order in which they
+// leave: those that end work which was let in before (completions, releases,
+// extensions), then reservations and reads. Each in the order in which it was
+// asked for. They are owned elsewhere.
+//
+// Not thread-safe.
+class WaitingOperations {
+ public:
+  void Add(OutstandingOperation& operation) { QueueOf(operation).push_back(&operation); }
+  // Those that were sent before and have to be sent again: ahead of the others.
+  void PutBack(std::vector<OutstandingOperation*> operations);
+
+  // The next one, or nullptr; without `limited_too` no reservation or read.
+  OutstandingOperation* First(bool limited_too) const;
+  void RemoveFirst(const OutstandingOperation& first) { QueueOf(first).pop_front(); }
+  // Those whose deadline has passed.
+  void RemoveExpired(std::chrono::steady_clock::time_point now);
+  void Clear();
+
+  bool empty() const { return urgent_.empty() && limited_.empty(); }
+  std::size_t size() const { return urgent_.size() + limited_.size(); }
+  // Reservations and reads among them.
+  std::size_t limited() const { return limited_.size(); }
+
+ private:
+  using Queue = std::deque<OutstandingOperation*>;
+
+  Queue& QueueOf(const OutstandingOperation& operation) {
+    return operation.limited ? limited_ : urgent_;
+  }
+
+  Queue urgent_;
+  Queue limited_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CLIENT_WAITING_OPERATIONS_H_

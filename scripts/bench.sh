@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Measures the service beside what it could at best be, on this machine. Installs
+# and builds what it needs first, starts everything itself and ends it again.
+#
+#   scripts/bench.sh --quick          an impression, in under 4 minutes
+#   scripts/bench.sh                  everything; an hour, and 30 GB of disk
+#   scripts/bench.sh --json=FILE      all numbers, for `python3 -m bench.comparison.report`
+#   scripts/bench.sh --only=KEY,...   only these measures
+#   scripts/bench.sh --no-build ...   with what is built already
+#   scripts/bench.sh --help           every measure and option
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=1
+arguments=()
+for argument in "$@"; do
+  case "$argument" in
+    --no-build) build=0 ;;
+    -h | --help)
+      sed -n '2,11s/^# \{0,1\}//p' "$0"
+      echo
+      build=0
+      arguments+=(--help)
+      ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+
+if [ "$build" = 1 ]; then
+  echo "== packages and build (release)"
+  scripts/install-dependencies.sh bench
+  log="$(mktemp)"
+  cmake --preset bench >"$log" 2>&1 || {
+    cat "$log" >&2
+    exit 1
+  }
+  rm -f "$log"
+  cmake --build --preset bench --target idempotencyd idempotency_bench charges_server
+fi
+exec /usr/bin/python3 -m bench.comparison "${arguments[@]}"

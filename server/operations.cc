@@ -1,0 +1,122 @@
+#include "server/operations.h"
+
+#include <utility>
+#include <variant>
+
+#include "server/answer_scope.h"
+#include "server/wire_request.h"
+#include "server/wire_response.h"
+
+namespace idempotency {
+
+// The callbacks below hold two pointers at most: as much as std::function keeps
+// without memory of its own.
+
+Operations::Operations(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
+                       const OperationsOptions& options)
+    : batcher_(batcher), wait_room_(wait_room), observer_(observer), options_(options) {}
+
+void Operations::Reserve(const v1::ReserveRequest& request,
+                         PendingResponse<v1::ReserveResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<ReserveOp> op = ReserveOpFrom(request, options_.window);
+  if (!op.ok()) return Refuse(pending, op.status());
+  const absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
+  if (!max_wait.ok()) return Refuse(pending, max_wait.status());
+  pending.id_ = op->id;
+  // A copy: the operation may be over, and gone, before Start() returns.
+  const WaitRoom::CallPtr call =
+      wait_room_.NewCall(*std::move(op), pending.deadline_, *max_wait,
+                         [this, &pending](const absl::StatusOr<Verdict>& answer) {
+                           const AnswerScope scope;
+                           Finish(pending, Write(answer, pending));
+                         });
+  pending.waiting_ = call;
+  wait_room_.Start(call, group);
+}
+
+absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
+                               PendingResponse<v1::ReserveResponse>& pending) {
+  if (!answer.ok()) return answer.status();
+  const RetryAfterBounds bounds{options_.min_retry_after, options_.max_retry_after};
+  const absl::Status written = WriteVerdict(*answer, pending.id_, bounds, pending.response());
+  if (written.ok()) observer_.VerdictGiven(*answer);
+  if (std::holds_alternative<Mismatch>(*answer)) {
+    const RecordKey& key = WaitRoom::OpOf(pending.waiting_).key;
+    observer_.MismatchSeen(key.name_space, key.operation, pending.id_);
+  }
+  return written;
+}
+
+void Operations::Complete(const v1::CompleteRequest& request,
+                          PendingResponse<v1::CompleteResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<CompleteOp> op = CompleteOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  pending.id_ = op->id;
+  batcher_.Complete(
+      *std::move(op), pending.deadline_,
+      [this, &pending](const absl::StatusOr<Completion>& answer) {
+        const AnswerScope scope;
+        // First, since the service may be gone once a call is finished.
+        if (answer.ok()) wait_room_.Moved(pending.id_);
+        if (answer.ok()) WriteCompletion(*answer, pending.response());
+        Finish(pending, answer.status());
+      },
+      group);
+}
+
+void Operations::Release(const v1::ReleaseRequest& request,
+                         PendingResponse<v1::ReleaseResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<ReleaseOp> op = ReleaseOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  pending.id_ = op->id;
+  batcher_.Release(
+      *std::move(op), pending.deadline_,
+      [this, &pending](const absl::Status& answer) {
+        const AnswerScope scope;
+        if (answer.ok()) wait_room_.Moved(pending.id_);
+        if (answer.ok()) pending.response();
+        Finish(pending, answer);
+      },
+      group);
+}
+
+void Operations::Extend(const v1::ExtendRequest& request,
+                        PendingResponse<v1::ExtendResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<ExtendOp> op = ExtendOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  batcher_.Extend(
+      *std::move(op), pending.deadline_,
+      [this, &pending](const absl::StatusOr<Extension>& answer) {
+        const AnswerScope scope;
+        if (answer.ok()) WriteExtension(*answer, pending.response());
+        Finish(pending, answer.status());
+      },
+      group);
+}
+
+void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetResponse>& pending,
+                     Batcher::Group* group) {
+  absl::StatusOr<GetOp> op = GetOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  batcher_.Get(
+      *std::move(op), pending.deadline_,
+      [this, &pending, view = request.view()](const absl::StatusOr<Record>& answer) {
+        const AnswerScope scope;
+        Finish(pending,
+               answer.ok() ? WriteRecord(*answer, view, pending.response()) : answer.status());
+      },
+      group);
+}
+
+void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
+  const AnswerScope scope;
+  Finish(pending, status);
+}
+
+void Operations::Finish(PendingOperation& pending, const absl::Status& status) {
+  observer_.RpcFinished(pending.kind_, status,
+                        absl::FromChrono(options_.clock->Monotonic() - pending.arrived_));
+  pending.Finish(status);
+}
+
+}  // namespace idempotency

@@ -1,0 +1,73 @@
+#ifndef IDEMPOTENCY_SERVER_OPERATIONS_H_
+#define IDEMPOTENCY_SERVER_OPERATIONS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/clock.h"
+#include "core/limits.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "server/batcher.h"
+#include "server/observer.h"
+#include "server/pending_operation.h"
+#include "server/wait_room.h"
+
+namespace idempotency {
+
+struct OperationsOptions {
+  // How old an unknown UUIDv7 key may be.
+  absl::Duration window = limits::kDefaultWindow;
+  // The bounds of InFlight.retry_after, which is otherwise what is left of the
+  // running attempt's lease: most attempts end long before it, and nobody
+  // should ask more often than the first.
+  absl::Duration min_retry_after = absl::Milliseconds(100);
+  absl::Duration max_retry_after = absl::Seconds(1);
+  const Clock* clock = &Clock::System();
+};
+
+// The five operations of the service between the wire and the batcher, the same
+// for every way in: a request is checked and translated, the answer is
+// translated back, counted and told. Thread-safe.
+class Operations {
+ public:
+  // All of them must outlive every pending operation.
+  Operations(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
+             const OperationsOptions& options = {});
+
+  // Each lets `pending` know when it is over, which may be before it returns: a
+  // request that is not valid is refused at once. The request is not needed
+  // afterwards. With a group, the store is asked when that is submitted.
+  void Reserve(const v1::ReserveRequest& request, PendingResponse<v1::ReserveResponse>& pending,
+               Batcher::Group* group = nullptr);
+  void Complete(const v1::CompleteRequest& request, PendingResponse<v1::CompleteResponse>& pending,
+                Batcher::Group* group = nullptr);
+  void Release(const v1::ReleaseRequest& request, PendingResponse<v1::ReleaseResponse>& pending,
+               Batcher::Group* group = nullptr);
+  void Extend(const v1::ExtendRequest& request, PendingResponse<v1::ExtendResponse>& pending,
+              Batcher::Group* group = nullptr);
+  void Get(const v1::GetRequest& request, PendingResponse<v1::GetResponse>& pending,
+           Batcher::Group* group = nullptr);
+
+  // An operation that is not done, for a reason that its way in has.
+  void Refuse(PendingOperation& pending, const absl::Status& status);
+
+  Batcher& batcher() { return batcher_; }
+  WaitRoom& wait_room() { return wait_room_; }
+  Observer& observer() { return observer_; }
+  const Clock& clock() const { return *options_.clock; }
+
+ private:
+  void Finish(PendingOperation& pending, const absl::Status& status);
+  absl::Status Write(const absl::StatusOr<Verdict>& answer,
+                     PendingResponse<v1::ReserveResponse>& pending);
+
+  Batcher& batcher_;
+  WaitRoom& wait_room_;
+  Observer& observer_;
+  const OperationsOptions options_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_OPERATIONS_H_

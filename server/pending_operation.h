@@ -1,0 +1,61 @@
+#ifndef IDEMPOTENCY_SERVER_PENDING_OPERATION_H_
+#define IDEMPOTENCY_SERVER_PENDING_OPERATION_H_
+
+#include "absl/status/status.h"
+
+#include "core/uuid.h"
+#include "server/batcher.h"
+#include "server/observer.h"
+#include "server/wait_room.h"
+
+namespace idempotency {
+
+// One operation that somebody asked for and waits for: a call of a unary method,
+// or an operation of a session. Whoever makes it keeps it until Finish().
+// Thread-compatible: Operations uses it from one thread at a time.
+class PendingOperation {
+ public:
+  // `arrived` is when the request came, from where its deadline and its latency
+  // count.
+  PendingOperation(OperationKind kind, Batcher::Deadline arrived, Batcher::Deadline deadline)
+      : kind_(kind), arrived_(arrived), deadline_(deadline) {}
+  virtual ~PendingOperation() = default;
+  PendingOperation(const PendingOperation&) = delete;
+  PendingOperation& operator=(const PendingOperation&) = delete;
+
+  OperationKind kind() const { return kind_; }
+  // Of a reservation, once Operations::Reserve() has returned; otherwise, or if
+  // it was refused, nullptr.
+  const WaitRoom::CallPtr& waiting() const { return waiting_; }
+
+ private:
+  friend class Operations;
+
+  // The operation is over; when `status` is OK, the response was filled in.
+  // Called exactly once, within an AnswerScope; this may be gone afterwards.
+  virtual void Finish(const absl::Status& status) = 0;
+
+  const OperationKind kind_;
+  const Batcher::Deadline arrived_;
+  const Batcher::Deadline deadline_;
+  RecordId id_;
+  WaitRoom::CallPtr waiting_;
+};
+
+// One that is answered with a `Response`.
+template <typename Response>
+class PendingResponse : public PendingOperation {
+ public:
+  using PendingOperation::PendingOperation;
+
+ private:
+  friend class Operations;
+
+  // Where the response goes, in its default state. Asked for once at most, right
+  // before Finish() and on its thread.
+  virtual Response& response() = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_PENDING_OPERATION_H_

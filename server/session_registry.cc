@@ -1,0 +1,27 @@
+#include "server/session_registry.h"
+
+#include "server/session_stream.h"
+
+namespace idempotency {
+
+bool SessionRegistry::Add(SessionStream* stream) {
+  MutexLock lock(mutex_);
+  streams_.insert(stream);
+  observer_.SessionsChanged(streams_.size());
+  return draining_;
+}
+
+void SessionRegistry::Remove(SessionStream* stream) {
+  MutexLock lock(mutex_);
+  streams_.erase(stream);
+  observer_.SessionsChanged(streams_.size());
+}
+
+void SessionRegistry::Drain() {
+  MutexLock lock(mutex_);
+  if (draining_) return;
+  draining_ = true;
+  for (SessionStream* const stream : streams_) stream->AnnounceDraining();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,38 @@
+#ifndef IDEMPOTENCY_SERVER_SESSION_REGISTRY_H_
+#define IDEMPOTENCY_SERVER_SESSION_REGISTRY_H_
+
+#include "absl/container/flat_hash_set.h"
+
+#include "core/mutex.h"
+#include "server/observer.h"
+
+namespace idempotency {
+
+class SessionStream;
+
+// The sessions that are open, for those who have something to tell all of them.
+// Thread-safe.
+class SessionRegistry {
+ public:
+  // `observer` must outlive this.
+  explicit SessionRegistry(Observer& observer) : observer_(observer) {}
+  SessionRegistry(const SessionRegistry&) = delete;
+  SessionRegistry& operator=(const SessionRegistry&) = delete;
+
+  // True if the server is about to end; the session says so itself then.
+  bool Add(SessionStream* stream);
+  // Waits while the stream is being told something.
+  void Remove(SessionStream* stream);
+  // Has every session announce that the server is about to end.
+  void Drain();
+
+ private:
+  Observer& observer_;
+  Mutex mutex_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<SessionStream*> streams_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_SESSION_REGISTRY_H_

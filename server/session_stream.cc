@@ -1,0 +1,527 @@
+#include "server/session_stream.h"
+
+#include <google/protobuf/arena.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/slice.h>
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "server/answer_scope.h"
+#include "server/pending_operation.h"
+#include "server/wire_request.h"
+
+namespace idempotency {
+namespace {
+
+// As the batcher's: when the answers that are ahead will have gone out.
+constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
+// Larger answers hold a stored reply, which can be read again.
+constexpr std::size_t kMaxGrantBytes = 64 * 1024;
+
+absl::Status Overloaded(std::string_view message) {
+  return MakeError(Reason::kOverloaded, message, {kOverloadedRetryDelay, {}, {}});
+}
+
+bool IsCounted(OperationKind kind) {
+  return kind == OperationKind::kReserve || kind == OperationKind::kGet;
+}
+
+// A frame as gRPC sends it, without copying its bytes.
+grpc::ByteBuffer BufferOf(std::string frame) {
+  auto owned = std::make_unique<std::string>(std::move(frame));
+  std::string* const bytes = owned.release();
+  const grpc::Slice slice(
+      bytes->data(), bytes->size(),
+      [](void* string) { std::unique_ptr<std::string>(static_cast<std::string*>(string)); }, bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// Where a response of each kind stands in an answer.
+v1::ReserveResponse& In(v1::SessionAnswer& answer, const v1::ReserveResponse*) {
+  return *answer.mutable_reserve();
+}
+v1::CompleteResponse& In(v1::SessionAnswer& answer, const v1::CompleteResponse*) {
+  return *answer.mutable_complete();
+}
+v1::ReleaseResponse& In(v1::SessionAnswer& answer, const v1::ReleaseResponse*) {
+  return *answer.mutable_release();
+}
+v1::ExtendResponse& In(v1::SessionAnswer& answer, const v1::ExtendResponse*) {
+  return *answer.mutable_extend();
+}
+v1::GetResponse& In(v1::SessionAnswer& answer, const v1::GetResponse*) {
+  return *answer.mutable_get();
+}
+
+void WriteError(const absl::Status& status, v1::SessionError& error) {
+  const grpc::Status on_wire = ToGrpcStatus(status);
+  error.set_code(on_wire.error_code());
+  error.set_message(on_wire.error_message());
+  error.set_details(on_wire.error_details());
+}
+
+}  // namespace
+
+// The answers of one AnswerScope to one stream.
+class SessionStream::Gathered final : public AnswerScope::Gatherer {
+ public:
+  explicit Gathered(SessionStream& stream)
+      : stream_(stream), frames_(stream.options_.max_answer_frame_bytes), arena_(ArenaOptions()) {}
+
+  // The answer that is being made; Add() begins the next one.
+  v1::SessionAnswer& answer() {
+    if (answer_ == nullptr) {
+      answer_ = google::protobuf::Arena::CreateMessage<v1::SessionAnswer>(&arena_);
+    }
+    return *answer_;
+  }
+
+  void Add(std::uint64_t id, const absl::Status& status) {
+    v1::SessionAnswer& made = answer();
+    if (!status.ok()) {
+      made.Clear();
+      WriteError(status, *made.mutable_error());
+    } else if (!Fits(made.ByteSizeLong())) {
+      made.Clear();
+      WriteError(Overloaded("The answers of this session are not being read. Ask again when they "
+                            "are."),
+                 *made.mutable_error());
+    }
+    made.set_id(id);
+    frames_.Append(made);
+    ids_.push_back(id);
+    answer_ = nullptr;
+    arena_.Reset();
+  }
+
+  void Flush() override { stream_.Deliver(*this); }
+
+  AnswerFrames& frames() { return frames_; }
+  const std::vector<std::uint64_t>& ids() const { return ids_; }
+
+ private:
+  google::protobuf::ArenaOptions ArenaOptions() {
+    google::protobuf::ArenaOptions options;
+    options.initial_block = block_.data();
+    options.initial_block_size = block_.size();
+    return options;
+  }
+
+  bool Fits(std::size_t bytes) const {
+    return bytes <= kMaxGrantBytes ||
+           stream_.unwritten_bytes_.load(std::memory_order_relaxed) + frames_.bytes() + bytes <=
+               stream_.options_.max_held_bytes;
+  }
+
+  SessionStream& stream_;
+  AnswerFrames frames_;
+  std::vector<std::uint64_t> ids_;
+  // Enough for an answer without its texts.
+  alignas(std::max_align_t) std::array<char, 2048> block_;
+  google::protobuf::Arena arena_;
+  v1::SessionAnswer* answer_ = nullptr;
+};
+
+// One operation, until its answer is on its way.
+class SessionStream::Call {
+ public:
+  // `bytes` is its share of its frame.
+  Call(std::uint64_t id, std::size_t bytes, bool counted)
+      : id_(id), bytes_(bytes), counted_(counted) {}
+  virtual ~Call() = default;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  std::uint64_t id() const { return id_; }
+  std::size_t bytes() const { return bytes_; }
+  bool counted() const { return counted_; }
+  virtual PendingOperation& pending() = 0;
+  // Puts it into the group; it may be over, and this be gone afterwards.
+  virtual void Begin(Operations& operations, const v1::SessionOperation& operation,
+                     Batcher::Group& group) = 0;
+
+ private:
+  const std::uint64_t id_;
+  const std::size_t bytes_;
+  const bool counted_;
+};
+
+template <typename Response>
+class SessionStream::CallFor final : public Call, private PendingResponse<Response> {
+ public:
+  CallFor(SessionStream& stream, std::uint64_t id, std::size_t bytes, OperationKind kind,
+          Batcher::Deadline arrived, Batcher::Deadline deadline)
+      : Call(id, bytes, IsCounted(kind)),
+        PendingResponse<Response>(kind, arrived, deadline),
+        stream_(stream) {}
+
+  PendingOperation& pending() override { return *this; }
+  void Begin(Operations& operations, const v1::SessionOperation& operation,
+             Batcher::Group& group) override {
+    if constexpr (std::is_same_v<Response, v1::ReserveResponse>) {
+      operations.Reserve(operation.reserve(), *this, &group);
+    } else if constexpr (std::is_same_v<Response, v1::CompleteResponse>) {
+      operations.Complete(operation.complete(), *this, &group);
+    } else if constexpr (std::is_same_v<Response, v1::ReleaseResponse>) {
+      operations.Release(operation.release(), *this, &group);
+    } else if constexpr (std::is_same_v<Response, v1::ExtendResponse>) {
+      operations.Extend(operation.extend(), *this, &group);
+    } else {
+      operations.Get(operation.get(), *this, &group);
+    }
+  }
+
+ private:
+  Response& response() override {
+    return In(stream_.Gather().answer(), static_cast<const Response*>(nullptr));
+  }
+  void Finish(const absl::Status& status) override { stream_.Gather().Add(this->id(), status); }
+
+  SessionStream& stream_;
+};
+
+// The operations of one frame, on their way into the batcher.
+class SessionStream::Frame {
+ public:
+  // `request` must outlive this.
+  Frame(SessionStream& stream, const v1::SessionRequest& request, std::size_t bytes,
+        Batcher::Deadline arrived)
+      : stream_(stream), share_(bytes / request.operations_size()), arrived_(arrived) {
+    entries_.reserve(request.operations_size());
+    for (const v1::SessionOperation& operation : request.operations()) Add(operation);
+  }
+
+  struct Entry {
+    const v1::SessionOperation* operation;
+    // nullptr for what is refused without having begun.
+    std::unique_ptr<Call> made;
+    // The same, once the stream owns it.
+    Call* call = nullptr;
+    absl::Status refusal;
+  };
+
+  std::vector<Entry>& entries() { return entries_; }
+  const std::vector<std::uint64_t>& cancels() const { return cancels_; }
+
+  // All that were registered.
+  void Begin(Operations& operations) {
+    Batcher::Group group;
+    for (Entry& entry : entries_) {
+      if (entry.call == nullptr) {
+        stream_.Gather().Add(entry.operation->id(), entry.refusal);
+      } else if (!entry.refusal.ok()) {
+        operations.Refuse(entry.call->pending(), entry.refusal);
+      } else {
+        entry.call->Begin(operations, *entry.operation, group);
+      }
+    }
+    operations.batcher().Submit(group);
+  }
+
+ private:
+  void Add(const v1::SessionOperation& operation) {
+    using Kind = v1::SessionOperation::OperationCase;
+    switch (operation.operation_case()) {
+      case Kind::kReserve:
+        return Add<v1::ReserveResponse>(operation, OperationKind::kReserve);
+      case Kind::kComplete:
+        return Add<v1::CompleteResponse>(operation, OperationKind::kComplete);
+      case Kind::kRelease:
+        return Add<v1::ReleaseResponse>(operation, OperationKind::kRelease);
+      case Kind::kExtend:
+        return Add<v1::ExtendResponse>(operation, OperationKind::kExtend);
+      case Kind::kGet:
+        return Add<v1::GetResponse>(operation, OperationKind::kGet);
+      case Kind::kCancel:
+        cancels_.push_back(operation.id());
+        return;
+      case Kind::OPERATION_NOT_SET:
+        break;
+    }
+    entries_.push_back(
+        {&operation, nullptr, nullptr,
+         InvalidField("operation", "is required, and must be one that this server knows")});
+  }
+
+  template <typename Response>
+  void Add(const v1::SessionOperation& operation, OperationKind kind) {
+    const absl::StatusOr<absl::Duration> timeout = TimeoutFrom(operation);
+    Batcher::Deadline deadline = Batcher::kNoDeadline;
+    if (timeout.ok() && *timeout < absl::InfiniteDuration()) {
+      deadline = arrived_ + absl::ToChronoNanoseconds(*timeout);
+    }
+    entries_.push_back({&operation,
+                        std::make_unique<CallFor<Response>>(stream_, operation.id(), share_, kind,
+                                                            arrived_, deadline),
+                        nullptr, timeout.status()});
+  }
+
+  SessionStream& stream_;
+  // What each operation is taken to weigh.
+  const std::size_t share_;
+  const Batcher::Deadline arrived_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint64_t> cancels_;
+};
+
+SessionStream::SessionStream(Operations& operations, SessionRegistry& registry,
+                             const SessionOptions& options)
+    : operations_(operations),
+      registry_(registry),
+      options_(options),
+      frames_(options.max_answer_frame_bytes) {}
+
+SessionStream::~SessionStream() = default;
+
+void SessionStream::Start() {
+  v1::SessionResponse first;
+  first.mutable_limits()->set_max_in_flight(static_cast<std::uint32_t>(options_.max_in_flight));
+  first.mutable_limits()->set_max_frame_bytes(static_cast<std::uint32_t>(limits::kMaxMessageBytes));
+  Next next;
+  {
+    MutexLock lock(mutex_);
+    frames_.Append(first);
+    next = Step();
+  }
+  Do(next);
+  // After the first frame is on its way, which must be the one with the limits.
+  if (registry_.Add(this)) AnnounceDraining();
+}
+
+void SessionStream::AnnounceDraining() {
+  v1::SessionResponse farewell;
+  farewell.set_draining(true);
+  Next next;
+  {
+    MutexLock lock(mutex_);
+    frames_.Append(farewell);
+    next = Step();
+  }
+  Do(next);
+}
+
+// Reactions.
+
+void SessionStream::OnReadDone(bool ok) {
+  if (ok) TakeFrame();
+  Next next;
+  std::vector<WaitRoom::CallPtr> waiting;
+  {
+    MutexLock lock(mutex_);
+    reading_ = false;
+    if (!ok) half_closed_ = true;
+    if (std::exchange(submitting_, false) && cancelled_) waiting = Waiting();
+    next = Step();
+  }
+  Do(next);
+  Cancel(waiting);
+}
+
+void SessionStream::OnWriteDone(bool ok) {
+  Next next;
+  {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    write_.Clear();
+    writing_bytes_ = 0;
+    if (ok) operations_.observer().FrameSent();
+    // OnCancel follows, and sees to those who wait.
+    if (!ok) cancelled_ = true;
+    next = Step();
+  }
+  Do(next);
+}
+
+void SessionStream::OnCancel() {
+  Next next;
+  std::vector<WaitRoom::CallPtr> waiting;
+  {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+    if (!submitting_) waiting = Waiting();
+    next = Step();
+  }
+  Do(next);
+  Cancel(waiting);
+}
+
+void SessionStream::OnDone() {
+  registry_.Remove(this);
+  delete this;
+}
+
+// Frames.
+
+void SessionStream::TakeFrame() {
+  google::protobuf::Arena arena;
+  auto* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
+  absl::Status wrong;
+  const std::size_t bytes = read_.Length();
+  // It takes the bytes out of the buffer in any case.
+  if (!grpc::SerializationTraits<v1::SessionRequest>::Deserialize(&read_, request).ok()) {
+    wrong = MakeError(Reason::kRequestInvalid,
+                      "the frame is not a SessionRequest: its bytes are damaged, a text in it is "
+                      "not UTF-8, or the client was built from another .proto file");
+  } else if (request->operations().empty()) {
+    wrong = InvalidField("operations", "must not be empty");
+  } else {
+    operations_.observer().FrameReceived(request->operations_size());
+    Frame frame(*this, *request, bytes, operations_.clock().Monotonic());
+    wrong = Register(frame);
+    if (wrong.ok()) {
+      const AnswerScope scope;
+      frame.Begin(operations_);
+    }
+    if (wrong.ok()) StopWaiting(frame.cancels());
+  }
+  if (wrong.ok()) return;
+  MutexLock lock(mutex_);
+  failure_ = std::move(wrong);
+}
+
+absl::Status SessionStream::Register(Frame& frame) {
+  MutexLock lock(mutex_);
+  submitting_ = true;
+  const std::size_t before = counted_;
+  for (std::size_t i = 0; i < frame.entries().size(); ++i) {
+    Frame::Entry& entry = frame.entries()[i];
+    const std::uint64_t id = entry.operation->id();
+    bool unused = calls_.find(id) == calls_.end();
+    if (unused && entry.made != nullptr) {
+      entry.call = entry.made.get();
+      calls_bytes_ += entry.call->bytes();
+      calls_.emplace(id, std::move(entry.made));
+      if (entry.call->counted() && ++counted_ > options_.max_in_flight && entry.refusal.ok()) {
+        entry.refusal = Overloaded("More operations are in flight than this session may have.");
+      }
+    }
+    if (unused) continue;
+    for (std::size_t begun = 0; begun < i; ++begun) {
+      if (frame.entries()[begun].call != nullptr) {
+        calls_bytes_ -= frame.entries()[begun].call->bytes();
+        calls_.erase(frame.entries()[begun].operation->id());
+      }
+    }
+    counted_ = before;
+    return InvalidField("operations.id", "is that of an operation which is not answered yet");
+  }
+  return absl::OkStatus();
+}
+
+SessionStream::Gathered& SessionStream::Gather() {
+  AnswerScope& scope = *AnswerScope::Current();
+  if (AnswerScope::Gatherer* const found = scope.Find(this)) {
+    return static_cast<Gathered&>(*found);
+  }
+  auto made = std::make_unique<Gathered>(*this);
+  Gathered& gathered = *made;
+  scope.Add(this, std::move(made));
+  return gathered;
+}
+
+void SessionStream::Deliver(Gathered& gathered) {
+  // Destroyed without the lock.
+  std::vector<std::unique_ptr<Call>> answered;
+  answered.reserve(gathered.ids().size());
+  Next next;
+  {
+    MutexLock lock(mutex_);
+    for (const std::uint64_t id : gathered.ids()) {
+      const auto call = calls_.find(id);
+      // What never began has none.
+      if (call == calls_.end()) continue;
+      if (call->second->counted()) --counted_;
+      calls_bytes_ -= call->second->bytes();
+      answered.push_back(std::move(call->second));
+      calls_.erase(call);
+    }
+    frames_.Append(std::move(gathered.frames()));
+    next = Step();
+  }
+  Do(next);
+}
+
+void SessionStream::StopWaiting(const std::vector<std::uint64_t>& ids) {
+  for (const std::uint64_t id : ids) {
+    WaitRoom::CallPtr waiting;
+    {
+      MutexLock lock(mutex_);
+      const auto call = calls_.find(id);
+      if (call != calls_.end()) waiting = call->second->pending().waiting();
+    }
+    if (waiting != nullptr) operations_.wait_room().StopWaiting(waiting);
+  }
+}
+
+std::vector<WaitRoom::CallPtr> SessionStream::Waiting() const {
+  std::vector<WaitRoom::CallPtr> waiting;
+  for (const auto& [id, call] : calls_) {
+    if (call->pending().waiting() != nullptr) waiting.push_back(call->pending().waiting());
+  }
+  return waiting;
+}
+
+void SessionStream::Cancel(const std::vector<WaitRoom::CallPtr>& calls) {
+  for (const WaitRoom::CallPtr& call : calls) operations_.wait_room().Cancel(call);
+}
+
+// What comes next.
+
+SessionStream::Next SessionStream::Step() {
+  Next next;
+  if (cancelled_) frames_.Clear();
+  if (!writing_ && !finished_ && !frames_.empty()) {
+    std::string frame = frames_.Pop();
+    writing_bytes_ = frame.size();
+    write_ = BufferOf(std::move(frame));
+    writing_ = true;
+    next.write = true;
+  }
+  unwritten_bytes_.store(frames_.bytes() + writing_bytes_, std::memory_order_relaxed);
+  if (MayRead()) {
+    reading_ = true;
+    next.read = true;
+  }
+  if (IsOver()) {
+    finished_ = true;
+    next.finish = true;
+  }
+  return next;
+}
+
+bool SessionStream::MayRead() const {
+  return !reading_ && !half_closed_ && !cancelled_ && !finished_ && failure_.ok() &&
+         calls_.size() < options_.max_unanswered && calls_bytes_ < options_.max_unanswered_bytes &&
+         frames_.bytes() + writing_bytes_ < options_.max_unwritten_bytes;
+}
+
+bool SessionStream::IsOver() const {
+  if (finished_ || reading_ || writing_ || !calls_.empty()) return false;
+  return cancelled_ || ((half_closed_ || !failure_.ok()) && frames_.empty());
+}
+
+void SessionStream::Do(const Next& next) {
+  if (next.finish) {
+    absl::Status status;
+    {
+      MutexLock lock(mutex_);
+      status = failure_;
+    }
+    Finish(ToGrpcStatus(status));
+    return;
+  }
+  // A read cannot end the stream while a write is under way, so the write comes
+  // last.
+  if (next.read) StartRead(&read_);
+  if (next.write) StartWrite(&write_);
+}
+
+}  // namespace idempotency

@@ -1,0 +1,388 @@
+// Every reason of the error catalogue, brought about at a real guarded server or
+// idempotencyd, and read as any client would: google.rpc.ErrorInfo, the status
+// code, and where there is a wait, google.rpc.RetryInfo and gRPC's own trailer.
+// The list is the catalogue's: a reason without a way to it fails here.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/pinned_key.h"
+#include "core/errors.h"
+#include "core/fingerprint_algorithm.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "idempotency/wire/rpc_status.pb.h"
+#include "interceptors/client/client_interceptor.h"
+#include "interceptors/server/execution.h"
+#include "tests/integration/memory_service.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/gate.h"
+#include "tests/support/guarded_server.h"
+#include "tests/support/probe_client.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+namespace {
+
+using grpc::StatusCode;
+using Stub = v1::IdempotencyService::Stub;
+
+constexpr char kAct[] = "/idempotency.testing.Probe/Act";
+constexpr char kKey[] = "order-1";
+
+// The row of the README's table.
+struct Row {
+  StatusCode code;
+  bool has_wait = false;
+};
+
+// Reasons that nothing makes yet, and why. Theirs is made by a store that the
+// test lets answer so: what reaches the caller is held all the same.
+const std::map<Reason, std::string>& MadeByNobody() {
+  static const auto* const reasons =
+      new std::map<Reason, std::string>{{Reason::kQuotaExceeded, "idempotencyd has no quotas yet"}};
+  return *reasons;
+}
+
+// What the details say, by their type's URL.
+struct Details {
+  std::map<std::string, std::string> by_type;
+
+  static Details Of(const grpc::Status& status) {
+    Details details;
+    wire::Status parsed;
+    EXPECT_TRUE(parsed.ParseFromString(status.error_details()));
+    EXPECT_EQ(parsed.code(), static_cast<int>(status.error_code()));
+    EXPECT_EQ(parsed.message(), status.error_message());
+    for (const google::protobuf::Any& any : parsed.details()) {
+      details.by_type[any.type_url()] = any.value();
+    }
+    return details;
+  }
+  template <typename Detail>
+  std::optional<Detail> Get(const std::string& name) const {
+    const auto found = by_type.find("type.googleapis.com/google.rpc." + name);
+    Detail detail;
+    if (found == by_type.end() || !detail.ParseFromString(found->second)) return std::nullopt;
+    return detail;
+  }
+};
+
+grpc::Status Done(grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+  reply.set_effect("done");
+  return grpc::Status::OK;
+}
+
+// What a failing call is made on.
+class ErrorStack : public ::testing::Test {
+ protected:
+  // Each makes one call that fails with its reason, and answers what it got.
+  struct Producer {
+    Row row;
+    std::function<Outcome(ErrorStack&)> call;
+  };
+  static const std::map<Reason, Producer>& Producers();
+
+  // A guarded server over the service in this process.
+  GuardedServer& Serve(const ProbeHandler& handler = Done,
+                       const std::function<void(GuardedServer::Options&)>& change = nullptr) {
+    GuardedServer::Options options;
+    options.channel = service_.channel();
+    options.handler = handler;
+    if (change) change(options);
+    server_ = std::make_unique<GuardedServer>(std::move(options));
+    return *server_;
+  }
+  Outcome Act(const std::string& key = kKey, std::int64_t amount = 1) {
+    if (server_ == nullptr) Serve();
+    return ProbeClient(server_->address()).Act(key, amount);
+  }
+
+  // A real idempotencyd.
+  DaemonProcess& Daemon() {
+    if (!daemon_.has_value()) daemon_.emplace("sqlite:" + folder_.File("records.db"));
+    return *daemon_;
+  }
+  // What a client of the service itself gets.
+  template <typename Request, typename Response>
+  Outcome Ask(const std::shared_ptr<grpc::Channel>& channel,
+              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+              const Request& request, Response* response = nullptr) {
+    const auto stub = v1::IdempotencyService::NewStub(channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    Response unused;
+    Outcome outcome;
+    outcome.status =
+        (stub.get()->*method)(&context, request, response == nullptr ? &unused : response);
+    for (const auto& [key, value] : context.GetServerTrailingMetadata()) {
+      outcome.trailing_metadata.emplace(std::string(key.data(), key.size()),
+                                        std::string(value.data(), value.size()));
+    }
+    return outcome;
+  }
+  std::shared_ptr<grpc::Channel> DaemonChannel() {
+    return grpc::CreateChannel(Daemon().address(), grpc::InsecureChannelCredentials());
+  }
+
+  // What Act(kKey) is to the store, reserved by another server.
+  static ReserveOp Reservation() {
+    ActRequest request;
+    request.set_account("alice");
+    request.set_amount(1);
+    ReserveOp op;
+    op.key = {"probe", "everybody", kAct, kKey};
+    op.id = RecordIdFor(op.key);
+    op.fingerprints = {FingerprintV1({kAct, request})};
+    return op;
+  }
+  Uuid Reserve(const ReserveOp& op) {
+    return std::get<Reserved>(service_.store().Reserve({&op, 1}).front().value()).token;
+  }
+
+  MemoryService service_;
+  std::unique_ptr<GuardedServer> server_;
+  TempFolder folder_;
+  std::optional<DaemonProcess> daemon_;
+};
+
+const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
+  static const auto* const producers = new std::map<Reason, Producer>{
+      {Reason::kKeyMissing,
+       {{StatusCode::INVALID_ARGUMENT},
+        [](ErrorStack& test) { return ProbeClient(test.Serve().address()).Send(Call()); }}},
+      {Reason::kKeyInvalid,
+       {{StatusCode::INVALID_ARGUMENT}, [](ErrorStack& test) { return test.Act("two words"); }}},
+      {Reason::kKeyReused,
+       {{StatusCode::FAILED_PRECONDITION},
+        [](ErrorStack& test) {
+          EXPECT_TRUE(test.Act(kKey, 1).status.ok());
+          return test.Act(kKey, 2);
+        }}},
+      {Reason::kKeyExpired,
+       {{StatusCode::FAILED_PRECONDITION},
+        [](ErrorStack& test) {
+          const absl::Time long_ago = test.service_.store_clock().Now() - absl::Hours(25);
+          return test.Act(Uuid::TimeOrdered(long_ago).ToString());
+        }}},
+      {Reason::kInFlight,
+       {{StatusCode::ABORTED, /*has_wait=*/true},
+        [](ErrorStack& test) {
+          test.Reserve(Reservation());
+          return test.Act();
+        }}},
+      {Reason::kOutcomeUnknown,
+       {{StatusCode::FAILED_PRECONDITION},
+        [](ErrorStack& test) {
+          ReserveOp op = Reservation();
+          op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+          test.Reserve(op);
+          test.service_.store_clock().Advance(op.lease);
+          return test.Act();
+        }}},
+      {Reason::kReservationLost,
+       {{StatusCode::ABORTED, /*has_wait=*/true},
+        [](ErrorStack& test) {
+          Gate gate;
+          test.Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
+            if (Execution::Of(&context)->attempt() == 1) gate.Enter();
+            return grpc::Status::OK;
+          });
+          auto slow = std::async(std::launch::async, [&] { return test.Act(); });
+          EXPECT_TRUE(gate.AwaitInside(1));
+          test.service_.store_clock().Advance(limits::kDefaultLease);
+          EXPECT_TRUE(test.Act().status.ok());
+          gate.Open();
+          return slow.get();
+        }}},
+      {Reason::kOutcomeNotRecorded,
+       {{StatusCode::UNAVAILABLE},
+        [](ErrorStack& test) {
+          test.service_.gate().Fail(OperationKind::kComplete, Reason::kStoreUnavailable);
+          test.Serve(Done, [](GuardedServer::Options& options) {
+            options.guard.recording_timeout = absl::Milliseconds(100);
+          });
+          Outcome outcome = test.Act();
+          // Let the guard end what it goes on with.
+          test.service_.gate().Fail(OperationKind::kComplete, std::nullopt);
+          return outcome;
+        }}},
+      {Reason::kReplyNotKept,
+       {{StatusCode::FAILED_PRECONDITION},
+        [](ErrorStack& test) {
+          test.Serve(Done, [](GuardedServer::Options& options) {
+            options.guard.policies[kAct].reply = MethodPolicy::Reply::kStatusOnly;
+          });
+          EXPECT_TRUE(test.Act().status.ok());
+          return test.Act();
+        }}},
+      {Reason::kStoreUnavailable,
+       {{StatusCode::UNAVAILABLE, /*has_wait=*/true},
+        [](ErrorStack& test) {
+          test.Serve(Done, [&](GuardedServer::Options& options) {
+            options.channel = nullptr;
+            options.idempotencyd = test.Daemon().address();
+            options.guard.verdict_timeout = absl::Milliseconds(200);
+            options.guard.closing_timeout = absl::Milliseconds(100);
+          });
+          test.Daemon().Kill();
+          return test.Act();
+        }}},
+      {Reason::kQuotaExceeded,
+       {{StatusCode::RESOURCE_EXHAUSTED, /*has_wait=*/true},
+        [](ErrorStack& test) {
+          test.service_.gate().Fail(OperationKind::kReserve, Reason::kQuotaExceeded);
+          return test.Act();
+        }}},
+      {Reason::kOverloaded,
+       {{StatusCode::RESOURCE_EXHAUSTED, /*has_wait=*/true},
+        [](ErrorStack& test) {
+          MemoryService full(/*max_queued=*/1);
+          full.gate().Shut();
+          const auto ask = [&, channel = full.channel()](const std::string& key) {
+            return test.Ask(channel, &Stub::Reserve, SomeReserve(key));
+          };
+          // Two are with the store, which does not answer; the third is queued.
+          auto first = std::async(std::launch::async, ask, "1");
+          EXPECT_TRUE(full.gate().AwaitCalls(1));
+          auto second = std::async(std::launch::async, ask, "2");
+          EXPECT_TRUE(full.gate().AwaitCalls(2));
+          auto third = std::async(std::launch::async, ask, "3");
+          EXPECT_TRUE(full.observer().Await(&CountingObserver::Counts::queued, 1));
+          Outcome outcome = ask("4");
+          full.gate().Open();
+          for (auto* const taken : {&first, &second, &third}) EXPECT_TRUE(taken->get().status.ok());
+          return outcome;
+        }}},
+      {Reason::kRequestInvalid,
+       {{StatusCode::INVALID_ARGUMENT},
+        [](ErrorStack& test) {
+          return test.Ask(test.DaemonChannel(), &Stub::Reserve, v1::ReserveRequest());
+        }}},
+      {Reason::kFingerprintUnknown,
+       {{StatusCode::FAILED_PRECONDITION},
+        [](ErrorStack& test) {
+          v1::ReserveRequest request = SomeReserve(kKey);
+          EXPECT_TRUE(test.Ask(test.DaemonChannel(), &Stub::Reserve, request).status.ok());
+          request.mutable_fingerprints(0)->set_version(2);
+          return test.Ask(test.DaemonChannel(), &Stub::Reserve, request);
+        }}},
+      {Reason::kRecordNotFound,
+       {{StatusCode::NOT_FOUND},
+        [](ErrorStack& test) {
+          return test.Ask(test.DaemonChannel(), &Stub::Get, SomeGet(kKey));
+        }}},
+      {Reason::kRecordDamaged,
+       {{StatusCode::DATA_LOSS},
+        [](ErrorStack& test) {
+          const ReserveOp op = Reservation();
+          CompleteOp complete{op.key, op.id, test.Reserve(op), EncodeReply(v1::Reply())};
+          complete.reply.bytes = "not what its digest is of";
+          EXPECT_TRUE(test.service_.store().Complete({&complete, 1}).front().ok());
+          return test.Act();
+        }}},
+      {Reason::kRecordIdCollision,
+       {{StatusCode::INTERNAL},
+        [](ErrorStack& test) {
+          // Somebody else's key, should it ever hash to this id.
+          ReserveOp op = Reservation();
+          op.key.key = "another key";
+          test.Reserve(op);
+          return test.Act();
+        }}},
+      {Reason::kDownstreamRefused,
+       {{StatusCode::INTERNAL},
+        [](ErrorStack& test) {
+          // The handler passes on what its own call got.
+          test.Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
+            std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> all;
+            all.push_back(MakeClientInterceptor());
+            const auto step =
+                Probe::NewStub(grpc::experimental::CreateCustomChannelWithInterceptors(
+                    test.server_->address(), grpc::InsecureChannelCredentials(), {},
+                    std::move(all)));
+            grpc::ClientContext call;
+            EXPECT_TRUE(WithKey(call, kKey).ok());
+            EXPECT_TRUE(Execution::Of(&context)->Attach(call, "step").ok());
+            ActReply reply;
+            return step->Act(&call, {}, &reply);
+          });
+          return test.Act();
+        }}},
+  };
+  return *producers;
+}
+
+void ExpectAsItIsWritten(const Outcome& outcome, Reason reason, const Row& row) {
+  EXPECT_EQ(outcome.status.error_code(), row.code) << outcome.status.error_message();
+  EXPECT_NE(outcome.status.error_message(), "");
+  const Details details = Details::Of(outcome.status);
+  const auto info = details.Get<wire::ErrorInfo>("ErrorInfo");
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->domain(), "grpc-idempotency.dev");
+  EXPECT_EQ(info->reason(), ReasonName(reason));
+
+  const auto retry = details.Get<wire::RetryInfo>("RetryInfo");
+  EXPECT_EQ(retry.has_value(), row.has_wait);
+  std::string pushback;
+  if (retry.has_value()) {
+    const auto& delay = retry->retry_delay();
+    pushback = absl::StrCat(delay.seconds() * 1000 + (delay.nanos() + 999'999) / 1'000'000);
+    EXPECT_NE(pushback, "0") << "at once is a flood";
+  }
+  EXPECT_EQ(outcome.Trailer("grpc-retry-pushback-ms"), pushback);
+  // Trailers-Only, or gRPC does not retry.
+  EXPECT_TRUE(outcome.initial_metadata.empty());
+}
+
+class ErrorCatalogue : public ErrorStack, public ::testing::WithParamInterface<Reason> {};
+
+TEST_P(ErrorCatalogue, ReachesACallerAsItIsWritten) {
+  const auto producer = Producers().find(GetParam());
+  ASSERT_NE(producer, Producers().end()) << "nothing here brings this reason about";
+  const auto nobody = MadeByNobody().find(GetParam());
+  if (nobody != MadeByNobody().end()) RecordProperty("made_by_nobody", nobody->second);
+  ExpectAsItIsWritten(producer->second.call(*this), GetParam(), producer->second.row);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllReasons, ErrorCatalogue, ::testing::ValuesIn(AllReasons()),
+                         [](const auto& test) { return std::string(ReasonName(test.param)); });
+
+// The rest of what some of them carry, and the reason that has two codes.
+
+using ErrorDetail = ErrorStack;
+
+TEST_F(ErrorDetail, ALostReservationIsAFailedPreconditionAtTheService) {
+  const auto channel = DaemonChannel();
+  EXPECT_TRUE(Ask(channel, &Stub::Reserve, SomeReserve(kKey)).status.ok());
+  const Outcome lost =
+      Ask(channel, &Stub::Complete, SomeComplete(kKey, Uuid::Random().ToString(), "of a stranger"));
+  ExpectAsItIsWritten(lost, Reason::kReservationLost, {StatusCode::FAILED_PRECONDITION});
+}
+
+TEST_F(ErrorDetail, AReplyThatWasNotKeptTellsTheOriginalCode) {
+  const Outcome outcome = Producers().at(Reason::kReplyNotKept).call(*this);
+  const auto info = Details::Of(outcome.status).Get<wire::ErrorInfo>("ErrorInfo");
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->metadata().at("original_code"), "0");
+}
+
+TEST_F(ErrorDetail, AnInvalidRequestNamesTheField) {
+  const Outcome outcome = Producers().at(Reason::kRequestInvalid).call(*this);
+  const auto violated = Details::Of(outcome.status).Get<wire::BadRequest>("BadRequest");
+  ASSERT_TRUE(violated.has_value());
+  ASSERT_EQ(violated->field_violations_size(), 1);
+  EXPECT_EQ(violated->field_violations(0).field(), "record_key");
+  EXPECT_NE(violated->field_violations(0).description(), "");
+}
+
+}  // namespace
+}  // namespace idempotency::testing

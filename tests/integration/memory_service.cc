@@ -1,0 +1,45 @@
+#include "tests/integration/memory_service.h"
+
+#include "core/limits.h"
+
+namespace idempotency::testing {
+
+MemoryService::MemoryService(std::size_t max_queued)
+    : batcher_(gate_, observer_, BatcherOptions{2, max_queued, limits::kMaxBatch, &clock_}) {
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+}
+
+MemoryService::~MemoryService() {
+  gate_.Open();
+  wait_room_.Close();
+  server_->Shutdown();
+  server_->Wait();
+  batcher_.Close();
+}
+
+std::shared_ptr<grpc::Channel> MemoryService::channel() {
+  return server_->InProcessChannel(grpc::ChannelArguments());
+}
+
+void MemoryService::EndWaitsFor(const RecordId& id) {
+  clock_.Advance(limits::kMaxWait);
+  // A read that finds nothing new, after which the room looks at its clock.
+  wait_room_.Moved(id);
+}
+
+WaitRoomOptions MemoryService::On(const Clock& clock) {
+  WaitRoomOptions options;
+  options.clock = &clock;
+  return options;
+}
+
+IdempotencyServiceOptions MemoryService::ServiceOn(const Clock& clock) {
+  IdempotencyServiceOptions options;
+  options.clock = &clock;
+  return options;
+}
+
+}  // namespace idempotency::testing

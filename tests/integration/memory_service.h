@@ -1,0 +1,61 @@
+#ifndef IDEMPOTENCY_TESTS_INTEGRATION_MEMORY_SERVICE_H_
+#define IDEMPOTENCY_TESTS_INTEGRATION_MEMORY_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "core/limits.h"
+#include "server/batcher.h"
+#include "server/idempotency_service.h"
+#include "server/store/memory_store.h"
+#include "server/testing/counting_observer.h"
+#include "server/testing/gated_store.h"
+#include "server/testing/manual_clock.h"
+#include "server/wait_room.h"
+
+namespace idempotency::testing {
+
+// The real service inside this process, over the memory store, on clocks that
+// stand still until the test moves them. Thread-safe once made.
+class MemoryService {
+ public:
+  // Over `max_queued` operations it is overloaded.
+  explicit MemoryService(std::size_t max_queued = limits::kMaxQueuedOperations);
+  ~MemoryService();
+
+  // Leads to the service; every call of it makes another one. Gone before the
+  // service is.
+  std::shared_ptr<grpc::Channel> channel();
+
+  // What leases, windows and retentions are counted with.
+  ManualClock& store_clock() { return store_clock_; }
+  // The same store that the service asks, without what `gate` does.
+  Store& store() { return memory_; }
+  GatedStore& gate() { return gate_; }
+  CountingObserver& observer() { return observer_; }
+
+  // Somebody changed this record in the store, past the service.
+  void Moved(const RecordId& id) { wait_room_.Moved(id); }
+  // Whoever waits for this record has waited for long enough.
+  void EndWaitsFor(const RecordId& id);
+
+ private:
+  static WaitRoomOptions On(const Clock& clock);
+  static IdempotencyServiceOptions ServiceOn(const Clock& clock);
+
+  ManualClock clock_;
+  ManualClock store_clock_;
+  MemoryStore memory_{store_clock_};
+  GatedStore gate_{memory_};
+  CountingObserver observer_;
+  Batcher batcher_;
+  WaitRoom wait_room_{batcher_, observer_, On(clock_)};
+  IdempotencyService service_{batcher_, wait_room_, observer_, ServiceOn(clock_)};
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_INTEGRATION_MEMORY_SERVICE_H_
