@@ -300,7 +300,7 @@ def fairness(bench):
     names = ["alpha", "beta", "gamma"]
     saturated = bench.load("cycles", daemon.address, in_flight=256)["per_second"]
     rate = saturated / 10
-    few = ",".join(f"{name}:{rate:.1f}:64" for name in names)
+    few = ",".join(f"{name}:{rate:.1f}:256" for name in names)
     values, raw = [], []
     for number in range(bench.options.rounds):
         # The same seed: calls come at the same moments, alone and together.
