@@ -125,7 +125,7 @@ class Bench:
         try:
             if during is not None:
                 during()
-            out, err = process.communicate(timeout=600)
+            out, err = process.communicate(timeout=300)
         finally:
             if process.poll() is None:
                 process.kill()
