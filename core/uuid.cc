@@ -11,15 +11,25 @@ namespace {
 constexpr std::size_t kTextSize = 36;
 constexpr std::int64_t kMaxMillis = (std::int64_t{1} << 48) - 1;
 
-bool IsHyphenPosition(std::size_t i) { return i == 8 || i == 13 || i == 18 || i == 23; }
+// Where the two digits of each byte stand in the text; hyphens stand between.
+constexpr std::array<std::uint8_t, 16> kDigitsAt = {0,  2,  4,  6,  9,  11, 14, 16,
+                                                    19, 21, 24, 26, 28, 30, 32, 34};
+constexpr std::array<std::uint8_t, 4> kHyphensAt = {8, 13, 18, 23};
 
-// -1 for anything that is not a hexadecimal digit.
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+// By character; -1 for anything that is not a hexadecimal digit.
+constexpr std::array<std::int8_t, 256> HexValues() {
+  std::array<std::int8_t, 256> values{};
+  for (std::int8_t& value : values) value = -1;
+  for (int digit = 0; digit < 10; ++digit) values['0' + digit] = static_cast<std::int8_t>(digit);
+  for (int digit = 10; digit < 16; ++digit) {
+    values['a' + digit - 10] = static_cast<std::int8_t>(digit);
+    values['A' + digit - 10] = static_cast<std::int8_t>(digit);
+  }
+  return values;
 }
+constexpr std::array<std::int8_t, 256> kHexValues = HexValues();
+
+int HexValue(char c) { return kHexValues[static_cast<std::uint8_t>(c)]; }
 
 Uuid::Bytes RandomBytes() {
   Uuid::Bytes bytes;
@@ -60,30 +70,29 @@ Uuid Uuid::TimeOrdered(absl::Time at, const Rest& rest) {
 
 std::optional<Uuid> Uuid::Parse(std::string_view text) {
   if (text.size() != kTextSize) return std::nullopt;
-  Bytes bytes{};
-  std::size_t digits = 0;
-  for (std::size_t i = 0; i < kTextSize; ++i) {
-    if (IsHyphenPosition(i)) {
-      if (text[i] != '-') return std::nullopt;
-      continue;
-    }
-    const int value = HexValue(text[i]);
-    if (value < 0) return std::nullopt;
-    std::uint8_t& byte = bytes[digits / 2];
-    byte = static_cast<std::uint8_t>((byte << 4) | value);
-    ++digits;
+  for (const std::size_t at : kHyphensAt) {
+    if (text[at] != '-') return std::nullopt;
   }
+  // Every call of the service parses several, so the digits are judged once, at
+  // the end: a bad one is negative.
+  Bytes bytes{};
+  int digits = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const int high = HexValue(text[kDigitsAt[i]]);
+    const int low = HexValue(text[kDigitsAt[i] + 1]);
+    digits |= high | low;
+    bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
+  }
+  if (digits < 0) return std::nullopt;
   return Uuid(bytes);
 }
 
 std::string Uuid::ToString() const {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(kTextSize);
-  for (const std::uint8_t byte : bytes_) {
-    if (IsHyphenPosition(text.size())) text.push_back('-');
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 0x0F]);
+  std::string text(kTextSize, '-');
+  for (std::size_t i = 0; i < bytes_.size(); ++i) {
+    text[kDigitsAt[i]] = kDigits[bytes_[i] >> 4];
+    text[kDigitsAt[i] + 1] = kDigits[bytes_[i] & 0x0F];
   }
   return text;
 }

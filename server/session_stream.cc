@@ -25,6 +25,8 @@ namespace {
 constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 // Larger answers hold a stored reply, which can be read again.
 constexpr std::size_t kMaxGrantBytes = 64 * 1024;
+// What a frame of some dozen operations takes when it is parsed.
+constexpr std::size_t kFrameBlockBytes = 32 * 1024;
 
 absl::Status Overloaded(std::string_view message) {
   return MakeError(Reason::kOverloaded, message, {kOverloadedRetryDelay, {}, {}});
@@ -277,6 +279,7 @@ SessionStream::SessionStream(Operations& operations, SessionRegistry& registry,
     : operations_(operations),
       registry_(registry),
       options_(options),
+      frame_block_(kFrameBlockBytes),
       frames_(options.max_answer_frame_bytes) {}
 
 SessionStream::~SessionStream() = default;
@@ -361,7 +364,10 @@ void SessionStream::OnDone() {
 // Frames.
 
 void SessionStream::TakeFrame() {
-  google::protobuf::Arena arena;
+  google::protobuf::ArenaOptions memory;
+  memory.initial_block = frame_block_.data();
+  memory.initial_block_size = frame_block_.size();
+  google::protobuf::Arena arena(memory);
   auto* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
   absl::Status wrong;
   const std::size_t bytes = read_.Length();

@@ -95,6 +95,9 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   SessionRegistry& registry_;
   const SessionOptions options_;
 
+  // For the frame that is being taken, used again for the next one.
+  std::vector<char> frame_block_;
+
   // gRPC's while reading_ and writing_ say so.
   grpc::ByteBuffer read_;
   grpc::ByteBuffer write_;

@@ -77,7 +77,7 @@ absl::Status ToCallerStatus(const absl::Status& failure);
 
 // Lets `round`, an absl::Status(const Indices& pending), answer operations
 // until none is left. Where a value of one operation fails the statement of
-// all, they go on alone: only that one fails. Everything is answered afterwards.
+// all, they go on apart: only that one fails. Everything is answered afterwards.
 template <typename Op, typename Answer, typename Round>
 void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round) {
   for (int i = 0; i < kMaxPostgresRounds && !pending.empty(); ++i) {
@@ -86,7 +86,10 @@ void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pendin
     if (status.ok()) continue;
     const bool lost = status.code() == absl::StatusCode::kUnavailable;
     if (lost || pending.size() == 1) return batch.FailAll(pending, ToCallerStatus(status));
-    for (const std::size_t index : pending) RunRounds(batch, {index}, round);
+    // By halves: one bad operation among 256 costs 16 further statements.
+    const auto middle = pending.begin() + static_cast<std::ptrdiff_t>(pending.size() / 2);
+    RunRounds(batch, std::vector<std::size_t>(pending.begin(), middle), round);
+    RunRounds(batch, std::vector<std::size_t>(middle, pending.end()), round);
     return;
   }
   batch.FailAll(pending, ToCallerStatus(absl::UnavailableError("the record keeps changing")));
