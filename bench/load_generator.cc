@@ -40,7 +40,7 @@
 #include "bench/wait_workload.h"
 
 #include "client/channel_arguments.h"
-#include "client/unary_connection.h"
+#include "client/connection_factory.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:7411", "The server: idempotencyd, or a Charges server.");
 ABSL_FLAG(int, in_flight, 64, "Pieces under way at a time (closed loops).");
@@ -59,6 +59,8 @@ ABSL_FLAG(std::uint64_t, keys, 10000, "How many keys `replays` and --key=replaye
 ABSL_FLAG(std::string, key, "none", "`charges`: none (unguarded), fresh or replayed.");
 ABSL_FLAG(std::vector<std::string>, offer, {},
           "`offered`: NAMESPACE:RATE:MAX_IN_FLIGHT,... in cycles per second.");
+ABSL_FLAG(bool, unary, false, "One call for each operation instead of a session.");
+ABSL_FLAG(int, streams, 1, "Streams of the session.");
 ABSL_FLAG(int, waiters, 64, "`hot_wait`: duplicates that wait.");
 ABSL_FLAG(int, rounds, 10, "`hot_wait`: how often.");
 
@@ -92,7 +94,10 @@ std::shared_ptr<grpc::Channel> MakeChannel() {
 }
 
 std::unique_ptr<Connection> MakeBenchConnection(std::shared_ptr<grpc::Channel> channel) {
-  return MakeUnaryConnection(std::move(channel));
+  ConnectionOptions options;
+  if (absl::GetFlag(FLAGS_unary)) options.kind = ConnectionOptions::Kind::kUnary;
+  options.session.streams = absl::GetFlag(FLAGS_streams);
+  return MakeConnection(std::move(channel), options);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() {
