@@ -433,6 +433,23 @@ TEST_F(SessionTest, IsNotReadWhileTooMuchIsUnanswered) {
   EXPECT_THAT(caller.Answers(5), SizeIs(5));
 }
 
+TEST_F(SessionTest, IsNotReadWhileWhatIsUnansweredWeighsTooMuch) {
+  SessionOptions options;
+  options.max_unanswered_bytes = 64 * 1024;
+  Serve(options);
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({CompleteAs(2, "one", token, std::string(64 * 1024, 'b'))}));
+  ASSERT_TRUE(caller.Send({ReserveAs(3, "three")}));
+  Caller other(*stub_);
+  ASSERT_TRUE(other.Send({ReserveAs(1, "other")}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 2));
+  EXPECT_EQ(observer_.counts().frames_received, 3u) << "the second one of the first lies still";
+  store_.Open();
+  EXPECT_THAT(caller.Answers(2), SizeIs(2));
+}
+
 TEST_F(SessionTest, RepliesThatNobodyReadsAreBounded) {
   const std::string body(1024 * 1024, 'b');
   for (int i = 0; i < 64; ++i) {
