@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 
 #include "core/idempotency_key.h"
 
@@ -51,8 +51,9 @@ void ChargeWorkload::Start(std::uint64_t number, Done done) {
       &sent->context, &request_, &sent->reply,
       [this, number, call = std::move(call)](const grpc::Status& status) {
         if (!status.ok()) {
-          return call->done(absl::InternalError(absl::StrCat(
-              "status ", static_cast<int>(status.error_code()), ": ", status.error_message())));
+          // The codes are the same numbers.
+          return call->done(absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                                         status.error_message()));
         }
         call->done(CheckAnswer(number, *call));
       });

@@ -19,8 +19,7 @@ void ClosedLoop::Run() {
     running_ = lanes_.size();
   }
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) Next(lane, start);
-  MutexLock lock(mutex_);
-  while (running_ > 0) ended_.Wait(lock);
+  Attend();
   const Time stopped = std::clamp(std::chrono::steady_clock::now(), measure_from_, end_);
   report_.set_measured_time(absl::FromChrono(stopped - measure_from_));
 }
@@ -40,6 +39,9 @@ void ClosedLoop::Ended(std::size_t lane, const absl::Status& status) {
     if (now >= measure_from_ && now < end_) {
       report_.Measured(absl::FromChrono(now - lanes_[lane].started));
     }
+  } else if (status.code() == absl::StatusCode::kResourceExhausted) {
+    report_.Refused();
+    return Pause(lane, now);
   } else if (report_.Failed(status) >= kMaxFailures) {
     stop_.store(true, std::memory_order_relaxed);
   }
@@ -49,7 +51,30 @@ void ClosedLoop::Ended(std::size_t lane, const absl::Status& status) {
 // Notifies under the lock: the loop may be gone as soon as it is let go.
 void ClosedLoop::EndLane() {
   MutexLock lock(mutex_);
-  if (--running_ == 0) ended_.NotifyAll();
+  if (--running_ == 0) changed_.NotifyAll();
+}
+
+void ClosedLoop::Pause(std::size_t lane, Time now) {
+  MutexLock lock(mutex_);
+  paused_.emplace_back(now + absl::ToChronoNanoseconds(kPause), lane);
+  changed_.NotifyAll();
+}
+
+void ClosedLoop::Attend() {
+  while (true) {
+    std::size_t lane = 0;
+    {
+      MutexLock lock(mutex_);
+      while (running_ > 0 && paused_.empty()) changed_.Wait(lock);
+      if (running_ == 0) return;
+      const Time end = paused_.front().first;
+      while (changed_.WaitUntil(lock, end)) {
+      }
+      lane = paused_.front().second;
+      paused_.pop_front();
+    }
+    Next(lane, std::chrono::steady_clock::now());
+  }
 }
 
 }  // namespace idempotency::bench

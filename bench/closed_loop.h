@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,7 +20,8 @@ namespace idempotency::bench {
 
 // Keeps a fixed number of pieces under way: as soon as one ends, the next one
 // starts, on the thread that heard of the end. Without threads of its own, so
-// that it takes little of what it measures.
+// that it takes little of what it measures. Where a piece was refused for now,
+// the next one comes after a pause, as a caller should do it.
 class ClosedLoop {
  public:
   struct Options {
@@ -29,8 +32,9 @@ class ClosedLoop {
     // Ends earlier, after so many pieces.
     std::uint64_t pieces = std::numeric_limits<std::uint64_t>::max();
   };
-  // After so many failures the rest is of no interest.
+  // After so many failures, other than refusals, the rest is of no interest.
   static constexpr std::uint64_t kMaxFailures = 100;
+  static constexpr absl::Duration kPause = absl::Milliseconds(50);
 
   // Both must outlive it.
   ClosedLoop(Workload& workload, LoadReport& report, const Options& options);
@@ -48,6 +52,9 @@ class ClosedLoop {
   void Next(std::size_t lane, Time now);
   void Ended(std::size_t lane, const absl::Status& status);
   void EndLane();
+  void Pause(std::size_t lane, Time now);
+  // Waits for the end of all lanes, and starts those whose pause is over.
+  void Attend();
 
   Workload& workload_;
   LoadReport& report_;
@@ -58,8 +65,10 @@ class ClosedLoop {
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> stop_{false};
   Mutex mutex_;
-  CondVar ended_;
+  CondVar changed_;
   std::size_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  // In the order of their ends.
+  std::deque<std::pair<Time, std::size_t>> paused_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::bench

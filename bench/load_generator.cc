@@ -40,9 +40,10 @@
 #include "bench/wait_workload.h"
 
 #include "client/channel_arguments.h"
-#include "client/unary_connection.h"
+#include "client/connection_factory.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:7411", "The server: idempotencyd, or a Charges server.");
+ABSL_FLAG(bool, unary, false, "A call for each operation, in place of a Session stream.");
 ABSL_FLAG(int, in_flight, 64, "Pieces under way at a time (closed loops).");
 ABSL_FLAG(double, rate, 1000, "Pieces per second (`mixed`).");
 ABSL_FLAG(absl::Duration, warmup, absl::Milliseconds(500), "Runs first and is not counted.");
@@ -91,8 +92,10 @@ std::shared_ptr<grpc::Channel> MakeChannel() {
                                    arguments);
 }
 
-std::unique_ptr<Connection> MakeBenchConnection(std::shared_ptr<grpc::Channel> channel) {
-  return MakeUnaryConnection(std::move(channel));
+std::unique_ptr<Connection> MakeConnectionFromFlags(std::shared_ptr<grpc::Channel> channel) {
+  ConnectionOptions options;
+  if (absl::GetFlag(FLAGS_unary)) options.kind = ConnectionOptions::Kind::kUnary;
+  return MakeConnection(std::move(channel), options);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() {
@@ -107,8 +110,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() {
 NumberedKeys::Options KeysFromFlags() {
   NumberedKeys::Options keys;
   keys.seed = absl::GetFlag(FLAGS_seed);
-  if (keys.seed == 0)
-    keys.seed = std::random_device()() | std::uint64_t{std::random_device()()} << 32;
+  if (keys.seed == 0) {
+    std::random_device random;
+    keys.seed = random() | std::uint64_t{random()} << 32;
+  }
   if (absl::GetFlag(FLAGS_first_key_ms) != 0) {
     keys.first = absl::FromUnixMillis(absl::GetFlag(FLAGS_first_key_ms));
   }
@@ -190,7 +195,8 @@ absl::StatusOr<std::string> RunOffered() {
   options.requests = RequestsFromFlags();
   options.warmup = absl::GetFlag(FLAGS_warmup);
   options.duration = absl::GetFlag(FLAGS_duration);
-  return OfferedLoad([] { return MakeBenchConnection(MakeChannel()); }, options).Run(namespaces);
+  return OfferedLoad([] { return MakeConnectionFromFlags(MakeChannel()); }, options)
+      .Run(namespaces);
 }
 
 absl::StatusOr<std::string> RunHotWait(Connection& connection) {
@@ -212,7 +218,7 @@ absl::StatusOr<std::string> Run(const std::string& command) {
   if (!channel.ok()) return channel.status();
   if (command == "charges") return RunCharges(*channel);
   if (command == "offered") return RunOffered();
-  const std::unique_ptr<Connection> connection = MakeBenchConnection(*channel);
+  const std::unique_ptr<Connection> connection = MakeConnectionFromFlags(*channel);
   if (command == "mixed") return RunMixed(*connection);
   if (command == "hot_wait") return RunHotWait(*connection);
   const RecordRequests requests(RequestsFromFlags());

@@ -134,6 +134,19 @@ TEST(ClosedLoop, GivesUpWhenEverythingFails) {
   EXPECT_THAT(report.ToJson(), ::testing::HasSubstr("UNAVAILABLE: gone"));
 }
 
+TEST(ClosedLoop, PausesWhereItIsRefused) {
+  DelayedWork work(std::chrono::milliseconds(0), absl::ResourceExhaustedError("later"));
+  LoadReport report;
+  ClosedLoop::Options options;
+  options.in_flight = 4;
+  options.duration = 3 * ClosedLoop::kPause;
+  ClosedLoop(work, report, options).Run();
+  EXPECT_EQ(report.failures(), 0U);
+  EXPECT_GE(report.refused(), 4U);
+  EXPECT_LE(report.refused(), 4U * 3);
+  EXPECT_EQ(report.refused(), work.started());
+}
+
 TEST(OpenLoop, KeepsItsRate) {
   DelayedWork work(std::chrono::milliseconds(1));
   LoadReport report;

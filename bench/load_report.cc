@@ -27,13 +27,13 @@ std::string LoadReport::ToJson() const {
     if (!first_failure_.ok()) failure = first_failure_.ToString();
   }
   return absl::StrFormat(
-      R"({"seconds":%.3f,"measured":%d,"per_second":%.1f,"ended":%d,"failures":%d,"shed":%d,)"
+      R"({"seconds":%.3f,"measured":%d,"per_second":%.1f,"ended":%d,"failures":%d,"refused":%d,"shed":%d,)"
       R"("mean_us":%.1f,"p50_us":%.1f,"p90_us":%.1f,"p99_us":%.1f,"p999_us":%.1f,"max_us":%.1f,)"
       R"("first_failure":"%s"})",
       absl::ToDoubleSeconds(measured_time_), latencies_.count(), PerSecond(), ended_.load(),
-      failures_.load(), shed_.load(), absl::ToDoubleMicroseconds(latencies_.mean()), us(0.5),
-      us(0.9), us(0.99), us(0.999), absl::ToDoubleMicroseconds(latencies_.max()),
-      absl::Utf8SafeCEscape(failure));
+      failures_.load(), refused_.load(), shed_.load(),
+      absl::ToDoubleMicroseconds(latencies_.mean()), us(0.5), us(0.9), us(0.99), us(0.999),
+      absl::ToDoubleMicroseconds(latencies_.max()), absl::Utf8SafeCEscape(failure));
 }
 
 }  // namespace idempotency::bench

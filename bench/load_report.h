@@ -22,6 +22,8 @@ class LoadReport {
   void Ended() { ended_.fetch_add(1, std::memory_order_relaxed); }
   // Answers how many have failed by now.
   std::uint64_t Failed(const absl::Status& status);
+  // A piece that the server refused for now (RESOURCE_EXHAUSTED).
+  void Refused() { refused_.fetch_add(1, std::memory_order_relaxed); }
   // A piece that was due, but too many were under way.
   void Shed() { shed_.fetch_add(1, std::memory_order_relaxed); }
   // How long was measured.
@@ -29,6 +31,7 @@ class LoadReport {
 
   const LatencyHistogram& latencies() const { return latencies_; }
   double PerSecond() const;
+  std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   std::uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
   // One JSON object on one line.
   std::string ToJson() const;
@@ -37,6 +40,7 @@ class LoadReport {
   LatencyHistogram latencies_;
   std::atomic<std::uint64_t> ended_{0};
   std::atomic<std::uint64_t> failures_{0};
+  std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> shed_{0};
   absl::Duration measured_time_;
   mutable Mutex mutex_;

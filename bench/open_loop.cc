@@ -47,6 +47,8 @@ void OpenLoop::Ended(Time due, const absl::Status& status) {
   if (status.ok()) {
     report_.Ended();
     if (due >= measure_from_) report_.Measured(absl::FromChrono(now - due));
+  } else if (status.code() == absl::StatusCode::kResourceExhausted) {
+    report_.Refused();
   } else {
     report_.Failed(status);
   }

@@ -64,6 +64,10 @@ SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now
   return std::max<Clock::duration>(deadline - now, kAlarmGrain);
 }
 
+// The session whose frame of answers this thread deals with. What callers ask
+// for in their callbacks then leaves in one frame, not the first by itself.
+thread_local const Session* answering = nullptr;
+
 }  // namespace
 
 Session::Session(SessionLinkFactory streams, std::unique_ptr<Connection> unary,
@@ -144,7 +148,7 @@ void Session::Begin(Operation operation) {
       alarm_.NoLaterThan(operation->deadline);
       waiting_.Add(*operation);
       operations_.emplace(operation->id, std::move(operation));
-      Pump(now, errands);
+      if (answering != this) Pump(now, errands);
     }
   }
   errands.Run(reachability_);
@@ -239,7 +243,19 @@ void Session::OnFrame(SessionLink& stream, v1::SessionResponse frame) {
   }
   // Before the callbacks, so that they do not hold up the next frame.
   if (read_on) stream.Read();
+  RunTogether(errands);
+}
+
+void Session::RunTogether(SessionErrands& errands) {
+  const Session* const outer = std::exchange(answering, this);
   errands.Run(reachability_);
+  answering = outer;
+  SessionErrands asked;
+  {
+    MutexLock lock(mutex_);
+    Pump(Clock::now(), asked);
+  }
+  asked.Run(reachability_);
 }
 
 std::string_view Session::TakeFrame(SessionLane& lane, v1::SessionResponse& frame,

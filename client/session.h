@@ -70,6 +70,10 @@ class Session final : public Connection, private SessionLink::Events {
   Lanes LanesByLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Gather(SessionLane& lane, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Runs errands with the callbacks of a frame, and sends what they ask for
+  // together.
+  void RunTogether(SessionErrands& errands) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // In. Answers the rule that the frame breaks, or nothing.
   std::string_view TakeFrame(SessionLane& lane, v1::SessionResponse& frame, SessionErrands& errands)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -174,9 +174,13 @@ Batcher::Group::~Group() {
 }
 
 Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options)
-    : store_(store), observer_(observer), options_(options) {
+    : store_(store),
+      observer_(observer),
+      options_(options),
+      began_(static_cast<std::size_t>(std::max(1, options.threads)), SteadyTime::min()) {
   MutexLock lock(join_mutex_);
-  for (int worker = 0; worker < std::max(1, options_.threads); ++worker) {
+  for (std::size_t worker = 0; worker < static_cast<std::size_t>(std::max(1, options_.threads));
+       ++worker) {
     workers_.emplace_back([this, worker] { Work(worker); });
   }
 }
@@ -232,6 +236,7 @@ void Batcher::Submit(Group& group) {
 
 void Batcher::Push(absl::Span<QueuedPtr> operations) {
   std::vector<std::pair<QueuedPtr, absl::Status>> refused;
+  std::size_t to_wake = 0;
   {
     MutexLock lock(mutex_);
     for (QueuedPtr& queued : operations) {
@@ -244,8 +249,9 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
       }
     }
     observer_.QueueDepthChanged(queued_);
+    to_wake = WorkersFor(operations.size() - refused.size());
   }
-  if (operations.size() > refused.size()) Wake(operations.size() - refused.size());
+  for (; to_wake > 0; --to_wake) work_.NotifyOne();
   for (const auto& [queued, status] : refused) {
     if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind);
     queued->Refuse(status);
@@ -284,19 +290,42 @@ void Batcher::PushOne(QueuedPtr queued) {
   ++queued_;
 }
 
-void Batcher::Wake(std::size_t operations) {
+std::size_t Batcher::WorkersFor(std::size_t operations) const {
+  if (operations == 0) return 0;
+  const bool now = MayTakeAt() <= std::chrono::steady_clock::now();
+  if (!now && one_is_patient_) return 0;
   // One batch is the work of one worker.
-  for (std::size_t woken = 0; woken < operations; woken += options_.max_batch) work_.NotifyOne();
+  return (operations + options_.max_batch - 1) / options_.max_batch;
 }
 
-void Batcher::Work(int worker) {
+Batcher::SteadyTime Batcher::MayTakeAt() const {
+  if (closed_ || queued_ >= options_.worth_a_batch) return SteadyTime::min();
+  const SteadyTime last = *std::max_element(began_.begin(), began_.end());
+  return last == SteadyTime::min() ? last : last + options_.patience;
+}
+
+void Batcher::AwaitWork(MutexLock& lock) {
+  if (queued_ == 0 || one_is_patient_) {
+    work_.Wait(lock);
+    return;
+  }
+  one_is_patient_ = true;
+  work_.WaitUntil(lock, MayTakeAt());
+  one_is_patient_ = false;
+}
+
+void Batcher::Work(std::size_t worker) {
   pthread_setname_np(pthread_self(), absl::StrCat("batcher-", worker).c_str());
   for (;;) {
     Batch batch;
     {
       MutexLock lock(mutex_);
-      while (queued_ == 0 && !closed_) work_.Wait(lock);
-      if (queued_ == 0) return;
+      began_[worker] = SteadyTime::min();
+      while (queued_ == 0 || MayTakeAt() > std::chrono::steady_clock::now()) {
+        if (queued_ == 0 && closed_) return;
+        AwaitWork(lock);
+      }
+      began_[worker] = std::chrono::steady_clock::now();
       batch = Take();
       observer_.QueueDepthChanged(queued_);
     }
@@ -366,13 +395,14 @@ void Batcher::RunKind(std::vector<QueuedPtr> taken,
 }
 
 void Batcher::PutBack(std::vector<QueuedPtr> operations) {
-  const std::size_t count = operations.size();
+  std::size_t to_wake = 0;
   {
     MutexLock lock(mutex_);
     for (QueuedPtr& queued : operations) PushOne(std::move(queued));
     observer_.QueueDepthChanged(queued_);
+    to_wake = WorkersFor(operations.size());
   }
-  Wake(count);
+  for (; to_wake > 0; --to_wake) work_.NotifyOne();
 }
 
 void Batcher::AnswerOverdue(std::vector<QueuedPtr>& taken) {

@@ -39,6 +39,13 @@ struct BatcherOptions {
   std::size_t max_bytes = limits::kDefaultQueuedBytes;
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;
+  // While another worker is busy, a free one takes no fewer than these, for
+  // `patience` from when the other began: what comes meanwhile then shares one
+  // statement and one commit. In that time a healthy store is done, and the
+  // worker that asked it takes what has gathered; a longer one stands in line
+  // for a lock or a disk, and nobody waits for it.
+  std::size_t worth_a_batch = 20;
+  std::chrono::steady_clock::duration patience = std::chrono::milliseconds(5);
   const Clock* clock = &Clock::System();
 };
 
@@ -46,9 +53,9 @@ struct BatcherOptions {
 // busy, operations queue; a free worker takes what is there, completions first,
 // then releases, extensions, reservations and reads, and gives it to the store
 // with one call per kind, at most one operation per record in a call. Within a
-// kind, namespaces take turns. It never
-// waits for a batch to fill, so a lone operation goes to the store at once. What
-// the store leaves for its next call, because replies weigh too much together,
+// kind, namespaces take turns. A lone operation goes to the store at once; few
+// that come while another batch is at the store wait for its end
+// (BatcherOptions::worth_a_batch). What the store leaves for its next call, because replies weigh too much together,
 // goes back into the queue.
 //
 // Every operation is answered exactly once: on a worker's thread or, if it is
@@ -128,6 +135,9 @@ class Batcher {
   using QueuedExtend = QueuedWith<ExtendOp, absl::StatusOr<Extension>>;
   using QueuedGet = QueuedWith<GetOp, absl::StatusOr<Record>>;
 
+  // Real time, whatever the clock is: it bounds how long a thread waits.
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
   // What a worker takes at once, by kind.
   using Batch = std::array<std::vector<QueuedPtr>, kOperationKinds>;
 
@@ -138,8 +148,13 @@ class Batcher {
   absl::Status Admit(const Queued& queued) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasItsShare(std::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Wake(std::size_t operations);
-  void Work(int worker);
+  // How many workers to wake for operations that have just been queued.
+  std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Work(std::size_t worker);
+  // When a free worker may take what is queued: in the past for at once.
+  SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns when there may be something to take.
+  void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Batch Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
   template <typename QueuedType, typename Op, typename Answer>
@@ -162,6 +177,10 @@ class Batcher {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
   std::array<FairQueue<QueuedPtr>, kOperationKinds> queues_ ABSL_GUARDED_BY(mutex_);
+  // When each worker took its batch; SteadyTime::min() for a free one.
+  std::vector<SteadyTime> began_ ABSL_GUARDED_BY(mutex_);
+  // A free worker waits until the queue may be taken; the others wait to be told.
+  bool one_is_patient_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Held while joining, so that two calls of Close() both wait.
   Mutex join_mutex_;

@@ -150,7 +150,15 @@ TEST(WireRequestTest, RefusesBadReservations) {
   auto cases = BadRecordKeys<Request>();
   AddBadDurations("lease", &Request::mutable_lease, cases);
   AddBadDurations("retention", &Request::mutable_retention, cases);
+  AddBadDurations("reply_retention", &Request::mutable_reply_retention, cases);
+  AddBadDurations("tombstone", &Request::mutable_tombstone, cases);
   const std::vector<BadField<Request>> more = {
+      {"reply retention over the retention",
+       [](Request& r) {
+         Set(*r.mutable_retention(), 60, 0);
+         Set(*r.mutable_reply_retention(), 60, 1);
+       },
+       invalid, "reply_retention"},
       {"no fingerprint", [](Request& r) { r.clear_fingerprints(); }, invalid, "fingerprints"},
       {"five fingerprints",
        [](Request& r) {

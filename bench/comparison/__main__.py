@@ -70,9 +70,8 @@ made; 2 for a bad argument.""")
     options.seconds = options.seconds or (1 if quick else 8)
     options.warmup = 0.5 if quick else 1
     options.expired_rows = options.expired_rows or (300_000 if quick else 5_000_000)
+    options.large_in_flight = 64 if quick else 256
     options.replayed_keys = 10_000 if quick else 50_000
-    options.large_in_flight = 32 if quick else 256
-    options.budget_flags = []
     return options
 
 

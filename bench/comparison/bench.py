@@ -108,7 +108,7 @@ class Bench:
     def floor(self):
         return Floor(self.cluster, self.folder)
 
-    def load(self, command, target, during=None, allow_failures=False, **flags):
+    def load(self, command, target, during=None, **flags):
         """Runs the load generator to its end and answers its report.
 
         `during` is called once while it runs. What the load generator, the
@@ -125,7 +125,7 @@ class Bench:
         try:
             if during is not None:
                 during()
-            out, err = process.communicate(timeout=600)
+            out, err = process.communicate(timeout=300)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -133,7 +133,7 @@ class Bench:
         if process.returncode != 0:
             raise RuntimeError(f"idempotency-bench {command}: {err.strip()}")
         report = json.loads(out)
-        if report.get("failures") and not allow_failures:
+        if report.get("failures"):
             raise RuntimeError(f"idempotency-bench {command}: {report['failures']} failures, "
                                f"the first: {report['first_failure']}")
         if report.get("ended"):

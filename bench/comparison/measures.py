@@ -7,9 +7,9 @@ from .filling import Filling
 from .rounds import Outcome, Target
 
 MEBIBYTE = 1024 * 1024
-# What idempotencyd may hold of requests and replies, and what it may weigh
-# beside them.
-BUDGET_MIB = 512
+# What idempotencyd may hold of operations (its --queue_mib), and what it may
+# weigh beside them.
+BUDGET_MIB = 256
 REST_MIB = 128
 
 TARGETS = {target.key: target for target in [
@@ -99,7 +99,9 @@ def _completed_keys(bench, load, count, **flags):
     """Has `count` keys completed; answers the flags that name them."""
     keys = {"seed": int(time.time() * 1000) % 10**9 + 1,
             "first_key_ms": int(time.time() * 1000) - 60_000, **flags}
-    load(pieces=count, duration="120s", warmup="0s", **keys)
+    report = load(pieces=count, duration="120s", warmup="0s", **keys)
+    if report["ended"] != count:
+        raise RuntimeError(f"of {count} keys {report['ended']} were completed")
     bench.tell(f"{count:,} keys completed")
     return {**keys, "keys": count}
 
@@ -296,9 +298,9 @@ def hot_wait_ms(bench):
 def fairness(bench):
     daemon = bench.daemon()
     names = ["alpha", "beta", "gamma"]
-    saturated = bench.load("cycles", daemon.address)["per_second"]
+    saturated = bench.load("cycles", daemon.address, in_flight=256)["per_second"]
     rate = saturated / 10
-    few = ",".join(f"{name}:{rate:.1f}:64" for name in names)
+    few = ",".join(f"{name}:{rate:.1f}:256" for name in names)
     values, raw = [], []
     for number in range(bench.options.rounds):
         # The same seed: calls come at the same moments, alone and together.
@@ -332,15 +334,16 @@ def rss_mib(bench):
 
 
 def rss_large_mib(bench):
-    daemon = bench.daemon(flags=bench.options.budget_flags)
-    in_flight = bench.options.large_in_flight
+    daemon = bench.daemon()
     # A little under 8 MiB: a reply that is larger is stored without its content.
+    large = {"reply_bytes": 8 * MEBIBYTE - 4096, "timeout": "60s"}
     keys = _completed_keys(
-        bench,
-        lambda **flags: bench.load("cycles", daemon.address, allow_failures=True, **flags),
-        in_flight, in_flight=in_flight, reply_bytes=8 * MEBIBYTE - 4096, timeout="120s")
-    bench.load("replays", daemon.address, pieces=in_flight, allow_failures=True,
-               **{**keys, "duration": "120s", "warmup": "0s"})
+        bench, lambda **flags: bench.load("cycles", daemon.address, **flags), 32,
+        in_flight=4, **large)
+    # What is over the budget is refused, and comes again after a pause.
+    for command, flags in (("cycles", large), ("replays", keys)):
+        report = bench.load(command, daemon.address, **{**flags, "in_flight": bench.options.large_in_flight})
+        bench.tell(f"{command}: {report['ended']} of 8 MiB, {report['refused']} refused for now")
     peak = daemon.process.memory_mib("VmHWM")
     bench.tell(f"at most {peak:.0f} MiB, {daemon.process.memory_mib('VmRSS'):.0f} MiB afterwards")
     bench.stop(daemon)

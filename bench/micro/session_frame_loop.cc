@@ -1,21 +1,20 @@
 #include "bench/micro/session_frame_loop.h"
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "bench/record_requests.h"
+
+#include "client/outstanding_operation.h"
+#include "client/session_frame.h"
 
 namespace idempotency::bench {
 namespace {
 
 constexpr std::uint64_t kOperations = 64;
-
-template <typename Frame>
-void SendAndReceive(const Frame& frame) {
-  const std::string bytes = frame.SerializeAsString();
-  Frame received;
-  Use(received.ParseFromString(bytes));
-  Use(received);
-}
 
 }  // namespace
 
@@ -24,14 +23,11 @@ SessionFrameLoop::SessionFrameLoop() {
   options.keys = {/*seed=*/1, absl::FromUnixSeconds(1700000000), /*hashed_share=*/0};
   const RecordRequests requests(options);
   for (std::uint64_t id = 0; id < kOperations; ++id) {
-    v1::SessionOperation& operation = *request_.add_operations();
-    operation.set_id(id);
-    operation.mutable_timeout()->set_seconds(2);
-    *operation.mutable_reserve() = requests.Reserve(id);
+    requests_.push_back(requests.Reserve(id));
     v1::SessionAnswer& answer = *response_.add_answers();
     answer.set_id(id);
     v1::Reserved& reserved = *answer.mutable_reserve()->mutable_reserved();
-    reserved.set_reservation_token(operation.reserve().request_token());
+    reserved.set_reservation_token(requests_.back().request_token());
     reserved.set_attempt(1);
     reserved.mutable_lease_remaining()->set_seconds(30);
     reserved.mutable_created_at()->set_seconds(1700000000);
@@ -40,8 +36,23 @@ SessionFrameLoop::SessionFrameLoop() {
 }
 
 void SessionFrameLoop::Iterate() {
-  SendAndReceive(request_);
-  SendAndReceive(response_);
+  std::vector<std::unique_ptr<OutstandingOperation>> operations;
+  SessionFrame frame;
+  for (const v1::ReserveRequest& request : requests_) {
+    operations.push_back(OutstandingOperation::Make<v1::ReserveRequest, v1::ReserveResponse>(
+        request, Connection::Deadline::max(), [](const auto& answer) { Use(answer); }));
+    frame.Add(operations.size(), std::chrono::seconds(2), operations.back()->body);
+  }
+  const std::string sent = std::move(frame).Take();
+  v1::SessionRequest received;
+  Use(received.ParseFromString(sent));
+
+  const std::string answered = response_.SerializeAsString();
+  v1::SessionResponse answers;
+  Use(answers.ParseFromString(answered));
+  for (v1::SessionAnswer& answer : *answers.mutable_answers()) {
+    operations[answer.id()]->Answer(answer);
+  }
 }
 
 }  // namespace idempotency::bench

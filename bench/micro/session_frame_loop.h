@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_BENCH_MICRO_SESSION_FRAME_LOOP_H_
 
 #include <string_view>
+#include <vector>
 
 #include "bench/micro/inner_loop.h"
 
@@ -9,8 +10,9 @@
 
 namespace idempotency::bench {
 
-// A frame of 64 reservations and the frame of their grants, each as its sender
-// writes it and its receiver reads it.
+// 64 reservations in a frame and their grants in another one, without the
+// streams: operations made and framed by the client, read by the service; answers
+// written by the service, read and handed out by the client.
 class SessionFrameLoop final : public InnerLoop {
  public:
   SessionFrameLoop();
@@ -18,7 +20,7 @@ class SessionFrameLoop final : public InnerLoop {
   void Iterate() override;
 
  private:
-  v1::SessionRequest request_;
+  std::vector<v1::ReserveRequest> requests_;
   v1::SessionResponse response_;
 };
 

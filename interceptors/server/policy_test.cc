@@ -67,7 +67,8 @@ std::string Faults(const std::string& option, const std::string& method = "Plain
 
 TEST(PolicyOptionTest, EveryMemberArrives) {
   const Read read = ReadOption(
-      "key: KEY_OPTIONAL retention { seconds: 3600 } lease { seconds: 5 nanos: 500000000 }"
+      "key: KEY_OPTIONAL retention { seconds: 3600 } reply_retention { seconds: 60 } "
+      "tombstone { seconds: 86400 } lease { seconds: 5 nanos: 500000000 }"
       "max_lease { seconds: 60 } in_flight: IN_FLIGHT_WAIT max_wait { seconds: 2 } "
       "on_lease_expiry: LEASE_EXPIRY_REQUIRE_RECOVERY fail_open: true "
       "key_field: 'header.request_id' fingerprint_metadata: ['x-api-version', 'x-region']"
@@ -77,6 +78,8 @@ TEST(PolicyOptionTest, EveryMemberArrives) {
   const MethodPolicy& policy = read.policy;
   EXPECT_EQ(policy.key, MethodPolicy::Key::kOptional);
   EXPECT_EQ(policy.retention, absl::Hours(1));
+  EXPECT_EQ(policy.reply_retention, absl::Minutes(1));
+  EXPECT_EQ(policy.tombstone, absl::Hours(24));
   EXPECT_EQ(policy.lease, absl::Milliseconds(5500));
   EXPECT_EQ(policy.max_lease, absl::Minutes(1));
   EXPECT_EQ(policy.in_flight, MethodPolicy::InFlight::kWait);
@@ -172,7 +175,8 @@ TEST(PolicyFaultsTest, DurationsAtTheirLimits) {
 TEST(PolicyFaultsTest, DurationsThatAreNone) {
   const std::string huge = absl::StrCat(std::numeric_limits<std::int64_t>::max());
   const std::string low = absl::StrCat(std::numeric_limits<std::int64_t>::min());
-  for (const char* member : {"lease", "max_lease", "retention", "max_wait"}) {
+  for (const char* member :
+       {"lease", "max_lease", "retention", "max_wait", "reply_retention", "tombstone"}) {
     for (const std::string& value :
          {"seconds: " + huge, "seconds: " + low + " nanos: -1", std::string("nanos: 1000000000"),
           std::string("seconds: 5 nanos: -1")}) {
@@ -187,6 +191,10 @@ TEST(PolicyFaultsTest, TimesThatExcludeEachOther) {
               HasSubstr("retention 29s is under the lease 30s"));
   EXPECT_THAT(Faults("lease { seconds: 20 } max_lease { seconds: 19 }"),
               HasSubstr("max_lease 19s is under the lease 20s"));
+  EXPECT_THAT(Faults("retention { seconds: 60 } reply_retention { seconds: 61 }"),
+              HasSubstr("reply_retention 1m1s is over the retention 1m"));
+  EXPECT_THAT(Faults("reply_retention { nanos: 1 }"), HasSubstr("reply_retention 1ns must be"));
+  EXPECT_THAT(Faults("tombstone { seconds: 31622401 }"), HasSubstr("tombstone 8784h1s"));
   EXPECT_THAT(Faults("max_wait { seconds: 1 }"), HasSubstr("max_wait needs in_flight WAIT"));
   EXPECT_THAT(Faults("in_flight: IN_FLIGHT_WAIT"), HasSubstr("in_flight WAIT needs a max_wait"));
 }

@@ -47,20 +47,39 @@ class PostgresMigratorTest : public ::testing::Test {
 
 TEST_F(PostgresMigratorTest, UpDownUp) {
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("idempotencyd migrate"));
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3));
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
   EXPECT_THAT(*Migrator().Up(), IsEmpty());
-  EXPECT_THAT(*Migrator().Down(1), ElementsAre(2));
+  EXPECT_THAT(*Migrator().Down(1), ElementsAre(3, 2));
   const auto states = Migrator().Status();
   ASSERT_TRUE(states.ok());
-  ASSERT_EQ(states->size(), 2u);
+  ASSERT_EQ(states->size(), 3u);
   EXPECT_TRUE((*states)[0].applied);
   EXPECT_FALSE((*states)[0].applied_at.empty());
   EXPECT_FALSE((*states)[1].applied);
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("is at version 1"));
   EXPECT_THAT(*Migrator().Down(0), ElementsAre(1));
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3));
   EXPECT_TRUE(Migrator().CheckSchema().ok());
+}
+
+// An older program finds what it can read: a reply of which the status is left,
+// and no tombstone.
+TEST_F(PostgresMigratorTest, TakingTheRetentionsBackLeavesRowsThatAnOlderProgramReads) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  const std::string insert =
+      "INSERT INTO records (id, namespace, scope, operation, key, state, require_recovery,"
+      " attempt, token, created_at, lease_until, expires_at, fingerprints, completed_at, reply,"
+      " reply_digest, status_digest, reply_until, tombstone_until)"
+      " SELECT gen_random_uuid(), 'n', 's', 'o', ";
+  const std::string middle = ", false, 1, gen_random_uuid(), now(), now(), now() + '1h', ";
+  Execute(insert + "'dropped', 2" + middle +
+          "'f', now(), 'status', sha256('whole'), sha256('status'), now() + '1s', NULL");
+  Execute(insert + "'tombstone', 3" + middle + "'', NULL, NULL, NULL, NULL, NULL, now() + '2h'");
+  EXPECT_THAT(*Migrator().Down(2), ElementsAre(3));
+  EXPECT_EQ(schema_->Value("SELECT string_agg(key, ',') FROM records"), "dropped");
+  EXPECT_EQ(schema_->Value("SELECT reply_digest = sha256(reply) FROM records"), "t");
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(3));
 }
 
 TEST_F(PostgresMigratorTest, ReplicasMayMigrateAtOnce) {
@@ -86,7 +105,7 @@ TEST_F(PostgresMigratorTest, ReplicasMayMigrateAtOnce) {
 
 TEST_F(PostgresMigratorTest, ANewerSchemaIsRefused) {
   ASSERT_TRUE(Migrator().Up().ok());
-  Execute("INSERT INTO schema_migrations VALUES (3, 'later', 'x', now())");
+  Execute("INSERT INTO schema_migrations VALUES (4, 'later', 'x', now())");
   ExpectRefused("run a newer idempotencyd");
 }
 

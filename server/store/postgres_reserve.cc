@@ -225,7 +225,9 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
     progress_[index].token = Uuid::Random();
     tokens.AppendUuid(progress_[index].token);
   }
-  const auto result = connection_.Execute(statements_.insert, InsertParameters(ops, tokens));
+  const bool few = ops.size() <= PostgresStatements::kMaxFew;
+  const auto result = connection_.Execute(few ? statements_.insert_few : statements_.insert,
+                                          InsertParameters(ops, tokens));
   if (!result.ok()) return result.status();
   for (const std::size_t index : sorted) progress_[index].insert_tried = true;
   for (int row = 0; row < result->rows(); ++row) {

@@ -53,6 +53,34 @@ constexpr std::string_view kHeld =
     " AND t.namespace = ($3::text[])[{i}] AND t.scope = ($4::text[])[{i}]"
     " AND t.operation = ($5::text[])[{i}] AND t.key = ($6::text[])[{i}]";
 
+// A batch as rows. Each array that unnest() opens costs a few microseconds,
+// whatever its length; a subscript costs a little for every element before it.
+// So the one form is better for many operations, the other for few (measured: 230
+// against 172 us of the server's a cycle for one, 19 against 22 for each of 64).
+constexpr std::string_view kManyOperations = R"sql(
+  SELECT * FROM unnest(
+    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::interval[],
+    $8::bytea[], $9::boolean[], $10::uuid[], $11::uuid[], $12::interval[], $13::interval[],
+    $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::interval[],
+    $20::interval[])
+  AS v(id, namespace, scope, operation, key, made_at, key_window,
+    fingerprints, require_recovery, token, request_token, lease, retention,
+    parent_namespace, parent_scope, parent_operation, parent_key, labels,
+    reply_retention, tombstone)
+  ORDER BY v.id)sql";
+constexpr std::string_view kFewOperations = R"sql(
+  SELECT v.id, ($2::text[])[v.i] AS namespace, ($3::text[])[v.i] AS scope,
+    ($4::text[])[v.i] AS operation, ($5::text[])[v.i] AS key, ($6::timestamptz[])[v.i] AS made_at,
+    ($7::interval[])[v.i] AS key_window, ($8::bytea[])[v.i] AS fingerprints,
+    ($9::boolean[])[v.i] AS require_recovery, ($10::uuid[])[v.i] AS token,
+    ($11::uuid[])[v.i] AS request_token, ($12::interval[])[v.i] AS lease,
+    ($13::interval[])[v.i] AS retention, ($14::text[])[v.i] AS parent_namespace,
+    ($15::text[])[v.i] AS parent_scope, ($16::text[])[v.i] AS parent_operation,
+    ($17::text[])[v.i] AS parent_key, ($18::text[])[v.i] AS labels,
+    ($19::interval[])[v.i] AS reply_retention, ($20::interval[])[v.i] AS tombstone
+  FROM unnest($1::uuid[]) WITH ORDINALITY AS v(id, i)
+  ORDER BY v.id)sql";
+
 // $1 ids, $2-$5 the four parts, $6 when the key was made or NULL, $7 its window,
 // $8 fingerprints, $9 require_recovery, $10 tokens, $11 request tokens or NULL,
 // $12 leases, $13 retentions, $14-$17 the parent's parts or NULL, $18 labels or
@@ -73,17 +101,7 @@ SELECT
   c.now, least(c.now + u.lease, e.expires_at), e.expires_at, u.fingerprints,
   u.parent_namespace, u.parent_scope, u.parent_operation, u.parent_key, u.labels::jsonb,
   c.now + u.reply_retention, e.expires_at + u.tombstone
-FROM (
-  SELECT * FROM unnest(
-    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::interval[],
-    $8::bytea[], $9::boolean[], $10::uuid[], $11::uuid[], $12::interval[], $13::interval[],
-    $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::interval[],
-    $20::interval[])
-  AS v(id, namespace, scope, operation, key, made_at, key_window,
-    fingerprints, require_recovery, token, request_token, lease, retention,
-    parent_namespace, parent_scope, parent_operation, parent_key, labels,
-    reply_retention, tombstone)
-  ORDER BY v.id) u
+FROM ({operations}) u
 CROSS JOIN LATERAL (SELECT {now} AS now WHERE u.id IS NOT NULL) c
 CROSS JOIN LATERAL (
   SELECT CASE WHEN u.made_at IS NULL THEN c.now + u.retention
@@ -349,6 +367,10 @@ std::string ReplyWithin(std::size_t bytes) {
   return absl::StrReplaceAll(AbslView(kReply), {{"{weight}", absl::StrCat(bytes)}});
 }
 
+std::string InsertOf(std::string_view operations) {
+  return absl::StrReplaceAll(AbslView(kInsert), {{"{operations}", AbslView(operations)}});
+}
+
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
   std::string text =
@@ -371,7 +393,8 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
 }  // namespace
 
 PostgresStatements::PostgresStatements(const std::string& clock_sql)
-    : insert{"insert", Fill(kInsert, clock_sql)},
+    : insert{"insert", Fill(InsertOf(kManyOperations), clock_sql)},
+      insert_few{"insert_few", Fill(InsertOf(kFewOperations), clock_sql)},
       read_to_reserve{"read_to_reserve", Fill(kReadToReserve, clock_sql)},
       read_clock{"read_clock", Fill(kReadClock, clock_sql)},
       remove_forgotten{"remove_forgotten", Fill(kRemoveForgotten, clock_sql)},

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct PostgresStatements {
 
   // Reserve.
   PostgresStatement insert;
+  // The same for up to kMaxFew of them.
+  static constexpr std::size_t kMaxFew = 8;
+  PostgresStatement insert_few;
   PostgresStatement read_to_reserve;
   PostgresStatement read_clock;
   PostgresStatement remove_forgotten;

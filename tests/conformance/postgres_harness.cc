@@ -6,11 +6,37 @@
 #include "tests/support/postgres_cluster.h"
 
 namespace idempotency {
+namespace {
+
+// Every invariant of the table. Production enforces the few that matter most:
+// each costs every statement (migrations/003).
+constexpr char kInvariants[] = R"sql(
+ALTER TABLE records
+  ADD CHECK (state BETWEEN 1 AND 4),
+  ADD CHECK (attempt >= 1),
+  ADD CHECK (CASE WHEN state = 2
+    THEN num_nulls(completed_at, reply, reply_digest) = 0
+    ELSE num_nonnulls(completed_at, reply, reply_digest, status_digest) = 0 END),
+  ADD CHECK (octet_length(reply_digest) = 32),
+  ADD CHECK (status_digest IS NULL OR (octet_length(status_digest) = 32
+    AND reply_until IS NOT NULL)),
+  ADD CHECK (CASE state WHEN 4 THEN watched WHEN 1 THEN true ELSE NOT watched END),
+  ADD CHECK (attempt > 1 OR NOT recovering),
+  ADD CHECK (created_at <= expires_at AND lease_until <= expires_at),
+  ADD CHECK (reply_until > created_at),
+  ADD CHECK (tombstone_until > expires_at),
+  ADD CHECK (fingerprints <> '' OR (state = 3
+    AND num_nonnulls(request_token, parent_key, labels, release_reason, reply_until) = 0)),
+  ADD CHECK (num_nulls(parent_namespace, parent_scope, parent_operation, parent_key) IN (0, 4))
+)sql";
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreHarness>> PostgresHarness::Make() {
   auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl(),
                                                 {/*migrate=*/true, /*test_clock=*/true});
   if (!schema.ok()) return schema.status();
+  if (const auto added = (*schema)->Execute(kInvariants); !added.ok()) return added.status();
   std::unique_ptr<PostgresHarness> harness(
       new PostgresHarness(*std::move(schema)));  // private constructor
   if (absl::Status status = harness->Reopen(); !status.ok()) return status;
