@@ -55,8 +55,8 @@ struct BatcherOptions {
 // with one call per kind, at most one operation per record in a call. Within a
 // kind, namespaces take turns. A lone operation goes to the store at once; few
 // that come while another batch is at the store wait for its end
-// (BatcherOptions::worth_a_batch). What the store leaves for its next call, because replies weigh too much together,
-// goes back into the queue.
+// (BatcherOptions::worth_a_batch). What the store leaves for its next call, because replies weigh
+// too much together, goes back into the queue.
 //
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
