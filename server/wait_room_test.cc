@@ -39,9 +39,10 @@ class WaitRoomTest : public ::testing::Test {
   }
 
   WaitRoom& Make(std::size_t max_waiters = 1000, int threads = 2) {
-    batcher_ = std::make_unique<Batcher>(
-        store_, observer_,
-        BatcherOptions{threads, 1000, limits::kDefaultQueuedBytes, 256, &clock_});
+    BatcherOptions batching;
+    batching.threads = threads;
+    batching.clock = &clock_;
+    batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
     WaitRoomOptions options;
     options.max_waiters = max_waiters;
     options.clock = &clock_;
