@@ -3,9 +3,20 @@
 #include "core/limits.h"
 
 namespace idempotency::testing {
+namespace {
+
+BatcherOptions Batching(std::size_t max_queued, const Clock& clock) {
+  BatcherOptions options;
+  options.threads = 2;
+  options.max_queued = max_queued;
+  options.clock = &clock;
+  return options;
+}
+
+}  // namespace
 
 MemoryService::MemoryService(std::size_t max_queued)
-    : batcher_(gate_, observer_, BatcherOptions{2, max_queued, limits::kMaxBatch, &clock_}) {
+    : batcher_(gate_, observer_, Batching(max_queued, clock_)) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   builder.RegisterService(&service_);
