@@ -60,7 +60,6 @@ ABSL_FLAG(std::uint64_t, keys, 10000, "How many keys `replays` and --key=replaye
 ABSL_FLAG(std::string, key, "none", "`charges`: none (unguarded), fresh or replayed.");
 ABSL_FLAG(std::vector<std::string>, offer, {},
           "`offered`: NAMESPACE:RATE:MAX_IN_FLIGHT,... in cycles per second.");
-ABSL_FLAG(bool, unary, false, "One call for each operation instead of a session.");
 ABSL_FLAG(int, streams, 1, "Streams of the session.");
 ABSL_FLAG(int, waiters, 64, "`hot_wait`: duplicates that wait.");
 ABSL_FLAG(int, rounds, 10, "`hot_wait`: how often.");
