@@ -308,6 +308,15 @@ TEST_F(PostgresFaultTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   const std::string waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
   const std::string cancel =
       "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  // The server's processes learn of it one by one: others go first until one waits.
+  std::thread others([&] {
+    pthread_setname_np(pthread_self(), "others");
+    int number = 0;
+    while (Reserve(OpFor(absl::StrCat("other-", number))).ok()) ++number;
+  });
+  EXPECT_TRUE(Await(waiting, "1"));
+  EXPECT_TRUE(schema_->Execute(cancel).ok());
+  others.join();
   // First the completion, then its repeat, which must not vouch for it either.
   for (int i = 0; i < 2; ++i) {
     absl::StatusOr<Completion> answer = absl::UnknownError("did not run");

@@ -106,7 +106,7 @@ TEST_F(SqliteFile, NotADatabase) {
 TEST_F(SqliteFile, ANewerSchema) {
   // user_version stands at 60 in the header, application_id at 68.
   Overwrite(60, std::string("\0\0\0\x63", 4));
-  ExpectRefused(store_, "has schema version 99, this build knows 1 at most");
+  ExpectRefused(store_, "has schema version 99, this build knows 2 at most");
 }
 
 TEST_F(SqliteFile, AnotherProgramsDatabase) {
@@ -143,7 +143,7 @@ TEST_F(PostgresSchemas, None) { ExpectRefused(store_, "run `idempotencyd migrate
 TEST_F(PostgresSchemas, Older) {
   auto migrate = Process::Start({"idempotencyd", "migrate", "--store=" + store_, "--to=1"});
   ASSERT_EQ((*migrate)->Wait()->code, 0) << (*migrate)->Stderr();
-  ExpectRefused(store_, "is at version 1, this program needs 2: run `idempotencyd migrate`");
+  ExpectRefused(store_, "is at version 1, this program needs 3: run `idempotencyd migrate`");
 }
 
 TEST_F(PostgresSchemas, Newer) {
@@ -151,7 +151,7 @@ TEST_F(PostgresSchemas, Newer) {
   ExecuteSql(store_,
              "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
              " VALUES (99, 'future', 'x')");
-  ExpectRefused(store_, "is at version 99, this program knows only up to 2: run a newer");
+  ExpectRefused(store_, "is at version 99, this program knows only up to 3: run a newer");
 }
 
 TEST_F(PostgresSchemas, HalfApplied) {
