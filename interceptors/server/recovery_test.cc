@@ -302,13 +302,15 @@ TEST_F(RecovererTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSettled) {
   TryOnce();
   ASSERT_TRUE(WaitUntilPlanned());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
-  EXPECT_EQ(store_->record().attempt, 2u);
+  // A second try may have been due before that time was over.
+  const std::uint32_t tried = store_->record().attempt;
+  EXPECT_GE(tried, 2u);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
   const Admission::Decision decision = Ask();
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(decision));
   TryOnce();
   EXPECT_TRUE(WaitUntilForgotten());
-  EXPECT_EQ(store_->record().attempt, 3u);
+  EXPECT_EQ(store_->record().attempt, tried + 1) << "the call's own recovery, and no other";
 }
 
 TEST_F(RecovererTest, StoreThatIsAwayOnlyDelaysIt) {
