@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -45,6 +46,8 @@ class BatcherTest : public ::testing::Test {
     options.max_queued = max_queued;
     options.max_batch = max_batch;
     options.max_bytes = max_bytes_;
+    options.worth_a_batch = worth_a_batch_;
+    options.patience = patience_;
     options.clock = &clock_;
     batcher_ = std::make_unique<Batcher>(store_, observer_, options);
     return *batcher_;
@@ -62,6 +65,8 @@ class BatcherTest : public ::testing::Test {
   }
 
   std::size_t max_bytes_ = limits::kDefaultQueuedBytes;
+  std::size_t worth_a_batch_ = BatcherOptions().worth_a_batch;
+  std::chrono::steady_clock::duration patience_ = BatcherOptions().patience;
   ManualClock clock_;
   MemoryStore memory_{clock_};
   GatedStore store_{memory_};
@@ -97,6 +102,49 @@ TEST_F(BatcherTest, OperationsGatherWhileTheWorkerIsBusy) {
   const auto calls = store_.calls();
   ASSERT_THAT(calls, SizeIs(2));
   EXPECT_THAT(calls[1].ids, SizeIs(100));
+}
+
+TEST_F(BatcherTest, FewOperationsShareTheNextBatchAlthoughAWorkerIsFree) {
+  patience_ = std::chrono::hours(1);
+  worth_a_batch_ = 8;
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
+  OccupyWorker();
+  for (int i = 0; i < 7; ++i) {
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
+  }
+  store_.Open();
+
+  EXPECT_THAT(verdicts_.Await(7), SizeIs(7));
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(2));
+  EXPECT_THAT(calls[1].ids, SizeIs(7));
+}
+
+TEST_F(BatcherTest, WhatIsWorthABatchWaitsForNobody) {
+  patience_ = std::chrono::hours(1);
+  worth_a_batch_ = 8;
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
+  OccupyWorker();
+  for (int i = 0; i < 8; ++i) {
+    batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
+                    ReserveSink(verdicts_));
+  }
+
+  ASSERT_TRUE(store_.AwaitCalls(2)) << "the first is still in the store";
+  EXPECT_THAT(store_.calls()[1].ids, SizeIs(8));
+  store_.Open();
+}
+
+TEST_F(BatcherTest, ACallThatTakesLongHoldsNobodyUp) {
+  patience_ = std::chrono::milliseconds(1);
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
+  OccupyWorker();
+  batcher.Reserve(ReserveNamed("another"), kNoDeadline, ReserveSink(verdicts_));
+
+  ASSERT_TRUE(store_.AwaitCalls(2)) << "the first is still in the store";
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(1), SizeIs(1));
 }
 
 TEST_F(BatcherTest, ABatchHasALimit) {
