@@ -113,6 +113,8 @@ TEST_F(BatcherTest, FewOperationsShareTheNextBatchAlthoughAWorkerIsFree) {
     batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
                     ReserveSink(verdicts_));
   }
+  // The free worker gets its chance.
+  EXPECT_FALSE(store_.AwaitCalls(2, std::chrono::milliseconds(100)));
   store_.Open();
 
   EXPECT_THAT(verdicts_.Await(7), SizeIs(7));

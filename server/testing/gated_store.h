@@ -51,9 +51,10 @@ class GatedStore final : public Store {
     reason_ = reason;
   }
 
-  // True once `count` calls have come, held back or not; false after 20 s.
-  bool AwaitCalls(std::size_t count) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  // True once `count` calls have come, held back or not; false after `limit`.
+  bool AwaitCalls(std::size_t count,
+                  std::chrono::steady_clock::duration limit = std::chrono::seconds(20)) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
     MutexLock lock(mutex_);
     while (calls_.size() < count && changed_.WaitUntil(lock, deadline)) {
     }
