@@ -611,7 +611,8 @@ TEST_F(SessionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
   ASSERT_EQ(answers_.Wait(2).size(), 2u);
   const auto deadline = In(seconds(10));
   const auto sent_again = [&] { return streams_.count() > 1 && !stream(1).frames().empty(); };
-  while (!sent_again() && std::chrono::steady_clock::now() < deadline) Settle();
+  const auto given_up = [&] { return sent_again() && stream().cancelled(); };
+  while (!given_up() && std::chrono::steady_clock::now() < deadline) Settle();
   ASSERT_TRUE(sent_again());
   EXPECT_TRUE(stream().cancelled());
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));

@@ -379,9 +379,9 @@ void SessionStream::TakeFrame() {
   } else if (request->operations().empty()) {
     wrong = InvalidField("operations", "must not be empty");
   } else {
-    operations_.observer().FrameReceived(request->operations_size());
     Frame frame(*this, *request, bytes, operations_.clock().Monotonic());
     wrong = Register(frame);
+    operations_.observer().FrameReceived(request->operations_size());
     if (wrong.ok()) {
       const AnswerScope scope;
       frame.Begin(operations_);
