@@ -10,7 +10,6 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -79,9 +78,10 @@ class Faults {
       kill(getpid(), SIGKILL);
     } else if (order.fault == "stop-" + here) {
       // Noted by the test, once another attempt has begun.
-      std::cout << absl::StrCat("stopped ", ++stops_, " ", order.fault, " ", order.key, "\n")
-                << std::flush;
-      kill(getpid(), SIGSTOP);
+      const int stop = Announce(order);
+      // To this very thread: it does not run on before it was continued.
+      raise(SIGSTOP);
+      std::cout << absl::StrCat("continued ", stop, " \n") << std::flush;
     } else if (order.fault == "kill-before-complete" && place == Place::kAfterCommit) {
       MutexLock lock(mutex_);
       doomed_.insert(order.key);
@@ -101,14 +101,23 @@ class Faults {
   }
 
  private:
+  // The number of this stop. They are told in their order: who continues this
+  // process waits for the next one.
+  int Announce(const Order& order) {
+    MutexLock lock(mutex_);
+    ++stops_;
+    std::cout << absl::StrCat("stopped ", stops_, " ", order.fault, " ", order.key, "\n")
+              << std::flush;
+    return stops_;
+  }
   void Note(const std::string& fault) {
     const std::string line = fault + "\n";
     if (write(file_, line.data(), line.size()) < 0) std::abort();
   }
 
   const int file_;
-  std::atomic<int> stops_{0};
   Mutex mutex_;
+  int stops_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<std::string> doomed_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -186,12 +186,22 @@ class BankProcess {
         ++stop;
         const std::vector<std::string> words = absl::StrSplit(*stopped, ' ');
         if (TakenOver(words.at(3))) agenda_.Note(words.at(2));
-        process_->Signal(SIGCONT);
+        Continue(words.at(1));
       } else if (stopped.status().code() == absl::StatusCode::kFailedPrecondition && !closing_) {
         Start(address_);
         stop = 1;
       }
     }
+  }
+
+  // Until it says so: what it printed before it stopped may be read here sooner
+  // than it stops, and a signal that comes first is lost.
+  void Continue(const std::string& stop) {
+    const std::string continued = absl::StrCat("continued ", stop, " ");
+    do {
+      process_->Signal(SIGCONT);
+    } while (process_->WaitForLine(continued, Process::Seconds(0.05)).status().code() ==
+             absl::StatusCode::kDeadlineExceeded);
   }
 
   // Waits until another attempt has begun. False if none would: everybody who
