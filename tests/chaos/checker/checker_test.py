@@ -118,6 +118,13 @@ class Format(CheckerTest):
             self.append("more", json.dumps(event) + "\n")
         self.assertIn("format", check(self.folder, ANYTHING).counts)
 
+    def test_a_committed_effect_without_its_reply(self):
+        log = self.log(200)
+        effect = next(event for event in log.files["effects"] if event["ledger"])
+        del effect["reply"]
+        log.write(self.folder)
+        self.assertEqual(check(self.folder, ANYTHING).counts["format"], 1)
+
     def test_a_torn_last_line(self):
         self.log(50)
         self.append("client0", '{"event":"inv')

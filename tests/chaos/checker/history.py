@@ -70,7 +70,10 @@ class History:
         elif kind == "end":
             self._open.pop((line[0], event["id"])).end(event, line)
         elif kind == "effect":
-            self.effects.append(Effect(event, line))
+            effect = Effect(event, line)
+            if effect.ledger and effect.reply is None:
+                self.malformed.append(("an effect with the ledger needs its reply", line))
+            self.effects.append(effect)
         elif kind == "probe":
             self.probes.append(Probe(event, line))
         else:

@@ -544,6 +544,11 @@ class Order(HistoryTest):
     SEEN = ("reserve", {}, "ok", "replay", {"reply": "d1"})
     FREE = ("release", {"token": "t1"}, "ok", "released", {})
 
+    def test_turned_away(self):
+        busy = ("complete", {"token": "t1", "reply": "d1"}, "fail", "overloaded", {})
+        self.batch(self.GRANT, busy, self.DONE)
+        self.keeps_all()
+
     def test_some_order(self):
         self.batch(self.SEEN, self.DONE, self.BUSY, self.GRANT)
         self.keeps_all()

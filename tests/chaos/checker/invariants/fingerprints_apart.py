@@ -13,7 +13,7 @@ class FingerprintsApart(Invariant):
         accepted += [execution for execution in history.executions if execution.fp is not None]
         firsts = {}
         for event in sorted(accepted, key=self._told):
-            lives = history.lives_of(self._asked(event), self._told(event))
+            lives = history.lives_of(self._asked(history, event), self._told(event))
             if len(lives) > 1:
                 continue
             first = firsts.setdefault(id(lives[0]), event)
@@ -32,8 +32,12 @@ class FingerprintsApart(Invariant):
                     yield self.broken(history, "a mismatch, and only one request was ever sent", op)
 
     @staticmethod
-    def _asked(event):
-        return event.asked if hasattr(event, "asked") else event.started
+    def _asked(history, event):
+        if hasattr(event, "asked"):
+            return event.asked
+        # A handler that was slow to start belongs to when it was asked for.
+        call = history.call_of(event)
+        return call.asked if call else event.started
 
     @staticmethod
     def _told(event):

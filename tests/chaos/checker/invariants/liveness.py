@@ -4,7 +4,7 @@ from .invariant import Invariant
 
 # The call was refused before anything could have been reserved for it.
 _NEVER_STARTED = frozenset(("key_missing", "key_invalid", "mismatch", "expired", "quota",
-                            "overloaded"))
+                            "overloaded", "invalid"))
 _SETTLED = frozenset(("reserved", "replay", "completed", "released", "expired", "outcome_unknown"))
 
 

@@ -8,6 +8,8 @@ from .invariant import Invariant
 # What the store knows of a record. `token` is ("?", id) where the grant's answer
 # was lost; a repeat with the same request token learns it.
 State = collections.namedtuple("State", "name attempt token request_token fp policy reply")
+# Refused before the store was asked.
+_TURNED_AWAY = frozenset(("quota", "overloaded", "key_missing", "key_invalid", "invalid"))
 NOTHING = State("NONE", 0, None, None, None, None, None)
 
 
@@ -93,6 +95,8 @@ def _step(state, event):
         before.append(state._replace(name="UNKNOWN"))
     if hasattr(event, "state"):
         return {after for one in before for after in _get(one, event)}
+    if event.event == "fail" and event.verdict in _TURNED_AWAY:
+        return {state}
     table = _APPLIED if event.told == NEVER else _ANSWERED
     after = {after for one in before for after in table[event.kind](one, event)}
     if event.told == NEVER:
@@ -145,8 +149,8 @@ def _reserve_answered(state, op):
     other = state.name != "NONE" and state.fp != op.fp
     if verdict == "mismatch":
         return [state] if other else []
-    if verdict in ("expired", "quota", "overloaded", "key_invalid"):
-        return [state] if verdict != "expired" or state.name == "NONE" else []
+    if verdict == "expired":
+        return [state] if state.name == "NONE" else []
     if other:
         return []
     if verdict == "replay":
