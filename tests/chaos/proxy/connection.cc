@@ -155,6 +155,7 @@ void Connection::Push(Direction direction, std::string_view bytes) {
     const auto range = static_cast<std::uint64_t>(faults.jitter.count()) + 1;
     delay += std::chrono::milliseconds(link_->random() % range);
   }
+  link_->stats.delayed_ms += static_cast<std::uint64_t>(delay.count());
   pipes_[direction].Push(bytes, Clock::now() + delay);
 }
 

@@ -41,12 +41,9 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Open(const std::string& text, std::u
       new Link(parts[0], *address, *target, *std::move(listener), seed ^ HashOf(parts[0])));
 }
 
-Link::Link(std::string name, SocketAddress address, SocketAddress target, FileDescriptor listener,
-           std::uint64_t seed)
-    : name_(std::move(name)),
-      address_(std::move(address)),
-      target_(std::move(target)),
-      listener_(std::move(listener)) {
+Link::Link(std::string name, const SocketAddress& address, const SocketAddress& target,
+           FileDescriptor listener, std::uint64_t seed)
+    : name_(std::move(name)), address_(address), target_(target), listener_(std::move(listener)) {
   state_.random.seed(seed);
 }
 
@@ -101,10 +98,10 @@ std::string Link::Stats() const {
       R"({"name":")", name_, R"(","target":")", target_.ToString(), R"(","accepted":)",
       stats.accepted, R"(,"open":)", connections_.size(), R"(,"unreachable":)", stats.unreachable,
       R"(,"cut":)", stats.cut, R"(,"fired":)", stats.fired, R"(,"armed":)",
-      state_.faults.cut.has_value() ? state_.faults.cut->times : 0, R"(,"bytes_up":)",
-      stats.forwarded[Direction::kUp], R"(,"bytes_down":)", stats.forwarded[Direction::kDown],
-      R"(,"lost_up":)", stats.lost[Direction::kUp], R"(,"lost_down":)",
-      stats.lost[Direction::kDown], "}");
+      state_.faults.cut.has_value() ? state_.faults.cut->times : 0, R"(,"delayed_ms":)",
+      stats.delayed_ms, R"(,"bytes_up":)", stats.forwarded[Direction::kUp], R"(,"bytes_down":)",
+      stats.forwarded[Direction::kDown], R"(,"lost_up":)", stats.lost[Direction::kUp],
+      R"(,"lost_down":)", stats.lost[Direction::kDown], "}");
 }
 
 void Link::AddTo(PollSet& poll) {

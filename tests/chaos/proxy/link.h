@@ -53,8 +53,8 @@ class Link {
   void Work(const PollSet& poll);
 
  private:
-  Link(std::string name, SocketAddress address, SocketAddress target, FileDescriptor listener,
-       std::uint64_t seed);
+  Link(std::string name, const SocketAddress& address, const SocketAddress& target,
+       FileDescriptor listener, std::uint64_t seed);
   void Accept();
 
   const std::string name_;

@@ -68,6 +68,7 @@ struct LinkStats {
   std::uint64_t unreachable = 0;          // the target could not be connected to
   std::uint64_t cut = 0;                  // connections that ended with a reset
   std::uint64_t fired = 0;                // connections, by rules
+  std::uint64_t delayed_ms = 0;           // the delays of all pieces together
   PerDirection<std::uint64_t> forwarded;  // bytes
   PerDirection<std::uint64_t> lost;       // bytes that vanished or were swallowed
 };

@@ -61,18 +61,29 @@ class SerialOrder(Invariant):
             if len(visited) > self.LIMIT:
                 return None, None
             candidates = self._next(events, done)
-            for n in candidates:
-                for after in _step(state, events[n]):
-                    key = (done | 1 << n, after)
-                    if key not in visited:
-                        visited.add(key)
-                        stack.append(key)
+            for key in self._after(events, candidates, done, state):
+                if key not in visited:
+                    visited.add(key)
+                    stack.append(key)
             progress = bin(done & definite).count("1")
             if progress > best:
                 best = progress
                 stuck = min((events[n] for n in candidates if events[n].told != NEVER),
                             key=lambda event: event.told)
         return False, stuck
+
+    @staticmethod
+    def _after(events, candidates, done, state):
+        """Where the candidates lead to, as (done, state)."""
+        keys = []
+        for n in candidates:
+            after = _step(state, events[n])
+            # What changes nothing can come at once: any order in which it comes
+            # later is as good with it here.
+            if after == {state}:
+                return [(done | 1 << n, state)]
+            keys += [(done | 1 << n, one) for one in after]
+        return keys
 
     @staticmethod
     def _next(events, done):
