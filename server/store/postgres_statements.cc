@@ -15,10 +15,11 @@ namespace {
 // Words that stand for recurring pieces of SQL:
 //   {now}         the store's clock, read anew wherever it stands
 //   {i}           the place of row t in the batch
+//   {o}           the same, where $1 is sorted: a binary search, once a column
 //   {remembered}  t is not forgotten (design: "Words")
 //   {gone}        t is forgotten, and so is its tombstone
 //   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
-//                 and that its token holds
+//                 and that its token holds; the ids are sorted
 //   {record}      the columns that every read has, in the order of record_column
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
@@ -50,9 +51,9 @@ constexpr std::string_view kLabels =
     " THEN ARRAY(SELECT ARRAY[l.key, l.value] FROM jsonb_each_text(t.labels) l) END";
 
 constexpr std::string_view kHeld =
-    "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}]"
-    " AND t.namespace = ($3::text[])[{i}] AND t.scope = ($4::text[])[{i}]"
-    " AND t.operation = ($5::text[])[{i}] AND t.key = ($6::text[])[{i}]";
+    "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{o}]"
+    " AND t.namespace = ($3::text[])[{o}] AND t.scope = ($4::text[])[{o}]"
+    " AND t.operation = ($5::text[])[{o}] AND t.key = ($6::text[])[{o}]";
 
 // A batch as rows. Each array that unnest() opens costs a few microseconds,
 // whatever its length; a subscript costs a little for every element before it.
@@ -177,7 +178,7 @@ RETURNING t.id
 constexpr std::string_view kComplete = R"sql(
 UPDATE records t SET
   state = 2, watched = false, completed_at = {now},
-  reply = ($7::bytea[])[{i}], reply_digest = ($8::bytea[])[{i}]
+  reply = ($7::bytea[])[{o}], reply_digest = ($8::bytea[])[{o}]
 WHERE {held}
   AND t.state IN (1, 4) AND t.expires_at > {now}
 RETURNING t.id, t.completed_at, t.expires_at, t.lease_until
@@ -200,8 +201,8 @@ FROM inserted i
 // $1-$6 as in {held}, $7 states to take, $8 reasons. Returns id.
 constexpr std::string_view kRelease = R"sql(
 UPDATE records t SET
-  state = ($7::smallint[])[{i}], watched = ($7::smallint[])[{i}] = 4,
-  release_reason = ($8::text[])[{i}]
+  state = ($7::smallint[])[{o}], watched = ($7::smallint[])[{o}] = 4,
+  release_reason = ($8::text[])[{o}]
 WHERE {held} AND t.state = 1 AND {remembered}
 RETURNING t.id
 )sql";
@@ -209,7 +210,7 @@ RETURNING t.id
 // $1-$6 as in {held}, $7 leases. Returns id, lease_until, now.
 constexpr std::string_view kExtend = R"sql(
 UPDATE records t SET
-  lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+  lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{o}], t.expires_at))
 WHERE {held} AND t.state = 1
   AND t.expires_at > {now}
 RETURNING t.id, t.lease_until, {now}
@@ -219,13 +220,13 @@ RETURNING t.id, t.lease_until, {now}
 constexpr std::string_view kExtendWithCheckpoint = R"sql(
 WITH extended AS (
   UPDATE records t SET
-    lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+    lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{o}], t.expires_at))
   WHERE {held} AND t.state = 1
     AND t.expires_at > {now}
   RETURNING t.id, t.created_at, t.lease_until, {now} AS now),
 stored AS (
   INSERT INTO checkpoints (id, record_created_at, checkpoint)
-  SELECT t.id, t.created_at, ($8::bytea[])[{i}] FROM extended t ORDER BY t.id
+  SELECT t.id, t.created_at, ($8::bytea[])[{o}] FROM extended t ORDER BY t.id
   ON CONFLICT (id) DO UPDATE
     SET record_created_at = excluded.record_created_at, checkpoint = excluded.checkpoint)
 SELECT e.id, e.lease_until, e.now FROM extended e
@@ -422,6 +423,7 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
+             {"{o}", "width_bucket(t.id, $1::uuid[])"},
              {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
                                       " seconds'")}});
   return absl::StrReplaceAll(text, {{"{now}", clock_sql}});
