@@ -27,7 +27,7 @@ class WireService {
   WireService& operator=(const WireService&) = delete;
 
   Connection& connection() { return *connection_; }
-  CountingObserver::Counts counts() const { return observer_.counts(); }
+  CountingObserver& observer() { return observer_; }
 
  private:
   static BatcherOptions Batching();
