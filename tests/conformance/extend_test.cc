@@ -135,7 +135,7 @@ TEST_P(ExtendTest, RecoveryReceivesTheCheckpoint) {
   EXPECT_EQ(MustReserve(op).checkpoint, "step 1") << "and its repeat";
 }
 
-TEST_P(ExtendTest, AnEmptyCheckpointReplacesTheStoredOneUnlessItIsNone) {
+TEST_P(ExtendTest, AnEmptyCheckpointReplacesTheStoredOne) {
   const ReserveOp op = OpFor("steps");
   const Reserved first = MustReserve(op);
   ASSERT_THAT(Extend(op, first.token, kLease, "step 1"), Succeeds());

@@ -39,7 +39,8 @@ class Responses {
     EXPECT_EQ(left_, 0u) << "calls were not answered";
     std::vector<absl::StatusOr<Response>> taken;
     for (std::optional<absl::StatusOr<Response>>& response : responses_) {
-      taken.push_back(response ? *response : absl::InternalError("no answer"));
+      taken.push_back(response ? *std::move(response)
+                               : absl::StatusOr<Response>(absl::InternalError("no answer")));
     }
     return taken;
   }

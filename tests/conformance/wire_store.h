@@ -22,7 +22,7 @@ namespace idempotency {
 // Where the wire deliberately answers otherwise than a store does, the line of
 // the list of stores says so (StoreUnderTest).
 //
-// A call that is answered twice, or not within 30 s, fails the test.
+// A call that is answered twice or never fails the test.
 //
 // Thread-safe.
 class WireStore final : public Store {
