@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
@@ -180,6 +181,20 @@ UPDATE records t SET
 WHERE {held}
   AND t.state IN (1, 4) AND t.expires_at > {now}
 RETURNING t.id, t.completed_at, t.expires_at, t.lease_until
+)sql";
+
+// The rows that {complete} returns, in its columns, then those that {insert}
+// returns, behind them. In this order too: rows are locked before keys are
+// inserted in every statement, so that none waits for another crosswise.
+constexpr std::string_view kCompleteAndInsert = R"sql(
+WITH completed (id, completed_at, expires_at, lease_until) AS ({complete}),
+inserted (id, created_at, lease_until, expires_at, now) AS ({insert})
+SELECT c.id, c.completed_at, c.expires_at, c.lease_until,
+  NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
+FROM completed c
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, i.id, i.created_at, i.lease_until, i.expires_at, i.now
+FROM inserted i
 )sql";
 
 // $1-$6 as in {held}, $7 states to take, $8 reasons. Returns id.
@@ -371,6 +386,28 @@ std::string InsertOf(std::string_view operations) {
   return absl::StrReplaceAll(AbslView(kInsert), {{"{operations}", AbslView(operations)}});
 }
 
+// With its parameters behind `by` others.
+std::string Shifted(const std::string& sql, int by) {
+  std::string shifted;
+  for (std::size_t at = 0; at < sql.size();) {
+    shifted.push_back(sql[at]);
+    if (sql[at++] != '$') continue;
+    int number = 0;
+    for (; at < sql.size() && absl::ascii_isdigit(sql[at]); ++at) {
+      number = 10 * number + (sql[at] - '0');
+    }
+    absl::StrAppend(&shifted, number + by);
+  }
+  return shifted;
+}
+
+std::string CompleteAndInsertOf(std::string_view operations) {
+  return absl::StrReplaceAll(
+      AbslView(kCompleteAndInsert),
+      {{"{complete}", AbslView(kComplete)},
+       {"{insert}", Shifted(InsertOf(operations), PostgresStatements::kCompleteParameters)}});
+}
+
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
   std::string text =
@@ -405,6 +442,10 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       release{"release", Fill(kRelease, clock_sql)},
       extend{"extend", Fill(kExtend, clock_sql)},
       extend_with_checkpoint{"extend_with_checkpoint", Fill(kExtendWithCheckpoint, clock_sql)},
+      complete_and_insert{"complete_and_insert",
+                          Fill(CompleteAndInsertOf(kManyOperations), clock_sql)},
+      complete_and_insert_few{"complete_and_insert_few",
+                              Fill(CompleteAndInsertOf(kFewOperations), clock_sql)},
       read_to_settle{"read_to_settle", Fill(kReadToSettle, clock_sql)},
       confirm{"confirm", std::string(kConfirm)},
       read_whole{"read_whole", Fill(kReadWhole, clock_sql)},
@@ -431,6 +472,7 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &release,
           &extend,
           &extend_with_checkpoint,
+          &complete_and_insert,
           &read_to_settle,
           &read_whole,
           &visit_ordered,
