@@ -23,7 +23,7 @@ namespace {
 
 using Kind = ConnectionOptions::Kind;
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kPatience{120};
 
 class WireServiceTest : public ::testing::TestWithParam<Kind> {
  protected:
