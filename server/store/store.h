@@ -27,8 +27,8 @@ enum class LeaseExpiry { kTakeOver, kRequireRecovery };
 
 enum class RecordState { kReserved, kCompleted, kReleased, kUnknown };
 
-// Operations. `id` is always RecordIdFor(key): callers compute it once. All
-// fields have been validated against core/limits.h before they get here.
+// Operations. `id` is always RecordIdFor(key): callers compute it once. Fields
+// were validated (core/limits.h) by then; durations are whole microseconds.
 
 struct ReserveOp {
   RecordKey key;
