@@ -15,8 +15,8 @@ namespace idempotency::chaos {
 // read the answers, or sends lines without end, is closed. Thread-compatible.
 class ControlSocket {
  public:
-  ControlSocket(FileDescriptor listener, Control control)
-      : listener_(std::move(listener)), control_(std::move(control)) {}
+  ControlSocket(FileDescriptor listener, const Control& control)
+      : listener_(std::move(listener)), control_(control) {}
 
   void AddTo(PollSet& poll);
   void Work(const PollSet& poll);
