@@ -183,8 +183,8 @@ TEST_F(BatcherTest, CompletionsGoFirst) {
   std::vector<OperationKind> order;
   for (const GatedStore::Call& call : store_.calls()) order.push_back(call.kind);
   EXPECT_THAT(
-      order, ElementsAre(OperationKind::kReserve, OperationKind::kComplete, OperationKind::kRelease,
-                         OperationKind::kExtend, OperationKind::kReserve, OperationKind::kGet));
+      order, ElementsAre(OperationKind::kReserve, OperationKind::kComplete, OperationKind::kReserve,
+                         OperationKind::kRelease, OperationKind::kExtend, OperationKind::kGet));
   EXPECT_TRUE(completions_.Await(1)[0].ok());
   EXPECT_TRUE(releases_.Await(1)[0].ok());
   EXPECT_TRUE(extensions_.Await(1)[0].ok());

@@ -143,7 +143,8 @@ void Admission::OnVerdict(absl::StatusOr<ReservationAnswer> answer) {
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
     v1::Replay& replay = *verdict.mutable_replay();
-    Replay(std::move(*replay.mutable_reply()), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
+    Replay(std::move(*replay.mutable_reply()), verdict.record_id(), FromWire(replay.expires_at()),
+           replay.labels());
   } else {
     Grant(*answer);
   }
@@ -245,8 +246,7 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
 
 void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
                        const Labels& labels) {
-  ReplayedReply::Make(operation_,
-                      {std::move(reply), record_id, expires_at, TraceparentOf(labels)},
+  ReplayedReply::Make(operation_, {std::move(reply), record_id, expires_at, TraceparentOf(labels)},
                       [self = shared_from_this(), record_id](absl::StatusOr<v1::Reply> made) {
                         if (made.ok()) {
                           self->done_(Replayed{*std::move(made)});

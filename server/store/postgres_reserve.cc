@@ -219,8 +219,8 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
   std::sort(sorted.begin(), sorted.end(),
             [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
   const bool few = sorted.size() <= PostgresStatements::kMaxFew;
-  const auto result = connection_.Execute(few ? statements_.insert_few : statements_.insert,
-                                          BeginInsert(sorted));
+  const auto result =
+      connection_.Execute(few ? statements_.insert_few : statements_.insert, BeginInsert(sorted));
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0);
   EndInsert(sorted);

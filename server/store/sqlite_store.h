@@ -90,8 +90,7 @@ class SqliteStore final : public Store {
 
   // Answers `ops` inside a transaction; what fails is the whole of it.
   template <typename AnswerType, typename Op>
-  absl::Status AnswerAll(absl::Span<const Op> ops, absl::Time now,
-                         std::vector<AnswerType>& answers)
+  absl::Status AnswerAll(absl::Span<const Op> ops, absl::Time now, std::vector<AnswerType>& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // One transaction for all of `ops`.
   template <typename AnswerType, typename Op>
