@@ -1,0 +1,31 @@
+#ifndef IDEMPOTENCY_TESTS_SIMULATION_STORE_CLOCK_H_
+#define IDEMPOTENCY_TESTS_SIMULATION_STORE_CLOCK_H_
+
+#include <chrono>
+
+#include "core/clock.h"
+#include "tests/simulation/scheduler.h"
+
+namespace idempotency::simulation {
+
+// The store's, whoever asks: it drifts and jumps by itself.
+class StoreClock final : public Clock {
+ public:
+  StoreClock(const Scheduler& scheduler, std::int64_t drift_ppm)
+      : scheduler_(scheduler), store_("store", drift_ppm, 0) {}
+
+  absl::Time Now() const override { return absl::FromUnixNanos(store_.Wall(scheduler_.now())); }
+  std::chrono::steady_clock::time_point Monotonic() const override {
+    return std::chrono::steady_clock::time_point(
+        std::chrono::nanoseconds(store_.Monotonic(scheduler_.now())));
+  }
+  void Jump(Nanos by) { store_.JumpWall(by); }
+
+ private:
+  const Scheduler& scheduler_;
+  Process store_;
+};
+
+}  // namespace idempotency::simulation
+
+#endif  // IDEMPOTENCY_TESTS_SIMULATION_STORE_CLOCK_H_

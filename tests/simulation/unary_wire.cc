@@ -1,0 +1,136 @@
+#include "tests/simulation/unary_wire.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/grpc_status.h"
+#include "server/pending_operation.h"
+
+namespace idempotency::simulation {
+namespace {
+
+// What the caller's end keeps of a call. Answered once, whoever comes first.
+template <typename Response>
+struct Asked {
+  Connection::Callback<Response> done;
+  Reachability reachability;
+
+  void Answer(const grpc::Status& status, const Response& response) {
+    if (!done) return;
+    const auto tell = std::exchange(done, nullptr);
+    if (status.ok()) {
+      tell(response);
+    } else {
+      tell(reachability.Failed(status));
+    }
+  }
+};
+
+// The daemon's end of one arrival of a call.
+template <typename Response>
+class Arrival final : public PendingResponse<Response> {
+ public:
+  using Done = std::function<void(const grpc::Status&, const Response&)>;
+
+  Arrival(OperationKind kind, Batcher::Deadline arrived, Batcher::Deadline deadline, Done done)
+      : PendingResponse<Response>(kind, arrived, deadline), done_(std::move(done)) {}
+
+  // Once Operations has it, until it is finished. Shared with what may cancel it.
+  std::shared_ptr<Arrival> self;
+
+ private:
+  Response& response() override { return response_; }
+  void Finish(const absl::Status& status) override {
+    const std::shared_ptr<Arrival> last = std::move(self);
+    done_(ToGrpcStatus(status), response_);
+  }
+
+  const Done done_;
+  Response response_;
+};
+
+const grpc::Status& Refused() {
+  static const auto& status =
+      *new grpc::Status(grpc::StatusCode::UNAVAILABLE, "connection refused");
+  return status;
+}
+
+const grpc::Status& Passed() {
+  static const auto& status =
+      *new grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "deadline exceeded");
+  return status;
+}
+
+}  // namespace
+
+template <typename Request, typename Response>
+void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const Request& request,
+                     Deadline deadline, Callback<Response> done) {
+  Scheduler& scheduler = network_.scheduler();
+  const auto asked = std::make_shared<Asked<Response>>();
+  asked->done = std::move(done);
+  Daemon* const daemon = daemons_.Pick(scheduler.random());
+  if (!Daemons::IsUp(daemon)) {
+    scheduler.After(network_.Latency(), &client_,
+                    [asked] { asked->Answer(Refused(), Response()); });
+    return;
+  }
+  const auto left = deadline - std::chrono::steady_clock::now();
+  const std::string host = client_.name();
+  const auto cancelled = std::make_shared<std::vector<std::function<void()>>>();
+  network_.Send(host, &daemon->process(), daemon->name(),
+                [this, kind, method, request, left, asked, daemon, host, cancelled] {
+                  const auto now = std::chrono::steady_clock::now();
+                  const auto arrival = std::make_shared<Arrival<Response>>(
+                      kind, now, now + left,
+                      [this, asked, daemon, host](const grpc::Status& status,
+                                                  const Response& response) {
+                        network_.Send(daemon->name(), &client_, host, [asked, status, response] {
+                          asked->Answer(status, response);
+                        });
+                      });
+                  arrival->self = arrival;
+                  (daemon->operations().*method)(request, *arrival, nullptr);
+                  cancelled->push_back([arrival, daemon] {
+                    if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
+                    daemon->operations().wait_room().Cancel(arrival->waiting());
+                  });
+                });
+  // By the caller's clock.
+  scheduler.At(client_.WhenMonotonic(deadline.time_since_epoch().count()), &client_,
+               [this, asked, daemon, host, cancelled] {
+                 if (!asked->done) return;
+                 network_.Send(host, &daemon->process(), daemon->name(), [cancelled] {
+                   for (const auto& cancel : *cancelled) cancel();
+                 });
+                 asked->Answer(Passed(), Response());
+               });
+}
+
+void UnaryWire::Reserve(const v1::ReserveRequest& request, Deadline deadline,
+                        Callback<v1::ReserveResponse> done) {
+  Call(OperationKind::kReserve, &Operations::Reserve, request, deadline, std::move(done));
+}
+
+void UnaryWire::Complete(const v1::CompleteRequest& request, Deadline deadline,
+                         Callback<v1::CompleteResponse> done) {
+  Call(OperationKind::kComplete, &Operations::Complete, request, deadline, std::move(done));
+}
+
+void UnaryWire::Release(const v1::ReleaseRequest& request, Deadline deadline,
+                        Callback<v1::ReleaseResponse> done) {
+  Call(OperationKind::kRelease, &Operations::Release, request, deadline, std::move(done));
+}
+
+void UnaryWire::Extend(const v1::ExtendRequest& request, Deadline deadline,
+                       Callback<v1::ExtendResponse> done) {
+  Call(OperationKind::kExtend, &Operations::Extend, request, deadline, std::move(done));
+}
+
+void UnaryWire::Get(const v1::GetRequest& request, Deadline deadline,
+                    Callback<v1::GetResponse> done) {
+  Call(OperationKind::kGet, &Operations::Get, request, deadline, std::move(done));
+}
+
+}  // namespace idempotency::simulation
