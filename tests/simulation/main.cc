@@ -46,6 +46,8 @@ constexpr unsigned kSecondsForOneSeed = 60;
 constexpr std::uint64_t kSeedsToJudge = 1'000;
 constexpr std::uint64_t kOncePerSeeds = 100;
 constexpr std::uint64_t kFailuresShown = 10;
+// Every so many seeds one runs twice, and must go the same way.
+constexpr std::uint64_t kSeedsBetweenRepeats = 50;
 
 struct Options {
   std::uint64_t first = 1;
@@ -132,6 +134,17 @@ bool Try(std::uint64_t seed, const Options& options, Shared& shared) {
   return status == 0;
 }
 
+// Whether a seed that kept its promises goes the same way again.
+bool Repeats(std::uint64_t seed, const Options& options, Shared& shared) {
+  if (options.trace || (seed - options.first) % kSeedsBetweenRepeats != 0) return true;
+  const std::uint64_t digest = shared.digest;
+  const bool same = Try(seed, options, shared) && shared.digest == digest;
+  if (!same) {
+    std::snprintf(shared.failure, sizeof shared.failure, "at no time, but went another way again");
+  }
+  return same;
+}
+
 // Whether enough happened for the seeds to mean anything.
 bool Judge(const Options& options, const Shared& shared) {
   bool all = true;
@@ -162,7 +175,7 @@ int main(int argc, char** argv) {
   clock_gettime(CLOCK_MONOTONIC, &began);
   std::uint64_t failed = 0;
   for (std::uint64_t seed = options.first; seed < options.first + options.seeds; ++seed) {
-    if (Try(seed, options, shared)) continue;
+    if (Try(seed, options, shared) && Repeats(seed, options, shared)) continue;
     if (++failed <= kFailuresShown) {
       std::printf("seed %llu broke a promise %s\n  again: simulation --seed=%llu --steps=%d --trace\n",
                   static_cast<unsigned long long>(seed), shared.failure,

@@ -20,6 +20,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/base/config.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
 #include "tests/simulation/scheduler.h"
 
 namespace idempotency::simulation {
@@ -217,6 +221,25 @@ int clock_gettime(clockid_t clock, timespec* time) noexcept {
   time->tv_nsec = local % idempotency::simulation::kSecond;
   return 0;
 }
+
+}  // extern "C"
+
+// abseil's wall clock counts processor cycles between two looks at the system's.
+namespace absl {
+ABSL_NAMESPACE_BEGIN
+
+std::int64_t GetCurrentTimeNanos() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+Time Now() { return FromUnixNanos(GetCurrentTimeNanos()); }
+
+ABSL_NAMESPACE_END
+}  // namespace absl
+
+extern "C" {
 
 // OpenSSL's: what the product's tokens are made of.
 int RAND_bytes(unsigned char* buffer, int bytes) {

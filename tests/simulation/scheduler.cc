@@ -139,6 +139,18 @@ void Scheduler::Join(std::uint64_t thread) {
   Wait(kForever);
 }
 
+void Scheduler::GiveStack(Fiber& fiber) {
+  void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stack == MAP_FAILED) std::abort();
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = stack;
+  fiber.context.uc_stack.ss_size = kStackBytes;
+  const auto address = reinterpret_cast<std::uintptr_t>(&fiber);
+  makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Scheduler::Enter), 2,
+              static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
+}
+
 Fiber* Scheduler::NewFiber(Process* process, std::function<void()> body) {
   Fiber* fiber = nullptr;
   if (!free_.empty()) {
@@ -149,15 +161,7 @@ Fiber* Scheduler::NewFiber(Process* process, std::function<void()> body) {
     // was killed keeps what is on its stack, until the program ends.
     fiber = std::make_unique<Fiber>().release();
     fiber->id = ++fibers_;
-    void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stack == MAP_FAILED) std::abort();
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = stack;
-    fiber->context.uc_stack.ss_size = kStackBytes;
-    const auto address = reinterpret_cast<std::uintptr_t>(fiber);
-    makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Scheduler::Enter), 2,
-                static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
+    GiveStack(*fiber);
   }
   fiber->process = process;
   fiber->body = std::move(body);

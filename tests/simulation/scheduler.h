@@ -86,6 +86,7 @@ class Scheduler {
   static bool Later(const Event& a, const Event& b);
   void Push(Event event);
   Event Pop();
+  static void GiveStack(Fiber& fiber);
   Fiber* NewFiber(Process* process, std::function<void()> body);
   void SwitchTo(Fiber* fiber);
   void BackToScheduler();

@@ -19,11 +19,19 @@ class StoreClock final : public Clock {
     return std::chrono::steady_clock::time_point(
         std::chrono::nanoseconds(store_.Monotonic(scheduler_.now())));
   }
-  void Jump(Nanos by) { store_.JumpWall(by); }
+  void Jump(Nanos by) {
+    store_.JumpWall(by);
+    jumped_ += by;
+  }
+  // Somebody sets it right: leases end when they should.
+  void SetRight() {
+    if (jumped_ < 0) Jump(-jumped_);
+  }
 
  private:
   const Scheduler& scheduler_;
   Process store_;
+  Nanos jumped_ = 0;
 };
 
 }  // namespace idempotency::simulation
