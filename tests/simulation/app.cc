@@ -72,6 +72,10 @@ BeginCall App::BeginCallFor(const Call& call) {
   begin.policy.lease = ToDuration(plan.lease);
   begin.policy.max_lease = ToDuration(20 * kSecond);
   begin.policy.retention = plan.retention();
+  // Recovery in the background asks again with the labels of the call it follows.
+  if (!plan.background_recovery) {
+    begin.labels["call"] = absl::StrCat(++application_.calls);
+  }
   if (call.policy == Call::Policy::kWait) {
     begin.policy.in_flight = MethodPolicy::InFlight::kWait;
     begin.policy.max_wait = absl::Seconds(2);

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_TESTS_SIMULATION_APP_H_
 #define IDEMPOTENCY_TESTS_SIMULATION_APP_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,6 +26,8 @@ struct Application {
   // Under the record id, for operations that are recovered: a row is the effect
   // (with its reply) or, empty, the fence that keeps it from happening.
   std::map<std::string, std::string> fenced = {};
+  // Counts the calls that were served, so that the checker knows them.
+  std::uint64_t calls = 0;
   // The faults are over: handlers do what they should.
   bool well_behaved = false;
 };

@@ -77,12 +77,13 @@ class Checker {
   void OnGrant(const ReserveOp& op, const Reserved& grant, absl::Time now);
   void OnFirstGrant(const ReserveOp& op, const Reserved& grant, absl::Time now);
   void OnNextGrant(const ReserveOp& op, const Reserved& grant, Life& life, absl::Time now);
-  void CountGrant(const Reserved& grant, bool released);
 
   Journal& journal_;
   const absl::Duration window_;
   std::map<RecordId, History> histories_;
   std::set<std::string> tokens_;
+  // By the label of a call: the request token that it asks with.
+  std::map<std::string, Uuid> request_tokens_;
 };
 
 }  // namespace idempotency::simulation

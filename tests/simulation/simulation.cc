@@ -293,7 +293,7 @@ void Simulation::EndFaults() {
   plan_.EndFaults();
   network_.HealAll();
   store_away_ = false;
-  store_clock_.SetRight();
+  store_clock_.CatchUp();
   application_.ledger->SetAway(false);
   application_.well_behaved = true;
   for (App* const app : apps_) app->process().PauseUntil(0);

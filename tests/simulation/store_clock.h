@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_TESTS_SIMULATION_STORE_CLOCK_H_
 #define IDEMPOTENCY_TESTS_SIMULATION_STORE_CLOCK_H_
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/clock.h"
@@ -22,16 +23,16 @@ class StoreClock final : public Clock {
   void Jump(Nanos by) {
     store_.JumpWall(by);
     jumped_ += by;
+    furthest_ = std::max(furthest_, jumped_);
   }
-  // Somebody sets it right: leases end when they should.
-  void SetRight() {
-    if (jumped_ < 0) Jump(-jumped_);
-  }
+  // As far ahead as it ever was, so that every lease ends when it should.
+  void CatchUp() { Jump(furthest_ - jumped_); }
 
  private:
   const Scheduler& scheduler_;
   Process store_;
   Nanos jumped_ = 0;
+  Nanos furthest_ = 0;
 };
 
 }  // namespace idempotency::simulation
