@@ -10,6 +10,7 @@
 #include "core/errors.h"
 #include "tests/simulation/stream_wire.h"
 #include "tests/simulation/unary_wire.h"
+#include "tests/simulation/watched_connection.h"
 
 namespace idempotency::simulation {
 namespace {
@@ -47,6 +48,8 @@ void App::Start() {
     connection = std::make_unique<Session>(StreamsOver(network_, daemons_, process_, plan),
                                            std::move(connection), session);
   }
+  connection = std::make_unique<WatchedConnection>(std::move(connection), process_,
+                                                   application_.scheduler, application_.journal);
   GuardOptions options;
   options.name_space = "sim";
   options.scope = SharedScope("everybody");
@@ -166,14 +169,18 @@ Answer App::RunWithLedger(const Call& call, BegunOperation begun) {
   const absl::Status recorded = begun.execution()->RecordIn(transaction, RecordedReply(reply));
   if (!recorded.ok()) return Fail(std::move(begun), grpc::StatusCode::ABORTED);
   Work();
-  switch (application_.ledger->Write(*transaction.row,
-                                     [&] { Effect(begun, /*in_ledger=*/true); })) {
+  switch (
+      application_.ledger->Write(*transaction.row, [&] { Effect(begun, /*in_ledger=*/true); })) {
     case Ledger::Commit::kDone:
       Work();
       return Complete(std::move(begun), reply.value());
     case Ledger::Commit::kRefused:
       return Fail(std::move(begun), grpc::StatusCode::ABORTED);
     case Ledger::Commit::kInDoubt:
+      // One that takes it for done, and one that says that it does not know.
+      if (application_.scheduler.random().Chance(0.5)) {
+        return Complete(std::move(begun), reply.value());
+      }
       break;
   }
   return Fail(std::move(begun), grpc::StatusCode::UNKNOWN);

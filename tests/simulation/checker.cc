@@ -19,8 +19,7 @@ void Checker::Require(bool condition, const char* promise, const RecordId& id) {
 
 bool Checker::IsForgotten(const Life& life, absl::Time now) {
   if (now < life.expires_at || life.state == State::kUnknown) return false;
-  return !(life.state == State::kReserved &&
-           life.on_lease_expiry == LeaseExpiry::kRequireRecovery);
+  return !(life.state == State::kReserved && life.on_lease_expiry == LeaseExpiry::kRequireRecovery);
 }
 
 Checker::Life* Checker::LifeOf(const RecordId& id, absl::Time now) {
@@ -41,9 +40,9 @@ void Checker::OnReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& answ
                         absl::Time now) {
   if (const auto call = op.labels.find("call"); call != op.labels.end()) {
     Require(op.request_token.has_value(), "a guard asks without a request token", op.id);
-    Require(request_tokens_.emplace(call->second, *op.request_token).first->second ==
-                *op.request_token,
-            "one call asks with two request tokens", op.id);
+    Require(
+        request_tokens_.emplace(call->second, *op.request_token).first->second == *op.request_token,
+        "one call asks with two request tokens", op.id);
   }
   if (!answer.ok()) return;
   if (const auto* grant = std::get_if<Reserved>(&*answer)) return OnGrant(op, *grant, now);
@@ -53,8 +52,8 @@ void Checker::OnReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& answ
     return Require(life == nullptr, "a key is expired while its record lives", op.id);
   }
   Require(life != nullptr, "a verdict about a record that is forgotten", op.id);
-  const bool same = CompareFingerprints(life->fingerprints, op.fingerprints) ==
-                    FingerprintMatch::kSame;
+  const bool same =
+      CompareFingerprints(life->fingerprints, op.fingerprints) == FingerprintMatch::kSame;
   if (std::holds_alternative<Mismatch>(*answer)) {
     journal_.Counted(Count::kMismatch);
     return Require(!same, "the same request is called another", op.id);
@@ -72,8 +71,7 @@ void Checker::OnReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& answ
     journal_.Counted(Count::kOutcomeUnknown);
     const bool lapsed = life->state == State::kReserved && now >= life->lease_until &&
                         life->on_lease_expiry == LeaseExpiry::kRequireRecovery;
-    Require(lapsed || life->state == State::kUnknown, "an outcome is unknown that is known",
-            op.id);
+    Require(lapsed || life->state == State::kUnknown, "an outcome is unknown that is known", op.id);
     life->state = State::kUnknown;
   }
 }
@@ -122,10 +120,12 @@ void Checker::OnFirstGrant(const ReserveOp& op, const Reserved& grant, absl::Tim
   history.lives.push_back(std::move(life));
 }
 
-void Checker::OnNextGrant(const ReserveOp& op, const Reserved& grant, Life& life,
-                          absl::Time now) {
+void Checker::OnNextGrant(const ReserveOp& op, const Reserved& grant, Life& life, absl::Time now) {
   Require(grant.attempt > life.attempt, "attempts do not rise", op.id);
   Require(life.state != State::kCompleted, "a completed record is granted again", op.id);
+  Require(
+      life.state != State::kReleased || !op.request_token || op.request_token != life.request_token,
+      "a released grant is given again to a late repeat", op.id);
   const bool lapsed = life.state == State::kReserved && now >= life.lease_until;
   Require(life.state != State::kReserved || lapsed, "two live leases", op.id);
   const bool open = life.state == State::kUnknown ||
@@ -171,8 +171,8 @@ void Checker::OnRelease(const ReleaseOp& op, const absl::Status& answer, absl::T
   Require(life != nullptr, "a forgotten record is released", op.id);
   Require(life->token == op.token, "a stale token releases the record", op.id);
   const State wanted = op.outcome_unknown ? State::kUnknown : State::kReleased;
-  Require(life->state == State::kReserved || life->state == wanted,
-          "what has ended is released", op.id);
+  Require(life->state == State::kReserved || life->state == wanted, "what has ended is released",
+          op.id);
   journal_.Counted(op.outcome_unknown ? Count::kReleasedUnknown : Count::kReleased);
   life->state = wanted;
 }
@@ -205,10 +205,11 @@ void Checker::OnRecord(const RecordId& id, const absl::StatusOr<Record>& record,
     life->state = State::kUnknown;
     journal_.Counted(Count::kMarkedUnknown);
   }
-  const bool same = (life->state == State::kReserved && record->state == RecordState::kReserved) ||
-                    (life->state == State::kCompleted && record->state == RecordState::kCompleted) ||
-                    (life->state == State::kReleased && record->state == RecordState::kReleased) ||
-                    (life->state == State::kUnknown && record->state == RecordState::kUnknown);
+  const bool same =
+      (life->state == State::kReserved && record->state == RecordState::kReserved) ||
+      (life->state == State::kCompleted && record->state == RecordState::kCompleted) ||
+      (life->state == State::kReleased && record->state == RecordState::kReleased) ||
+      (life->state == State::kUnknown && record->state == RecordState::kUnknown);
   Require(same, "a record changed its state unseen", id);
   if (life->state == State::kCompleted) {
     Require(record->reply == life->reply, "a completed reply changed", id);

@@ -21,8 +21,7 @@ class Daemons {
   // Some place, whoever is there.
   Daemon* Pick(Random& random) const { return places_[random.Below(places_.size())]; }
   static bool IsUp(const Daemon* daemon) {
-    return daemon != nullptr && daemon->process().alive() &&
-           daemon->serving();
+    return daemon != nullptr && daemon->process().alive() && daemon->serving();
   }
 
  private:

@@ -7,13 +7,9 @@ namespace {
 
 constexpr Nanos kLatestEffect = 4 * kSecond;
 
-absl::Status Unknown() {
-  return MakeError(Reason::kStoreUnavailable, "the store did not answer");
-}
+absl::Status Unknown() { return MakeError(Reason::kStoreUnavailable, "the store did not answer"); }
 
-absl::Status LeftForNextCall() {
-  return MakeError(Reason::kOverloaded, "left for the next call");
-}
+absl::Status LeftForNextCall() { return MakeError(Reason::kOverloaded, "left for the next call"); }
 
 }  // namespace
 
@@ -43,10 +39,9 @@ std::vector<Answer> FaultyStore::Ask(std::vector<Answer> (Store::*call)(absl::Sp
       journal_.Counted(Count::kStoreFailedBefore);
     } else if (fault == 1) {
       journal_.Counted(Count::kStoreHappenedLater);
-      scheduler_.After(random.Between(1, kLatestEffect), nullptr,
-                       [store = &store_, call, op = ops[i]] {
-                         (store->*call)(absl::MakeSpan(&op, 1));
-                       });
+      scheduler_.After(
+          random.Between(1, kLatestEffect), nullptr,
+          [store = &store_, call, op = ops[i]] { (store->*call)(absl::MakeSpan(&op, 1)); });
     } else {
       if (fault == 2) journal_.Counted(Count::kStoreFailedAfter);
       unheard[i] = fault == 2;

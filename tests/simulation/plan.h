@@ -55,9 +55,7 @@ struct Plan {
   absl::Duration retention() const { return forgetful ? absl::Seconds(30) : absl::Hours(24); }
 
   // The world is well again.
-  void EndFaults() {
-    lost = duplicated = late = stream_breaks = store_fails = commit_in_doubt = 0;
-  }
+  void EndFaults() { lost = duplicated = late = stream_breaks = store_fails = commit_in_doubt = 0; }
 };
 
 }  // namespace idempotency::simulation

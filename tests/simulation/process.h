@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_TESTS_SIMULATION_PROCESS_H_
 #define IDEMPOTENCY_TESTS_SIMULATION_PROCESS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -31,7 +32,7 @@ class Process {
 
   // Nothing of it runs before then: stopped, swapped out, collecting garbage.
   Nanos paused_until() const { return paused_until_; }
-  void PauseUntil(Nanos when) { paused_until_ = when; }
+  void PauseUntil(Nanos when) { paused_until_ = std::max(paused_until_, when); }
 
   Nanos Monotonic(Nanos now) const { return kBoot + now + Drift(now); }
   Nanos Wall(Nanos now) const { return kEpoch + now + Drift(now) + wall_error_; }

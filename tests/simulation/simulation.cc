@@ -1,5 +1,6 @@
 #include "tests/simulation/simulation.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -75,9 +76,8 @@ Simulation::Key& Simulation::NewKey() {
   auto key = std::make_unique<Key>();
   const std::size_t number = keys_.size();
   key->call.policy = static_cast<Call::Policy>(random_.Below(4));
-  key->call.key = random_.Chance(0.5)
-                      ? Uuid::TimeOrdered(store_clock_.Now()).ToString()
-                      : absl::StrCat("key-", number);
+  key->call.key = random_.Chance(0.5) ? Uuid::TimeOrdered(store_clock_.Now()).ToString()
+                                      : absl::StrCat("key-", number);
   key->call.request = absl::StrCat("<request ", number, ">");
   // What recovers by the record's id alone cannot tell two lives of it apart.
   const bool one_request = plan_.forgetful && key->call.policy == Call::Policy::kRecover;
@@ -142,8 +142,8 @@ bool Simulation::IsFinal(const Call& call, const Answer& answer) {
     journal_.Counted(answer.reply->code() != 0 ? Count::kFailureGiven
                      : answer.replayed         ? Count::kReplayGiven
                                                : Count::kReplyGiven);
-    journal_.Tell("caller of %s %s has its %s, code %d", call.operation().c_str(),
-                  call.key.c_str(), answer.replayed ? "replay" : "reply", answer.reply->code());
+    journal_.Tell("caller of %s %s has its %s, code %d", call.operation().c_str(), call.key.c_str(),
+                  answer.replayed ? "replay" : "reply", answer.reply->code());
     checker_.OnReply(id, call.request, *answer.reply);
     if (plan_.ledger && call.policy != Call::Policy::kRecover && answer.reply->code() == 0) {
       checker_.OnDoneWithLedger(id);
@@ -192,11 +192,10 @@ void Simulation::StartApp(std::size_t place) {
 }
 
 void Simulation::StartDaemon(std::size_t place) {
-  Daemon* const daemon =
-      std::make_unique<Daemon>(absl::StrCat("daemon-", place), DrawDrift(random_),
-                               DrawWallError(random_), store_, scheduler_, plan_, store_away_,
-                               journal_)
-          .release();
+  Daemon* const daemon = std::make_unique<Daemon>(absl::StrCat("daemon-", place),
+                                                  DrawDrift(random_), DrawWallError(random_),
+                                                  store_, scheduler_, plan_, store_away_, journal_)
+                             .release();
   daemons_[place] = daemon;
   scheduler_.After(0, &daemon->process(), [daemon] { daemon->Start(); });
 }
@@ -288,6 +287,14 @@ void Simulation::TakeLedgerAway() {
 // The end.
 
 void Simulation::EndFaults() {
+  Nanos pauses_end = 0;
+  for (std::size_t place = 0; place < apps_.size(); ++place) {
+    pauses_end = std::max(pauses_end, apps_[place]->process().paused_until());
+  }
+  for (std::size_t place = 0; place < daemons_.size(); ++place) {
+    pauses_end = std::max(pauses_end, daemons_[place]->process().paused_until());
+  }
+  if (pauses_end > scheduler_.now()) scheduler_.Sleep(pauses_end - scheduler_.now());
   journal_.Tell("the faults are over");
   faults_over_ = true;
   plan_.EndFaults();
@@ -296,10 +303,6 @@ void Simulation::EndFaults() {
   store_clock_.CatchUp();
   application_.ledger->SetAway(false);
   application_.well_behaved = true;
-  for (App* const app : apps_) app->process().PauseUntil(0);
-  for (std::size_t place = 0; place < daemons_.size(); ++place) {
-    daemons_[place]->process().PauseUntil(0);
-  }
 }
 
 void Simulation::SettleAll() {

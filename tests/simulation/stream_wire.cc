@@ -68,7 +68,8 @@ class Lane {
 class Stream;
 
 // The daemon's end, in gRPC's place.
-class ServerEnd final : public grpc::ServerCallbackReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> {
+class ServerEnd final
+    : public grpc::ServerCallbackReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   explicit ServerEnd(Stream& stream) : stream_(stream) {}
 
@@ -411,8 +412,7 @@ SessionLinkFactory StreamsOver(Network& network, Daemons& daemons, Process& clie
                                const Plan& plan) {
   return [&network, &daemons, &client, &plan](SessionLink::Events& events) {
     // Kept until the program ends, like everything that a killed process held.
-    auto* const stream =
-        std::make_unique<Stream>(network, daemons, client, plan, events).release();
+    auto* const stream = std::make_unique<Stream>(network, daemons, client, plan, events).release();
     return std::shared_ptr<SessionLink>(&stream->client(), [](SessionLink*) {});
   };
 }

@@ -1,5 +1,6 @@
 #include "tests/simulation/unary_wire.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -9,6 +10,9 @@
 
 namespace idempotency::simulation {
 namespace {
+
+// What a store call that was begun before the deadline may take beyond it.
+constexpr Nanos kDaemonSlack = 10 * kSecond;
 
 // What the caller's end keeps of a call. Answered once, whoever comes first.
 template <typename Response>
@@ -64,6 +68,19 @@ const grpc::Status& Passed() {
 
 }  // namespace
 
+template <typename Arrived>
+void UnaryWire::Expect(std::shared_ptr<Arrived> arrival, Daemon& daemon, Nanos within) {
+  network_.scheduler().After(
+      within, &daemon.process(), [this, arrival = std::move(arrival), &daemon] {
+        if (arrival->self == nullptr) return;
+        // One that has just gone on from a pause has much to do.
+        if (network_.scheduler().now() - daemon.process().paused_until() < kDaemonSlack) {
+          return Expect(arrival, daemon, kDaemonSlack);
+        }
+        network_.journal().Broken("a daemon does not answer by the deadline");
+      });
+}
+
 template <typename Request, typename Response>
 void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const Request& request,
                      Deadline deadline, Callback<Response> done) {
@@ -79,24 +96,24 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
   const auto left = deadline - std::chrono::steady_clock::now();
   const std::string host = client_.name();
   const auto cancelled = std::make_shared<std::vector<std::function<void()>>>();
-  network_.Send(host, &daemon->process(), daemon->name(),
-                [this, kind, method, request, left, asked, daemon, host, cancelled] {
-                  const auto now = std::chrono::steady_clock::now();
-                  const auto arrival = std::make_shared<Arrival<Response>>(
-                      kind, now, now + left,
-                      [this, asked, daemon, host](const grpc::Status& status,
-                                                  const Response& response) {
-                        network_.Send(daemon->name(), &client_, host, [asked, status, response] {
-                          asked->Answer(status, response);
-                        });
-                      });
-                  arrival->self = arrival;
-                  (daemon->operations().*method)(request, *arrival, nullptr);
-                  cancelled->push_back([arrival, daemon] {
-                    if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
-                    daemon->operations().wait_room().Cancel(arrival->waiting());
-                  });
-                });
+  network_.Send(
+      host, &daemon->process(), daemon->name(),
+      [this, kind, method, request, left, asked, daemon, host, cancelled] {
+        const auto now = std::chrono::steady_clock::now();
+        const auto arrival = std::make_shared<Arrival<Response>>(
+            kind, now, now + left,
+            [this, asked, daemon, host](const grpc::Status& status, const Response& response) {
+              network_.Send(daemon->name(), &client_, host,
+                            [asked, status, response] { asked->Answer(status, response); });
+            });
+        arrival->self = arrival;
+        (daemon->operations().*method)(request, *arrival, nullptr);
+        Expect(arrival, *daemon, kDaemonSlack + std::max<Nanos>(left.count(), 0));
+        cancelled->push_back([arrival, daemon] {
+          if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
+          daemon->operations().wait_room().Cancel(arrival->waiting());
+        });
+      });
   // By the caller's clock.
   scheduler.At(client_.WhenMonotonic(deadline.time_since_epoch().count()), &client_,
                [this, asked, daemon, host, cancelled] {

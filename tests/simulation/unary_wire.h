@@ -1,7 +1,7 @@
 #ifndef IDEMPOTENCY_TESTS_SIMULATION_UNARY_WIRE_H_
 #define IDEMPOTENCY_TESTS_SIMULATION_UNARY_WIRE_H_
 
-#include <string>
+#include <memory>
 
 #include "client/connection.h"
 #include "client/reachability.h"
@@ -37,6 +37,9 @@ class UnaryWire final : public Connection {
   template <typename Request, typename Response>
   void Call(OperationKind kind, Method<Request, Response> method, const Request& request,
             Deadline deadline, Callback<Response> done);
+  // What arrived at the daemon must be answered there as well.
+  template <typename Arrived>
+  void Expect(std::shared_ptr<Arrived> arrival, Daemon& daemon, Nanos within);
 
   Network& network_;
   Daemons& daemons_;
