@@ -64,6 +64,9 @@ void App::Start() {
 void App::Stop() {
   serving_ = false;
   guard_->Close();
+  while (serving_calls_ > 0) application_.scheduler.Sleep(10 * kMillisecond);
+  guard_.reset();
+  application_.journal.Counted(Count::kGuardEnded);
 }
 
 BeginCall App::BeginCallFor(const Call& call) {
@@ -93,6 +96,9 @@ BeginCall App::BeginCallFor(const Call& call) {
 }
 
 void App::Serve(const Call& call, const std::function<void(const Answer&)>& respond) {
+  // It came when the server was gone.
+  if (guard_ == nullptr) return;
+  ++serving_calls_;
   absl::StatusOr<BegunOperation> begun =
       guard_->Begin(BeginCallFor(call), OpaqueRequest{"sim.Request", call.request});
   Answer answer;
@@ -107,6 +113,7 @@ void App::Serve(const Call& call, const std::function<void(const Answer&)>& resp
                               begun->execution()->attempt());
     answer = Run(call, *std::move(begun));
   }
+  --serving_calls_;
   respond(answer);
 }
 

@@ -45,6 +45,7 @@ class App {
   // In its process.
   void Start();
   bool serving() const { return serving_; }
+  // As a server that is shut down: up to the end of its guard.
   void Stop();
   // `respond` is called once, unless the process dies.
   void Serve(const Call& call, const std::function<void(const Answer&)>& respond);
@@ -68,6 +69,8 @@ class App {
   Daemons& daemons_;
   Process process_;
   bool serving_ = false;
+  // Calls that it has taken.
+  int serving_calls_ = 0;
   std::unique_ptr<ServerGuard> guard_;
 };
 

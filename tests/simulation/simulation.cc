@@ -208,7 +208,7 @@ void Simulation::KillApp(std::size_t place, bool in_order) {
   const Nanos down = random_.Between(0, 3) * kSecond;
   if (in_order) {
     scheduler_.After(0, &app->process(), [app] { app->Stop(); });
-    scheduler_.After(random_.Between(0, 5) * kSecond, nullptr, [app] { app->process().Kill(); });
+    scheduler_.After(random_.Between(0, 15) * kSecond, nullptr, [app] { app->process().Kill(); });
   } else {
     app->process().Kill();
   }

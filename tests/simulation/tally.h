@@ -36,6 +36,7 @@ enum class Count : std::size_t {
   kDaemonKilled,
   kAppStopped,
   kDaemonStopped,
+  kGuardEnded,
   kProcessPaused,
   kWallClockJumped,
   kStoreClockJumped,
@@ -103,6 +104,7 @@ inline constexpr std::array<const char*, kCounts> kCountNames = {
     "faults: daemon killed",
     "faults: application server stopped in order",
     "faults: daemon stopped in order",
+    "guards ended in order",
     "faults: process paused",
     "faults: wall clock of a process jumped",
     "faults: clock of the store jumped",
@@ -137,7 +139,7 @@ inline constexpr std::array<const char*, kCounts> kCountNames = {
     "handlers: checkpoint stored",
     "recovery handlers run",
     "ledger: second commit refused",
-    "ledger: decided in the place of a handler",
+    "ledger: decides about a failure",
     "keys settled after the faults",
 };
 

@@ -14,23 +14,6 @@ namespace {
 // What a store call that was begun before the deadline may take beyond it.
 constexpr Nanos kDaemonSlack = 10 * kSecond;
 
-// What the caller's end keeps of a call. Answered once, whoever comes first.
-template <typename Response>
-struct Asked {
-  Connection::Callback<Response> done;
-  Reachability reachability;
-
-  void Answer(const grpc::Status& status, const Response& response) {
-    if (!done) return;
-    const auto tell = std::exchange(done, nullptr);
-    if (status.ok()) {
-      tell(response);
-    } else {
-      tell(reachability.Failed(status));
-    }
-  }
-};
-
 // The daemon's end of one arrival of a call.
 template <typename Response>
 class Arrival final : public PendingResponse<Response> {
@@ -66,27 +49,63 @@ const grpc::Status& Passed() {
   return status;
 }
 
-}  // namespace
+const grpc::Status& Closing() {
+  static const auto& status = *new grpc::Status(grpc::StatusCode::CANCELLED, "closing");
+  return status;
+}
 
-template <typename Arrived>
-void UnaryWire::Expect(std::shared_ptr<Arrived> arrival, Daemon& daemon, Nanos within) {
-  network_.scheduler().After(
-      within, &daemon.process(), [this, arrival = std::move(arrival), &daemon] {
+// What arrived at a daemon must be answered there, whoever still waits for it.
+template <typename Response>
+void Expect(Network& network, std::shared_ptr<Arrival<Response>> arrival, Daemon& daemon,
+            Nanos within) {
+  network.scheduler().After(
+      within, &daemon.process(), [&network, arrival = std::move(arrival), &daemon] {
         if (arrival->self == nullptr) return;
         // One that has just gone on from a pause has much to do.
-        if (network_.scheduler().now() - daemon.process().paused_until() < kDaemonSlack) {
-          return Expect(arrival, daemon, kDaemonSlack);
+        if (network.scheduler().now() - daemon.process().paused_until() < kDaemonSlack) {
+          return Expect(network, arrival, daemon, kDaemonSlack);
         }
-        network_.journal().Broken("a daemon does not answer by the deadline");
+        network.journal().Broken("a daemon does not answer by the deadline");
       });
+}
+
+}  // namespace
+
+// Answered once, whoever comes first. Outlives the connection.
+template <typename Response>
+class UnaryWire::AskedFor final : public Asked {
+ public:
+  explicit AskedFor(Connection::Callback<Response> done) : done_(std::move(done)) {}
+
+  bool answered() const { return !done_; }
+  void Answer(const grpc::Status& status, const Response& response) {
+    if (answered()) return;
+    const auto tell = std::exchange(done_, nullptr);
+    if (status.ok()) {
+      tell(response);
+    } else {
+      tell(reachability_.Failed(status));
+    }
+  }
+  void Close() override { Answer(Closing(), Response()); }
+
+ private:
+  Connection::Callback<Response> done_;
+  Reachability reachability_;
+};
+
+UnaryWire::~UnaryWire() {
+  for (const std::weak_ptr<Asked>& asked : asked_) {
+    if (const auto call = asked.lock()) call->Close();
+  }
 }
 
 template <typename Request, typename Response>
 void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const Request& request,
                      Deadline deadline, Callback<Response> done) {
   Scheduler& scheduler = network_.scheduler();
-  const auto asked = std::make_shared<Asked<Response>>();
-  asked->done = std::move(done);
+  const auto asked = std::make_shared<AskedFor<Response>>(std::move(done));
+  asked_.push_back(asked);
   Daemon* const daemon = daemons_.Pick(scheduler.random());
   if (!Daemons::IsUp(daemon)) {
     scheduler.After(network_.Latency(), &client_,
@@ -94,21 +113,25 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
     return;
   }
   const auto left = deadline - std::chrono::steady_clock::now();
+  // These outlive the connection, and so may what is under way.
+  Network* const network = &network_;
+  Process* const client = &client_;
   const std::string host = client_.name();
   const auto cancelled = std::make_shared<std::vector<std::function<void()>>>();
   network_.Send(
       host, &daemon->process(), daemon->name(),
-      [this, kind, method, request, left, asked, daemon, host, cancelled] {
+      [network, client, kind, method, request, left, asked, daemon, host, cancelled] {
         const auto now = std::chrono::steady_clock::now();
         const auto arrival = std::make_shared<Arrival<Response>>(
             kind, now, now + left,
-            [this, asked, daemon, host](const grpc::Status& status, const Response& response) {
-              network_.Send(daemon->name(), &client_, host,
+            [network, client, asked, daemon, host](const grpc::Status& status,
+                                                   const Response& response) {
+              network->Send(daemon->name(), client, host,
                             [asked, status, response] { asked->Answer(status, response); });
             });
         arrival->self = arrival;
         (daemon->operations().*method)(request, *arrival, nullptr);
-        Expect(arrival, *daemon, kDaemonSlack + std::max<Nanos>(left.count(), 0));
+        Expect(*network, arrival, *daemon, kDaemonSlack + std::max<Nanos>(left.count(), 0));
         cancelled->push_back([arrival, daemon] {
           if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
           daemon->operations().wait_room().Cancel(arrival->waiting());
@@ -116,9 +139,9 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
       });
   // By the caller's clock.
   scheduler.At(client_.WhenMonotonic(deadline.time_since_epoch().count()), &client_,
-               [this, asked, daemon, host, cancelled] {
-                 if (!asked->done) return;
-                 network_.Send(host, &daemon->process(), daemon->name(), [cancelled] {
+               [network, asked, daemon, host, cancelled] {
+                 if (asked->answered()) return;
+                 network->Send(host, &daemon->process(), daemon->name(), [cancelled] {
                    for (const auto& cancel : *cancelled) cancel();
                  });
                  asked->Answer(Passed(), Response());

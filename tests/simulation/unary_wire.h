@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_TESTS_SIMULATION_UNARY_WIRE_H_
 
 #include <memory>
+#include <vector>
 
 #include "client/connection.h"
 #include "client/reachability.h"
@@ -18,6 +19,8 @@ class UnaryWire final : public Connection {
   // `client` is the process that calls.
   UnaryWire(Network& network, Daemons& daemons, Process& client)
       : network_(network), daemons_(daemons), client_(client) {}
+  // Answers what is outstanding.
+  ~UnaryWire() override;
 
   void Reserve(const v1::ReserveRequest& request, Deadline deadline,
                Callback<v1::ReserveResponse> done) override;
@@ -31,19 +34,27 @@ class UnaryWire final : public Connection {
            Callback<v1::GetResponse> done) override;
 
  private:
+  // The caller's end of one call.
+  class Asked {
+   public:
+    virtual ~Asked() = default;
+    virtual void Close() = 0;
+  };
+  template <typename Response>
+  class AskedFor;
+
   template <typename Request, typename Response>
   using Method = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
 
   template <typename Request, typename Response>
   void Call(OperationKind kind, Method<Request, Response> method, const Request& request,
             Deadline deadline, Callback<Response> done);
-  // What arrived at the daemon must be answered there as well.
-  template <typename Arrived>
-  void Expect(std::shared_ptr<Arrived> arrival, Daemon& daemon, Nanos within);
 
   Network& network_;
   Daemons& daemons_;
   Process& client_;
+  // Also some that are answered.
+  std::vector<std::weak_ptr<Asked>> asked_;
 };
 
 }  // namespace idempotency::simulation

@@ -47,22 +47,26 @@ class WatchedConnection final : public Connection {
   template <typename Response>
   Callback<Response> Watched(Deadline deadline, Callback<Response> done) {
     const auto answered = std::make_shared<bool>(false);
-    Expect(answered, process_.WhenMonotonic(deadline.time_since_epoch().count()) + kSlack);
-    return [this, answered, done = std::move(done)](absl::StatusOr<Response> answer) {
-      if (*answered) journal_.Broken("a connection answers twice");
-      *answered = true;
-      done(std::move(answer));
-    };
+    Expect(scheduler_, journal_, process_, answered,
+           process_.WhenMonotonic(deadline.time_since_epoch().count()) + kSlack);
+    return
+        [&journal = journal_, answered, done = std::move(done)](absl::StatusOr<Response> answer) {
+          if (*answered) journal.Broken("a connection answers twice");
+          *answered = true;
+          done(std::move(answer));
+        };
   }
 
-  void Expect(std::shared_ptr<bool> answered, Nanos by) {
-    scheduler_.At(by, &process_, [this, answered = std::move(answered)] {
+  // Beyond the connection's own end, which answers too.
+  static void Expect(Scheduler& scheduler, Journal& journal, Process& process,
+                     std::shared_ptr<bool> answered, Nanos by) {
+    scheduler.At(by, &process, [&scheduler, &journal, &process, answered = std::move(answered)] {
       if (*answered) return;
       // One that has just gone on from a pause has much to do.
-      if (scheduler_.now() - process_.paused_until() < kSlack) {
-        return Expect(answered, scheduler_.now() + kSlack);
+      if (scheduler.now() - process.paused_until() < kSlack) {
+        return Expect(scheduler, journal, process, answered, scheduler.now() + kSlack);
       }
-      journal_.Broken("a connection does not answer by the deadline");
+      journal.Broken("a connection does not answer by the deadline");
     });
   }
 
