@@ -31,6 +31,12 @@ constexpr Clock::duration kPauseBetweenLanes = std::chrono::seconds(1);
 constexpr Clock::duration kPauseBetweenComplaints = std::chrono::seconds(10);
 // Deadlines are kept to this.
 constexpr Clock::duration kAlarmGrain = std::chrono::milliseconds(1);
+// A lane with so many unanswered operations is busy: what is asked meanwhile is
+// not faster for leaving alone, and costs both ends a frame. It leaves with the
+// next frame of answers, once it makes a frame of its own, or after kGathering.
+constexpr std::size_t kBusy = 8;
+constexpr std::size_t kWorthAFrame = 16;
+constexpr Clock::duration kGathering = std::chrono::microseconds(300);
 constexpr absl::Duration kOverloadedDelay = absl::Milliseconds(100);
 
 const grpc::Status& Passed() {
@@ -146,18 +152,21 @@ void Session::Begin(Operation operation) {
     } else {
       operation->id = ++last_id_;
       alarm_.NoLaterThan(operation->deadline);
+      expires_at_ = std::min(expires_at_, operation->deadline);
+      if (waiting_.empty()) gather_until_ = now + kGathering;
       waiting_.Add(*operation);
       operations_.emplace(operation->id, std::move(operation));
-      if (answering != this) Pump(now, errands);
+      if (answering != this) Pump(now, errands, /*gathers=*/true);
     }
   }
   errands.Run(reachability_);
 }
 
-void Session::Pump(Time now, SessionErrands& errands) {
+void Session::Pump(Time now, SessionErrands& errands, bool gathers) {
   if (closing_) return;
   OpenLanes(now, errands);
   for (SessionLane* lane : LanesByLoad()) {
+    if (gathers && GathersMore(*lane, now)) continue;
     std::string frame = Gather(*lane, now);
     if (!frame.empty()) {
       lane->WriteBegins();
@@ -167,6 +176,13 @@ void Session::Pump(Time now, SessionErrands& errands) {
       errands.HalfClose(*lane->stream());
     }
   }
+}
+
+bool Session::GathersMore(const SessionLane& lane, Time now) {
+  const bool more = lane.unanswered() >= kBusy && !lane.has_cancels() && !waiting_.empty() &&
+                    waiting_.size() < kWorthAFrame && now < gather_until_;
+  if (more) alarm_.NoLaterThan(gather_until_);
+  return more;
 }
 
 void Session::OpenLanes(Time now, SessionErrands& errands) {
@@ -319,7 +335,7 @@ void Session::OnWritten(SessionLink& stream, bool ok) {
     SessionLane& lane = LaneOf(stream);
     lane.WriteEnds();
     if (!ok) lane.Break();
-    Pump(Clock::now(), errands);
+    Pump(Clock::now(), errands, /*gathers=*/true);
     if (lane.BeginRelease()) errands.Release(stream);
   }
   errands.Run(reachability_);
@@ -433,7 +449,8 @@ Session::Time Session::Ring() {
   Time next;
   {
     MutexLock lock(mutex_);
-    next = FailExpired(now, errands);
+    if (expires_at_ <= now) expires_at_ = FailExpired(now, errands);
+    next = expires_at_;
     next = std::min(next, CancelOverdue(now, errands));
     next = std::min(next, TrySessionAgain(now, errands));
     Pump(now, errands);

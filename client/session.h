@@ -63,8 +63,11 @@ class Session final : public Connection, private SessionLink::Events {
   // The alarm: what is overdue? Answers when to look again.
   Time Ring();
 
-  // Out: opens lanes, and gives every one that can write what it can carry.
-  void Pump(Time now, SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Out: opens lanes, and gives every one that can write what it can carry;
+  // `gathers`: unless a busy one does better with a larger frame soon.
+  void Pump(Time now, SessionErrands& errands, bool gathers = false)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool GathersMore(const SessionLane& lane, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenLanes(Time now, SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenLane(SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lanes LanesByLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -135,6 +138,10 @@ class Session final : public Connection, private SessionLink::Events {
   // Waiting and sent.
   absl::flat_hash_map<std::uint64_t, Operation> operations_ ABSL_GUARDED_BY(mutex_);
   WaitingOperations waiting_ ABSL_GUARDED_BY(mutex_);
+  // What waits gathers until then at the longest.
+  Time gather_until_ ABSL_GUARDED_BY(mutex_) = Time::min();
+  // No deadline is sooner.
+  Time expires_at_ ABSL_GUARDED_BY(mutex_) = Time::max();
 
   AlarmThread alarm_;
   // The last, so the first to be destroyed: its callbacks may still ask here.

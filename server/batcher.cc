@@ -344,51 +344,81 @@ Batcher::Batch Batcher::Take() {
   return batch;
 }
 
+template <typename QueuedType>
+struct Batcher::AtStore {
+  std::vector<QueuedPtr> queued;
+  std::vector<decltype(QueuedType::op)> ops;
+};
+
+template <typename QueuedType>
+Batcher::AtStore<QueuedType> Batcher::Hand(std::vector<QueuedPtr> taken) {
+  AnswerOverdue(taken);
+  AtStore<QueuedType> handed;
+  handed.ops.reserve(taken.size());
+  for (const QueuedPtr& queued : taken) {
+    handed.ops.push_back(std::move(static_cast<QueuedType&>(*queued).op));
+  }
+  handed.queued = std::move(taken);
+  return handed;
+}
+
 void Batcher::Run(Batch batch) {
   const auto of = [&batch](OperationKind kind) { return std::move(batch[Index(kind)]); };
-  RunKind<QueuedComplete>(of(OperationKind::kComplete), &Store::Complete);
-  RunKind<QueuedRelease>(of(OperationKind::kRelease), &Store::Release);
-  RunKind<QueuedExtend>(of(OperationKind::kExtend), &Store::Extend);
-  RunKind<QueuedReserve>(of(OperationKind::kReserve), &Store::Reserve);
-  RunKind<QueuedGet>(of(OperationKind::kGet), &Store::Get);
+  RunTogether(Hand<QueuedComplete>(of(OperationKind::kComplete)),
+              Hand<QueuedReserve>(of(OperationKind::kReserve)));
+  RunKind(Hand<QueuedRelease>(of(OperationKind::kRelease)), &Store::Release);
+  RunKind(Hand<QueuedExtend>(of(OperationKind::kExtend)), &Store::Extend);
+  RunKind(Hand<QueuedGet>(of(OperationKind::kGet)), &Store::Get);
+}
+
+void Batcher::RunTogether(AtStore<QueuedComplete> completions,
+                          AtStore<QueuedReserve> reservations) {
+  if (reservations.ops.empty()) return RunKind(std::move(completions), &Store::Complete);
+  if (completions.ops.empty()) return RunKind(std::move(reservations), &Store::Reserve);
+  const Deadline start = options_.clock->Monotonic();
+  SharedAnswers answers = store_.CompleteAndReserve(completions.ops, reservations.ops);
+  const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
+  const AnswerScope scope;
+  Tell(std::move(completions), std::move(answers.completions), took);
+  Tell(std::move(reservations), std::move(answers.verdicts), took);
 }
 
 template <typename QueuedType, typename Op, typename Answer>
-void Batcher::RunKind(std::vector<QueuedPtr> taken,
+void Batcher::RunKind(AtStore<QueuedType> operations,
                       std::vector<Answer> (Store::*call)(absl::Span<const Op>)) {
-  AnswerOverdue(taken);
-  if (taken.empty()) return;
-  const OperationKind kind = taken.front()->kind;
-  std::vector<Op> ops;
-  ops.reserve(taken.size());
-  for (const QueuedPtr& queued : taken)
-    ops.push_back(std::move(static_cast<QueuedType&>(*queued).op));
-
+  if (operations.ops.empty()) return;
   const Deadline start = options_.clock->Monotonic();
-  std::vector<Answer> answers = (store_.*call)(ops);
+  std::vector<Answer> answers = (store_.*call)(operations.ops);
+  const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
+  const AnswerScope scope;
+  Tell(std::move(operations), std::move(answers), took);
+}
+
+template <typename QueuedType, typename Answer>
+void Batcher::Tell(AtStore<QueuedType> operations, std::vector<Answer> answers,
+                   absl::Duration took) {
+  std::vector<QueuedPtr>& taken = operations.queued;
   // A store that does not answer every operation is broken, and guessing which
   // answer belongs to whom could grant twice.
   if (answers.size() != taken.size()) std::abort();
-  observer_.BatchDone(kind, taken.size(), absl::FromChrono(options_.clock->Monotonic() - start));
+  const OperationKind kind = taken.front()->kind;
+  observer_.BatchDone(kind, taken.size(), took);
 
   std::size_t replies = 0;
   for (const Answer& answer : answers) replies += ReplyIn(answer);
   bytes_.fetch_add(replies);
   std::size_t answered = replies;
   std::vector<QueuedPtr> left;
-  {
-    const AnswerScope scope;
-    for (std::size_t i = 0; i < taken.size(); ++i) {
-      auto& queued = static_cast<QueuedType&>(*taken[i]);
-      queued.op = std::move(ops[i]);
-      if (IsLeftForNextCall(answers[i])) {
-        left.push_back(std::move(taken[i]));
-        continue;
-      }
-      Observe(observer_, kind, answers[i]);
-      answered += queued.bytes;
-      queued.Tell(std::move(answers[i]));
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    auto& queued = static_cast<QueuedType&>(*taken[i]);
+    queued.op = std::move(operations.ops[i]);
+    if (IsLeftForNextCall(answers[i])) {
+      left.push_back(std::move(taken[i]));
+      continue;
     }
+    Observe(observer_, kind, answers[i]);
+    answered += queued.bytes;
+    queued.Tell(std::move(answers[i]));
   }
   bytes_.fetch_sub(answered);
   if (!left.empty()) PutBack(std::move(left));

@@ -52,8 +52,9 @@ struct BatcherOptions {
 // Gathers single operations into the store's batches. While every worker is
 // busy, operations queue; a free worker takes what is there, completions first,
 // then releases, extensions, reservations and reads, and gives it to the store
-// with one call per kind, at most one operation per record in a call. Within a
-// kind, namespaces take turns. A lone operation goes to the store at once; few
+// with one call per kind, at most one operation per record and kind. Within a
+// kind, namespaces take turns. Completions and reservations go in one call, so
+// that the store may have them share a commit. A lone operation goes to the store at once; few
 // that come while another batch is at the store wait for its end
 // (BatcherOptions::worth_a_batch). What the store leaves for its next call, because replies weigh
 // too much together, goes back into the queue.
@@ -157,9 +158,17 @@ class Batcher {
   void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Batch Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
+  // Operations of one kind while the store has them.
+  template <typename QueuedType>
+  struct AtStore;
+  template <typename QueuedType>
+  AtStore<QueuedType> Hand(std::vector<QueuedPtr> taken);
+  void RunTogether(AtStore<QueuedComplete> completions, AtStore<QueuedReserve> reservations);
   template <typename QueuedType, typename Op, typename Answer>
-  void RunKind(std::vector<QueuedPtr> taken,
+  void RunKind(AtStore<QueuedType> operations,
                std::vector<Answer> (Store::*call)(absl::Span<const Op>));
+  template <typename QueuedType, typename Answer>
+  void Tell(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
   // Whether or not there is room: they were let in before.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   // Answers those whose deadline has passed and leaves the others.

@@ -32,6 +32,13 @@ std::vector<absl::StatusOr<Completion>> DeferredStore::Complete(absl::Span<const
   return std::vector<absl::StatusOr<Completion>>(ops.size(), NotOpen());
 }
 
+SharedAnswers DeferredStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                                absl::Span<const ReserveOp> reservations) {
+  Store* const store = opened();
+  if (store != nullptr) return store->CompleteAndReserve(completions, reservations);
+  return Store::CompleteAndReserve(completions, reservations);
+}
+
 std::vector<absl::Status> DeferredStore::Release(absl::Span<const ReleaseOp> ops) {
   Store* const store = opened();
   if (store != nullptr) return store->Release(ops);

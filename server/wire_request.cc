@@ -49,6 +49,11 @@ absl::StatusOr<absl::Duration> DurationFrom(std::string_view field,
   return value;
 }
 
+// What stores keep. After every check: what is too long by less is too long.
+absl::Duration WholeMicroseconds(absl::Duration duration) {
+  return absl::Microseconds(absl::ToInt64Microseconds(duration));
+}
+
 template <typename Request>
 absl::StatusOr<absl::Duration> LeaseFrom(const Request& request, absl::Duration otherwise) {
   if (!request.has_lease()) return otherwise;
@@ -212,16 +217,16 @@ absl::Status ReadTerms(const v1::ReserveRequest& request, ReserveOp& op) {
     if (*kept > *retention) {
       return InvalidField("reply_retention", "must not be longer than the retention");
     }
-    op.reply_retention = *kept;
+    op.reply_retention = WholeMicroseconds(*kept);
   }
   if (request.has_tombstone()) {
     const absl::StatusOr<absl::Duration> tombstone =
         DurationFrom("tombstone", request.tombstone(), absl::ZeroDuration(), limits::kMaxTombstone);
     if (!tombstone.ok()) return tombstone.status();
-    op.tombstone = *tombstone;
+    op.tombstone = WholeMicroseconds(*tombstone);
   }
-  op.lease = *lease;
-  op.retention = *retention;
+  op.lease = WholeMicroseconds(*lease);
+  op.retention = WholeMicroseconds(*retention);
   op.on_lease_expiry = *expiry;
   op.recover = request.recover();
   return absl::OkStatus();
@@ -310,7 +315,7 @@ absl::StatusOr<ExtendOp> ExtendOpFrom(const v1::ExtendRequest& request) {
     return InvalidField("checkpoint",
                         absl::StrCat("must be at most ", limits::kMaxCheckpointBytes, " bytes"));
   }
-  op->lease = *lease;
+  op->lease = WholeMicroseconds(*lease);
   if (!request.checkpoint().empty()) op->checkpoint = request.checkpoint();
   return op;
 }

@@ -2,6 +2,7 @@
 // store. Every failure is INVALID_ARGUMENT and names the field: KEY_MISSING or
 // KEY_INVALID for record_key.key, REQUEST_INVALID for the rest. Nothing that
 // the caller sent is quoted.
+// Durations of records are cut to whole microseconds.
 #ifndef IDEMPOTENCY_SERVER_WIRE_REQUEST_H_
 #define IDEMPOTENCY_SERVER_WIRE_REQUEST_H_
 

@@ -256,6 +256,20 @@ TEST(WireRequestTest, ReadsAReservation) {
   EXPECT_EQ(*MaxWaitFrom(request), absl::Milliseconds(2500));
 }
 
+TEST(WireRequestTest, CutsDurationsToWholeMicroseconds) {
+  v1::ReserveRequest request = GoodReserve();
+  Set(*request.mutable_lease(), 1, 999'999'999);
+  Set(*request.mutable_retention(), 5, 1'000);
+  Set(*request.mutable_reply_retention(), 2, 1'001);
+  Set(*request.mutable_tombstone(), 0, 999);
+  const absl::StatusOr<ReserveOp> op = ParseReserve(request);
+  ASSERT_TRUE(op.ok()) << op.status();
+  EXPECT_EQ(op->lease, absl::Microseconds(1'999'999));
+  EXPECT_EQ(op->retention, absl::Microseconds(5'000'001));
+  EXPECT_EQ(op->reply_retention, absl::Microseconds(2'000'001));
+  EXPECT_EQ(op->tombstone, absl::ZeroDuration());
+}
+
 TEST(WireRequestTest, FillsInTheDefaultsOfAReservation) {
   v1::ReserveRequest request = GoodReserve();
   absl::StatusOr<ReserveOp> op = ParseReserve(request);

@@ -94,8 +94,8 @@ void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::Reser
                                                     deadline, std::move(done), request);
   admission->operation_->reservations.Request(
       admission->question_, admission->operation_->policy.WaitInFlight(), deadline,
-      [admission](const absl::StatusOr<ReservationAnswer>& answer) {
-        admission->OnVerdict(answer);
+      [admission](absl::StatusOr<ReservationAnswer> answer) {
+        admission->OnVerdict(std::move(answer));
       });
 }
 
@@ -109,6 +109,7 @@ Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::Rese
 
 void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
                      const absl::Status& why) const {
+  if (!operation_->options.hooks.on_verdict) return;
   const v1::ReserveResponse& verdict =
       answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
   Call(operation_->options.hooks.on_verdict,
@@ -119,7 +120,7 @@ void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
         TraceparentOf(verdict.replay().labels())});
 }
 
-void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
+void Admission::OnVerdict(absl::StatusOr<ReservationAnswer> answer) {
   if (!answer.ok()) {
     const bool no_verdict = ReasonOf(answer.status()) == Reason::kStoreUnavailable &&
                             !operation_->reservations.closed();
@@ -127,7 +128,7 @@ void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
-  const v1::ReserveResponse& verdict = answer->response;
+  v1::ReserveResponse& verdict = answer->response;
   const absl::Status rejection = RejectionFor(verdict);
   Tell(answer, rejection);
   if (!rejection.ok()) {
@@ -141,8 +142,8 @@ void Admission::OnVerdict(const absl::StatusOr<ReservationAnswer>& answer) {
     }
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
-    const v1::Replay& replay = verdict.replay();
-    Replay(replay.reply(), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
+    v1::Replay& replay = *verdict.mutable_replay();
+    Replay(std::move(*replay.mutable_reply()), verdict.record_id(), FromWire(replay.expires_at()), replay.labels());
   } else {
     Grant(*answer);
   }
@@ -243,8 +244,9 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
 }
 
 void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
-                       const google::protobuf::Map<std::string, std::string>& labels) {
-  ReplayedReply::Make(operation_, {std::move(reply), record_id, expires_at, labels},
+                       const Labels& labels) {
+  ReplayedReply::Make(operation_,
+                      {std::move(reply), record_id, expires_at, TraceparentOf(labels)},
                       [self = shared_from_this(), record_id](absl::StatusOr<v1::Reply> made) {
                         if (made.ok()) {
                           self->done_(Replayed{*std::move(made)});

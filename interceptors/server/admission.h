@@ -57,7 +57,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
             Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
   void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
-  void OnVerdict(const absl::StatusOr<ReservationAnswer>& answer);
+  void OnVerdict(absl::StatusOr<ReservationAnswer> answer);
   void Grant(const ReservationAnswer& answer);
   // What an earlier attempt committed decides before anything else does.
   void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
@@ -72,7 +72,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
   // `labels` are the record's.
   void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
-              const google::protobuf::Map<std::string, std::string>& labels);
+              const Labels& labels);
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;

@@ -51,11 +51,6 @@ CachingConnection::CachingConnection(std::unique_ptr<Connection> inner,
 
 void CachingConnection::Reserve(const v1::ReserveRequest& request, Deadline deadline,
                                 Callback<v1::ReserveResponse> done) {
-  const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
-  if (known != nullptr) {
-    done(known->response);
-    return;
-  }
   auto question = std::make_shared<const Question>(
       Question{request.record_key(), request.fingerprints(), cache_->Now()});
   inner_->Reserve(request, deadline,

@@ -8,11 +8,10 @@
 
 namespace idempotency {
 
-// A Connection that answers Reserve from a cache of replays where it can, and
-// learns from what passes through: a `replay` of the service, and a Complete
-// that the service acknowledged for a grant that it gave through here. The
-// answer is the service's, field by field. Everything else is handed through.
-// Thread-safe.
+// A Connection that fills a cache of replays from what passes through: a `replay`
+// of the service, and a Complete that the service acknowledged for a grant that
+// it gave through here. What is kept is the service's answer, field by field.
+// Who asks the cache does so before coming here. Thread-safe.
 class CachingConnection final : public Connection {
  public:
   CachingConnection(std::unique_ptr<Connection> inner, std::shared_ptr<ReplayCache> cache);

@@ -44,8 +44,11 @@ class CachingConnectionTest : public testing::Test {
     fingerprint.set_digest(digest);
     return request;
   }
-  // The verdict, if it is not held back.
+  // The verdict, if it is not held back: the cache's, and the store's where it
+  // has none.
   absl::StatusOr<v1::ReserveResponse> Reserve(const v1::ReserveRequest& request) {
+    const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
+    if (known != nullptr) return known->response;
     const auto verdict =
         std::make_shared<absl::StatusOr<v1::ReserveResponse>>(absl::UnknownError("not answered"));
     connection_->Reserve(request, Connection::Deadline::max(),

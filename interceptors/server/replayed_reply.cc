@@ -11,7 +11,6 @@
 #include "interceptors/server/application_call.h"
 #include "interceptors/server/record_metadata.h"
 #include "interceptors/server/rejection.h"
-#include "interceptors/server/traceparent.h"
 
 namespace idempotency {
 namespace {
@@ -42,7 +41,7 @@ void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
 v1::Reply Told(ReplayedReply::Stored stored) {
   v1::Reply reply = std::move(stored.reply);
   AddTrailers(RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true), reply);
-  AddTrailers(TraceMetadata(TraceparentOf(stored.labels)), reply);
+  AddTrailers(TraceMetadata(stored.traceparent), reply);
   const std::string_view content = ContentName(reply.content());
   if (!content.empty()) {
     AddTrailers({{std::string(kContentMetadata), std::string(content)}}, reply);

@@ -28,8 +28,8 @@ class ReplayedReply {
     v1::Reply reply;
     std::string record_id;
     absl::Time expires_at;
-    // Of the record.
-    google::protobuf::Map<std::string, std::string> labels;
+    // Of the attempt that ran first; "" if it had none.
+    std::string traceparent;
   };
   // Called once, on any thread, possibly inside Make; must not block.
   using Done = std::function<void(absl::StatusOr<v1::Reply>)>;

@@ -37,6 +37,13 @@ absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   return MakeError(Reason::kStoreUnavailable, message, std::move(details));
 }
 
+// One question, however often it is sent.
+v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
+  request.set_request_token(Uuid::Random().ToString());
+  if (max_wait > absl::ZeroDuration()) *request.mutable_max_wait() = ToWire(max_wait);
+  return request;
+}
+
 // What the guard's caller is told of the service's refusal. What is wrong
 // between guard and service (identity, configuration, a part that the service
 // finds malformed) is not the caller's business.
@@ -73,33 +80,30 @@ ReservationRequest::ReservationRequest(StoreLink link, v1::ReserveRequest reques
       wait_until_(After(link_.scheduler.Now(), max_wait)),
       deadline_(deadline),
       pursue_until_(After(deadline, std::max(FromWire(request.lease()), kMinPursuit))),
-      request_(std::move(request)),
+      request_(Asked(std::move(request), max_wait)),
       hold_(link_.requests->Begin()),
       backoff_(kFirstRepeat, kLongestRepeat),
-      done_(std::move(done)) {
-  request_.set_request_token(Uuid::Random().ToString());
-}
+      done_(std::move(done)) {}
 
 void ReservationRequest::Start() {
-  {
-    MutexLock lock(mutex_);
-    timer_ = link_.scheduler.RunAt(deadline_, [self = shared_from_this()] {
-      self->GiveUp(Unavailable("the idempotency store gave no verdict in time; nothing was run",
-                               absl::OkStatus()));
-    });
-  }
-  Send();
+  Send(request_, deadline_);
+  MutexLock lock(mutex_);
+  // A cached answer came at once: nothing is to be watched.
+  if (done_ == nullptr) return;
+  timer_ = link_.scheduler.RunAt(deadline_, [self = shared_from_this()] {
+    self->GiveUp(Unavailable("the idempotency store gave no verdict in time; nothing was run",
+                             absl::OkStatus()));
+  });
 }
 
 void ReservationRequest::GiveUp(const absl::Status& status) { Tell(status); }
 
-void ReservationRequest::Send() {
+void ReservationRequest::SendAgain() {
   const Time sent = link_.scheduler.Now();
-  v1::ReserveRequest request;
+  v1::ReserveRequest request = request_;
   Time deadline = deadline_;
   {
     MutexLock lock(mutex_);
-    request = request_;
     if (done_ == nullptr || sent >= wait_until_) {
       request.clear_max_wait();
     } else {
@@ -107,6 +111,11 @@ void ReservationRequest::Send() {
     }
     if (done_ == nullptr) deadline = After(sent, kTryTimeout);
   }
+  Send(request, deadline);
+}
+
+void ReservationRequest::Send(const v1::ReserveRequest& request, Time deadline) {
+  const Time sent = link_.scheduler.Now();
   link_.connection.Reserve(request, deadline, [self = shared_from_this(), sent](auto answer) {
     self->OnAnswer(sent, std::move(answer));
   });
@@ -120,7 +129,7 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
   if (!answer.ok()) {
     Tell(ForCaller(answer.status()));
   } else {
-    Tell(ReservationAnswer{*answer, sent});
+    Tell(ReservationAnswer{*std::move(answer), sent});
   }
   MutexLock lock(mutex_);
   hold_.reset();
@@ -129,7 +138,7 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
 bool ReservationRequest::Repeat() {
   const Time again = After(link_.scheduler.Now(), backoff_.Next());
   if (again >= pursue_until_) return false;
-  link_.scheduler.RunAt(again, [self = shared_from_this()] { self->Send(); });
+  link_.scheduler.RunAt(again, [self = shared_from_this()] { self->SendAgain(); });
   return true;
 }
 
@@ -149,11 +158,8 @@ void ReservationRequest::Tell(absl::StatusOr<ReservationAnswer> answer) {
 
 void ReservationRequest::ReleaseGrant(Time sent, const v1::Reserved& grant) {
   Recording::Grant held;
-  {
-    MutexLock lock(mutex_);
-    held.record_key = request_.record_key();
-    held.lease = FromWire(request_.lease());
-  }
+  held.record_key = request_.record_key();
+  held.lease = FromWire(request_.lease());
   held.reservation_token = grant.reservation_token();
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
   Recording::Make(link_, std::move(held), kTryTimeout)

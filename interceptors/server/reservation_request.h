@@ -52,7 +52,9 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
   ReservationRequest(StoreLink link, v1::ReserveRequest request, absl::Duration max_wait,
                      Time deadline, Done done);
 
-  void Send();
+  // `request` is only looked at.
+  void Send(const v1::ReserveRequest& request, Time deadline);
+  void SendAgain();
   void OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer);
   // True if the question was put off to be asked again.
   bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -65,8 +67,9 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
   // When a grant that we never heard of can be held no longer.
   const Time pursue_until_;
 
+  // As it is asked the first time.
+  const v1::ReserveRequest request_;
   Mutex mutex_;
-  v1::ReserveRequest request_ ABSL_GUARDED_BY(mutex_);
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;

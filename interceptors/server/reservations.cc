@@ -20,9 +20,10 @@ absl::Status Closed() {
 }  // namespace
 
 Reservations::Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
-                           absl::Duration closing_timeout)
+                           absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache)
     : recording_timeout_(recording_timeout),
       closing_timeout_(closing_timeout),
+      cache_(std::move(cache)),
       connection_(std::move(connection)),
       link_{connection_, timer_, std::make_shared<OutstandingWork>(),
             std::make_shared<OutstandingWork>()} {}
@@ -43,6 +44,10 @@ Reservations::~Reservations() {
 
 void Reservations::Request(v1::ReserveRequest request, absl::Duration max_wait,
                            Scheduler::Time deadline, ReservationRequest::Done done) {
+  if (cache_ != nullptr && !closed()) {
+    const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
+    if (known != nullptr) return done(ReservationAnswer{known->response, Now()});
+  }
   std::shared_ptr<ReservationRequest> asked;
   {
     MutexLock lock(mutex_);

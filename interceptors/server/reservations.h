@@ -13,6 +13,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/closable_connection.h"
 #include "interceptors/server/recording.h"
+#include "interceptors/server/replay_cache.h"
 #include "interceptors/server/reservation_request.h"
 #include "interceptors/server/timer_thread.h"
 
@@ -23,8 +24,9 @@ namespace idempotency {
 class Reservations {
  public:
   // How long the destructor waits for outstanding recordings.
+  // `cache`, which may be nullptr, answers what it can.
   Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
-               absl::Duration closing_timeout);
+               absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr);
   // Close(); waits until everything is recorded, released or known to be lost,
   // closing_timeout at most (for questions without an answer 2 s); then stops.
   // A reply that was not recorded by then
@@ -56,6 +58,7 @@ class Reservations {
 
   const absl::Duration recording_timeout_;
   const absl::Duration closing_timeout_;
+  const std::shared_ptr<ReplayCache> cache_;
   TimerThread timer_;
   ClosableConnection connection_;
   const StoreLink link_;

@@ -54,12 +54,13 @@ absl::Status CheckNames(const std::string& option, const std::map<std::string, V
 
 class Guard final : public ServerGuard {
  public:
-  // `cache` is what `connection` answers from; nullptr while it is off.
-  Guard(std::unique_ptr<Connection> connection, std::shared_ptr<const ReplayCache> cache,
+  // `cache` is what `connection` fills; nullptr while it is off.
+  Guard(std::unique_ptr<Connection> connection, std::shared_ptr<ReplayCache> cache,
         GuardOptions options)
       : options_(std::move(options)),
         cache_(std::move(cache)),
-        reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout) {
+        reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout,
+                      cache_) {
     if (!options_.background_recovery) return;
     recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries);
   }
@@ -104,7 +105,7 @@ class Guard final : public ServerGuard {
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
   const GuardOptions options_;
-  const std::shared_ptr<const ReplayCache> cache_;
+  const std::shared_ptr<ReplayCache> cache_;
   // Before the reservations, whose timers give it work until they end.
   WorkerThreads workers_;
   Reservations reservations_;

@@ -92,6 +92,7 @@ void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pendin
     RunRounds(batch, std::vector<std::size_t>(middle, pending.end()), round);
     return;
   }
+  if (pending.empty()) return;
   batch.FailAll(pending, ToCallerStatus(absl::UnavailableError("the record keeps changing")));
 }
 

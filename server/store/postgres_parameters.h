@@ -59,6 +59,11 @@ class PostgresParameters {
   void Add(absl::Time value);
   void Add(std::int32_t value);
 
+  // Those of another statement, after these.
+  void Append(const PostgresParameters& others) {
+    values_.insert(values_.end(), others.values_.begin(), others.values_.end());
+  }
+
   const std::vector<std::string>& values() const { return values_; }
 
  private:

@@ -218,31 +218,42 @@ absl::Status PostgresReserve::Insert(const Indices& indices) {
   Indices sorted = indices;
   std::sort(sorted.begin(), sorted.end(),
             [this](std::size_t a, std::size_t b) { return batch_.op(a).id < batch_.op(b).id; });
+  const bool few = sorted.size() <= PostgresStatements::kMaxFew;
+  const auto result = connection_.Execute(few ? statements_.insert_few : statements_.insert,
+                                          BeginInsert(sorted));
+  if (!result.ok()) return result.status();
+  for (int row = 0; row < result->rows(); ++row) SettleInserted(*result, row, 0);
+  EndInsert(sorted);
+  return absl::OkStatus();
+}
+
+PostgresParameters PostgresReserve::BeginInsert(const Indices& indices) {
   std::vector<const ReserveOp*> ops;
   PostgresArray tokens(PostgresType::kUuid);
-  for (const std::size_t index : sorted) {
+  for (const std::size_t index : indices) {
     ops.push_back(&batch_.op(index));
     progress_[index].token = Uuid::Random();
     tokens.AppendUuid(progress_[index].token);
   }
-  const bool few = ops.size() <= PostgresStatements::kMaxFew;
-  const auto result = connection_.Execute(few ? statements_.insert_few : statements_.insert,
-                                          InsertParameters(ops, tokens));
-  if (!result.ok()) return result.status();
-  for (const std::size_t index : sorted) progress_[index].insert_tried = true;
-  for (int row = 0; row < result->rows(); ++row) {
-    const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
-    Grant grant;
-    grant.attempt = 1;
-    grant.labels = batch_.op(index).labels;
-    grant.created_at = result->Time(row, 1);
-    grant.lease_expires_at = result->Time(row, 2);
-    grant.expires_at = result->Time(row, 3);
-    grant.after_expiry = progress_[index].removed_forgotten;
-    batch_.Settle(
-        index, Verdict(ToReserved(std::move(grant), progress_[index].token, result->Time(row, 4))));
-  }
-  return absl::OkStatus();
+  return InsertParameters(ops, tokens);
+}
+
+void PostgresReserve::SettleInserted(const PostgresResult& result, int row, int column) {
+  const std::size_t index = batch_.IndexOf(result.GetUuid(row, column));
+  Grant grant;
+  grant.attempt = 1;
+  grant.labels = batch_.op(index).labels;
+  grant.created_at = result.Time(row, column + 1);
+  grant.lease_expires_at = result.Time(row, column + 2);
+  grant.expires_at = result.Time(row, column + 3);
+  grant.after_expiry = progress_[index].removed_forgotten;
+  batch_.Settle(index, Verdict(ToReserved(std::move(grant), progress_[index].token,
+                                          result.Time(row, column + 4))));
+}
+
+void PostgresReserve::EndInsert(const Indices& indices) {
+  for (const std::size_t index : indices) progress_[index].insert_tried = true;
+  read_next_ = true;
 }
 
 absl::Status PostgresReserve::StartAfresh(const std::vector<Step>& steps) {

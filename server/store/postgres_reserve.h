@@ -32,6 +32,14 @@ class PostgresReserve {
 
   absl::Status operator()(const Indices& pending);
 
+  // The first round's insert as part of a statement that does more: its
+  // parameters, `indices` sorted by id; the row of an answer, whose id,
+  // created_at, lease_until, expires_at and now stand from `column`; and its
+  // end, after which a round reads first. A statement that failed has no end.
+  PostgresParameters BeginInsert(const Indices& indices);
+  void SettleInserted(const PostgresResult& result, int row, int column);
+  void EndInsert(const Indices& indices);
+
   // How many of the batch's records existed already when they were first looked
   // for.
   std::size_t known() const { return known_; }

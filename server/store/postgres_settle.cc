@@ -45,26 +45,9 @@ PostgresParameters Holders(const PostgresBatch<Op, Answer>& batch,
 
 absl::Status WriteReplies(PostgresConnection& connection, const PostgresStatements& statements,
                           CompleteBatch& batch, const CompleteBatch::Indices& indices) {
-  PostgresArray replies(PostgresType::kBytea);
-  PostgresArray digests(PostgresType::kBytea);
-  for (const std::size_t index : indices) {
-    const EncodedReply& reply = batch.op(index).reply;
-    replies.AppendBytes(reply.bytes);
-    digests.AppendBytes({reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()});
-  }
-  PostgresParameters parameters = Holders(batch, indices);
-  parameters.Add(replies);
-  parameters.Add(digests);
-  const auto result = connection.Execute(statements.complete, parameters);
+  const auto result = connection.Execute(statements.complete, CompleteParameters(batch, indices));
   if (!result.ok()) return result.status();
-  // Columns: id, completed_at, expires_at, lease_until.
-  for (int row = 0; row < result->rows(); ++row) {
-    Completion completion;
-    completion.completed_at = result->Time(row, 1);
-    completion.expires_at = result->Time(row, 2);
-    completion.lease_overrun = completion.completed_at >= result->Time(row, 3);
-    batch.Settle(batch.IndexOf(result->GetUuid(row, 0)), completion);
-  }
+  for (int row = 0; row < result->rows(); ++row) SettleCompleted(*result, row, 0, batch);
   return absl::OkStatus();
 }
 
@@ -94,6 +77,29 @@ absl::Status WriteExtensions(PostgresConnection& connection, const PostgresState
 }
 
 }  // namespace
+
+PostgresParameters CompleteParameters(const CompleteBatch& batch,
+                                      const CompleteBatch::Indices& indices) {
+  PostgresArray replies(PostgresType::kBytea);
+  PostgresArray digests(PostgresType::kBytea);
+  for (const std::size_t index : indices) {
+    const EncodedReply& reply = batch.op(index).reply;
+    replies.AppendBytes(reply.bytes);
+    digests.AppendBytes({reinterpret_cast<const char*>(reply.digest.data()), reply.digest.size()});
+  }
+  PostgresParameters parameters = Holders(batch, indices);
+  parameters.Add(replies);
+  parameters.Add(digests);
+  return parameters;
+}
+
+void SettleCompleted(const PostgresResult& result, int row, int column, CompleteBatch& batch) {
+  Completion completion;
+  completion.completed_at = result.Time(row, column + 1);
+  completion.expires_at = result.Time(row, column + 2);
+  completion.lease_overrun = completion.completed_at >= result.Time(row, column + 3);
+  batch.Settle(batch.IndexOf(result.GetUuid(row, column)), completion);
+}
 
 absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
                            CompleteBatch& batch, const CompleteBatch::Indices& pending) {

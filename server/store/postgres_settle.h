@@ -8,6 +8,8 @@
 
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"
+#include "server/store/postgres_parameters.h"
+#include "server/store/postgres_result.h"
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"
 
@@ -19,6 +21,12 @@ namespace idempotency {
 using CompleteBatch = PostgresBatch<CompleteOp, absl::StatusOr<Completion>>;
 absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
                            CompleteBatch& batch, const CompleteBatch::Indices& pending);
+
+// Parts of it, for a statement that does more: its parameters, and the row of an
+// answer, whose id, completed_at, expires_at and lease_until stand from `column`.
+PostgresParameters CompleteParameters(const CompleteBatch& batch,
+                                      const CompleteBatch::Indices& indices);
+void SettleCompleted(const PostgresResult& result, int row, int column, CompleteBatch& batch);
 
 using ReleaseBatch = PostgresBatch<ReleaseOp, absl::Status>;
 absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatements& statements,

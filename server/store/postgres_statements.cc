@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
@@ -14,10 +15,11 @@ namespace {
 // Words that stand for recurring pieces of SQL:
 //   {now}         the store's clock, read anew wherever it stands
 //   {i}           the place of row t in the batch
+//   {o}           the same, where $1 is sorted: a binary search, once a column
 //   {remembered}  t is not forgotten (design: "Words")
 //   {gone}        t is forgotten, and so is its tombstone
 //   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
-//                 and that its token holds
+//                 and that its token holds; the ids are sorted
 //   {record}      the columns that every read has, in the order of record_column
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
@@ -49,9 +51,9 @@ constexpr std::string_view kLabels =
     " THEN ARRAY(SELECT ARRAY[l.key, l.value] FROM jsonb_each_text(t.labels) l) END";
 
 constexpr std::string_view kHeld =
-    "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}]"
-    " AND t.namespace = ($3::text[])[{i}] AND t.scope = ($4::text[])[{i}]"
-    " AND t.operation = ($5::text[])[{i}] AND t.key = ($6::text[])[{i}]";
+    "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{o}]"
+    " AND t.namespace = ($3::text[])[{o}] AND t.scope = ($4::text[])[{o}]"
+    " AND t.operation = ($5::text[])[{o}] AND t.key = ($6::text[])[{o}]";
 
 // A batch as rows. Each array that unnest() opens costs a few microseconds,
 // whatever its length; a subscript costs a little for every element before it.
@@ -176,17 +178,31 @@ RETURNING t.id
 constexpr std::string_view kComplete = R"sql(
 UPDATE records t SET
   state = 2, watched = false, completed_at = {now},
-  reply = ($7::bytea[])[{i}], reply_digest = ($8::bytea[])[{i}]
+  reply = ($7::bytea[])[{o}], reply_digest = ($8::bytea[])[{o}]
 WHERE {held}
   AND t.state IN (1, 4) AND t.expires_at > {now}
 RETURNING t.id, t.completed_at, t.expires_at, t.lease_until
 )sql";
 
+// The rows that {complete} returns, in its columns, then those that {insert}
+// returns, behind them. In this order too: rows are locked before keys are
+// inserted in every statement, so that none waits for another crosswise.
+constexpr std::string_view kCompleteAndInsert = R"sql(
+WITH completed (id, completed_at, expires_at, lease_until) AS ({complete}),
+inserted (id, created_at, lease_until, expires_at, now) AS ({insert})
+SELECT c.id, c.completed_at, c.expires_at, c.lease_until,
+  NULL::uuid, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
+FROM completed c
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, i.id, i.created_at, i.lease_until, i.expires_at, i.now
+FROM inserted i
+)sql";
+
 // $1-$6 as in {held}, $7 states to take, $8 reasons. Returns id.
 constexpr std::string_view kRelease = R"sql(
 UPDATE records t SET
-  state = ($7::smallint[])[{i}], watched = ($7::smallint[])[{i}] = 4,
-  release_reason = ($8::text[])[{i}]
+  state = ($7::smallint[])[{o}], watched = ($7::smallint[])[{o}] = 4,
+  release_reason = ($8::text[])[{o}]
 WHERE {held} AND t.state = 1 AND {remembered}
 RETURNING t.id
 )sql";
@@ -194,7 +210,7 @@ RETURNING t.id
 // $1-$6 as in {held}, $7 leases. Returns id, lease_until, now.
 constexpr std::string_view kExtend = R"sql(
 UPDATE records t SET
-  lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+  lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{o}], t.expires_at))
 WHERE {held} AND t.state = 1
   AND t.expires_at > {now}
 RETURNING t.id, t.lease_until, {now}
@@ -204,13 +220,13 @@ RETURNING t.id, t.lease_until, {now}
 constexpr std::string_view kExtendWithCheckpoint = R"sql(
 WITH extended AS (
   UPDATE records t SET
-    lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{i}], t.expires_at))
+    lease_until = greatest(t.lease_until, least({now} + ($7::interval[])[{o}], t.expires_at))
   WHERE {held} AND t.state = 1
     AND t.expires_at > {now}
   RETURNING t.id, t.created_at, t.lease_until, {now} AS now),
 stored AS (
   INSERT INTO checkpoints (id, record_created_at, checkpoint)
-  SELECT t.id, t.created_at, ($8::bytea[])[{i}] FROM extended t ORDER BY t.id
+  SELECT t.id, t.created_at, ($8::bytea[])[{o}] FROM extended t ORDER BY t.id
   ON CONFLICT (id) DO UPDATE
     SET record_created_at = excluded.record_created_at, checkpoint = excluded.checkpoint)
 SELECT e.id, e.lease_until, e.now FROM extended e
@@ -371,6 +387,28 @@ std::string InsertOf(std::string_view operations) {
   return absl::StrReplaceAll(AbslView(kInsert), {{"{operations}", AbslView(operations)}});
 }
 
+// With its parameters behind `by` others.
+std::string Shifted(const std::string& sql, int by) {
+  std::string shifted;
+  for (std::size_t at = 0; at < sql.size();) {
+    shifted.push_back(sql[at]);
+    if (sql[at++] != '$') continue;
+    int number = 0;
+    for (; at < sql.size() && absl::ascii_isdigit(sql[at]); ++at) {
+      number = 10 * number + (sql[at] - '0');
+    }
+    absl::StrAppend(&shifted, number + by);
+  }
+  return shifted;
+}
+
+std::string CompleteAndInsertOf(std::string_view operations) {
+  return absl::StrReplaceAll(
+      AbslView(kCompleteAndInsert),
+      {{"{complete}", AbslView(kComplete)},
+       {"{insert}", Shifted(InsertOf(operations), PostgresStatements::kCompleteParameters)}});
+}
+
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
   std::string text =
@@ -385,6 +423,7 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
+             {"{o}", "width_bucket(t.id, $1::uuid[])"},
              {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
                                       " seconds'")}});
   return absl::StrReplaceAll(text, {{"{now}", clock_sql}});
@@ -405,6 +444,10 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       release{"release", Fill(kRelease, clock_sql)},
       extend{"extend", Fill(kExtend, clock_sql)},
       extend_with_checkpoint{"extend_with_checkpoint", Fill(kExtendWithCheckpoint, clock_sql)},
+      complete_and_insert{"complete_and_insert",
+                          Fill(CompleteAndInsertOf(kManyOperations), clock_sql)},
+      complete_and_insert_few{"complete_and_insert_few",
+                              Fill(CompleteAndInsertOf(kFewOperations), clock_sql)},
       read_to_settle{"read_to_settle", Fill(kReadToSettle, clock_sql)},
       confirm{"confirm", std::string(kConfirm)},
       read_whole{"read_whole", Fill(kReadWhole, clock_sql)},
@@ -431,6 +474,7 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &release,
           &extend,
           &extend_with_checkpoint,
+          &complete_and_insert,
           &read_to_settle,
           &read_whole,
           &visit_ordered,

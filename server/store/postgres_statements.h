@@ -41,7 +41,12 @@ struct PostgresStatements {
   PostgresStatement release;
   PostgresStatement extend;
   PostgresStatement extend_with_checkpoint;
-  // For the three above: what stands under ids that were not hit, and a commit
+  // complete and insert in one, for PostgresSharedCommit; as above the other for
+  // few.
+  PostgresStatement complete_and_insert;
+  PostgresStatement complete_and_insert_few;
+  static constexpr int kCompleteParameters = 8;
+  // For the three before these: what stands under ids that were not hit, and a commit
   // that waits for every commit before it (a repeat may ask about one whose
   // confirmation nobody saw).
   PostgresStatement read_to_settle;

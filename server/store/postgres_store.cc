@@ -10,6 +10,7 @@
 #include "server/store/postgres_reserve.h"
 #include "server/store/postgres_rows.h"
 #include "server/store/postgres_settle.h"
+#include "server/store/postgres_shared_commit.h"
 #include "server/store/postgres_sweep.h"
 
 namespace idempotency {
@@ -91,11 +92,14 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
     batch.FailAll(batch.All(), connection.status());
     return std::move(batch).Take();
   }
-  const bool read_first = known_permille_.load(std::memory_order_relaxed) >= kReadFirstPermille;
-  PostgresReserve reserve(**connection, statements_, batch, ops.size(), read_first);
+  PostgresReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
   RunRounds(batch, batch.All(), reserve);
   NoteKnown(reserve.known(), ops.size());
   return std::move(batch).Take();
+}
+
+bool PostgresStore::ReadsFirst() const {
+  return known_permille_.load(std::memory_order_relaxed) >= kReadFirstPermille;
 }
 
 void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
@@ -107,6 +111,26 @@ void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
 
 std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const CompleteOp> ops) {
   return OnConnection(ops, &CompleteRound);
+}
+
+SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                                absl::Span<const ReserveOp> reservations) {
+  if (ReadsFirst() || !PostgresSharedCommit::Pays(completions, reservations)) {
+    return Store::CompleteAndReserve(completions, reservations);
+  }
+  CompleteBatch completing(completions);
+  PostgresReserve::Batch reserving(reservations);
+  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  if (!connection.ok()) {
+    completing.FailAll(completing.All(), connection.status());
+    reserving.FailAll(reserving.All(), connection.status());
+    return {std::move(completing).Take(), std::move(reserving).Take()};
+  }
+  PostgresReserve reserve(**connection, statements_, reserving, reservations.size(),
+                          /*read_first=*/false);
+  PostgresSharedCommit(**connection, statements_).Run(completing, reserving, reserve);
+  NoteKnown(reserve.known(), reservations.size());
+  return {std::move(completing).Take(), std::move(reserving).Take()};
 }
 
 std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops) {

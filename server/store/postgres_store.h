@@ -39,6 +39,9 @@ class PostgresStore final : public Store {
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  // While most reservations are new: one statement, one commit.
+  SharedAnswers CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                   absl::Span<const ReserveOp> reservations) override;
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
@@ -64,6 +67,7 @@ class PostgresStore final : public Store {
                                                          const PostgresStatements&,
                                                          PostgresBatch<Op, Answer>&,
                                                          const std::vector<std::size_t>&));
+  bool ReadsFirst() const;
   // Keeps the running mean.
   void NoteKnown(std::size_t known, std::size_t of);
 

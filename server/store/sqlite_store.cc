@@ -148,24 +148,51 @@ absl::Time SqliteStore::Now() const {
 }
 
 template <typename AnswerType, typename Op>
+absl::Status SqliteStore::AnswerAll(absl::Span<const Op> ops, absl::Time now,
+                                    std::vector<AnswerType>& answers) {
+  BatchWeight weight;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (weight.IsFull()) {
+      answers[i] = AnswerType(BatchWeight::NextCall());
+      continue;
+    }
+    const absl::Status status = Answer(ops[i], now, answers[i]);
+    if (!status.ok()) return status;
+    weight.Add(answers[i]);
+  }
+  return absl::OkStatus();
+}
+
+template <typename AnswerType, typename Op>
 std::vector<AnswerType> SqliteStore::RunBatch(absl::Span<const Op> ops) {
   std::vector<AnswerType> answers(ops.size());
   MutexLock lock(writer_mutex_);
   SqliteTransaction transaction(writer_.connection);
   absl::Status status = transaction.Begin();
-  // After the wait for the write lock: a lease may have run out meanwhile.
-  const absl::Time now = Now();
-  BatchWeight weight;
-  for (std::size_t i = 0; status.ok() && i < ops.size(); ++i) {
-    if (weight.IsFull()) {
-      answers[i] = AnswerType(BatchWeight::NextCall());
-      continue;
-    }
-    status = Answer(ops[i], now, answers[i]);
-    weight.Add(answers[i]);
-  }
+  // The clock after the wait for the write lock: a lease may have run out
+  // meanwhile.
+  if (status.ok()) status = AnswerAll(ops, Now(), answers);
   if (status.ok()) status = transaction.Commit();
   if (!status.ok()) std::fill(answers.begin(), answers.end(), AnswerType(status));
+  return answers;
+}
+
+SharedAnswers SqliteStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                              absl::Span<const ReserveOp> reservations) {
+  SharedAnswers answers;
+  answers.completions.resize(completions.size());
+  answers.verdicts.resize(reservations.size());
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  absl::Status status = transaction.Begin();
+  const absl::Time now = Now();
+  if (status.ok()) status = AnswerAll(completions, now, answers.completions);
+  if (status.ok()) status = AnswerAll(reservations, now, answers.verdicts);
+  if (status.ok()) status = transaction.Commit();
+  if (!status.ok()) {
+    std::fill(answers.completions.begin(), answers.completions.end(), status);
+    std::fill(answers.verdicts.begin(), answers.verdicts.end(), status);
+  }
   return answers;
 }
 

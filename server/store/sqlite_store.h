@@ -51,6 +51,9 @@ class SqliteStore final : public Store {
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  // One transaction.
+  SharedAnswers CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                   absl::Span<const ReserveOp> reservations) override;
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
@@ -85,6 +88,11 @@ class SqliteStore final : public Store {
   absl::Status SweepOne(const SqliteRecords::SweepRow& row, absl::Time now, SweepProgress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
+  // Answers `ops` inside a transaction; what fails is the whole of it.
+  template <typename AnswerType, typename Op>
+  absl::Status AnswerAll(absl::Span<const Op> ops, absl::Time now,
+                         std::vector<AnswerType>& answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   // One transaction for all of `ops`.
   template <typename AnswerType, typename Op>
   std::vector<AnswerType> RunBatch(absl::Span<const Op> ops);

@@ -27,8 +27,8 @@ enum class LeaseExpiry { kTakeOver, kRequireRecovery };
 
 enum class RecordState { kReserved, kCompleted, kReleased, kUnknown };
 
-// Operations. `id` is always RecordIdFor(key): callers compute it once. All
-// fields have been validated against core/limits.h before they get here.
+// Operations. `id` is always RecordIdFor(key): callers compute it once. Fields
+// were validated (core/limits.h) by then; durations are whole microseconds.
 
 struct ReserveOp {
   RecordKey key;
@@ -119,6 +119,12 @@ struct Record {
   std::optional<EncodedReply> reply;
 };
 
+// What a store answers to completions and reservations that came together.
+struct SharedAnswers {
+  std::vector<absl::StatusOr<Completion>> completions;
+  std::vector<absl::StatusOr<Verdict>> verdicts;
+};
+
 struct SweepOp {
   // Where the last call of this pass stopped; nullopt starts a pass at the
   // lowest id.
@@ -197,6 +203,17 @@ class Store {
   // gone, FAILED_PRECONDITION / RESERVATION_LOST. Once OK is answered the reply
   // is durable.
   virtual std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) = 0;
+
+  // As Complete() and Reserve(), one after the other in either order; a record
+  // may stand in both. A store whose commits cost more than its statements has
+  // them share one.
+  virtual SharedAnswers CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                           absl::Span<const ReserveOp> reservations) {
+    SharedAnswers answers;
+    answers.completions = Complete(completions);
+    answers.verdicts = Reserve(reservations);
+    return answers;
+  }
 
   // Gives a reservation back: RESERVED and token matches -> RELEASED, or
   // UNKNOWN if `outcome_unknown`. Repeating it is OK. Otherwise

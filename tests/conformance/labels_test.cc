@@ -34,7 +34,7 @@ class LabelsTest : public StoreTest {
   }
 
   static inline const Labels kFirst = {
-      {"build", "41"}, {"empty", ""}, {"json", "'\"\\{},NULL\n\t"}, {"utf8", "Grüße/日本"}};
+      {"build", "41"}, {"empty", ""}, {"json", "'\"\\{},NULL"}, {"utf8", "Grüße/日本"}};
 };
 IDEMPOTENCY_FOR_EVERY_STORE(LabelsTest);
 
@@ -125,6 +125,17 @@ TEST_P(LabelsTest, AsManyAndAsLongAsTheyMayBe) {
   }
   EXPECT_EQ(MustReserve(op).labels, op.labels);
   EXPECT_EQ(MustReserve(op).labels, op.labels);
+}
+
+TEST_P(LabelsTest, WithControlCharacters) {
+  ReserveOp op = First();
+  op.labels = {{"tab\t", "line 1\nline 2\r\x01\x7f"}};
+  if (GetParam().refuses_controls_because) {
+    EXPECT_THAT(Reserve(op), FailsWith(Reason::kRequestInvalid));
+    return;
+  }
+  EXPECT_EQ(MustReserve(op).labels, op.labels);
+  EXPECT_EQ(MustReserve(op).labels, op.labels) << "and with its repeat";
 }
 
 TEST_P(LabelsTest, InABatchEachHasItsOwn) {

@@ -42,6 +42,17 @@ struct StoreUnderTest {
   std::function<absl::StatusOr<std::unique_ptr<StoreHarness>>()> make;
   // Why data does not survive Reopen. nullopt: it does.
   std::optional<std::string> forgets_because = std::nullopt;
+  // Where a service answers otherwise than its store does.
+  //
+  // Why an empty checkpoint leaves the stored one as it is. nullopt: it replaces
+  // it.
+  std::optional<std::string> keeps_checkpoint_because = std::nullopt;
+  // Why all of a batch is answered whose replies weigh too much together.
+  // nullopt: some are OVERLOADED.
+  std::optional<std::string> asks_again_because = std::nullopt;
+  // Why labels with control characters are REQUEST_INVALID. nullopt: they come
+  // back as they were.
+  std::optional<std::string> refuses_controls_because = std::nullopt;
   // How many reservations the racing test makes.
   int racing_reservations = 20'000;
   // How many operations the random test makes.
@@ -53,7 +64,8 @@ inline void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << st
 
 // The stores that this test binary runs the suite over. Each binary links the
 // same tests (CONFORMANCE_SUITE in CMakeLists.txt) with a definition of its
-// own: stores_without_server.cc, or one for a store that needs a server.
+// own: stores_without_server.cc, or one for a store that needs a server, or
+// wire_harness.cc for the wire.
 // Another store is one more line there.
 std::vector<StoreUnderTest> StoresUnderTest();
 

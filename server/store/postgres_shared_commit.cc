@@ -1,0 +1,63 @@
+#include "server/store/postgres_shared_commit.h"
+
+#include <cstddef>
+
+#include "server/store/postgres_batch.h"
+
+namespace idempotency {
+namespace {
+
+// A commit takes about as long as a disk takes for this much.
+constexpr std::size_t kMaxReplyBytes = 1024 * 1024;
+
+// Where a row of `complete_and_insert` has what it is about.
+constexpr int kCompleted = 0;
+constexpr int kInserted = 4;
+
+}  // namespace
+
+bool PostgresSharedCommit::Pays(absl::Span<const CompleteOp> completions,
+                                absl::Span<const ReserveOp> reservations) {
+  if (completions.empty() || reservations.empty()) return false;
+  std::size_t bytes = 0;
+  for (const CompleteOp& op : completions) bytes += op.reply.bytes.size();
+  return bytes <= kMaxReplyBytes;
+}
+
+void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch& reserving,
+                               PostgresReserve& reserve) {
+  const absl::Status together = RunTogether(completing, reserving, reserve);
+  if (together.code() == absl::StatusCode::kUnavailable) {
+    completing.FailAll(completing.All(), ToCallerStatus(together));
+    reserving.FailAll(reserving.All(), ToCallerStatus(together));
+    return;
+  }
+  const auto complete = [this, &completing](const CompleteBatch::Indices& pending) {
+    return CompleteRound(connection_, statements_, completing, pending);
+  };
+  RunRounds(completing, completing.Unanswered(completing.All()), complete);
+  RunRounds(reserving, reserving.Unanswered(reserving.All()), reserve);
+}
+
+absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,
+                                               PostgresReserve::Batch& reserving,
+                                               PostgresReserve& reserve) {
+  const PostgresReserve::Indices all = reserving.All();
+  PostgresParameters parameters = CompleteParameters(completing, completing.All());
+  parameters.Append(reserve.BeginInsert(all));
+  const bool few = all.size() <= PostgresStatements::kMaxFew;
+  const auto result = connection_.Execute(
+      few ? statements_.complete_and_insert_few : statements_.complete_and_insert, parameters);
+  if (!result.ok()) return result.status();
+  for (int row = 0; row < result->rows(); ++row) {
+    if (result->IsNull(row, kInserted)) {
+      SettleCompleted(*result, row, kCompleted, completing);
+    } else {
+      reserve.SettleInserted(*result, row, kInserted);
+    }
+  }
+  reserve.EndInsert(all);
+  return absl::OkStatus();
+}
+
+}  // namespace idempotency

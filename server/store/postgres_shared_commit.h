@@ -1,0 +1,42 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SHARED_COMMIT_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_SHARED_COMMIT_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_reserve.h"
+#include "server/store/postgres_settle.h"
+#include "server/store/postgres_statements.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// Completions and new reservations in one statement, so that both wait for one
+// commit. What the statement does not hit (a lost reservation, a key that is
+// known) takes the way it would have taken alone; so does everything if the
+// statement fails. Thread-compatible.
+class PostgresSharedCommit {
+ public:
+  // False where one would only hold up the other: nothing to share, or replies
+  // that take longer to write than a commit.
+  static bool Pays(absl::Span<const CompleteOp> completions,
+                   absl::Span<const ReserveOp> reservations);
+
+  PostgresSharedCommit(PostgresConnection& connection, const PostgresStatements& statements)
+      : connection_(connection), statements_(statements) {}
+
+  // Answers all operations of both batches. `reserve` is of `reserving`.
+  void Run(CompleteBatch& completing, PostgresReserve::Batch& reserving, PostgresReserve& reserve);
+
+ private:
+  absl::Status RunTogether(CompleteBatch& completing, PostgresReserve::Batch& reserving,
+                           PostgresReserve& reserve);
+
+  PostgresConnection& connection_;
+  const PostgresStatements& statements_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SHARED_COMMIT_H_

@@ -1,0 +1,1 @@
+"""Decides from the log of a chaos run whether every promise was kept."""

@@ -1,0 +1,110 @@
+"""A run in which nothing could have gone wrong proves nothing: what it must have met."""
+
+import bisect
+import collections
+import dataclasses
+
+from .events import NEVER
+from .violation import Violation
+
+VERDICTS = ("reserved", "replay", "in_flight", "mismatch", "outcome_unknown", "expired")
+PHASES = ("reserving", "executing", "recording")
+
+
+@dataclasses.dataclass
+class Thresholds:
+    """What a run has to reach; less of it for a short one."""
+
+    verdicts: tuple = VERDICTS
+    per_verdict: int = 100
+    ok_share: float = 0.6
+    # How often each kind of fault must begin in each phase of a call.
+    per_fault_phase: int = 1
+    # Kinds of faults that must have happened.
+    faults: tuple = ()
+    # Keys whose orders were too many to look at, at most.
+    undecided_share: float = 0.01
+
+
+class Coverage:
+    """Counts, over all records, what a run met. One for each part of it; merge() adds them up."""
+
+    name = "coverage"
+
+    def __init__(self):
+        self.operations = 0
+        self.outcomes = collections.Counter()
+        self.events = collections.Counter()
+        self.met = collections.Counter()
+
+    def see(self, history):
+        executions = {}
+        for execution in history.executions:
+            executions.setdefault(execution.call, execution)
+        effects = {effect.attempt: effect for effect in history.effects}
+        self.operations += len(history.operations)
+        for op in history.operations:
+            self.events[op.event] += 1
+            self.outcomes[op.verdict] += 1
+            if op.kind == "call" and history.run.faults:
+                self._meet(history.run, op, executions.get(op.id), effects)
+
+    def _meet(self, run, op, execution, effects):
+        if execution is None:
+            self._count(run, "reserving", None, op.asked, op.answered)
+            return
+        server = execution.server
+        effect = effects.get(execution.attempt)
+        acted = effect.at if effect and execution.started <= effect.at <= execution.ended else None
+        done = min(execution.ended, acted or NEVER)
+        self._count(run, "reserving", server, op.asked, execution.started)
+        self._count(run, "executing", server, execution.started, min(done, op.answered))
+        self._count(run, "recording", server, done, op.answered)
+
+    def _count(self, run, phase, server, since, until):
+        if since >= until:
+            return
+        # A process that was killed leaves no end: a few seconds stand for it.
+        until = min(until, since + run.lease)
+        began = run.fault_times
+        for n in range(bisect.bisect_left(began, since), len(began)):
+            if began[n] > until:
+                break
+            fault = run.faults[n]
+            if fault.servers is None or server in fault.servers:
+                self.met[fault.kind, phase] += 1
+
+    def merge(self, other):
+        self.operations += other.operations
+        for name in ("outcomes", "events", "met"):
+            getattr(self, name).update(getattr(other, name))
+
+    def check(self, run, thresholds, orders):
+        """Yields what the run lacks. `orders` is (decided, undecided) of the invariant `order`."""
+        def lacks(message):
+            return Violation(self.name, None, message, [])
+
+        for verdict in thresholds.verdicts:
+            if self.outcomes[verdict] < thresholds.per_verdict:
+                yield lacks(f"verdict {verdict} was met {self.outcomes[verdict]} times, "
+                            f"at least {thresholds.per_verdict} are wanted")
+        share = self.events["ok"] / self.operations if self.operations else 0
+        if share < thresholds.ok_share or not self.operations:
+            yield lacks(f"{share:.1%} of {self.operations} operations were ok, at least "
+                        f"{thresholds.ok_share:.0%} are wanted")
+        kinds = {fault.kind for fault in run.faults}
+        for kind in sorted(set(thresholds.faults) - kinds):
+            yield lacks(f"fault {kind} did not happen")
+        for kind in sorted(kinds):
+            for phase in PHASES:
+                if self.met[kind, phase] < thresholds.per_fault_phase:
+                    yield lacks(f"fault {kind} met {self.met[kind, phase]} calls that were "
+                                f"{phase}, at least {thresholds.per_fault_phase} are wanted")
+        decided, undecided = orders
+        if undecided > thresholds.undecided_share * (decided + undecided):
+            yield lacks(f"the order of {undecided} of {decided + undecided} records was too "
+                        "long to look for")
+        if run.seed is None:
+            yield lacks("the log has no seed")
+        if run.faults_ended is None:
+            yield lacks("the log does not say when the last fault was over")

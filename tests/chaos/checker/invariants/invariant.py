@@ -1,0 +1,17 @@
+"""What every promise looks like to the checker."""
+
+from ..violation import Violation
+
+
+class Invariant:
+    """One promise. `check` sees one record's whole history; instances keep nothing between two."""
+
+    name = None
+
+    def check(self, history):
+        """Yields a Violation for each way in which the history breaks the promise."""
+        raise NotImplementedError
+
+    def broken(self, history, message, *events):
+        lines = [line for event in events if event is not None for line in event.lines]
+        return Violation(self.name, history.record, message, lines)

@@ -1,0 +1,53 @@
+"""Within a lease and ten seconds after the last fault every key has settled."""
+
+from .invariant import Invariant
+
+# The call was refused before anything could have been reserved for it.
+_NEVER_STARTED = frozenset(("key_missing", "key_invalid", "mismatch", "expired", "quota",
+                            "overloaded", "invalid"))
+_SETTLED = frozenset(("reserved", "replay", "completed", "released", "expired", "outcome_unknown"))
+
+
+class Liveness(Invariant):
+    name = "liveness"
+
+    def check(self, history):
+        deadline = history.run.settle_by
+        if deadline is None or history.keyless:
+            return
+        for op in history.operations:
+            if op.asked > deadline and op.event != "ok" and op.verdict in ("none", "unavailable"):
+                yield self.broken(history, "not answered, long after the last fault", op)
+        if all(op.event == "fail" and op.verdict in _NEVER_STARTED for op in history.operations):
+            return
+        if self._completed(history, deadline) or self._settled(history, deadline):
+            return
+        last = max([*history.operations, *history.probes], key=lambda event: event.asked,
+                   default=None)
+        told = "nothing" if last is None else (
+            last.state if hasattr(last, "state") else f"{last.event}/{last.verdict}")
+        yield self.broken(history, f"not settled when it had to be; last seen: {told}", last)
+
+    @staticmethod
+    def _tells(op):
+        """The answer says something of the record's state."""
+        return op.verdict != "mismatch" and op.kind != "extend" and (
+            op.kind in ("call", "reserve") or op.event != "fail")
+
+    @staticmethod
+    def _completed(history, deadline):
+        """Completed at any time is settled: that it stays so is another promise."""
+        return (any(op.completes and op.told <= deadline for op in history.operations)
+                or any(probe.state == "COMPLETED" and probe.told <= deadline
+                       for probe in history.probes))
+
+    def _settled(self, history, deadline):
+        """The last word before the deadline, and after the last fault, was a final one."""
+        since = history.run.faults_ended
+        words = [(op.answered, op.event != "unknown" and op.verdict in _SETTLED
+                  and not (op.kind == "reserve" and op.verdict == "reserved"))
+                 for op in history.operations
+                 if since <= op.answered <= deadline and self._tells(op)]
+        words += [(probe.told, probe.state != "RESERVED") for probe in history.probes
+                  if since <= probe.told <= deadline]
+        return bool(words) and max(words)[1]

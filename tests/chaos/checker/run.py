@@ -1,0 +1,62 @@
+"""What the whole run had in common: its seed, its limits, its faults, its phases."""
+
+import bisect
+import itertools
+
+from .events import Fault
+
+MS = 1_000_000
+
+
+class Run:
+    """Filled from the events that belong to no record, then only read."""
+
+    def __init__(self):
+        self.seed = None
+        self.lease = 30_000 * MS
+        self.retention = 24 * 3600 * 1000 * MS
+        # What answers rounded away, and how far two readings of a clock differ.
+        self.slack = 50 * MS
+        self.settle_within = 10_000 * MS
+        self.faults = []
+        self.phases = {}
+        self._jumps = []
+        self._jumped = [0]
+
+    def add(self, event, line):
+        kind = event["event"]
+        if kind == "run":
+            self.seed = event["seed"]
+            for field in ("lease", "retention", "slack"):
+                if f"{field}_ms" in event:
+                    setattr(self, field, int(event[f"{field}_ms"] * MS))
+        elif kind == "fault":
+            self.faults.append(Fault(event, line))
+        elif kind == "phase":
+            self.phases[event["phase"]] = (event["t"], line)
+
+    def seal(self):
+        self.faults.sort(key=lambda fault: fault.began)
+        self.fault_times = [fault.began for fault in self.faults]
+        jumps = sorted((at, fault.store_shift) for fault in self.faults if fault.store_shift
+                       for at in (fault.began, fault.ended))
+        self._jumps = [at for at, _ in jumps]
+        self._jumped = [0, *itertools.accumulate(shift for _, shift in jumps)]
+
+    def store_jump(self, since, until):
+        """How much longer than for us the time between the two can have been for the store."""
+        if not self._jumps:
+            return 0
+        return (self._jumped[bisect.bisect_right(self._jumps, until)]
+                - self._jumped[bisect.bisect_left(self._jumps, since)])
+
+    @property
+    def faults_ended(self):
+        """When the last fault was over; None if the log does not say."""
+        at = self.phases.get("faults_ended")
+        return at[0] if at else None
+
+    @property
+    def settle_by(self):
+        return None if self.faults_ended is None else (
+            self.faults_ended + self.lease + self.settle_within)

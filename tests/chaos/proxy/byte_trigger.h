@@ -1,0 +1,34 @@
+#ifndef IDEMPOTENCY_TESTS_CHAOS_PROXY_BYTE_TRIGGER_H_
+#define IDEMPOTENCY_TESTS_CHAOS_PROXY_BYTE_TRIGGER_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace idempotency::chaos {
+
+// Finds a place in a stream: behind so many bytes, or behind a text, also where
+// the text comes in pieces. Thread-compatible.
+class ByteTrigger {
+ public:
+  static ByteTrigger AfterBytes(std::size_t count);
+  // `text` is not empty.
+  static ByteTrigger AfterText(std::string text);
+
+  // The next piece of the stream. How many of its bytes stand before the place,
+  // once that is found; call it no more then.
+  std::optional<std::size_t> Feed(std::string_view piece);
+
+ private:
+  ByteTrigger(std::size_t left, std::string text) : left_(left), text_(std::move(text)) {}
+
+  std::size_t left_;
+  std::string text_;
+  // The end of what came, too short to hold the text.
+  std::string tail_;
+};
+
+}  // namespace idempotency::chaos
+
+#endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_BYTE_TRIGGER_H_

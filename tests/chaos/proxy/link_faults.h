@@ -1,0 +1,87 @@
+#ifndef IDEMPOTENCY_TESTS_CHAOS_PROXY_LINK_FAULTS_H_
+#define IDEMPOTENCY_TESTS_CHAOS_PROXY_LINK_FAULTS_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "tests/chaos/proxy/byte_trigger.h"
+
+namespace idempotency::chaos {
+
+// kUp: from who connected to the target. kDown: back.
+enum class Direction { kUp = 0, kDown = 1 };
+constexpr std::array<Direction, 2> kBothDirections = {Direction::kUp, Direction::kDown};
+
+constexpr Direction Opposite(Direction direction) {
+  return direction == Direction::kUp ? Direction::kDown : Direction::kUp;
+}
+
+// One of something for each direction.
+template <typename T>
+class PerDirection {
+ public:
+  T& operator[](Direction direction) { return values_[static_cast<std::size_t>(direction)]; }
+  const T& operator[](Direction direction) const {
+    return values_[static_cast<std::size_t>(direction)];
+  }
+
+ private:
+  std::array<T, 2> values_{};
+};
+
+// Cuts a connection at a place in its stream.
+struct CutRule {
+  Direction direction = Direction::kUp;
+  // Copied for each connection, and fed with that direction's bytes.
+  ByteTrigger trigger = ByteTrigger::AfterBytes(1);
+  // False: cut at the place. What is before it arrives, nothing else does.
+  // True: all of this direction goes on, the answer is swallowed, and then the
+  // connection is cut.
+  bool forward = false;
+  // With `forward`: the answer is there when it has this text (empty: with its
+  // first byte) ...
+  std::string answer;
+  // ... or, if this is set, when this time is over.
+  std::optional<std::chrono::milliseconds> hold;
+  // So many connections are cut, then the rule goes.
+  int times = 1;
+};
+
+// What is being done to a link. A value.
+struct LinkFaults {
+  bool refuse = false;
+  PerDirection<bool> stalled;
+  PerDirection<bool> vanish;
+  std::chrono::milliseconds delay{0};
+  std::chrono::milliseconds jitter{0};
+  std::optional<CutRule> cut;
+};
+
+// What a link has done so far.
+struct LinkStats {
+  std::uint64_t accepted = 0;
+  std::uint64_t unreachable = 0;          // the target could not be connected to
+  std::uint64_t cut = 0;                  // connections that ended with a reset
+  std::uint64_t fired = 0;                // connections, by rules
+  std::uint64_t delayed_ms = 0;           // the delays of all pieces together
+  PerDirection<std::uint64_t> forwarded;  // bytes
+  PerDirection<std::uint64_t> lost;       // bytes that vanished or were swallowed
+};
+
+// What the connections of a link share. Outlives them. Thread-compatible.
+struct LinkState {
+  LinkFaults faults;
+  LinkStats stats;
+  // Grows with every new rule, so that connections begin it afresh.
+  std::uint64_t rule_number = 0;
+  std::mt19937_64 random;
+};
+
+}  // namespace idempotency::chaos
+
+#endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_LINK_FAULTS_H_

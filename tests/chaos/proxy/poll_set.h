@@ -1,0 +1,39 @@
+#ifndef IDEMPOTENCY_TESTS_CHAOS_PROXY_POLL_SET_H_
+#define IDEMPOTENCY_TESTS_CHAOS_PROXY_POLL_SET_H_
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace idempotency::chaos {
+
+using Clock = std::chrono::steady_clock;
+
+// What one turn of the loop waits for. Filled anew for each. Thread-compatible.
+class PollSet {
+ public:
+  // What Ready() is asked for. Of this turn only.
+  using Slot = std::size_t;
+  static constexpr Slot kNone = static_cast<Slot>(-1);
+
+  void Clear();
+  // Without events it is not waited for, not even for errors: a stalled socket
+  // whose peer has gone would keep the loop turning.
+  Slot Add(int fd, short events);
+  // The turn ends at `when` at the latest.
+  void WakeAt(Clock::time_point when);
+  void Wait();
+  // What poll told of that slot; 0 for kNone.
+  short Ready(Slot slot) const;
+
+ private:
+  std::vector<pollfd> fds_;
+  std::optional<Clock::time_point> wake_at_;
+};
+
+}  // namespace idempotency::chaos
+
+#endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_POLL_SET_H_

@@ -1,0 +1,83 @@
+#ifndef IDEMPOTENCY_TESTS_CONFORMANCE_STORE_BEHIND_H_
+#define IDEMPOTENCY_TESTS_CONFORMANCE_STORE_BEHIND_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "core/mutex.h"
+#include "server/store/store.h"
+
+namespace idempotency {
+
+// Between a service and its store: what the suite says of an operation, or asks
+// of an answer, and the wire has no word for.
+//
+// Down go a record id that is not the key's own (collisions of the hash, which
+// nobody can make), and a window that is not the service's (a daemon has one).
+// Up comes what is for counting only; the service hears it too, and Tally() says
+// what it has to have counted.
+//
+// Thread-safe.
+class StoreBehind final : public Store {
+ public:
+  // What Reserved and Completion hold for counting.
+  struct ReservedMarks {
+    bool took_over = false;
+    bool after_expiry = false;
+    bool repeated = false;
+  };
+  struct CompletionMarks {
+    bool lease_overrun = false;
+    bool repeated = false;
+  };
+  struct Totals {
+    std::size_t took_over = 0;
+    std::size_t after_expiry = 0;
+    std::size_t repeated = 0;
+    // Repeated completions are not counted again.
+    std::size_t lease_overruns = 0;
+  };
+
+  // `store` outlives this.
+  explicit StoreBehind(Store& store) : store_(store) {}
+
+  // Of the key's operations that come from the service, from now on.
+  void Announce(const RecordKey& key, const RecordId& id);
+  void AnnounceWindow(const RecordKey& key, absl::Duration window);
+
+  // Of the last answer that held this token. nullopt: the store gave none.
+  std::optional<ReservedMarks> MarksOfGrant(const Uuid& token);
+  std::optional<CompletionMarks> MarksOfCompletion(const Uuid& token);
+  Totals Tally();
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
+  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
+
+ private:
+  // The operations under the ids that were announced.
+  template <typename Op>
+  std::vector<Op> UnderTheirIds(absl::Span<const Op> ops) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  Store& store_;
+  Mutex mutex_;
+  // By the key's own id.
+  std::map<RecordId, RecordId> ids_ ABSL_GUARDED_BY(mutex_);
+  std::map<RecordId, absl::Duration> windows_ ABSL_GUARDED_BY(mutex_);
+  // By reservation token.
+  std::map<Uuid, ReservedMarks> grants_ ABSL_GUARDED_BY(mutex_);
+  std::map<Uuid, CompletionMarks> completions_ ABSL_GUARDED_BY(mutex_);
+  Totals totals_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_TESTS_CONFORMANCE_STORE_BEHIND_H_

@@ -1,0 +1,73 @@
+#include "tests/conformance/wire_harness.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/conformance/memory_harness.h"
+#include "tests/conformance/sqlite_harness.h"
+
+namespace idempotency {
+namespace {
+
+using Kind = ConnectionOptions::Kind;
+
+}  // namespace
+
+WireHarness::WireHarness(std::unique_ptr<StoreHarness> behind, ConnectionOptions::Kind kind)
+    : behind_(std::move(behind)), kind_(kind) {
+  wire_.emplace(behind_->store(), kind_);
+}
+
+WireHarness::~WireHarness() { Disconnect(); }
+
+absl::Status WireHarness::Reopen() {
+  Disconnect();
+  if (absl::Status opened = behind_->Reopen(); !opened.ok()) return opened;
+  wire_.emplace(behind_->store(), kind_);
+  return absl::OkStatus();
+}
+
+void WireHarness::Disconnect() {
+  if (!wire_.has_value()) return;
+  const StoreBehind::Totals marked = wire_->marked.Tally();
+  const CountingObserver::Counts counted = wire_->service.observer().counts();
+  EXPECT_EQ(counted.take_overs, marked.took_over);
+  EXPECT_EQ(counted.retries_after_expiry, marked.after_expiry);
+  EXPECT_EQ(counted.repeated_grants, marked.repeated);
+  EXPECT_EQ(counted.lease_overruns, marked.lease_overruns);
+  // A session that fell back to unary calls would try those twice.
+  EXPECT_EQ(counted.frames_received > 0, kind_ == Kind::kSession && counted.rpcs > 0);
+  wire_.reset();
+}
+
+namespace {
+
+StoreUnderTest Over(Kind kind, StoreUnderTest behind) {
+  StoreUnderTest wire = behind;
+  wire.name = (kind == Kind::kSession ? "SessionOver" : "UnaryOver") + behind.name;
+  wire.make = [kind, make = behind.make]() -> absl::StatusOr<std::unique_ptr<StoreHarness>> {
+    absl::StatusOr<std::unique_ptr<StoreHarness>> made = make();
+    if (!made.ok()) return made.status();
+    return std::make_unique<WireHarness>(*std::move(made), kind);
+  };
+  wire.keeps_checkpoint_because = "ExtendRequest.checkpoint has no presence: empty is none";
+  wire.asks_again_because = "the batcher gives the store again what it left";
+  wire.refuses_controls_because = "labels are read on terminals and in logs";
+  // Every one is a round trip, and what the store decides has been tried without.
+  wire.racing_reservations = 6'000;
+  wire.random_operations = 2'000;
+  return wire;
+}
+
+}  // namespace
+
+std::vector<StoreUnderTest> StoresUnderTest() {
+  const StoreUnderTest memory = {"Memory", MemoryHarness::Make, MemoryHarness::kForgetsBecause};
+  const StoreUnderTest sqlite = {"Sqlite", SqliteHarness::Make};
+  return {Over(Kind::kSession, memory), Over(Kind::kUnary, memory), Over(Kind::kSession, sqlite)};
+}
+
+}  // namespace idempotency

@@ -1,0 +1,52 @@
+#ifndef IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_HARNESS_H_
+#define IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_HARNESS_H_
+
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "client/connection_factory.h"
+#include "tests/conformance/store_behind.h"
+#include "tests/conformance/store_harness.h"
+#include "tests/conformance/wire_service.h"
+#include "tests/conformance/wire_store.h"
+
+namespace idempotency {
+
+// Another harness's store behind a service, asked over a connection of `kind`.
+// Time is that store's. At the end the service has to have counted what the
+// store marked for counting; otherwise the test fails.
+class WireHarness final : public StoreHarness {
+ public:
+  WireHarness(std::unique_ptr<StoreHarness> behind, ConnectionOptions::Kind kind);
+  ~WireHarness() override;
+
+  Store& store() override { return wire_->store; }
+  absl::Time Now() override { return behind_->Now(); }
+  void Advance(absl::Duration duration) override { behind_->Advance(duration); }
+  // Ends the service and the connection as well, and makes others.
+  absl::Status Reopen() override;
+
+ private:
+  struct Wire {
+    Wire(Store& behind, ConnectionOptions::Kind kind)
+        : marked(behind), service(marked, kind), store(service.connection(), marked) {}
+
+    StoreBehind marked;
+    WireService service;
+    WireStore store;
+  };
+
+  // Nobody may be asking any more.
+  void Disconnect();
+
+  const std::unique_ptr<StoreHarness> behind_;
+  const ConnectionOptions::Kind kind_;
+  std::optional<Wire> wire_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_HARNESS_H_

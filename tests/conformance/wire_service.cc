@@ -1,0 +1,54 @@
+#include "tests/conformance/wire_service.h"
+
+#include <string>
+
+#include "absl/time/time.h"
+
+#include "client/channel_arguments.h"
+#include "core/limits.h"
+
+namespace idempotency {
+
+WireService::WireService(Store& store, ConnectionOptions::Kind kind)
+    : batcher_(store, observer_, Batching()),
+      wait_room_(batcher_, observer_),
+      service_(batcher_, wait_room_, observer_, Service()) {
+  const std::string address = "unix:" + folder_.File("socket");
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+  builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+  ConnectionOptions options;
+  options.kind = kind;
+  connection_ =
+      MakeConnection(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                               IdempotencydChannelArguments()),
+                     options);
+}
+
+WireService::~WireService() {
+  connection_.reset();
+  service_.DrainSessions();
+  wait_room_.Close();
+  server_->Shutdown();
+  server_->Wait();
+  batcher_.Close();
+}
+
+BatcherOptions WireService::Batching() {
+  BatcherOptions options;
+  options.threads = 2;
+  return options;
+}
+
+IdempotencyServiceOptions WireService::Service() {
+  IdempotencyServiceOptions options;
+  // The suite wants to hear all that is left of a lease.
+  options.min_retry_after = absl::ZeroDuration();
+  options.max_retry_after = limits::kMaxLease;
+  return options;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,47 @@
+#ifndef IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_SERVICE_H_
+#define IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+#include "client/connection_factory.h"
+#include "server/batcher.h"
+#include "server/idempotency_service.h"
+#include "server/store/store.h"
+#include "server/testing/counting_observer.h"
+#include "server/wait_room.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency {
+
+// The service over a store, on a unix socket, and one connection to it. The
+// store has its own clock; deadlines are the machine's. Thread-safe once made.
+class WireService {
+ public:
+  // `store` outlives this.
+  WireService(Store& store, ConnectionOptions::Kind kind);
+  // Nobody may be asking any more.
+  ~WireService();
+  WireService(const WireService&) = delete;
+  WireService& operator=(const WireService&) = delete;
+
+  Connection& connection() { return *connection_; }
+  CountingObserver& observer() { return observer_; }
+
+ private:
+  static BatcherOptions Batching();
+  static IdempotencyServiceOptions Service();
+
+  testing::TempFolder folder_;
+  CountingObserver observer_;
+  Batcher batcher_;
+  WaitRoom wait_room_;
+  IdempotencyService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_SERVICE_H_

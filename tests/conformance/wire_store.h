@@ -1,0 +1,56 @@
+#ifndef IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_STORE_H_
+#define IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_STORE_H_
+
+#include <vector>
+
+#include "client/connection.h"
+#include "server/store/store.h"
+#include "tests/conformance/store_behind.h"
+
+namespace idempotency {
+
+// A service as a store: every operation is a call on a connection. The calls of
+// one batch are asked for together, and the answers stand at their indices.
+//
+// Past the wire goes only what it has no word for:
+//   Sweep, Inspect        have no method: the store behind is asked.
+//   ids that are forced   told to the store behind; the errors come by wire.
+//   ReserveOp::window     the same, unless it is the service's.
+//   Reserved::took_over, after_expiry, repeated; Completion::lease_overrun,
+//   repeated              are for counting: read from the store behind.
+//
+// Where the wire deliberately answers otherwise than a store does, the line of
+// the list of stores says so (StoreUnderTest).
+//
+// A call that is answered twice or never fails the test.
+//
+// Thread-safe.
+class WireStore final : public Store {
+ public:
+  // Both outlive this. `behind` is the store of the service that the connection
+  // leads to.
+  WireStore(Connection& connection, StoreBehind& behind)
+      : connection_(connection), behind_(behind) {}
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return behind_.Sweep(op); }
+  absl::StatusOr<StoreGauges> Inspect() override { return behind_.Inspect(); }
+
+ private:
+  // `method` of the connection, once for each operation.
+  template <typename Answer, typename Op, typename Request, typename Response>
+  std::vector<Answer> AskAll(absl::Span<const Op> ops,
+                             void (Connection::*method)(const Request&, Connection::Deadline,
+                                                        Connection::Callback<Response>));
+
+  Connection& connection_;
+  StoreBehind& behind_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_STORE_H_
