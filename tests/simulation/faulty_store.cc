@@ -68,6 +68,16 @@ std::vector<absl::StatusOr<Completion>> FaultyStore::Complete(absl::Span<const C
   return Ask(&Store::Complete, ops, /*may_leave=*/false);
 }
 
+SharedAnswers FaultyStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                              absl::Span<const ReserveOp> reservations) {
+  SharedAnswers answers;
+  const bool completions_first = scheduler_.random().Chance(0.5);
+  if (completions_first) answers.completions = Complete(completions);
+  answers.verdicts = Reserve(reservations);
+  if (!completions_first) answers.completions = Complete(completions);
+  return answers;
+}
+
 std::vector<absl::Status> FaultyStore::Release(absl::Span<const ReleaseOp> ops) {
   return Ask(&Store::Release, ops, /*may_leave=*/false);
 }

@@ -22,6 +22,8 @@ class FaultyStore final : public Store {
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  SharedAnswers CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                   absl::Span<const ReserveOp> reservations) override;
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
