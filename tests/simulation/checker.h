@@ -35,8 +35,7 @@ class Checker {
   void OnRecord(const RecordId& id, const absl::StatusOr<Record>& record, absl::Time now);
   std::vector<RecordId> Ids() const;
 
-  // A handler's effect took place. `excused`: what follows it may run again by
-  // the policy (its failure is indefinite).
+  // A handler's effect took place: with its row in the ledger, or alone.
   void OnEffect(const RecordId& id, std::uint32_t attempt, bool in_ledger);
   // The outcome of this attempt is left open by its handler.
   void Excuse(const RecordId& id);
