@@ -62,6 +62,8 @@ void App::Start() {
 }
 
 void App::Stop() {
+  // Told twice, while it paused.
+  if (!serving_) return;
   serving_ = false;
   guard_->Close();
   while (serving_calls_ > 0) application_.scheduler.Sleep(10 * kMillisecond);

@@ -29,6 +29,8 @@ void Daemon::Start() {
 }
 
 void Daemon::Stop() {
+  // Told twice, while it paused.
+  if (!serving_) return;
   serving_ = false;
   sessions_->Drain();
   wait_room_->Close();
