@@ -70,8 +70,9 @@ inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 inline constexpr std::size_t kMaxBatch = 256;
 // The replies that one call of the store brings into memory, give or take the
 // last one: without a bound a batch of replays would weigh 2 GiB. Every
-// connection has such a call, so four of them bring 96 MiB.
-inline constexpr std::size_t kMaxBatchReplyBytes = 16 * 1024 * 1024;
+// connection has such a call, and a reply is there about five times over until it
+// has left: in the database's text, in bytes, in a message, in a frame.
+inline constexpr std::size_t kMaxBatchReplyBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
 // What is queued or being done.
 inline constexpr std::size_t kDefaultQueuedBytes = 256 * 1024 * 1024;

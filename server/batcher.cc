@@ -262,7 +262,7 @@ absl::Status Batcher::Admit(const Queued& queued) const {
   if (closed_) return Closed();
   const bool brings_work = BringsWork(queued.kind);
   const std::size_t bytes = bytes_.load();
-  const std::size_t max_bytes = brings_work ? options_.max_bytes : WithReserve(options_.max_bytes);
+  const std::size_t max_bytes = options_.max_bytes - (brings_work ? options_.max_bytes / 5 : 0);
   // The largest operation fits when it is alone.
   if (bytes > 0 && bytes + queued.bytes > max_bytes) return Overloaded();
   if (queued_ < options_.max_queued) return absl::OkStatus();

@@ -27,15 +27,15 @@ namespace idempotency {
 struct BatcherOptions {
   // Store calls at the same time: one per connection of the store. At least 1.
   int threads = 4;
-  // Over either of the next two, reservations and reads are refused.
-  // Completions, releases and extensions get a quarter more of both: they end
-  // work that was let in before.
+  // Reservations and reads are refused before completions, releases and
+  // extensions are: those end work that was let in before.
   //
-  // Operations that wait for a worker. A namespace that has less than its share
-  // of them may also use the quarter.
+  // Operations that wait for a worker. The latter get a quarter more, and so
+  // does a namespace that has less than its share of them.
   std::size_t max_queued = limits::kMaxQueuedOperations;
   // What all operations weigh, from here until they are answered, with the
-  // replies that the store gave.
+  // replies that the store gave. Reservations and reads leave a fifth of it to
+  // the others.
   std::size_t max_bytes = limits::kDefaultQueuedBytes;
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;

@@ -408,7 +408,7 @@ TEST_F(BatcherTest, TheBytesOfWhatIsQueuedAndDoneAreBounded) {
   const std::string body(1024 * 1024, 'b');
   std::vector<Uuid> tokens;
   for (int i = 0; i < 8; ++i) tokens.push_back(Token("record-" + std::to_string(i)));
-  max_bytes_ = 4 * body.size();
+  max_bytes_ = 5 * body.size();
   Batcher& batcher = Make();
   const auto complete = [&](int i) {
     batcher.Complete(CompleteNamed("record-" + std::to_string(i), tokens[i], body), kNoDeadline,
@@ -419,7 +419,7 @@ TEST_F(BatcherTest, TheBytesOfWhatIsQueuedAndDoneAreBounded) {
   complete(0);
   ASSERT_TRUE(store_.AwaitCalls(1));
   for (int i = 1; i < 4; ++i) complete(i);
-  EXPECT_EQ(completions_.size(), 0u) << "the last quarter";
+  EXPECT_EQ(completions_.size(), 0u) << "the last fifth";
   batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
   ASSERT_EQ(verdicts_.size(), 1u) << "reservations go first";
   EXPECT_EQ(ReasonOf(verdicts_.Await(1)[0].status()), Reason::kOverloaded);

@@ -19,8 +19,10 @@ RULES = [(what, re.compile(pattern)) for what, pattern in [
     ("batching", r"idempotency::(Batcher|FairQueue|RecordQueue|AnswerScope|DeferredStore)"),
     ("service", r"idempotency::(Operations|IdempotencyService|WaitRoom|Metrics)"),
     ("load", r"idempotency::bench::"),
-    ("guard", r"idempotency::"),
 ]]
+OURS = re.compile(r"idempotency::")
+# What is ours and of no rule, by the kind of process.
+OWN_WORK = {"charges": "guard", "idempotencyd": "service", "load": "client"}
 WAL = re.compile(r"^(XLog|pg_pwritev|WalWriter|issue_xlog)|fdatasync")
 
 
@@ -32,6 +34,8 @@ def spent_for(kind, frames):
         for what, pattern in RULES:
             if pattern.search(frame):
                 return what
+        if OURS.search(frame):
+            return OWN_WORK[kind]
     return "other"
 
 

@@ -211,7 +211,7 @@ TEST_P(BatchTest, NewReservationsBesideCompletionsAreGrantedWithTheirTokens) {
 }
 
 TEST_P(BatchTest, RepliesThatWeighTooMuchTogetherComeWithTheNextCall) {
-  const std::string body(limits::kMaxReplyBytes - 1024, 'b');
+  const std::string body(limits::kMaxBatchReplyBytes / 2 - 1024, 'b');
   const std::size_t fit = limits::kMaxBatchReplyBytes / body.size() + 1;
   ops_.resize(fit + 2);
   std::vector<GetOp> gets;
