@@ -1,0 +1,33 @@
+#include "tests/fuzz/targets.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
+#include <spdlog/spdlog.h>
+
+namespace idempotency::fuzz {
+
+std::vector<Target> AllTargets() {
+  return {
+      {"addresses", Addresses},
+      {"client_session", ClientSession},
+      {"command_line", CommandLineArguments},
+      {"error_details", ErrorDetailsOnWire},
+      {"fingerprint", FingerprintedRequest},
+      {"key_metadata", KeyMetadata},
+      {"parent_and_trace", ParentAndTrace},
+      {"policy_option", PolicyOption},
+      {"record_keys", RecordKeys},
+      {"server_session", ServerSession},
+      {"sqlite_rows", SqliteRows},
+      {"stored_values", StoredValues},
+      {"unary_requests", UnaryRequests},
+  };
+}
+
+void Prepare() {
+  grpc_init();
+  spdlog::set_level(spdlog::level::off);
+  google::protobuf::SetLogHandler(nullptr);
+}
+
+}  // namespace idempotency::fuzz
