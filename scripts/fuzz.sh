@@ -48,7 +48,7 @@ done
 
 scripts/install-dependencies.sh fuzz || exit 2
 cmake --preset fuzz >/dev/null || exit 2
-cmake --build "$build" --target corpus_test "${targets[@]/#/fuzz_}" || exit 2
+cmake --build "$build" --target "${targets[@]/#/fuzz_}" || exit 2
 
 # Debian's libraries are not instrumented and keep what they allocate once.
 export LSAN_OPTIONS="print_suppressions=0:suppressions=$PWD/cmake/library_leaks.txt"
@@ -57,9 +57,6 @@ export UBSAN_OPTIONS="print_stacktrace=1"
 # One target keeps a database there.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 
-echo "== kept inputs"
-timeout 300 "$build/bin/corpus_test" "$seeds" | tail -n 1
-
 # fuzz_one TARGET: false if there is a finding.
 fuzz_one() {
   local target="$1" status=0
@@ -67,7 +64,7 @@ fuzz_one() {
   local log="$findings/log"
   mkdir -p "$findings" "$learned"
   # The limits: memory, one input, all of them, and the whole run.
-  timeout -k 10 "$((seconds + 120))" "$build/bin/fuzz_$target" \
+  timeout -k 10 "$((seconds + 180))" "$build/bin/fuzz_$target" \
     -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=25 -max_len=4096 \
     -print_final_stats=1 -artifact_prefix="$findings/" "$learned" "$seeds/$target" \
     >"$log" 2>&1 || status=$?
@@ -81,7 +78,7 @@ fuzz_one() {
   return 1
 }
 
-echo "== $seconds s each"
+echo "== the kept inputs, then $seconds s each"
 failed=()
 for target in "${targets[@]}"; do
   fuzz_one "$target" || failed+=("$target")

@@ -56,7 +56,9 @@ std::string InAnotherOrder(const std::string& bytes) {
   });
   UnknownFieldSet reordered;
   for (const UnknownField* field : order) reordered.AddField(*field);
-  return reordered.SerializeAsString();
+  std::string result;
+  Require(reordered.SerializeToString(&result), "fields can be written");
+  return result;
 }
 
 Shapes Parsed(const std::string& bytes, std::string_view property) {

@@ -1,9 +1,5 @@
 #include "tests/fuzz/targets.h"
 
-#include <google/protobuf/stubs/logging.h>
-#include <grpc/grpc.h>
-#include <spdlog/spdlog.h>
-
 namespace idempotency::fuzz {
 
 std::vector<Target> AllTargets() {
@@ -22,12 +18,6 @@ std::vector<Target> AllTargets() {
       {"stored_values", StoredValues},
       {"unary_requests", UnaryRequests},
   };
-}
-
-void Prepare() {
-  grpc_init();
-  spdlog::set_level(spdlog::level::off);
-  google::protobuf::SetLogHandler(nullptr);
 }
 
 }  // namespace idempotency::fuzz
