@@ -65,7 +65,7 @@ fuzz_one() {
   mkdir -p "$findings" "$learned"
   # The limits: memory, one input, all of them, and the whole run.
   timeout -k 10 "$((seconds + 180))" "$build/bin/fuzz_$target" \
-    -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=25 -max_len=4096 \
+    -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=25 -max_len=4096 -detect_leaks=0 \
     -print_final_stats=1 -artifact_prefix="$findings/" "$learned" "$seeds/$target" \
     >"$log" 2>&1 || status=$?
   local coverage speed

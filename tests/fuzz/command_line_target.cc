@@ -52,7 +52,8 @@ std::vector<std::string> Joined(const Arguments& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool takes_next = i > 0 && absl::StartsWith(arguments[i], "--") &&
                             !absl::StrContains(arguments[i], '=') && arguments[i] != "--status" &&
-                            i + 1 < arguments.size() && !absl::StartsWith(arguments[i + 1], "--");
+                            arguments[i] != "--help" && i + 1 < arguments.size() &&
+                            !absl::StartsWith(arguments[i + 1], "--");
     if (takes_next) {
       joined.push_back(absl::StrCat(arguments[i], "=", arguments[i + 1]));
       ++i;

@@ -26,9 +26,11 @@ constexpr std::string_view kColumnNames[StoredRows::kColumns] = {
     "tombstone_until", "status_digest",   "checkpoint"};
 constexpr int kCheckpoint = StoredRows::kColumns - 1;
 
+// "IS NOT NULL" belongs to a CHECK, and stays.
 constexpr char kLoosen[] =
     "PRAGMA writable_schema = ON;"
-    "UPDATE sqlite_schema SET sql = replace(replace(sql, ' NOT NULL', ''), ') STRICT', ')')"
+    "UPDATE sqlite_schema SET sql = replace(replace(replace(replace(sql,"
+    " 'IS NOT NULL', 'IS SET'), ' NOT NULL', ''), 'IS SET', 'IS NOT NULL'), ') STRICT', ')')"
     " WHERE type = 'table';"
     "PRAGMA writable_schema = RESET";
 constexpr char kPrepare[] =
