@@ -58,6 +58,8 @@ endfunction()
 add_custom_target(tsan_tests)
 # Everything with the label unit or asan: all that the preset asan builds.
 add_custom_target(asan_tests)
+# All that the preset fuzz builds.
+add_custom_target(fuzzers)
 
 # idempotency_test(NAME LABEL label... SOURCES ... LINK targets ...
 #                  [TIMEOUT seconds] [GMOCK_MAIN OFF])

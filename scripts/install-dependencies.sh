@@ -6,6 +6,7 @@
 #   scripts/install-dependencies.sh postgres   the Postgres server that tests and the demo may start
 #   scripts/install-dependencies.sh test       that, and what the tests take
 #   scripts/install-dependencies.sh bench      what scripts/bench.sh and scripts/instructions.sh take
+#   scripts/install-dependencies.sh fuzz       what scripts/fuzz.sh takes
 #   scripts/install-dependencies.sh lint       that, and the formatter and clang-tidy
 set -euo pipefail
 
@@ -20,9 +21,11 @@ test_packages=(openssl patch python3 python3-protobuf python3-yaml gcovr procps)
 postgres_packages=(postgresql-15)
 # pgbench is in the server's package.
 bench_packages=(libbenchmark-dev valgrind python3 git)
+# libFuzzer comes with the sanitizers' libraries.
+fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
 lint_packages=(clang-format-14 clang-tidy-14 shellcheck)
 
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
 
 missing_of() {
   local package
@@ -81,6 +84,7 @@ case "${1:-}" in
   postgres) install "${postgres_packages[@]}" ;;
   test) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" ;;
   bench) install "${build_packages[@]}" "${postgres_packages[@]}" "${bench_packages[@]}" ;;
+  fuzz) install "${build_packages[@]}" "${fuzz_packages[@]}" ;;
   lint) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}" ;;
   -h | --help) usage ;;
   *)

@@ -27,6 +27,8 @@ constexpr char kRowColumns[] =
     " release_reason, annotations, reply_digest, reply_until, tombstone_until, status_digest";
 constexpr char kReplyAndCheckpoint[] =
     ", reply, (SELECT checkpoint FROM checkpoints AS c WHERE c.id = r.id)";
+// In the reply's place: whether there is one, which the row's header tells.
+constexpr char kHasReply[] = ", nullif(reply IS NOT NULL, 0)";
 constexpr char kFromRecords[] = " FROM records AS r WHERE id = ?1";
 
 constexpr char kInsert[] =
@@ -128,7 +130,13 @@ bool ReadTimes(const SqliteStatement& row, Record& record) {
   record.created_at = *created_at;
   record.lease_expires_at = *lease_expires_at;
   record.expires_at = *expires_at;
-  return true;
+  if (!record.reply_expires_at && !row.IsNull(18)) return false;
+  if (!record.tombstone_until && !row.IsNull(19)) return false;
+  // As the schema's CHECKs: a row that breaks one would have every write to it
+  // refused, and the rest of the batch with it.
+  return record.created_at < record.expires_at && record.lease_expires_at <= record.expires_at &&
+         (!record.completed_at || *record.completed_at < record.expires_at) &&
+         (!record.tombstone_until || *record.tombstone_until > record.expires_at);
 }
 
 bool ReadDescription(const SqliteStatement& row, Record& record) {
@@ -163,8 +171,11 @@ bool ReadDigest(const SqliteStatement& row, int column, std::array<std::uint8_t,
 bool ReadReply(const SqliteStatement& row, SqliteRecords::Detail detail, StoredRecord& stored) {
   Record& record = stored.record;
   const bool completed = record.state == RecordState::kCompleted;
-  if (completed != record.completed_at.has_value() || completed == row.IsNull(17)) return false;
-  if (!completed) return true;
+  if (completed != record.completed_at.has_value() || completed == row.IsNull(17) ||
+      completed == row.IsNull(21)) {
+    return false;
+  }
+  if (!completed) return row.IsNull(20);
   EncodedReply reply;
   if (!ReadDigest(row, 17, reply.digest)) return false;
   if (!row.IsNull(20)) {
@@ -201,7 +212,7 @@ absl::StatusOr<std::optional<StoredRecord>> ReadRow(const SqliteStatement& row, 
 absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connection) {
   const std::string find_whole =
       absl::StrCat("SELECT ", kRowColumns, kReplyAndCheckpoint, kFromRecords);
-  const std::string find_slim = absl::StrCat("SELECT ", kRowColumns, kFromRecords);
+  const std::string find_slim = absl::StrCat("SELECT ", kRowColumns, kHasReply, kFromRecords);
   SqliteRecords records;
   const std::pair<SqliteStatement*, const char*> statements[] = {
       {&records.find_whole_, find_whole.c_str()},

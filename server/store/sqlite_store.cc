@@ -334,7 +334,13 @@ absl::StatusOr<SweepProgress> SqliteStore::SweepPage(const SweepOp& op) {
 absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Time now,
                                    SweepProgress& progress) {
   SqliteRecords& records = *writer_.records;
-  switch (DecideSweep(row.view, now)) {
+  const SweepAction action = DecideSweep(row.view, now);
+  if (action == SweepAction::kEntomb || action == SweepAction::kMarkUnknown) {
+    // The schema refuses to change a damaged one, and that would end every pass.
+    const auto stored = records.Find(row.id, SqliteRecords::Detail::kSlim);
+    if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
+  }
+  switch (action) {
     case SweepAction::kKeep:
       return absl::OkStatus();
     case SweepAction::kRemove:

@@ -1,0 +1,270 @@
+// The client's Session against a daemon that says anything. The first byte is
+// the daemon's limits; each step is a byte, and what that takes.
+#include <grpcpp/support/status.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+#include "client/session.h"
+#include "client/testing/fake_links.h"
+#include "core/mutex.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/property.h"
+#include "tests/fuzz/targets.h"
+
+namespace idempotency::fuzz {
+namespace {
+
+using testing::FakeLink;
+using testing::FakeLinks;
+
+constexpr int kMaxSteps = 24;
+constexpr std::size_t kMaxInputBytes = 4 * 1024;
+constexpr int kStatusCodes = 18;
+constexpr std::uint32_t kMaxFrameBytes = 256 * 1024;
+constexpr std::size_t kMaxWaiting = 6;
+
+// What the operations, told apart by their keys, were answered, and what the
+// daemon had said to them. Thread-safe.
+class Answers {
+ public:
+  template <typename Response>
+  Connection::Callback<Response> Expect(const std::string& key) {
+    MutexLock lock(mutex_);
+    operations_[key];
+    return [this, key](const absl::StatusOr<Response>& answer) {
+      MutexLock inner(mutex_);
+      Operation& operation = operations_[key];
+      ++operation.answers;
+      operation.succeeded = answer.ok();
+      if (answer.ok()) operation.response = answer->SerializeAsString();
+    };
+  }
+
+  void SaidByUnary(const std::string& key) {
+    MutexLock lock(mutex_);
+    operations_[key].unary = true;
+  }
+  void Said(const v1::SessionResponse& frame) {
+    MutexLock lock(mutex_);
+    for (const v1::SessionAnswer& answer : frame.answers()) {
+      std::set<std::string>& said = said_[answer.id()];
+      if (answer.has_reserve()) said.insert(answer.reserve().SerializeAsString());
+      if (answer.has_complete()) said.insert(answer.complete().SerializeAsString());
+      if (answer.has_release()) said.insert(answer.release().SerializeAsString());
+      if (answer.has_extend()) said.insert(answer.extend().SerializeAsString());
+      if (answer.has_get()) said.insert(answer.get().SerializeAsString());
+    }
+  }
+  // An operation of a frame that the session sent.
+  void Sent(const std::string& key, std::uint64_t id) {
+    MutexLock lock(mutex_);
+    Operation& operation = operations_.at(key);
+    Require(operation.id == 0 || operation.id == id, "an operation that is repeated keeps its id");
+    operation.id = id;
+  }
+
+  // Nothing else will come.
+  void End() {
+    MutexLock lock(mutex_);
+    for (const auto& [key, operation] : operations_) {
+      Require(operation.answers == 1, "every operation is answered exactly once");
+      Require(!operation.succeeded || operation.unary ||
+                  said_[operation.id].count(operation.response) == 1,
+              "an operation is answered with what was said to it");
+    }
+  }
+
+ private:
+  struct Operation {
+    // 0 until it was sent.
+    std::uint64_t id = 0;
+    int answers = 0;
+    bool succeeded = false;
+    bool unary = false;
+    std::string response;
+  };
+
+  Mutex mutex_;
+  std::map<std::string, Operation> operations_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::set<std::string>> said_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What serves a daemon that has no sessions.
+class Unary final : public Connection {
+ public:
+  explicit Unary(Answers& answers) : answers_(answers) {}
+  void Reserve(const v1::ReserveRequest& request, Deadline,
+               Callback<v1::ReserveResponse> done) override {
+    Answer(request, done);
+  }
+  void Complete(const v1::CompleteRequest& request, Deadline,
+                Callback<v1::CompleteResponse> done) override {
+    Answer(request, done);
+  }
+  void Release(const v1::ReleaseRequest& request, Deadline,
+               Callback<v1::ReleaseResponse> done) override {
+    Answer(request, done);
+  }
+  void Extend(const v1::ExtendRequest& request, Deadline,
+              Callback<v1::ExtendResponse> done) override {
+    Answer(request, done);
+  }
+  void Get(const v1::GetRequest& request, Deadline, Callback<v1::GetResponse> done) override {
+    Answer(request, done);
+  }
+
+ private:
+  template <typename Request, typename Response>
+  void Answer(const Request& request, const Callback<Response>& done) {
+    answers_.SaidByUnary(request.record_key().key());
+    done(Response());
+  }
+
+  Answers& answers_;
+};
+
+// The key of whatever it is.
+std::string KeyOf(const v1::SessionOperation& operation) {
+  if (operation.has_reserve()) return operation.reserve().record_key().key();
+  if (operation.has_complete()) return operation.complete().record_key().key();
+  if (operation.has_release()) return operation.release().record_key().key();
+  if (operation.has_extend()) return operation.extend().record_key().key();
+  return operation.get().record_key().key();
+}
+
+// One session and the daemon that it talks to.
+class Conversation {
+ public:
+  explicit Conversation(std::uint8_t limits) {
+    if (limits % 2 == 0) links_.SetFirstFrame(testing::Limits(1 + limits / 2, kMaxFrameBytes));
+    SessionConnectionOptions options;
+    options.streams = limits % 4 == 2 ? 2 : 1;
+    options.max_waiting = kMaxWaiting;
+    session_ =
+        std::make_unique<Session>(links_.Factory(), std::make_unique<Unary>(answers_), options);
+  }
+
+  void Ask(int kind) {
+    switch (kind % 5) {
+      case 0:
+        return Ask<v1::ReserveResponse>(&Connection::Reserve);
+      case 1:
+        return Ask<v1::CompleteResponse>(&Connection::Complete);
+      case 2:
+        return Ask<v1::ReleaseResponse>(&Connection::Release);
+      case 3:
+        return Ask<v1::ExtendResponse>(&Connection::Extend);
+      default:
+        return Ask<v1::GetResponse>(&Connection::Get);
+    }
+  }
+
+  // On the newest stream.
+  void Say(std::string_view bytes) {
+    if (links_.count() == 0) return;
+    v1::SessionResponse frame;
+    if (frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      answers_.Said(frame);
+      Newest().Say(std::move(frame));
+    } else {
+      // What gRPC makes of it.
+      Newest().End(grpc::Status(grpc::StatusCode::INTERNAL, "cannot be parsed"));
+    }
+  }
+  void SayFirst(std::string_view bytes) {
+    v1::SessionResponse frame;
+    if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+    answers_.Said(frame);
+    links_.SetFirstFrame(std::move(frame));
+  }
+  void EndStream(int code, std::string_view details) {
+    if (links_.count() == 0) return;
+    Newest().End(grpc::Status(static_cast<grpc::StatusCode>(code % kStatusCodes), "ended",
+                              std::string(details)));
+  }
+  void HoldWrites(bool hold) {
+    if (links_.count() == 0) return;
+    if (hold) {
+      Newest().HoldWrites();
+    } else {
+      Newest().ReleaseWrites();
+    }
+  }
+
+  // Until nothing moves any more, so that the same input goes the same way.
+  void Settle() { links_.network().Settle(); }
+
+  void End() {
+    session_.reset();
+    Settle();
+    for (std::size_t i = 0; i < links_.count(); ++i) {
+      for (const v1::SessionRequest& frame : links_.at(i).frames()) {
+        for (const v1::SessionOperation& operation : frame.operations()) {
+          if (!operation.has_cancel()) answers_.Sent(KeyOf(operation), operation.id());
+        }
+      }
+    }
+    answers_.End();
+  }
+
+ private:
+  template <typename Response, typename Request>
+  void Ask(void (Connection::*method)(const Request&, Connection::Deadline,
+                                      Connection::Callback<Response>)) {
+    const std::string key = absl::StrCat("operation-", ++asked_);
+    Request request;
+    request.mutable_record_key()->set_key(key);
+    (static_cast<Connection&>(*session_).*method)(request, Connection::Deadline::max(),
+                                                  answers_.Expect<Response>(key));
+  }
+  FakeLink& Newest() { return links_.at(links_.count() - 1); }
+
+  Answers answers_;
+  FakeLinks links_;
+  std::unique_ptr<Session> session_;
+  int asked_ = 0;
+};
+
+}  // namespace
+
+void ClientSession(std::string_view bytes) {
+  if (bytes.size() > kMaxInputBytes) return;
+  Input input(bytes);
+  Conversation conversation(input.Byte());
+  for (int step = 0; step < kMaxSteps && !input.empty(); ++step) {
+    switch (input.Byte() % 8) {
+      case 0:
+      case 1:
+        conversation.Ask(input.Byte());
+        break;
+      case 2: {
+        const int code = input.Byte();
+        conversation.EndStream(code, input.Block());
+        break;
+      }
+      case 3:
+        conversation.HoldWrites(input.Byte() % 2 == 1);
+        break;
+      case 4:
+        conversation.SayFirst(input.Block());
+        break;
+      default:
+        conversation.Say(input.Block());
+    }
+    conversation.Settle();
+  }
+  conversation.End();
+}
+
+}  // namespace idempotency::fuzz

@@ -1,0 +1,90 @@
+// The daemon's arguments, one in each line.
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "core/absl_view.h"
+#include "server/command_line.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/property.h"
+#include "tests/fuzz/targets.h"
+
+namespace idempotency::fuzz {
+namespace {
+
+constexpr std::size_t kMaxArguments = 32;
+
+using Arguments = std::vector<absl::string_view>;
+
+void RequireGood(const ServeOptions& options) {
+  Require(!options.store.location.empty(), "serve has a store");
+  Require(NetworkAddress::Parse(options.listen.ToString()).ok(), "serve listens somewhere");
+  Require(!options.metrics || options.metrics->unix_path.empty(), "metrics have a port");
+  Require(ValidateServiceOptions(options).ok(), "every number has its bounds");
+  Require(
+      options.drain_timeout >= absl::ZeroDuration() && options.drain_timeout <= absl::Minutes(10),
+      "draining has its bounds");
+  Require(options.tls.certificate.empty() == options.tls.key.empty(), "a certificate has a key");
+}
+
+void RequireGood(const MigrateOptions& options) {
+  Require(!options.store.location.empty(), "migrate has a store");
+  Require(!options.to || *options.to >= 0, "a version is a number");
+  Require(!options.status || !options.to, "asking changes nothing");
+}
+
+void RequireGood(const HealthOptions& options) {
+  Require(NetworkAddress::Parse(options.address.ToString()).ok(), "health asks somebody");
+  Require(options.timeout > absl::ZeroDuration(), "health waits for an answer");
+}
+
+void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a text"); }
+
+// The same with every --name value as --name=value.
+std::vector<std::string> Joined(const Arguments& arguments) {
+  std::vector<std::string> joined;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool takes_next = i > 0 && absl::StartsWith(arguments[i], "--") &&
+                            !absl::StrContains(arguments[i], '=') && arguments[i] != "--status" &&
+                            arguments[i] != "--help" && i + 1 < arguments.size() &&
+                            !absl::StartsWith(arguments[i + 1], "--");
+    if (takes_next) {
+      joined.push_back(absl::StrCat(arguments[i], "=", arguments[i + 1]));
+      ++i;
+    } else {
+      joined.emplace_back(arguments[i]);
+    }
+  }
+  return joined;
+}
+
+}  // namespace
+
+void CommandLineArguments(std::string_view bytes) {
+  Input input(bytes);
+  Arguments arguments;
+  while (!input.empty() && arguments.size() < kMaxArguments) {
+    arguments.push_back(AbslView(input.Line()));
+  }
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
+  if (!line.ok()) {
+    Require(line.status().code() == absl::StatusCode::kInvalidArgument &&
+                !line.status().message().empty(),
+            "a wrong argument is explained");
+    return;
+  }
+  std::visit([](const auto& options) { RequireGood(options); }, *line);
+
+  const std::vector<std::string> joined = Joined(arguments);
+  const absl::StatusOr<CommandLine> again =
+      ParseCommandLine(Arguments(joined.begin(), joined.end()));
+  Require(again.ok() && again->index() == line->index(), "--name value is --name=value");
+}
+
+}  // namespace idempotency::fuzz

@@ -1,0 +1,15 @@
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
+#include <spdlog/spdlog.h>
+
+#include "tests/fuzz/targets.h"
+
+namespace idempotency::fuzz {
+
+void Prepare() {
+  grpc_init();
+  spdlog::set_level(spdlog::level::off);
+  google::protobuf::SetLogHandler(nullptr);
+}
+
+}  // namespace idempotency::fuzz

@@ -1,0 +1,132 @@
+// A Session stream as a caller may use it: frames of any bytes, one after the
+// other. Each step is a byte, and a block for a frame.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "server/batcher.h"
+#include "server/operations.h"
+#include "server/session_registry.h"
+#include "server/session_stream.h"
+#include "server/store/memory_store.h"
+#include "server/testing/manual_clock.h"
+#include "server/wait_room.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/property.h"
+#include "tests/fuzz/served_stream.h"
+#include "tests/fuzz/session_answers.h"
+#include "tests/fuzz/targets.h"
+
+namespace idempotency::fuzz {
+namespace {
+
+constexpr int kMaxSteps = 32;
+constexpr std::size_t kMaxInputBytes = 16 * 1024;
+
+// Small limits, so that short inputs reach them.
+SessionOptions Limits() {
+  SessionOptions options;
+  options.max_in_flight = 6;
+  options.max_answer_frame_bytes = 512;
+  return options;
+}
+
+template <typename Options>
+Options OnClock(const Clock& clock) {
+  Options options;
+  options.clock = &clock;
+  return options;
+}
+
+// The service behind one stream. The clock stands still: no lease runs out and
+// no wait ends, but when the room is closed.
+class Service {
+ public:
+  Service() {
+    auto stream = std::make_unique<SessionStream>(operations_, registry_, Limits());
+    SessionStream* const started = stream.release();  // it owns itself
+    served_ = std::make_unique<ServedStream>(started);
+    started->Start();
+  }
+
+  void Send(std::string_view bytes) {
+    if (!served_->SendFrame(bytes)) return;
+    v1::SessionRequest frame;
+    if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) frame.Clear();
+    answers_.Asked(frame);
+    TakeAnswers();
+  }
+  void HalfClose() { served_->HalfClose(); }
+  void Drain() { registry_.Drain(); }
+  void Cancel() {
+    cancelled_ = true;
+    served_->Cancel();
+  }
+
+  void End() {
+    wait_room_.Close();
+    const grpc::Status status = served_->AwaitEnd();
+    batcher_.Close();
+    TakeAnswers();
+    const absl::Status end = FromGrpcStatus(status);
+    Require(end.ok() || ReasonOf(end) == Reason::kRequestInvalid,
+            "a stream ends well, or says what the caller did wrong");
+    if (!cancelled_) answers_.End(/*refused=*/!end.ok());
+  }
+
+ private:
+  void TakeAnswers() {
+    for (const std::string& bytes : served_->TakeFrames()) {
+      v1::SessionResponse frame;
+      Require(frame.ParseFromString(bytes), "what is sent is a frame");
+      Require(bytes.size() <= Limits().max_answer_frame_bytes || frame.answers_size() <= 1,
+              "a frame of several answers has its bounds");
+      answers_.Came(frame);
+    }
+  }
+
+  ManualClock clock_;
+  MemoryStore store_{clock_};
+  Observer observer_;
+  Batcher batcher_{store_, observer_, [this] {
+                     auto options = OnClock<BatcherOptions>(clock_);
+                     options.threads = 1;
+                     return options;
+                   }()};
+  WaitRoom wait_room_{batcher_, observer_, OnClock<WaitRoomOptions>(clock_)};
+  Operations operations_{batcher_, wait_room_, observer_, OnClock<OperationsOptions>(clock_)};
+  SessionRegistry registry_{observer_};
+  std::unique_ptr<ServedStream> served_;
+  SessionAnswers answers_;
+  bool cancelled_ = false;
+};
+
+}  // namespace
+
+void ServerSession(std::string_view bytes) {
+  if (bytes.size() > kMaxInputBytes) return;
+  Input input(bytes);
+  Service service;
+  for (int step = 0; step < kMaxSteps && !input.empty(); ++step) {
+    switch (input.Byte() % 8) {
+      case 5:
+        service.Drain();
+        break;
+      case 6:
+        service.HalfClose();
+        break;
+      case 7:
+        service.Cancel();
+        break;
+      default:
+        service.Send(input.Block());
+    }
+  }
+  service.End();
+}
+
+}  // namespace idempotency::fuzz

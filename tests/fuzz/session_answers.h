@@ -1,0 +1,46 @@
+#ifndef IDEMPOTENCY_TESTS_FUZZ_SESSION_ANSWERS_H_
+#define IDEMPOTENCY_TESTS_FUZZ_SESSION_ANSWERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/uuid.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+
+namespace idempotency::fuzz {
+
+// What was asked on one session, and whether the answers are answers to it.
+// Thread-compatible.
+class SessionAnswers {
+ public:
+  // A frame was taken; empty if it was none.
+  void Asked(const v1::SessionRequest& frame);
+  // A frame came.
+  void Came(const v1::SessionResponse& frame);
+  // Nothing else will come. `refused`: the last frame was, as a whole.
+  void End(bool refused) const;
+
+ private:
+  using Kind = v1::SessionOperation::OperationCase;
+
+  void TakeAnswer(const v1::SessionAnswer& answer);
+  void TakeVerdict(const v1::ReserveResponse& response);
+
+  bool established_ = false;
+  // Unanswered operations.
+  std::map<std::uint64_t, std::vector<Kind>> unanswered_;
+  // Of the last frame that was asked.
+  std::size_t last_operations_ = 0;
+  // By record id, as verdicts have it.
+  std::map<std::string, std::size_t> releases_;
+  std::map<std::string, std::set<std::string>> completions_;
+  std::map<std::string, std::set<std::string>> grants_;
+};
+
+}  // namespace idempotency::fuzz
+
+#endif  // IDEMPOTENCY_TESTS_FUZZ_SESSION_ANSWERS_H_

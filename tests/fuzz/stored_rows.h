@@ -1,0 +1,68 @@
+#ifndef IDEMPOTENCY_TESTS_FUZZ_STORED_ROWS_H_
+#define IDEMPOTENCY_TESTS_FUZZ_STORED_ROWS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/store/sqlite_store.h"
+#include "server/testing/manual_clock.h"
+#include "tests/support/temp_folder.h"
+
+struct sqlite3;
+
+namespace idempotency::fuzz {
+
+// A SQLite store with three records, and another hand on its file, which writes
+// what the store never would: any value in any column. Not thread-safe.
+class StoredRows {
+ public:
+  // Each as a retry of the same request finds it.
+  enum class Row {
+    kPaid,       // a replay of "paid"
+    kForgotten,  // expired, under a tombstone
+    kUnknown,    // a lease ran out, and it wants recovery
+  };
+  static constexpr int kRows = 3;
+  static constexpr int kColumns = 23;
+
+  StoredRows();
+  ~StoredRows();
+  StoredRows(const StoredRows&) = delete;
+  StoredRows& operator=(const StoredRows&) = delete;
+
+  Store& store() { return *store_; }
+  // The key's name, for server/testing/operations.h.
+  static std::string_view NameOf(Row row);
+  static std::string_view NameOf(int column);
+  const Uuid& TokenOf(Row row) const { return tokens_[static_cast<int>(row)]; }
+
+  // As they were at first, and nothing else.
+  void Restore();
+  void SetNull(Row row, int column);
+  void SetInteger(Row row, int column, std::int64_t value);
+  void SetReal(Row row, int column, double value);
+  void SetText(Row row, int column, std::string_view value);
+  void SetBlob(Row row, int column, std::string_view value);
+  // Changes some bits of a text or a blob.
+  void Flip(Row row, int column, std::string_view bits);
+
+ private:
+  class Update;
+
+  void Fill();
+  // Takes the types out of the schema, so that any value can stand anywhere.
+  void Loosen();
+  void Execute(const char* sql);
+
+  testing::TempFolder folder_;
+  ManualClock clock_;
+  Uuid tokens_[kRows];
+  std::unique_ptr<SqliteStore> store_;
+  sqlite3* other_ = nullptr;
+};
+
+}  // namespace idempotency::fuzz
+
+#endif  // IDEMPOTENCY_TESTS_FUZZ_STORED_ROWS_H_

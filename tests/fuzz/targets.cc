@@ -1,0 +1,23 @@
+#include "tests/fuzz/targets.h"
+
+namespace idempotency::fuzz {
+
+std::vector<Target> AllTargets() {
+  return {
+      {"addresses", Addresses},
+      {"client_session", ClientSession},
+      {"command_line", CommandLineArguments},
+      {"error_details", ErrorDetailsOnWire},
+      {"fingerprint", FingerprintedRequest},
+      {"key_metadata", KeyMetadata},
+      {"parent_and_trace", ParentAndTrace},
+      {"policy_option", PolicyOption},
+      {"record_keys", RecordKeys},
+      {"server_session", ServerSession},
+      {"sqlite_rows", SqliteRows},
+      {"stored_values", StoredValues},
+      {"unary_requests", UnaryRequests},
+  };
+}
+
+}  // namespace idempotency::fuzz

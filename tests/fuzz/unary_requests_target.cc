@@ -1,0 +1,152 @@
+// Requests of the service's unary methods. The first byte says of which one, the
+// rest is the message.
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+#include "core/reply.h"
+#include "core/utf8.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "server/wire_request.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/property.h"
+#include "tests/fuzz/targets.h"
+
+namespace idempotency::fuzz {
+namespace {
+
+void RequireGoodRefusal(const absl::Status& status) {
+  const auto reason = ReasonOf(status);
+  Require(status.code() == absl::StatusCode::kInvalidArgument, "a refusal is INVALID_ARGUMENT");
+  Require(reason == Reason::kKeyMissing || reason == Reason::kKeyInvalid ||
+              reason == Reason::kRequestInvalid,
+          "a refusal says what was wrong");
+  Require(status.message().size() < 512 && IsUtf8WithoutControls(std::string(status.message())),
+          "a refusal quotes nothing");
+  Require(FromGrpcStatus(ToGrpcStatus(status)) == status, "a refusal survives the wire");
+}
+
+bool IsWhole(absl::Duration duration) {
+  return duration % absl::Microseconds(1) == absl::ZeroDuration();
+}
+
+template <typename Op>
+void RequireGoodKey(const Op& op) {
+  Require(ValidateRecordKey(op.key).ok(), "the key was checked");
+  Require(op.id == RecordIdFor(op.key), "the id is that of the key");
+  Require(FromProto(ToProto(op.key)) == op.key, "the key was normalised");
+}
+
+void RequireGood(const ReserveOp& op) {
+  RequireGoodKey(op);
+  Require(ValidateFingerprints(op.fingerprints).ok(), "the fingerprints were checked");
+  Require(op.lease >= limits::kMinLease && op.lease <= limits::kMaxLease && IsWhole(op.lease),
+          "the lease has its bounds");
+  Require(op.retention >= limits::kMinRetention && op.retention <= limits::kMaxRetention &&
+              op.retention >= op.lease && IsWhole(op.retention),
+          "the retention has its bounds");
+  Require(!op.reply_retention ||
+              (*op.reply_retention <= op.retention &&
+               *op.reply_retention >= limits::kMinReplyRetention && IsWhole(*op.reply_retention)),
+          "the reply's retention has its bounds");
+  Require(op.tombstone >= absl::ZeroDuration() && op.tombstone <= limits::kMaxTombstone &&
+              IsWhole(op.tombstone),
+          "the tombstone has its bounds");
+  Require(!op.parent || ValidateRecordKey(*op.parent).ok(), "the parent was checked");
+  Require(op.labels.size() <= limits::kMaxLabels, "the labels have their bounds");
+}
+
+void RequireGood(const CompleteOp& op) {
+  RequireGoodKey(op);
+  const absl::StatusOr<v1::Reply> reply = DecodeReply(op.reply);
+  Require(reply.ok(), "what is stored can be read");
+  Require(EncodeReply(*reply) == op.reply, "what is read is what was stored");
+  Require(op.reply.bytes.size() <= limits::kMaxReplyBytes, "a reply that is too large is cut");
+}
+
+void RequireGood(const ReleaseOp& op) {
+  RequireGoodKey(op);
+  Require(IsUtf8WithoutControls(op.reason), "the reason was checked");
+}
+
+void RequireGood(const ExtendOp& op) {
+  RequireGoodKey(op);
+  Require(op.lease >= limits::kMinLease && op.lease <= limits::kMaxLease && IsWhole(op.lease),
+          "the lease has its bounds");
+  Require(!op.checkpoint || op.checkpoint->size() <= limits::kMaxCheckpointBytes,
+          "the checkpoint has its bounds");
+}
+
+void RequireGood(const GetOp& op) {
+  Require(!op.id.is_nil(), "a record is named");
+  Require(!op.key || op.id == RecordIdFor(*op.key), "the id is that of the key");
+}
+
+// `translate` is how the server makes an operation of such a request.
+template <typename Request, typename Translate>
+void Take(std::string_view bytes, Translate translate) {
+  Request request;
+  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const auto op = translate(request);
+  Request again;
+  Require(again.ParseFromString(request.SerializeAsString()), "a request is sent on as it came");
+  const auto op_again = translate(again);
+  Require(op.ok() == op_again.ok(), "a request that is repeated is judged as before");
+  if (!op.ok()) {
+    RequireGoodRefusal(op.status());
+    Require(op.status() == op_again.status(), "a request that is repeated is refused as before");
+  } else {
+    RequireGood(*op);
+    Require(op->id == op_again->id, "a request that is repeated names the same record");
+  }
+}
+
+void TakeDurations(std::string_view bytes) {
+  v1::ReserveRequest request;
+  if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    const absl::StatusOr<absl::Duration> wait = MaxWaitFrom(request);
+    if (!wait.ok()) RequireGoodRefusal(wait.status());
+    Require(!wait.ok() || (*wait >= absl::ZeroDuration() && *wait <= limits::kMaxWait),
+            "a wait has its bounds");
+  }
+  v1::SessionOperation operation;
+  if (operation.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    const absl::StatusOr<absl::Duration> timeout = TimeoutFrom(operation);
+    if (!timeout.ok()) RequireGoodRefusal(timeout.status());
+    Require(!timeout.ok() || *timeout == absl::InfiniteDuration() ||
+                (*timeout >= absl::ZeroDuration() && *timeout <= limits::kMaxRetention),
+            "a timeout is one that a clock can count");
+  }
+}
+
+}  // namespace
+
+void UnaryRequests(std::string_view bytes) {
+  Input input(bytes);
+  const int method = input.Byte() % 6;
+  const std::string_view message = input.Rest();
+  switch (method) {
+    case 0:
+      return Take<v1::ReserveRequest>(message, [](const v1::ReserveRequest& request) {
+        return ReserveOpFrom(request, limits::kDefaultWindow);
+      });
+    case 1:
+      return Take<v1::CompleteRequest>(message, CompleteOpFrom);
+    case 2:
+      return Take<v1::ReleaseRequest>(message, ReleaseOpFrom);
+    case 3:
+      return Take<v1::ExtendRequest>(message, ExtendOpFrom);
+    case 4:
+      return Take<v1::GetRequest>(message, GetOpFrom);
+    default:
+      return TakeDurations(message);
+  }
+}
+
+}  // namespace idempotency::fuzz
