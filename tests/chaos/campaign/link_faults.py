@@ -1,5 +1,7 @@
-"""Breaks links, one after the other, in every way that the proxy knows."""
+"""Breaks links in every way that the proxy knows."""
 
+import contextlib
+import queue
 import threading
 import time
 
@@ -17,32 +19,61 @@ _FIRES_WITHIN = 1.5
 
 
 class LinkFaults:
-    """run() until stop() is called; hold() for as long as links have to be whole."""
+    """Two at a time at most. start(), then stop(); whole() for as long as links have to be whole."""
 
-    def __init__(self, system, journal, random, pause=(0.1, 0.6)):
+    def __init__(self, system, journal, random, pause=(0.1, 0.5)):
         self._system = system
         self._links = system.links
         self._journal = journal
         self._random = random
         self._pause = pause
         self._stopping = threading.Event()
-        # Held while a fault lasts.
-        self.whole = threading.Lock()
-        self.error = None
+        self._changed = threading.Condition()
+        self._broken_links = set()
+        self._held = False
+        self._next = queue.SimpleQueue()
+        self._errors = []
+        self._threads = [threading.Thread(target=self._run, name=f"link-faults-{n}")
+                         for n in range(2)]
+
+    def start(self):
+        for thread in self._threads:
+            thread.start()
 
     def stop(self):
+        """Returns once every fault is over; raises what went wrong with one."""
         self._stopping.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        if self._errors:
+            raise self._errors[0]
 
-    def run(self):
+    @contextlib.contextmanager
+    def whole(self):
+        with self._changed:
+            self._held = True
+            self._changed.wait_for(lambda: not self._broken_links)
         try:
-            while not self._stopping.is_set():
-                for fault in self._round():
-                    if self._stopping.wait(self._random.uniform(*self._pause)):
-                        return
-                    with self.whole:
-                        fault()
+            yield
+        finally:
+            with self._changed:
+                self._held = False
+                self._changed.notify_all()
+
+    def _run(self):
+        try:
+            while not self._stopping.wait(self._random.uniform(*self._pause)):
+                self._draw()()
         except (OSError, RuntimeError, ValueError) as error:
-            self.error = error
+            self._errors.append(error)
+
+    def _draw(self):
+        with self._changed:
+            if self._next.empty():
+                for fault in self._round():
+                    self._next.put(fault)
+            return self._next.get()
 
     def _round(self):
         """Every way on every class of links, in another order each time."""
@@ -52,31 +83,47 @@ class LinkFaults:
         self._random.shuffle(faults)
         return faults
 
-    def _choose(self, kind):
-        """A link of the class, and the servers whose calls it carries."""
-        matches, server_of = _CLASSES[kind]
+    @contextlib.contextmanager
+    def _link(self, kind):
+        """A link of the class that is whole, and the servers whose calls it carries."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held and self._candidates(kind))
+            name = self._random.choice(self._candidates(kind))
+            self._broken_links.add(name)
+        try:
+            yield name, self._servers(kind, name)
+        finally:
+            with self._changed:
+                self._broken_links.discard(name)
+                self._changed.notify_all()
+
+    def _candidates(self, kind):
+        matches, _ = _CLASSES[kind]
         primary, standby = (node.number for node in
                             (self._system.postgres.primary, self._system.postgres.standby))
-        names = [name for name in self._links.names if matches(name)
-                 and not name.endswith(f"-pg{standby}") and name != f"replication{primary}"]
-        name = self._random.choice(names)
-        server = server_of(*(name.split("-") if "-" in name else (name, "")))
-        return name, None if server is None else [server]
+        return [name for name in self._links.names
+                if matches(name) and name not in self._broken_links
+                and not name.endswith(f"-pg{standby}") and name != f"replication{primary}"]
+
+    @staticmethod
+    def _servers(kind, name):
+        server = _CLASSES[kind][1](*name.partition("-")[::2])
+        return None if server is None else [server]
 
     def _broken(self, kind, way, lines, shortest, longest):
-        name, servers = self._choose(kind)
-        began = time.monotonic_ns()
-        for line in lines:
-            self._links.tell(line.format(name))
-        self._stopping.wait(self._random.uniform(shortest, longest))
-        self._links.tell(f"heal {name}")
-        self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)
+        with self._link(kind) as (name, servers):
+            began = time.monotonic_ns()
+            for line in lines:
+                self._links.tell(line.format(name))
+            self._stopping.wait(self._random.uniform(shortest, longest))
+            self._links.tell(f"heal {name}")
+            self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)
 
     def _cut(self, kind):
-        name, servers = self._choose(kind)
-        began = time.monotonic_ns()
-        self._links.tell(f"cut {name}")
-        self._journal.fault(f"cut_{kind}", name, began, None, servers)
+        with self._link(kind) as (name, servers):
+            began = time.monotonic_ns()
+            self._links.tell(f"cut {name}")
+            self._journal.fault(f"cut_{kind}", name, began, None, servers)
 
     def _refuse(self, kind):
         self._broken(kind, "refuse", ["refuse {}", "cut {}"], 0.2, 1.2)
@@ -105,15 +152,15 @@ class LinkFaults:
 
     def _ruled(self, kind, way, line):
         """A rule that waits for bytes; it was no fault if they did not come."""
-        name, servers = self._choose(kind)
-        before = self._links.fired(name)
-        began = time.monotonic_ns()
-        self._links.tell(line.format(name))
-        deadline = time.monotonic() + _FIRES_WITHIN
-        while self._links.fired(name) == before and time.monotonic() < deadline:
-            if self._stopping.wait(0.005):
-                break
-        fired = self._links.fired(name) > before
-        self._links.tell(f"heal {name}")
-        if fired:
-            self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)
+        with self._link(kind) as (name, servers):
+            before = self._links.fired(name)
+            began = time.monotonic_ns()
+            self._links.tell(line.format(name))
+            deadline = time.monotonic() + _FIRES_WITHIN
+            while (self._links.fired(name) == before and time.monotonic() < deadline
+                   and not self._stopping.wait(0.005)):
+                pass
+            fired = self._links.fired(name) > before
+            self._links.tell(f"heal {name}")
+            if fired:
+                self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)

@@ -70,7 +70,7 @@ class ProcessFaults:
         self._journal.fault("rolling_restart", "daemons", began, time.monotonic_ns())
 
     def kill_postgres(self):
-        with self._links.whole:
+        with self._links.whole():
             began = time.monotonic_ns()
             postgres = self._system.postgres
             postgres.restart_primary()
@@ -78,7 +78,7 @@ class ProcessFaults:
                                 time.monotonic_ns())
 
     def fail_over(self):
-        with self._links.whole:
+        with self._links.whole():
             postgres = self._system.postgres
             postgres.wait_until_caught_up()
             began = time.monotonic_ns()

@@ -14,7 +14,7 @@ namespace idempotency::testing {
 namespace {
 
 constexpr std::int64_t kWindowNs = 100'000'000;
-constexpr std::uint64_t kKeysPerWindow = 8;
+constexpr std::uint64_t kKeysPerWindow = 16;
 // How far back a key may lie that is called again.
 constexpr std::uint64_t kWindowsBack = 80;
 // Older than any record of the run could be.
