@@ -54,6 +54,11 @@ class Process:
     def running(self):
         return self._process.poll() is None
 
+    @property
+    def code(self):
+        """Its exit status; negative: the signal that ended it. None while it runs."""
+        return self._process.poll()
+
     def tell(self, line):
         """Writes to its stdin, which has to be a pipe."""
         self._process.stdin.write(line.encode() + b"\n")

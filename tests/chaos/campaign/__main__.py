@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,15 @@ holds every promise against what was logged.""",
     return options
 
 
+def bound(seconds):
+    """Has this thread give up after `seconds`, or when it is told to end: then all is stopped."""
+    def give_up(number, _):
+        raise RuntimeError("took too long" if number == signal.SIGALRM else "was told to end")
+    for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, give_up)
+    signal.alarm(seconds)
+
+
 def tell(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
@@ -106,12 +116,15 @@ def campaign(system, journal, options):
 
 
 def run(options, folder):
+    # Starting, settling and what a fault takes; checking is not counted.
+    bound(options.seconds + 140)
     layout = Layout(callers=8, raw=1) if options.length == "smoke" else Layout()
     system = System(folder, options.binaries, layout, options.seed, _LEASE_MS)
     journal = Journal(system.logs / "orchestrator.jsonl")
     try:
         campaign(system, journal, options)
     finally:
+        signal.alarm(0)
         system.stop()
         journal.close()
     tell("checking")

@@ -19,7 +19,7 @@ _FIRES_WITHIN = 1.5
 
 
 class LinkFaults:
-    """Two at a time at most. start(), then stop(); whole() for as long as links have to be whole."""
+    """Two at a time at most. start(), then stop(); whole() while links have to be whole."""
 
     def __init__(self, system, journal, random, pause=(0.1, 0.5)):
         self._system = system

@@ -7,7 +7,7 @@ class ProcessFaults:
     """To be run by the thread that started the processes: they end with it."""
 
     def __init__(self, system, journal, random, links, lapse_s):
-        """`links` are the LinkFaults, which pause for a failover. A lease is over after `lapse_s`."""
+        """`links` are the LinkFaults, which pause for a failover; `lapse_s` is a lease."""
         self._system = system
         self._journal = journal
         self._random = random

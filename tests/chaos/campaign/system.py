@@ -46,8 +46,10 @@ class Links:
             links.update({f"daemon{d}-pg{n}": sockets[n] for d in layout.daemons})
             links.update({f"bank{b}-pg{n}": sockets[n] for b in layout.ledgers})
         for d in layout.daemons:
-            for other in [f"bank{b}" for b in layout.banks] + [f"client{c}" for c in layout.clients]:
-                links[f"{other}-daemon{d}"] = folder / f"daemon{d}.sock"
+            callers = ([f"bank{b}" for b in layout.banks]
+                       + [f"client{c}" for c in layout.clients])
+            links.update({f"{caller}-daemon{d}": folder / f"daemon{d}.sock"
+                          for caller in callers})
         for b in layout.banks:
             links.update({f"client{c}-bank{b}": folder / f"bank{b}.sock" for c in layout.clients})
         self._proxy = ChaosProxy(binary, {name: ("127.0.0.1:0", f"unix:{target}")
@@ -168,11 +170,20 @@ class System:
         for number in self.layout.clients:
             self._start_client(number, epoch_ns, epoch_ms)
 
+    def _end(self, name, number, expected):
+        process = self.processes[name]
+        if process.running:
+            process.stop(number)
+            if process.code == expected:
+                return
+        raise RuntimeError(f"{name} ended with {process.code}:\n{process.tail()}")
+
     def kill(self, name):
-        self.processes[name].stop(signal.SIGKILL)
+        self._end(name, signal.SIGKILL, -signal.SIGKILL)
 
     def terminate(self, name):
-        self.processes[name].stop(signal.SIGTERM)
+        """A daemon, which then lets its calls finish."""
+        self._end(name, signal.SIGTERM, 0)
 
     def restart(self, name):
         number = int(name[-1])

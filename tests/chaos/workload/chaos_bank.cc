@@ -8,9 +8,12 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -71,7 +74,7 @@ class Bank {
         effects_(absl::GetFlag(FLAGS_effects)),
         table_(absl::GetFlag(FLAGS_ledger), absl::GetFlag(FLAGS_name)) {}
 
-  grpc::Status Run(const char* method, grpc::ServerContext& context, const ActRequest& request,
+  grpc::Status Run(std::string_view method, grpc::ServerContext& context, const ActRequest& request,
                    ActReply& reply);
 
  private:
@@ -82,10 +85,6 @@ class Bank {
     Execution* execution;
     HandlerBehaviour behaviour;
     bool ledger;
-  };
-  struct Result {
-    grpc::Status status;
-    const char* outcome;
   };
 
   void LogStart(const Attempt& run, const std::string& call, const std::string& fp);
@@ -121,13 +120,13 @@ void Bank::LogEnd(const Attempt& run, const char* outcome, const std::string& re
   log_.Append(line);
 }
 
-grpc::Status Bank::Run(const char* method, grpc::ServerContext& context, const ActRequest& request,
-                       ActReply& reply) {
+grpc::Status Bank::Run(std::string_view method, grpc::ServerContext& context,
+                       const ActRequest& request, ActReply& reply) {
   Execution* const execution = Execution::Of(&context);
   if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "unguarded"};
   Attempt run;
   run.id = absl::StrCat("r", runs_.fetch_add(1));
-  run.key = {kNamespace, MetadataOf(context, "x-scope"), method,
+  run.key = {kNamespace, MetadataOf(context, "x-scope"), std::string(method),
              NormaliseKey(MetadataOf(context, "idempotency-key"))};
   run.execution = execution;
   run.ledger = method == kAct;
@@ -250,14 +249,24 @@ GuardOptions Options() {
   return options;
 }
 
+// How long the database may be away while this starts.
+constexpr std::chrono::seconds kOpenLimit(20);
+constexpr std::chrono::milliseconds kOpenPause(200);
+
 // Nullptr if it does not need one.
 absl::StatusOr<std::shared_ptr<CompletionLedger>> OpenLedger() {
   if (absl::GetFlag(FLAGS_ledger).empty()) return std::shared_ptr<CompletionLedger>();
   PostgresLedgerOptions options;
   options.conninfo = absl::GetFlag(FLAGS_ledger);
-  auto opened = PostgresLedger::Open(options);
-  if (!opened.ok()) return opened.status();
-  return std::shared_ptr<CompletionLedger>(*std::move(opened));
+  const auto deadline = std::chrono::steady_clock::now() + kOpenLimit;
+  while (true) {
+    auto opened = PostgresLedger::Open(options);
+    if (opened.ok()) return std::shared_ptr<CompletionLedger>(*std::move(opened));
+    if (!absl::IsUnavailable(opened.status()) || std::chrono::steady_clock::now() > deadline) {
+      return opened.status();
+    }
+    std::this_thread::sleep_for(kOpenPause);
+  }
 }
 
 int Fail(const absl::Status& status) {

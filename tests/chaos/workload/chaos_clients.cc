@@ -9,7 +9,8 @@
 #include <grpcpp/grpcpp.h>
 #include <pthread.h>
 
-#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -25,13 +26,13 @@
 
 #include "client/channel_arguments.h"
 #include "client/connection_factory.h"
-#include "core/mutex.h"
 #include "tests/chaos/workload/drawn_calls.h"
 #include "tests/chaos/workload/guarded_client.h"
 #include "tests/chaos/workload/known_records.h"
 #include "tests/chaos/workload/raw_burst.h"
 #include "tests/chaos/workload/raw_client.h"
 #include "tests/chaos/workload/settlement.h"
+#include "tests/chaos/workload/stop_sign.h"
 
 ABSL_FLAG(std::string, name, "client", "what the history calls it");
 ABSL_FLAG(std::string, log, "", "its history: a new file");
@@ -47,29 +48,6 @@ ABSL_FLAG(int, raw_round_ms, 60, "how often each of them does something to all i
 
 namespace idempotency::testing {
 namespace {
-
-// Tells threads to end, and wakes those that pause. Thread-safe.
-class StopSign {
- public:
-  void Raise() {
-    MutexLock lock(mutex_);
-    raised_ = true;
-    changed_.NotifyAll();
-  }
-  // False once it is raised.
-  bool Pause(std::chrono::milliseconds pause) {
-    const auto until = std::chrono::steady_clock::now() + pause;
-    MutexLock lock(mutex_);
-    while (!raised_ && changed_.WaitUntil(lock, until)) {
-    }
-    return !raised_;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  bool raised_ ABSL_GUARDED_BY(mutex_) = false;
-};
 
 // How often a logical operation is tried.
 constexpr int kTries = 4;

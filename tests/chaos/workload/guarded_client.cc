@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,14 +59,16 @@ GuardedClient::Answer GuardedClient::Call(const DrawnCall& call, std::uint64_t s
   if (keyed) known_.Touch({call.key});
   const std::uint64_t candidates =
       call.key.operation == kActMethod ? with_ledger_ : servers_.size();
+  const std::uint64_t chosen = server % candidates;
   log_.Append(HistoryLine("invoke")
                   .Text("id", id)
                   .Text("client", name_)
                   .Text("kind", "call")
+                  .Text("server", absl::StrCat("bank", chosen + 1))
                   .Record("record", call.key)
                   .Text("fp", call.request));
   ActReply reply;
-  const grpc::Status status = Send(call, servers_[server % candidates], context, reply);
+  const grpc::Status status = Send(call, servers_[chosen], context, reply);
   const Answer answer = Log(call, id, status, context, reply);
   return keyed ? answer : Answer::kSettled;
 }

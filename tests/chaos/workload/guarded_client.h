@@ -1,7 +1,10 @@
 #ifndef IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_GUARDED_CLIENT_H_
 #define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_GUARDED_CLIENT_H_
 
+#include <grpcpp/grpcpp.h>
+
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -2,6 +2,8 @@
 #define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_RAW_CLIENT_H_
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

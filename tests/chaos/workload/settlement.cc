@@ -2,7 +2,9 @@
 
 #include <pthread.h>
 
-#include <string>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <utility>
 

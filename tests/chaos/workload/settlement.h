@@ -1,9 +1,8 @@
 #ifndef IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_SETTLEMENT_H_
 #define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_SETTLEMENT_H_
 
-#include <atomic>
 #include <chrono>
-#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "tests/chaos/workload/guarded_client.h"
