@@ -366,8 +366,9 @@ TEST_F(BatcherTest, NamespacesTakeTurnsAndCompletionsStillGoFirst) {
   const Uuid token = Token("completed");
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/8);
   OccupyWorker();
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 100; ++i) {
     batcher.Reserve(in("flood", i), kNoDeadline, ReserveSink(verdicts_));
+  }
   for (const auto name : {"a", "b", "c"}) {
     for (int i = 0; i < 2; ++i) batcher.Reserve(in(name, i), kNoDeadline, ReserveSink(verdicts_));
   }

@@ -1,4 +1,6 @@
 // idempotencyd: what the command line says, and how the process ends.
+#include <malloc.h>
+
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 
 #include "server/command_line.h"
 #include "server/daemon.h"
@@ -47,7 +50,18 @@ std::string ReadyLine(const Daemon& daemon) {
   return line + "\n";
 }
 
+// What is the process' own to choose, before its first thread.
+void SetUpProcess() {
+  // Buffers of large replies go back to the system with their last use. Left
+  // alone, glibc raises this with every one that it frees, to 32 MiB, and keeps
+  // what is under it.
+  mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
+  // Debian's abseil looks for deadlocks at each of gRPC's locks.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+}
+
 int Run(const ServeOptions& options) {
+  SetUpProcess();
   StartLog(options.log_level);
   StopRequest stop;
   const SignalThread signals([&stop](int number) {

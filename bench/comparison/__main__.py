@@ -40,6 +40,7 @@ examples:
   scripts/bench.sh --quick                             an impression, in under 4 minutes
   scripts/bench.sh --only=replay_vs_echo,rss_mib
   scripts/bench.sh --only=cycles_full_vs_empty --rows=2000000
+  scripts/bench.sh --only=guarded_first_vs_floor --rounds=1 --profile
   scripts/bench.sh --json=run.json && python3 -m bench.comparison.report run.json
 
 Exit status: 0 if every measure was made, whatever it shows; 1 if one could not be
@@ -55,6 +56,9 @@ made; 2 for a bad argument.""")
                         help="records in the full table (20000000, which take 25 GB)")
     parser.add_argument("--expired_rows", type=int,
                         help="records to be swept (5000000; quick: 300000)")
+    parser.add_argument("--profile", action="store_true",
+                        help="also tell what the processors' time of each load went into (needs "
+                        "perf, and takes some of that time itself)")
     parser.add_argument("--folder", help="where the data go while it runs (a temporary folder)")
     parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -9,6 +9,7 @@ import sys
 from .cluster import Cluster
 from .floor import Floor
 from .process import Process, cpu_seconds
+from .profile import Profile
 
 
 class Daemon:
@@ -118,6 +119,7 @@ class Bench:
         flags.setdefault("warmup", f"{self.options.warmup}s")
         arguments = [f"--{name}={value}" for name, value in flags.items()]
         before = self._cpu()
+        profile = Profile(self.folder) if self.options.profile else None
         process = subprocess.Popen(
             ["setpriv", "--pdeathsig=TERM", self.binary("idempotency-bench"), command,
              f"--target={target}", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -130,6 +132,8 @@ class Bench:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+            if profile is not None:
+                profile.stop()
         if process.returncode != 0:
             raise RuntimeError(f"idempotency-bench {command}: {err.strip()}")
         report = json.loads(out)
@@ -140,7 +144,19 @@ class Bench:
             report["cpu_us"] = {
                 name: round(1e6 * (seconds - before.get(name, 0)) / report["ended"], 1)
                 for name, seconds in self._cpu().items()}
+        if profile is not None:
+            report["profile_us"] = profile.micros(self._kinds(process.pid), report["ended"])
+            for what, micros in report["profile_us"].items():
+                self.tell(f"  {micros:7.1f} us  {what}")
         return report
+
+    def _kinds(self, load):
+        """The kind of each process, by its pid."""
+        kinds = {process.pid: process.log.stem.partition("-")[2] for process in self._processes}
+        kinds[load] = "load"
+        if self._cluster is not None:
+            kinds.update(dict.fromkeys(self._cluster.pids(), "postgres"))
+        return kinds
 
     def _cpu(self):
         """Seconds by kind of process, so far."""

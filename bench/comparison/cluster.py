@@ -129,13 +129,17 @@ class Cluster:
             tool = shutil.which("pgbench") or "pgbench"
         return [str(tool), "-h", str(self.folder), "-U", "postgres", *arguments, database]
 
+    def pids(self):
+        """Of the server and all its processes."""
+        children = pathlib.Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
+        return [self._server.pid] + [int(child) for child in children.read_text().split()]
+
     def cpu_seconds(self):
         """Of the server and all its processes, since it was started."""
-        total = cpu_seconds(self._server.pid)
-        children = pathlib.Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
-        for child in children.read_text().split():
+        total = 0
+        for pid in self.pids():
             try:
-                total += cpu_seconds(child)
+                total += cpu_seconds(pid)
             except FileNotFoundError:
                 pass  # it ended; then it is in the server's own sum
         return total

@@ -300,7 +300,9 @@ void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Beg
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options) {
   if (idempotencyd == nullptr) return absl::InvalidArgumentError("there is no channel");
-  return Create(MakeConnection(std::move(idempotencyd), options.connection), std::move(options));
+  std::unique_ptr<Connection> connection =
+      MakeConnection(std::move(idempotencyd), options.connection);
+  return Create(std::move(connection), std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(

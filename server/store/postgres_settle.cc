@@ -12,9 +12,10 @@
 namespace idempotency {
 namespace {
 
-// Replies that one statement carries, in bytes. Postgres takes a message of up
-// to 1 GB and holds it twice while it runs.
-constexpr std::size_t kMaxStatementBytes = 32 * 1024 * 1024;
+// Replies that one statement carries, in bytes, unless one is larger. This side
+// holds them about four times over while a statement is put together, on every
+// connection; where they weigh more, a commit is the lesser part.
+constexpr std::size_t kMaxStatementBytes = 4 * 1024 * 1024;
 
 // $1-$6: ids, tokens, and the four parts of the keys.
 template <typename Op, typename Answer>

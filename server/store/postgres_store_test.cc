@@ -89,6 +89,7 @@ class PostgresStoreTest : public ::testing::Test {
 TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
   constexpr int kRecords = 3000;
   constexpr int kBatch = 100;
+  std::vector<CompleteOp> completions;
   for (int done = 0; done < kRecords; done += kBatch) {
     std::vector<ReserveOp> ops;
     for (int i = 0; i < kBatch; ++i) {
@@ -98,11 +99,14 @@ TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
       if (i % 10 == 0) ops.back().reply_retention = absl::Hours(1);
       if (i % 10 == 0) ops.back().tombstone = absl::Hours(1);
     }
-    const auto verdicts = store_->Reserve(ops);
-    std::vector<CompleteOp> completions;
-    for (int i = 0; i < kBatch; ++i) completions.push_back(CompletionOf(ops[i], verdicts[i]));
-    for (const auto& completion : store_->Complete(completions)) ASSERT_TRUE(completion.ok());
+    const SharedAnswers answers = store_->CompleteAndReserve(completions, ops);
+    for (const auto& completion : answers.completions) ASSERT_TRUE(completion.ok());
+    completions.clear();
+    for (int i = 0; i < kBatch; ++i) {
+      completions.push_back(CompletionOf(ops[i], answers.verdicts[i]));
+    }
   }
+  for (const auto& completion : store_->Complete(completions)) ASSERT_TRUE(completion.ok());
   // Sessions write their counts down when they end.
   store_.reset();
   const std::string counts = absl::StrCat(
@@ -200,6 +204,31 @@ TEST_F(PostgresStoreTest, OneUnstorableOperationFailsAlone) {
   EXPECT_EQ(ReasonOf(verdicts[1].status()), Reason::kRequestInvalid);
   EXPECT_TRUE(verdicts[2].ok()) << verdicts[2].status();
   EXPECT_TRUE(Complete(CompletionOf(ops[0], verdicts[0])).ok());
+}
+
+TEST_F(PostgresStoreTest, CompletionsAndNewReservationsShareOneCommit) {
+  const std::vector<ReserveOp> running = {OpFor("one"), OpFor("two")};
+  const auto verdicts = store_->Reserve(running);
+  const std::vector<CompleteOp> completions = {CompletionOf(running[0], verdicts[0]),
+                                               CompletionOf(running[1], verdicts[1])};
+  const std::vector<ReserveOp> fresh = {OpFor("three"), OpFor("four"), OpFor("five")};
+  const SharedAnswers answers = store_->CompleteAndReserve(completions, fresh);
+  for (const auto& completion : answers.completions) EXPECT_TRUE(completion.ok());
+  for (const auto& verdict : answers.verdicts) EXPECT_TRUE(verdict.ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) || '/' || count(DISTINCT xmin::text) FROM records"),
+            "5/1");
+}
+
+TEST_F(PostgresStoreTest, OneUnstorableReservationFailsAloneAlsoBesideCompletions) {
+  const ReserveOp running = OpFor("zero");
+  const CompleteOp completion = CompletionOf(running, Reserve(running));
+  std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two"), OpFor("three")};
+  ops[1].key.scope = std::string("nul\0secret", 10);
+  const SharedAnswers answers = store_->CompleteAndReserve({&completion, 1}, ops);
+  EXPECT_TRUE(answers.completions[0].ok()) << answers.completions[0].status();
+  EXPECT_TRUE(answers.verdicts[0].ok()) << answers.verdicts[0].status();
+  EXPECT_EQ(ReasonOf(answers.verdicts[1].status()), Reason::kRequestInvalid);
+  EXPECT_TRUE(answers.verdicts[2].ok()) << answers.verdicts[2].status();
 }
 
 TEST_F(PostgresStoreTest, ErrorsHoldNoSqlAndNoParameters) {

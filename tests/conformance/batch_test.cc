@@ -139,6 +139,77 @@ TEST_P(BatchTest, EveryWriteIsAnsweredAtItsIndexAndAFailureStandsAlone) {
   }
 }
 
+// What a busy service asks for at once: completions, some of reservations that
+// are lost, and reservations of keys that are new, running, completed before, or
+// completed by this very call.
+TEST_P(BatchTest, CompletionsAndReservationsTogetherAreWhatTheyAreApart) {
+  std::vector<CompleteOp> completions;
+  for (int i = 0; i < kBatch; ++i) {
+    const ReserveOp& op = ops_[i];
+    if (i % 5 == 0) continue;  // new
+    Uuid token = MustReserve(op).token;
+    if (i % 5 == 4) {
+      ASSERT_THAT(Complete(op, token, "before"), Succeeds());
+      token = Uuid::Random();
+    }
+    if (i % 5 == 3) token = Uuid::Random();
+    if (i % 5 >= 2) completions.push_back({op.key, op.id, token, ReplyWith("now")});
+  }
+  const SharedAnswers answers = store().CompleteAndReserve(completions, ops_);
+  ASSERT_EQ(answers.completions.size(), completions.size());
+  ASSERT_EQ(answers.verdicts.size(), ops_.size());
+  std::size_t next = 0;
+  for (int i = 0; i < kBatch; ++i) {
+    SCOPED_TRACE(i);
+    switch (i % 5) {
+      case 0:
+        EXPECT_EQ(Expect<Reserved>(answers.verdicts[i]).attempt, 1u);
+        break;
+      case 1:
+        Expect<InFlight>(answers.verdicts[i]);
+        break;
+      case 2:
+        // Either may have been first.
+        ASSERT_THAT(answers.completions[next++], Succeeds());
+        if (std::holds_alternative<Replay>(*answers.verdicts[i])) {
+          EXPECT_EQ(Expect<Replay>(answers.verdicts[i]).reply, ReplyWith("now"));
+        } else {
+          Expect<InFlight>(answers.verdicts[i]);
+        }
+        EXPECT_EQ(MustGet(ops_[i]).reply, ReplyWith("now"));
+        break;
+      case 3:
+        EXPECT_THAT(answers.completions[next++], FailsWith(Reason::kReservationLost));
+        Expect<InFlight>(answers.verdicts[i]);
+        break;
+      default:
+        EXPECT_THAT(answers.completions[next++], FailsWith(Reason::kReservationLost));
+        EXPECT_EQ(Expect<Replay>(answers.verdicts[i]).reply, ReplyWith("before"));
+    }
+  }
+}
+
+TEST_P(BatchTest, NewReservationsBesideCompletionsAreGrantedWithTheirTokens) {
+  std::vector<ReserveOp> running(ops_.begin(), ops_.begin() + kBatch / 2);
+  const std::vector<ReserveOp> fresh(ops_.begin() + kBatch / 2, ops_.end());
+  std::vector<CompleteOp> completions;
+  for (const ReserveOp& op : running) {
+    completions.push_back({op.key, op.id, MustReserve(op).token, ReplyWith(op.key.key)});
+  }
+  const SharedAnswers answers = store().CompleteAndReserve(completions, fresh);
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    ASSERT_THAT(answers.completions[i], Succeeds());
+    EXPECT_FALSE(answers.completions[i]->lease_overrun);
+    EXPECT_EQ(answers.completions[i]->expires_at, MustGet(running[i]).expires_at);
+    EXPECT_EQ(Expect<Replay>(Reserve(running[i])).reply, ReplyWith(running[i].key.key));
+  }
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    const Reserved reserved = Expect<Reserved>(answers.verdicts[i]);
+    EXPECT_EQ(reserved.attempt, 1u);
+    EXPECT_THAT(Complete(fresh[i], reserved.token), Succeeds());
+  }
+}
+
 TEST_P(BatchTest, RepliesThatWeighTooMuchTogetherComeWithTheNextCall) {
   const std::string body(limits::kMaxReplyBytes - 1024, 'b');
   const std::size_t fit = limits::kMaxBatchReplyBytes / body.size() + 1;

@@ -1,0 +1,79 @@
+"""Where the processors' time of a load goes, by what it is spent for."""
+
+import pathlib
+import re
+import signal
+import subprocess
+
+FREQUENCY = 499
+# Of a thread's stack; what lies deeper is told by the frames above it.
+STACK_BYTES = 16384
+
+# What a frame is spent for, by its function or its library; the innermost frame that any
+# rule knows decides. So the kernel's work, the allocator's and protobuf's count for
+# whoever had it done.
+RULES = [(what, re.compile(pattern)) for what, pattern in [
+    ("gRPC", r"libgrpc|libgpr|\bgrpc(_|::)|\bgpr_"),
+    ("SQL, our side", r"libpq|\bpqxx::|Postgres|Sqlite|libsqlite|CompleteRound|SocketWatchdog"),
+    ("framing", r"idempotency::(Session|OutstandingOperation|AnswerFrames)|GrpcSessionLink"),
+    ("batching", r"idempotency::(Batcher|FairQueue|RecordQueue|AnswerScope|DeferredStore)"),
+    ("service", r"idempotency::(Operations|IdempotencyService|WaitRoom|Metrics)"),
+    ("load", r"idempotency::bench::"),
+    ("guard", r"idempotency::"),
+]]
+WAL = re.compile(r"^(XLog|pg_pwritev|WalWriter|issue_xlog)|fdatasync")
+
+
+def spent_for(kind, frames):
+    """What a sample of a process of `kind` is spent for; `frames` come innermost first."""
+    if kind == "postgres":
+        return "WAL" if any(WAL.search(frame) for frame in frames) else "SQL"
+    for frame in frames:
+        for what, pattern in RULES:
+            if pattern.search(frame):
+                return what
+    return "other"
+
+
+def samples(text):
+    """Of what `perf script -F pid,ip,sym,dso` prints: pid, frames."""
+    for block in text.split("\n\n"):
+        lines = block.strip().split("\n")
+        if not lines[0].strip().isdigit():
+            continue
+        frames = []
+        for line in lines[1:]:
+            _, _, rest = line.strip().partition(" ")
+            symbol, _, library = rest.rpartition(" (")
+            frames.append(library.rstrip(")") if symbol in ("[unknown]", "") else symbol)
+        yield int(lines[0]), frames
+
+
+class Profile:
+    """Samples the whole machine from its making until micros() is asked."""
+
+    def __init__(self, folder):
+        self._file = pathlib.Path(folder) / "perf.data"
+        self._perf = subprocess.Popen(
+            ["setpriv", "--pdeathsig=TERM", "perf", "record", "-q", "-a", "-F", str(FREQUENCY),
+             "--call-graph", f"dwarf,{STACK_BYTES}", "-o", str(self._file)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def stop(self):
+        self._perf.send_signal(signal.SIGINT)
+        self._perf.wait(timeout=60)
+
+    def micros(self, kinds, pieces):
+        """Microseconds by (kind of process, what for) in each of so many pieces of work;
+        `kinds` by pid. Processes that are not named are left out."""
+        done = subprocess.run(
+            ["perf", "script", "-i", str(self._file), "--no-inline", "-F", "pid,ip,sym,dso"],
+            capture_output=True, text=True, timeout=1200, check=True, errors="replace")
+        self._file.unlink()
+        counts = {}
+        for pid, frames in samples(done.stdout):
+            if pid in kinds:
+                key = f"{kinds[pid]}: {spent_for(kinds[pid], frames)}"
+                counts[key] = counts.get(key, 0) + 1
+        return {key: round(count * 1e6 / FREQUENCY / pieces, 1)
+                for key, count in sorted(counts.items(), key=lambda entry: -entry[1])}

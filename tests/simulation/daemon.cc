@@ -1,0 +1,41 @@
+#include "tests/simulation/daemon.h"
+
+#include <utility>
+
+namespace idempotency::simulation {
+
+Daemon::Daemon(std::string name, std::int64_t drift_ppm, Nanos wall_error, Store& store,
+               Scheduler& scheduler, const Plan& plan, const bool& store_away, Journal& journal)
+    : process_(std::move(name), drift_ppm, wall_error),
+      plan_(plan),
+      store_(store, scheduler, plan, store_away, journal) {}
+
+void Daemon::Start() {
+  Sweeper::Options sweeping;
+  sweeping.interval = absl::Seconds(3);
+  sweeping.batch = 7;
+  sweeper_.emplace(store_, observer_, sweeping);
+  sweeper_->Start();
+  BatcherOptions batching;
+  batching.threads = plan_.batcher_threads;
+  batching.worth_a_batch = 3;
+  batcher_.emplace(store_, observer_, batching);
+  wait_room_.emplace(*batcher_, observer_);
+  OperationsOptions options;
+  options.window = plan_.window();
+  operations_.emplace(*batcher_, *wait_room_, observer_, options);
+  sessions_.emplace(observer_);
+  serving_ = true;
+}
+
+void Daemon::Stop() {
+  // Told twice, while it paused.
+  if (!serving_) return;
+  serving_ = false;
+  sessions_->Drain();
+  wait_room_->Close();
+  batcher_->Close();
+  sweeper_->Stop();
+}
+
+}  // namespace idempotency::simulation

@@ -1,0 +1,55 @@
+#ifndef IDEMPOTENCY_TESTS_SIMULATION_DAEMON_H_
+#define IDEMPOTENCY_TESTS_SIMULATION_DAEMON_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/batcher.h"
+#include "server/observer.h"
+#include "server/operations.h"
+#include "server/session_registry.h"
+#include "server/sweeper.h"
+#include "server/wait_room.h"
+#include "tests/simulation/faulty_store.h"
+#include "tests/simulation/plan.h"
+#include "tests/simulation/process.h"
+
+namespace idempotency::simulation {
+
+// idempotencyd without gRPC: its parts as they are, over the store of the run,
+// in a process of its own.
+class Daemon {
+ public:
+  Daemon(std::string name, std::int64_t drift_ppm, Nanos wall_error, Store& store,
+         Scheduler& scheduler, const Plan& plan, const bool& store_away, Journal& journal);
+
+  Process& process() { return process_; }
+  const Process& process() const { return process_; }
+  const std::string& name() const { return process_.name(); }
+
+  // In its process: begins to serve.
+  void Start();
+  bool serving() const { return serving_; }
+  // In its process: as at SIGTERM, up to its end.
+  void Stop();
+
+  Operations& operations() { return *operations_; }
+  SessionRegistry& sessions() { return *sessions_; }
+
+ private:
+  Process process_;
+  const Plan& plan_;
+  Observer observer_;
+  FaultyStore store_;
+  bool serving_ = false;
+  std::optional<Sweeper> sweeper_;
+  std::optional<Batcher> batcher_;
+  std::optional<WaitRoom> wait_room_;
+  std::optional<Operations> operations_;
+  std::optional<SessionRegistry> sessions_;
+};
+
+}  // namespace idempotency::simulation
+
+#endif  // IDEMPOTENCY_TESTS_SIMULATION_DAEMON_H_

@@ -1,0 +1,200 @@
+// Runs the product under a simulated clock, network, store and scheduler, one
+// seed after the other. docs/testing.md tells what that shows and what not.
+//
+//   simulation                      2,000 seeds of 200 steps
+//   simulation --nightly            100,000 seeds
+//   simulation --seed=N [--trace]   one of them again, exactly, and what happens
+//   --seeds=COUNT --first=N --steps=COUNT
+//
+// Each seed runs in a child of its own, which all begin alike: what a killed
+// process would have held needs no cleaning up, and a crash is a failure like
+// any other.
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "tests/simulation/journal.h"
+#include "tests/simulation/scheduler.h"
+#include "tests/simulation/simulation.h"
+#include "tests/simulation/tally.h"
+
+namespace {
+
+using idempotency::simulation::Journal;
+using idempotency::simulation::kCountNames;
+using idempotency::simulation::kCounts;
+using idempotency::simulation::Scheduler;
+using idempotency::simulation::Simulation;
+using idempotency::simulation::Tally;
+
+// Over this a run turns in circles, whatever its own clock says. Of the processor's
+// time, since the machine may be busy; and for one that waits for ever, of any.
+constexpr rlim_t kBusySecondsForOneSeed = 60;
+constexpr unsigned kSecondsForOneSeed = 600;
+// From so many seeds on everything that can happen must have happened, in one
+// seed of so many at least.
+constexpr std::uint64_t kSeedsToJudge = 200;
+constexpr std::uint64_t kOncePerSeeds = 100;
+constexpr std::uint64_t kFailuresShown = 10;
+// Every so many seeds one runs twice, and must go the same way.
+constexpr std::uint64_t kSeedsBetweenRepeats = 50;
+
+struct Options {
+  std::uint64_t first = 1;
+  std::uint64_t seeds = 2'000;
+  int steps = 200;
+  bool trace = false;
+};
+
+// What a child tells its parent.
+struct Shared {
+  Tally tally;
+  std::uint64_t digest;
+  std::uint64_t events;
+  double simulated_seconds;
+  char failure[1024];
+};
+
+bool Parse(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const char* const flag = argv[i];
+    const char* const value = std::strchr(flag, '=') == nullptr ? "" : std::strchr(flag, '=') + 1;
+    const std::size_t name = std::strcspn(flag, "=");
+    const auto is = [&](const char* wanted) {
+      return std::strlen(wanted) == name && std::strncmp(flag, wanted, name) == 0;
+    };
+    if (is("--seed")) {
+      options.first = std::strtoull(value, nullptr, 10);
+      options.seeds = 1;
+    } else if (is("--first")) {
+      options.first = std::strtoull(value, nullptr, 10);
+    } else if (is("--seeds")) {
+      options.seeds = std::strtoull(value, nullptr, 10);
+    } else if (is("--steps")) {
+      options.steps = std::atoi(value);
+    } else if (is("--trace")) {
+      options.trace = true;
+    } else if (is("--nightly")) {
+      options.seeds = 100'000;
+    } else {
+      std::fprintf(stderr, "unknown argument: %s (see the head of tests/simulation/main.cc)\n",
+                   flag);
+      return false;
+    }
+  }
+  return true;
+}
+
+// A hash table goes through its elements in an order that depends on where they
+// lie, so they must always lie at the same places: without this a run may differ
+// in what happens at one and the same instant.
+void FixAddresses(char** argv) {
+  const int now = personality(0xFFFFFFFF);
+  if (now != -1 && (now & ADDR_NO_RANDOMIZE) != 0) return;
+  if (now != -1 && personality(static_cast<unsigned long>(now) | ADDR_NO_RANDOMIZE) != -1) {
+    execv("/proc/self/exe", argv);
+  }
+  std::fprintf(stderr, "addresses cannot be fixed here: a seed may go another way elsewhere\n");
+}
+
+[[noreturn]] void RunSeed(std::uint64_t seed, const Options& options, Shared& shared) {
+  const rlimit busy{kBusySecondsForOneSeed, kBusySecondsForOneSeed};
+  setrlimit(RLIMIT_CPU, &busy);
+  alarm(kSecondsForOneSeed);
+  Scheduler scheduler(seed);
+  Journal journal(scheduler, shared.tally, options.trace, shared.failure, sizeof shared.failure);
+  Simulation simulation(scheduler, journal);
+  simulation.Run(options.steps);
+  shared.digest = scheduler.digest();
+  shared.events += scheduler.events();
+  shared.simulated_seconds +=
+      static_cast<double>(scheduler.now()) / idempotency::simulation::kSecond;
+  _exit(0);
+}
+
+// Whether it kept every promise.
+bool Try(std::uint64_t seed, const Options& options, Shared& shared) {
+  shared.failure[0] = '\0';
+  const pid_t child = fork();
+  if (child == 0) RunSeed(seed, options, shared);
+  int status = 0;
+  while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status) && shared.failure[0] == '\0') {
+    std::snprintf(shared.failure, sizeof shared.failure, "ended by signal %d", WTERMSIG(status));
+  } else if (status != 0 && shared.failure[0] == '\0') {
+    std::snprintf(shared.failure, sizeof shared.failure, "ended with %d", status);
+  }
+  return status == 0;
+}
+
+// Whether a seed that kept its promises goes the same way again.
+bool Repeats(std::uint64_t seed, const Options& options, Shared& shared) {
+  if (options.trace || (seed - options.first) % kSeedsBetweenRepeats != 0) return true;
+  const std::uint64_t digest = shared.digest;
+  const bool same = Try(seed, options, shared) && shared.digest == digest;
+  if (!same) {
+    std::snprintf(shared.failure, sizeof shared.failure, "at no time, but went another way again");
+  }
+  return same;
+}
+
+// Whether enough happened for the seeds to mean anything.
+bool Judge(const Options& options, const Shared& shared) {
+  bool all = true;
+  for (std::size_t i = 0; i < kCounts; ++i) {
+    const std::uint64_t times = shared.tally.counts[i];
+    const bool enough = options.seeds < kSeedsToJudge || times >= options.seeds / kOncePerSeeds;
+    std::printf("  %-52s %10llu%s\n", kCountNames[i], static_cast<unsigned long long>(times),
+                enough ? "" : "  TOO FEW");
+    all = all && enough;
+  }
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!Parse(argc, argv, options)) return 2;
+  FixAddresses(argv);
+  spdlog::set_level(spdlog::level::off);
+  std::setvbuf(stdout, nullptr, _IONBF, 0);
+  void* const memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return 2;
+  Shared& shared = *new (memory) Shared();
+  timespec began{};
+  clock_gettime(CLOCK_MONOTONIC, &began);
+  std::uint64_t failed = 0;
+  for (std::uint64_t seed = options.first; seed < options.first + options.seeds; ++seed) {
+    if (Try(seed, options, shared) && Repeats(seed, options, shared)) continue;
+    if (++failed <= kFailuresShown) {
+      std::printf(
+          "seed %llu broke a promise %s\n  again: simulation --seed=%llu --steps=%d --trace\n",
+          static_cast<unsigned long long>(seed), shared.failure,
+          static_cast<unsigned long long>(seed), options.steps);
+    }
+  }
+  timespec ended{};
+  clock_gettime(CLOCK_MONOTONIC, &ended);
+  std::printf("%llu of %llu seeds failed; %llu events, %.0f s simulated in %.1f s",
+              static_cast<unsigned long long>(failed),
+              static_cast<unsigned long long>(options.seeds),
+              static_cast<unsigned long long>(shared.events), shared.simulated_seconds,
+              static_cast<double>(ended.tv_sec - began.tv_sec) +
+                  static_cast<double>(ended.tv_nsec - began.tv_nsec) / 1e9);
+  std::printf("; digest of the last %016llx\n", static_cast<unsigned long long>(shared.digest));
+  return Judge(options, shared) && failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,331 @@
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+#include "core/uuid.h"
+
+namespace idempotency::simulation {
+namespace {
+
+// Ten times what the busiest runs take.
+constexpr std::uint64_t kMaxEvents = 2'000'000;
+constexpr std::size_t kMaxKeys = 24;
+// What every key has to settle in when the faults are over, beside its lease.
+constexpr Nanos kToSettle = 10 * kSecond;
+constexpr Nanos kCallerPatience = 6 * kSecond;
+
+std::int64_t DrawDrift(Random& random) { return random.Between(-200, 200); }
+Nanos DrawWallError(Random& random) { return random.Between(-30, 30) * kSecond; }
+
+}  // namespace
+
+Simulation::Simulation(Scheduler& scheduler, Journal& journal)
+    : scheduler_(scheduler),
+      journal_(journal),
+      random_(scheduler.random()),
+      plan_(Plan::Draw(random_)),
+      store_clock_(scheduler, DrawDrift(random_)),
+      memory_(store_clock_),
+      checker_(journal, plan_.window()),
+      store_(memory_, store_clock_, checker_, journal),
+      network_(scheduler, plan_, journal),
+      application_{scheduler, plan_, journal, checker_,
+                   std::make_shared<Ledger>(scheduler, plan_, journal)} {}
+
+void Simulation::Run(int steps) {
+  for (std::size_t place = 0; place < daemons_.size(); ++place) StartDaemon(place);
+  for (std::size_t place = 0; place < apps_.size(); ++place) StartApp(place);
+  scheduler_.At(0, nullptr, [this, steps] { Direct(steps); });
+  if (!scheduler_.Run([this] { return done_; }, kMaxEvents)) {
+    journal_.Broken(scheduler_.events() >= kMaxEvents ? "the run does not come to rest"
+                                                      : "nothing is left that could happen");
+  }
+}
+
+void Simulation::Direct(int steps) {
+  for (int step = 0; step < steps; ++step) {
+    Nanos pause = random_.Between(0, 150) * kMillisecond;
+    if (random_.Chance(0.03)) pause = random_.Between(0, plan_.lease * 2);
+    scheduler_.Sleep(pause);
+    Step();
+  }
+  EndFaults();
+  SettleAll();
+}
+
+void Simulation::Step() {
+  const std::uint64_t drawn = random_.Below(100);
+  if (drawn < 70) return BeginCall();
+  if (drawn < 75) return KillApp(random_.Below(apps_.size()), random_.Chance(0.3));
+  if (drawn < 80) return KillDaemon(random_.Below(daemons_.size()), random_.Chance(0.3));
+  if (drawn < 86) return PauseSomebody();
+  if (drawn < 90) return JumpClock();
+  if (drawn < 94) return CutSomething();
+  if (drawn < 97) return TakeStoreAway();
+  TakeLedgerAway();
+}
+
+// Callers.
+
+Simulation::Key& Simulation::NewKey() {
+  auto key = std::make_unique<Key>();
+  const std::size_t number = keys_.size();
+  key->call.policy = static_cast<Call::Policy>(random_.Below(4));
+  key->call.key = random_.Chance(0.5) ? Uuid::TimeOrdered(store_clock_.Now()).ToString()
+                                      : absl::StrCat("key-", number);
+  key->call.request = absl::StrCat("<request ", number, ">");
+  // What recovers by the record's id alone cannot tell two lives of it apart.
+  const bool one_request = plan_.forgetful && key->call.policy == Call::Policy::kRecover;
+  key->other_request = one_request ? key->call.request : absl::StrCat("<other ", number, ">");
+  keys_.push_back(std::move(key));
+  return *keys_.back();
+}
+
+void Simulation::BeginCall() {
+  const bool is_new = keys_.empty() || (keys_.size() < kMaxKeys && random_.Chance(0.35));
+  const Key& key = is_new ? NewKey() : *keys_[random_.Below(keys_.size())];
+  Call call = key.call;
+  if (random_.Chance(0.07)) call.request = key.other_request;
+  const int tries = static_cast<int>(random_.Between(1, 4));
+  scheduler_.After(0, nullptr, [this, call, tries] { Ask(call, tries); });
+}
+
+bool Simulation::Ask(const Call& call, int tries) {
+  for (int tried = 0; tried < tries; ++tried) {
+    const Answer answer = AskOnce(call);
+    if (IsFinal(call, answer)) return true;
+    scheduler_.Sleep(random_.Between(10, 400) * kMillisecond);
+  }
+  return false;
+}
+
+Answer Simulation::AskOnce(const Call& call) {
+  App* const app = apps_[random_.Below(apps_.size())];
+  if (app == nullptr || !app->process().alive() || !app->serving()) {
+    scheduler_.Sleep(network_.Latency());
+    return {std::nullopt, false, absl::UnavailableError("connection refused")};
+  }
+  // The caller may be gone before the answer, and an answer come twice.
+  struct Asked {
+    std::optional<Answer> answer;
+    Fiber* caller;
+    std::uint64_t wait;
+  };
+  const auto asked = std::make_shared<Asked>();
+  asked->caller = scheduler_.fiber();
+  asked->wait = scheduler_.PrepareWait();
+  network_.Send("caller", &app->process(), app->name(), [this, app, call, asked] {
+    app->Serve(call, [this, app, asked](const Answer& answer) {
+      network_.Send(app->name(), nullptr, "caller", [this, asked, answer] {
+        if (asked->answer) return;
+        asked->answer = answer;
+        scheduler_.Wake(asked->caller, asked->wait);
+      });
+    });
+  });
+  const Nanos patience = faults_over_ ? kCallerPatience : random_.Between(1, kCallerPatience);
+  scheduler_.Wait(scheduler_.now() + patience);
+  if (asked->answer) return *asked->answer;
+  asked->answer.emplace();
+  journal_.Counted(Count::kCallerLeft);
+  return {std::nullopt, false, absl::DeadlineExceededError("no answer")};
+}
+
+bool Simulation::IsFinal(const Call& call, const Answer& answer) {
+  const RecordId id = RecordIdFor(call.record_key());
+  if (answer.reply) {
+    journal_.Counted(answer.reply->code() != 0 ? Count::kFailureGiven
+                     : answer.replayed         ? Count::kReplayGiven
+                                               : Count::kReplyGiven);
+    journal_.Tell("caller of %s %s has its %s, code %d", call.operation().c_str(), call.key.c_str(),
+                  answer.replayed ? "replay" : "reply", answer.reply->code());
+    checker_.OnReply(id, call.request, *answer.reply);
+    if (plan_.ledger && call.policy != Call::Policy::kRecover && answer.reply->code() == 0) {
+      checker_.OnDoneWithLedger(id);
+    }
+    return true;
+  }
+  journal_.Tell("caller of %s %s: %s", call.operation().c_str(), call.key.c_str(),
+                std::string(answer.error.message()).c_str());
+  switch (ReasonOf(answer.error).value_or(Reason::kQuotaExceeded)) {
+    case Reason::kKeyReused:
+      journal_.Counted(Count::kKeyReusedGiven);
+      return true;
+    case Reason::kKeyExpired:
+      journal_.Counted(Count::kKeyExpiredGiven);
+      return true;
+    case Reason::kOutcomeUnknown:
+      journal_.Counted(Count::kOutcomeUnknownGiven);
+      // Where it can be found out it is asked again.
+      return call.policy == Call::Policy::kUnknown;
+    case Reason::kInFlight:
+      journal_.Counted(Count::kInFlightGiven);
+      return false;
+    case Reason::kStoreUnavailable:
+      journal_.Counted(Count::kUnavailableGiven);
+      return false;
+    case Reason::kReservationLost:
+      journal_.Counted(Count::kReservationLostGiven);
+      return false;
+    case Reason::kOutcomeNotRecorded:
+      journal_.Counted(Count::kNotRecordedGiven);
+      return false;
+    default:
+      return false;
+  }
+}
+
+// Faults.
+
+void Simulation::StartApp(std::size_t place) {
+  // Kept until the program ends, like all that a killed process leaves.
+  App* const app = std::make_unique<App>(absl::StrCat("app-", place), DrawDrift(random_),
+                                         DrawWallError(random_), application_, network_, daemons_)
+                       .release();
+  apps_[place] = app;
+  scheduler_.After(0, &app->process(), [app] { app->Start(); });
+}
+
+void Simulation::StartDaemon(std::size_t place) {
+  Daemon* const daemon = std::make_unique<Daemon>(absl::StrCat("daemon-", place),
+                                                  DrawDrift(random_), DrawWallError(random_),
+                                                  store_, scheduler_, plan_, store_away_, journal_)
+                             .release();
+  daemons_[place] = daemon;
+  scheduler_.After(0, &daemon->process(), [daemon] { daemon->Start(); });
+}
+
+void Simulation::KillApp(std::size_t place, bool in_order) {
+  App* const app = apps_[place];
+  if (!app->process().alive() || !app->serving()) return;
+  journal_.Tell("%s is %s", app->name().c_str(), in_order ? "stopped" : "killed");
+  journal_.Counted(in_order ? Count::kAppStopped : Count::kAppKilled);
+  const Nanos down = random_.Between(0, 3) * kSecond;
+  if (in_order) {
+    scheduler_.After(0, &app->process(), [app] { app->Stop(); });
+    scheduler_.After(random_.Between(0, 15) * kSecond, nullptr, [app] { app->process().Kill(); });
+  } else {
+    app->process().Kill();
+  }
+  scheduler_.After(down, nullptr, [this, place] { StartApp(place); });
+}
+
+void Simulation::KillDaemon(std::size_t place, bool in_order) {
+  Daemon* const daemon = daemons_[place];
+  if (!daemon->process().alive() || !daemon->serving()) return;
+  journal_.Tell("%s is %s", daemon->name().c_str(), in_order ? "stopped" : "killed");
+  journal_.Counted(in_order ? Count::kDaemonStopped : Count::kDaemonKilled);
+  const Nanos down = random_.Between(0, 3) * kSecond;
+  if (in_order) {
+    scheduler_.After(0, &daemon->process(), [daemon] { daemon->Stop(); });
+    scheduler_.After(random_.Between(0, 5) * kSecond, nullptr,
+                     [daemon] { daemon->process().Kill(); });
+  } else {
+    daemon->process().Kill();
+  }
+  scheduler_.After(down, nullptr, [this, place] { StartDaemon(place); });
+}
+
+Process* Simulation::SomeProcess() {
+  return random_.Chance(0.5) ? &apps_[random_.Below(apps_.size())]->process()
+                             : &daemons_[random_.Below(daemons_.size())]->process();
+}
+
+void Simulation::PauseSomebody() {
+  Process* const process = SomeProcess();
+  const Nanos pause = random_.Between(0, plan_.lease * 3 / 2);
+  process->PauseUntil(scheduler_.now() + pause);
+  journal_.Tell("%s pauses for %.3f s", process->name().c_str(),
+                static_cast<double>(pause) / kSecond);
+  journal_.Counted(Count::kProcessPaused);
+}
+
+void Simulation::JumpClock() {
+  Nanos by = random_.Between(-2 * plan_.lease, 2 * plan_.lease);
+  if (random_.Chance(0.3)) {
+    // Back beyond the end of a record that is gone already, nobody remembers.
+    if (plan_.forgetful) by = std::abs(by);
+    store_clock_.Jump(by);
+    journal_.Tell("the store's clock jumps by %.3f s", static_cast<double>(by) / kSecond);
+    journal_.Counted(Count::kStoreClockJumped);
+  } else {
+    SomeProcess()->JumpWall(by);
+    journal_.Counted(Count::kWallClockJumped);
+  }
+}
+
+void Simulation::CutSomething() {
+  const std::string& app = apps_[random_.Below(apps_.size())]->name();
+  const bool from_callers = random_.Chance(0.2);
+  const std::string other =
+      from_callers ? "caller" : daemons_[random_.Below(daemons_.size())]->name();
+  network_.Cut(app, other);
+  journal_.Tell("partition between %s and %s", app.c_str(), other.c_str());
+  journal_.Counted(Count::kPartition);
+  scheduler_.After(random_.Between(0, plan_.lease * 2), nullptr, [this] { network_.HealAll(); });
+}
+
+void Simulation::TakeStoreAway() {
+  store_away_ = true;
+  journal_.Tell("the store is away");
+  journal_.Counted(Count::kStoreOutage);
+  scheduler_.After(random_.Between(0, plan_.lease * 2), nullptr, [this] { store_away_ = false; });
+}
+
+void Simulation::TakeLedgerAway() {
+  if (!plan_.ledger) return;
+  application_.ledger->SetAway(true);
+  scheduler_.After(random_.Between(0, plan_.lease), nullptr,
+                   [this] { application_.ledger->SetAway(false); });
+}
+
+// The end.
+
+void Simulation::EndFaults() {
+  Nanos pauses_end = 0;
+  for (std::size_t place = 0; place < apps_.size(); ++place) {
+    pauses_end = std::max(pauses_end, apps_[place]->process().paused_until());
+  }
+  for (std::size_t place = 0; place < daemons_.size(); ++place) {
+    pauses_end = std::max(pauses_end, daemons_[place]->process().paused_until());
+  }
+  if (pauses_end > scheduler_.now()) scheduler_.Sleep(pauses_end - scheduler_.now());
+  journal_.Tell("the faults are over");
+  faults_over_ = true;
+  plan_.EndFaults();
+  network_.HealAll();
+  store_away_ = false;
+  store_clock_.CatchUp();
+  application_.ledger->SetAway(false);
+  application_.well_behaved = true;
+}
+
+void Simulation::SettleAll() {
+  unsettled_ = static_cast<int>(keys_.size());
+  if (unsettled_ == 0) done_ = true;
+  for (const auto& key : keys_) {
+    scheduler_.After(0, nullptr, [this, key = key.get()] { Settle(*key); });
+  }
+  scheduler_.After(plan_.lease + kToSettle, nullptr, [this] {
+    for (const auto& key : keys_) {
+      if (key->settled) continue;
+      journal_.Broken(absl::StrCat("a key does not settle after the faults (",
+                                   key->call.operation(), " ", key->call.key, ")"));
+    }
+  });
+}
+
+void Simulation::Settle(Key& key) {
+  while (!Ask(key.call, 1)) {
+  }
+  key.settled = true;
+  journal_.Counted(Count::kSettledAtTheEnd);
+  if (--unsettled_ == 0) done_ = true;
+}
+
+}  // namespace idempotency::simulation

@@ -1,0 +1,176 @@
+#include "tests/simulation/unary_wire.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/grpc_status.h"
+#include "server/pending_operation.h"
+
+namespace idempotency::simulation {
+namespace {
+
+// What a store call that was begun before the deadline may take beyond it.
+constexpr Nanos kDaemonSlack = 10 * kSecond;
+
+// The daemon's end of one arrival of a call.
+template <typename Response>
+class Arrival final : public PendingResponse<Response> {
+ public:
+  using Done = std::function<void(const grpc::Status&, const Response&)>;
+
+  Arrival(OperationKind kind, Batcher::Deadline arrived, Batcher::Deadline deadline, Done done)
+      : PendingResponse<Response>(kind, arrived, deadline), done_(std::move(done)) {}
+
+  // Once Operations has it, until it is finished. Shared with what may cancel it.
+  std::shared_ptr<Arrival> self;
+
+ private:
+  Response& response() override { return response_; }
+  void Finish(const absl::Status& status) override {
+    const std::shared_ptr<Arrival> last = std::move(self);
+    done_(ToGrpcStatus(status), response_);
+  }
+
+  const Done done_;
+  Response response_;
+};
+
+const grpc::Status& Refused() {
+  static const auto& status =
+      *new grpc::Status(grpc::StatusCode::UNAVAILABLE, "connection refused");
+  return status;
+}
+
+const grpc::Status& Passed() {
+  static const auto& status =
+      *new grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "deadline exceeded");
+  return status;
+}
+
+const grpc::Status& Closing() {
+  static const auto& status = *new grpc::Status(grpc::StatusCode::CANCELLED, "closing");
+  return status;
+}
+
+// What arrived at a daemon must be answered there, whoever still waits for it.
+template <typename Response>
+void Expect(Network& network, std::shared_ptr<Arrival<Response>> arrival, Daemon& daemon,
+            Nanos within) {
+  network.scheduler().After(
+      within, &daemon.process(), [&network, arrival = std::move(arrival), &daemon] {
+        if (arrival->self == nullptr) return;
+        // One that has just gone on from a pause has much to do.
+        if (network.scheduler().now() - daemon.process().paused_until() < kDaemonSlack) {
+          return Expect(network, arrival, daemon, kDaemonSlack);
+        }
+        network.journal().Broken("a daemon does not answer by the deadline");
+      });
+}
+
+}  // namespace
+
+// Answered once, whoever comes first. Outlives the connection.
+template <typename Response>
+class UnaryWire::AskedFor final : public Asked {
+ public:
+  explicit AskedFor(Connection::Callback<Response> done) : done_(std::move(done)) {}
+
+  bool answered() const { return !done_; }
+  void Answer(const grpc::Status& status, const Response& response) {
+    if (answered()) return;
+    const auto tell = std::exchange(done_, nullptr);
+    if (status.ok()) {
+      tell(response);
+    } else {
+      tell(reachability_.Failed(status));
+    }
+  }
+  void Close() override { Answer(Closing(), Response()); }
+
+ private:
+  Connection::Callback<Response> done_;
+  Reachability reachability_;
+};
+
+UnaryWire::~UnaryWire() {
+  for (const std::weak_ptr<Asked>& asked : asked_) {
+    if (const auto call = asked.lock()) call->Close();
+  }
+}
+
+template <typename Request, typename Response>
+void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const Request& request,
+                     Deadline deadline, Callback<Response> done) {
+  Scheduler& scheduler = network_.scheduler();
+  const auto asked = std::make_shared<AskedFor<Response>>(std::move(done));
+  asked_.push_back(asked);
+  Daemon* const daemon = daemons_.Pick(scheduler.random());
+  if (!Daemons::IsUp(daemon)) {
+    scheduler.After(network_.Latency(), &client_,
+                    [asked] { asked->Answer(Refused(), Response()); });
+    return;
+  }
+  const auto left = deadline - std::chrono::steady_clock::now();
+  // These outlive the connection, and so may what is under way.
+  Network* const network = &network_;
+  Process* const client = &client_;
+  const std::string host = client_.name();
+  const auto cancelled = std::make_shared<std::vector<std::function<void()>>>();
+  network_.Send(
+      host, &daemon->process(), daemon->name(),
+      [network, client, kind, method, request, left, asked, daemon, host, cancelled] {
+        const auto now = std::chrono::steady_clock::now();
+        const auto arrival = std::make_shared<Arrival<Response>>(
+            kind, now, now + left,
+            [network, client, asked, daemon, host](const grpc::Status& status,
+                                                   const Response& response) {
+              network->Send(daemon->name(), client, host,
+                            [asked, status, response] { asked->Answer(status, response); });
+            });
+        arrival->self = arrival;
+        (daemon->operations().*method)(request, *arrival, nullptr);
+        Expect(*network, arrival, *daemon, kDaemonSlack + std::max<Nanos>(left.count(), 0));
+        cancelled->push_back([arrival, daemon] {
+          if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
+          daemon->operations().wait_room().Cancel(arrival->waiting());
+        });
+      });
+  // By the caller's clock.
+  scheduler.At(client_.WhenMonotonic(deadline.time_since_epoch().count()), &client_,
+               [network, asked, daemon, host, cancelled] {
+                 if (asked->answered()) return;
+                 network->Send(host, &daemon->process(), daemon->name(), [cancelled] {
+                   for (const auto& cancel : *cancelled) cancel();
+                 });
+                 asked->Answer(Passed(), Response());
+               });
+}
+
+void UnaryWire::Reserve(const v1::ReserveRequest& request, Deadline deadline,
+                        Callback<v1::ReserveResponse> done) {
+  Call(OperationKind::kReserve, &Operations::Reserve, request, deadline, std::move(done));
+}
+
+void UnaryWire::Complete(const v1::CompleteRequest& request, Deadline deadline,
+                         Callback<v1::CompleteResponse> done) {
+  Call(OperationKind::kComplete, &Operations::Complete, request, deadline, std::move(done));
+}
+
+void UnaryWire::Release(const v1::ReleaseRequest& request, Deadline deadline,
+                        Callback<v1::ReleaseResponse> done) {
+  Call(OperationKind::kRelease, &Operations::Release, request, deadline, std::move(done));
+}
+
+void UnaryWire::Extend(const v1::ExtendRequest& request, Deadline deadline,
+                       Callback<v1::ExtendResponse> done) {
+  Call(OperationKind::kExtend, &Operations::Extend, request, deadline, std::move(done));
+}
+
+void UnaryWire::Get(const v1::GetRequest& request, Deadline deadline,
+                    Callback<v1::GetResponse> done) {
+  Call(OperationKind::kGet, &Operations::Get, request, deadline, std::move(done));
+}
+
+}  // namespace idempotency::simulation

@@ -1,0 +1,62 @@
+#ifndef IDEMPOTENCY_TESTS_SIMULATION_UNARY_WIRE_H_
+#define IDEMPOTENCY_TESTS_SIMULATION_UNARY_WIRE_H_
+
+#include <memory>
+#include <vector>
+
+#include "client/connection.h"
+#include "client/reachability.h"
+#include "tests/simulation/daemons.h"
+#include "tests/simulation/network.h"
+
+namespace idempotency::simulation {
+
+// A Connection of single calls over the simulated network, in the place of
+// MakeUnaryConnection()'s: requests and answers may be lost, late, doubled and
+// overtaken; a deadline that passes cancels the call at both ends.
+class UnaryWire final : public Connection {
+ public:
+  // `client` is the process that calls.
+  UnaryWire(Network& network, Daemons& daemons, Process& client)
+      : network_(network), daemons_(daemons), client_(client) {}
+  // Answers what is outstanding.
+  ~UnaryWire() override;
+
+  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
+               Callback<v1::ReserveResponse> done) override;
+  void Complete(const v1::CompleteRequest& request, Deadline deadline,
+                Callback<v1::CompleteResponse> done) override;
+  void Release(const v1::ReleaseRequest& request, Deadline deadline,
+               Callback<v1::ReleaseResponse> done) override;
+  void Extend(const v1::ExtendRequest& request, Deadline deadline,
+              Callback<v1::ExtendResponse> done) override;
+  void Get(const v1::GetRequest& request, Deadline deadline,
+           Callback<v1::GetResponse> done) override;
+
+ private:
+  // The caller's end of one call.
+  class Asked {
+   public:
+    virtual ~Asked() = default;
+    virtual void Close() = 0;
+  };
+  template <typename Response>
+  class AskedFor;
+
+  template <typename Request, typename Response>
+  using Method = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
+
+  template <typename Request, typename Response>
+  void Call(OperationKind kind, Method<Request, Response> method, const Request& request,
+            Deadline deadline, Callback<Response> done);
+
+  Network& network_;
+  Daemons& daemons_;
+  Process& client_;
+  // Also some that are answered.
+  std::vector<std::weak_ptr<Asked>> asked_;
+};
+
+}  // namespace idempotency::simulation
+
+#endif  // IDEMPOTENCY_TESTS_SIMULATION_UNARY_WIRE_H_

@@ -1,0 +1,81 @@
+#ifndef IDEMPOTENCY_TESTS_SIMULATION_WATCHED_CONNECTION_H_
+#define IDEMPOTENCY_TESTS_SIMULATION_WATCHED_CONNECTION_H_
+
+#include <memory>
+#include <utility>
+
+#include "client/connection.h"
+#include "tests/simulation/journal.h"
+#include "tests/simulation/process.h"
+
+namespace idempotency::simulation {
+
+// Holds a Connection to its contract: every call is answered exactly once, and
+// at its deadline at the latest.
+class WatchedConnection final : public Connection {
+ public:
+  // All but `inner` outlive it.
+  WatchedConnection(std::unique_ptr<Connection> inner, Process& process, Scheduler& scheduler,
+                    Journal& journal)
+      : inner_(std::move(inner)), process_(process), scheduler_(scheduler), journal_(journal) {}
+
+  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
+               Callback<v1::ReserveResponse> done) override {
+    inner_->Reserve(request, deadline, Watched(deadline, std::move(done)));
+  }
+  void Complete(const v1::CompleteRequest& request, Deadline deadline,
+                Callback<v1::CompleteResponse> done) override {
+    inner_->Complete(request, deadline, Watched(deadline, std::move(done)));
+  }
+  void Release(const v1::ReleaseRequest& request, Deadline deadline,
+               Callback<v1::ReleaseResponse> done) override {
+    inner_->Release(request, deadline, Watched(deadline, std::move(done)));
+  }
+  void Extend(const v1::ExtendRequest& request, Deadline deadline,
+              Callback<v1::ExtendResponse> done) override {
+    inner_->Extend(request, deadline, Watched(deadline, std::move(done)));
+  }
+  void Get(const v1::GetRequest& request, Deadline deadline,
+           Callback<v1::GetResponse> done) override {
+    inner_->Get(request, deadline, Watched(deadline, std::move(done)));
+  }
+
+ private:
+  // What its threads may need to get to it.
+  static constexpr Nanos kSlack = kSecond;
+
+  template <typename Response>
+  Callback<Response> Watched(Deadline deadline, Callback<Response> done) {
+    const auto answered = std::make_shared<bool>(false);
+    Expect(scheduler_, journal_, process_, answered,
+           process_.WhenMonotonic(deadline.time_since_epoch().count()) + kSlack);
+    return
+        [&journal = journal_, answered, done = std::move(done)](absl::StatusOr<Response> answer) {
+          if (*answered) journal.Broken("a connection answers twice");
+          *answered = true;
+          done(std::move(answer));
+        };
+  }
+
+  // Beyond the connection's own end, which answers too.
+  static void Expect(Scheduler& scheduler, Journal& journal, Process& process,
+                     std::shared_ptr<bool> answered, Nanos by) {
+    scheduler.At(by, &process, [&scheduler, &journal, &process, answered = std::move(answered)] {
+      if (*answered) return;
+      // One that has just gone on from a pause has much to do.
+      if (scheduler.now() - process.paused_until() < kSlack) {
+        return Expect(scheduler, journal, process, answered, scheduler.now() + kSlack);
+      }
+      journal.Broken("a connection does not answer by the deadline");
+    });
+  }
+
+  const std::unique_ptr<Connection> inner_;
+  Process& process_;
+  Scheduler& scheduler_;
+  Journal& journal_;
+};
+
+}  // namespace idempotency::simulation
+
+#endif  // IDEMPOTENCY_TESTS_SIMULATION_WATCHED_CONNECTION_H_
