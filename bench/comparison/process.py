@@ -24,7 +24,7 @@ class Process:
     are also kept in a log file.
     """
 
-    def __init__(self, command, log, user=None):
+    def __init__(self, command, log, user=None, stdin=subprocess.DEVNULL):
         self.log = pathlib.Path(log)
         prefix = ["setpriv", "--pdeathsig=TERM"]
         if user is not None:
@@ -33,7 +33,7 @@ class Process:
         # A session of its own: Ctrl-C is for this program, which then ends the
         # others in order.
         self._process = subprocess.Popen(
-            prefix + command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            prefix + command, stdin=stdin, stdout=subprocess.PIPE,
             stderr=self._log_file, start_new_session=True)
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -49,6 +49,20 @@ class Process:
             self._log_file.flush()
             self._lines.put(line.decode(errors="replace").rstrip())
         self._lines.put(None)
+
+    @property
+    def running(self):
+        return self._process.poll() is None
+
+    @property
+    def code(self):
+        """Its exit status; negative: the signal that ended it. None while it runs."""
+        return self._process.poll()
+
+    def tell(self, line):
+        """Writes to its stdin, which has to be a pipe."""
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
 
     def wait_for_line(self, part, limit=60):
         """The first line of stdout that contains `part`."""
@@ -88,6 +102,8 @@ class Process:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         self._reader.join(limit)
         self._process.stdout.close()
         self._log_file.close()

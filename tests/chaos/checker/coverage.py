@@ -51,7 +51,7 @@ class Coverage:
 
     def _meet(self, run, op, execution, effects):
         if execution is None:
-            self._count(run, "reserving", None, op.asked, op.answered)
+            self._count(run, "reserving", op.server, op.asked, op.answered)
             return
         server = execution.server
         effect = effects.get(execution.attempt)

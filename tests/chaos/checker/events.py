@@ -6,7 +6,8 @@ NEVER = 1 << 62
 class Operation:
     """What a client asked, and what it was told. Without a definite answer `told` is NEVER."""
 
-    __slots__ = ("id", "client", "kind", "fp", "batch", "token", "request_token", "sent_reply",
+    __slots__ = ("id", "client", "kind", "server", "fp", "batch", "token", "request_token",
+                 "sent_reply",
                  "policy", "recover", "outcome_unknown", "retention", "asked", "told", "answered",
                  "event", "verdict", "code", "reply", "attempt", "lease", "seen", "record_id", "content",
                  "lines")
@@ -16,6 +17,8 @@ class Operation:
         self.id = event["id"]
         self.client = event["client"]
         self.kind = event.get("kind", "call")
+        # The guarded server that was called, if the client says.
+        self.server = get("server")
         self.fp = get("fp")
         self.batch = get("batch")
         self.token = get("token")

@@ -561,6 +561,18 @@ class Order(HistoryTest):
         self.batch(self.GRANT, self.LOST, self.FREE, end=("RELEASED", None, 1))
         self.keeps_all()
 
+    def test_released_again(self):
+        self.batch(self.GRANT, self.FREE, self.FREE, end=("RELEASED", None, 1))
+        self.keeps_all()
+
+    def test_released_again_and_refused(self):
+        story = self.story()
+        self.granted(story)
+        self.write(story, "release", "t1", verdict="released")
+        self.write(story, "release", "t1", "fail", "lost")
+        story.probe("RELEASED", END)
+        self.breaks("order")
+
     def test_refused_for_nothing(self):
         self.batch(self.BUSY, self.FREE, end=None)
         self.assertIn("order", self.report().counts)

@@ -322,9 +322,10 @@ class RawStore:
         return "fail", "lost", {}
 
     def _release(self, at, fp, fields):
-        if fields["token"] != self.token or self.state != "RESERVED":
+        wanted = "UNKNOWN" if fields["outcome_unknown"] else "RELEASED"
+        if fields["token"] != self.token or self.state not in ("RESERVED", wanted):
             return "fail", "lost", {}
-        self.state = "UNKNOWN" if fields["outcome_unknown"] else "RELEASED"
+        self.state = wanted
         return "ok", "released", {}
 
     def _extend(self, at, fp, fields):

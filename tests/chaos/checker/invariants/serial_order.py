@@ -201,19 +201,26 @@ def _complete_answered(state, op):
     return [] if repeated or _complete(state, op) else [state]
 
 
+def _released(op):
+    return "UNKNOWN" if op.outcome_unknown else "RELEASED"
+
+
 def _release(state, op):
     if op.token == state.token and state.name == "RESERVED":
-        return [state._replace(name="UNKNOWN" if op.outcome_unknown else "RELEASED")]
+        return [state._replace(name=_released(op))]
     return []
 
 
 def _release_answered(state, op):
-    # The client sends it again after a broken connection: the second finds that
-    # the first was applied, and is lost.
     applied = _release(state, op)
-    if op.ok or applied:
-        return applied
-    return [state]
+    repeated = op.token == state.token and state.name == _released(op)
+    if op.ok:
+        return [state] if repeated else applied
+    if repeated:
+        return []
+    # The client sends it again after a broken connection: if the record was given
+    # to another meanwhile, the second finds that, and is lost.
+    return applied or [state]
 
 
 def _extend_applied(state, op):

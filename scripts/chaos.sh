@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Breaks a whole system on this machine in every way it knows and checks that each
+# promise was kept. Installs and builds what it needs first, starts everything
+# itself and ends it again.
+#
+#   scripts/chaos.sh --quick        six minutes at most (default)
+#   scripts/chaos.sh --nightly      an hour of faults
+#   scripts/chaos.sh --seed=N       what is done and broken follows from the seed
+#   scripts/chaos.sh --json=FILE    write the report there
+#   scripts/chaos.sh --no-build ... with what is built already
+#   scripts/chaos.sh --help         every option
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=1
+arguments=()
+for argument in "$@"; do
+  case "$argument" in
+    --no-build) build=0 ;;
+    -h | --help)
+      build=0
+      arguments+=(--help)
+      ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+
+if [ "$build" = 1 ]; then
+  echo "== packages and build (release)"
+  scripts/install-dependencies.sh test
+  log="$(mktemp)"
+  cmake --preset release >"$log" 2>&1 || {
+    cat "$log" >&2
+    exit 1
+  }
+  rm -f "$log"
+  cmake --build --preset release --target idempotencyd chaos_proxy chaos_bank chaos_clients
+fi
+exec /usr/bin/python3 -m tests.chaos.campaign "${arguments[@]}"

@@ -1,0 +1,1 @@
+"""A whole system that is broken in every way, and what has to hold meanwhile."""

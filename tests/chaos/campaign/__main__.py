@@ -1,0 +1,158 @@
+"""Runs a chaos campaign. scripts/chaos.sh builds what it needs and calls it."""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.chaos.checker.checker import check
+from tests.chaos.checker.coverage import Thresholds
+
+from .journal import Journal
+from .link_faults import LinkFaults
+from .process_faults import ProcessFaults
+from .system import Layout, System
+
+_LEASE_MS = 1000
+# What running handlers' heartbeats add.
+_MAX_LEASE_MS = 1500
+_RAW_LEASE_MS = 2000
+
+_SECONDS = {"smoke": 8, "quick": 220, "nightly": 3600}
+_THRESHOLDS = {
+    "smoke": Thresholds(verdicts=("reserved", "replay", "in_flight", "mismatch"), per_verdict=5,
+                        ok_share=0.4, per_fault_phase=0, faults=("kill_bank", "kill_daemon")),
+    "quick": Thresholds(per_fault_phase=1),
+    "nightly": Thresholds(per_fault_phase=20),
+}
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="scripts/chaos.sh",
+        description="""\
+Starts a whole system on this machine (Postgres with a synchronous standby, daemons,
+guarded servers, clients), breaks processes and links for a while, lets it settle, and
+holds every promise against what was logged.""",
+        epilog="Exit status: 0 if every promise was kept and the run was hard enough to tell, "
+               "1 if not, 2 for a bad argument or a run that could not be made.")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--smoke", action="store_const", const="smoke", dest="length",
+                        help="half a minute: that it works at all")
+    length.add_argument("--quick", action="store_const", const="quick", dest="length",
+                        help="six minutes at most (default)")
+    length.add_argument("--nightly", action="store_const", const="nightly", dest="length",
+                        help="an hour of faults")
+    parser.add_argument("--seconds", type=int, help="how long faults go on")
+    parser.add_argument("--seed", type=int, help="of what is done and broken (a random one)")
+    parser.add_argument("--json", metavar="FILE", help="write the report there")
+    parser.add_argument("--keep", action="store_true", help="keep the logs of a good run too")
+    parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
+    parser.set_defaults(length="quick")
+    options = parser.parse_args(arguments)
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 31)
+    options.seconds = options.seconds or _SECONDS[options.length]
+    return options
+
+
+def bound(seconds):
+    """Has this thread give up after `seconds`, or when it is told to end: then all is stopped."""
+    def give_up(number, _):
+        raise RuntimeError("took too long" if number == signal.SIGALRM else "was told to end")
+    for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, give_up)
+    signal.alarm(seconds)
+
+
+def tell(text):
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+def break_it(system, journal, options):
+    """Faults for as long as was asked; returns once everything is whole again."""
+    generator = random.Random(options.seed)
+    links = LinkFaults(system, journal, random.Random(generator.random()))
+    processes = ProcessFaults(system, journal, random.Random(generator.random()), links,
+                              _LEASE_MS / 1000)
+    until = time.monotonic() + options.seconds
+    if options.length == "smoke":
+        time.sleep(1)
+        processes.kill_bank()
+        processes.kill_daemon()
+    links.start()
+    try:
+        processes.run(until)
+    finally:
+        links.stop()
+    system.links.tell("heal *")
+    system.postgres.wait_until_caught_up()
+    died = system.dead()
+    if died:
+        raise RuntimeError(f"ended by themselves: {', '.join(died)}")
+    journal.phase("faults_ended")
+
+
+def campaign(system, journal, options):
+    journal.write("run", seed=options.seed, lease_ms=_RAW_LEASE_MS,
+                  retention_ms=24 * 3600 * 1000, slack_ms=50)
+    tell(f"starting, with seed {options.seed}")
+    system.start()
+    tell(f"breaking it for {options.seconds} s")
+    break_it(system, journal, options)
+    tell(f"{journal.faults} faults; settling")
+    for line in system.settle():
+        tell(line)
+    now = time.monotonic_ns()
+    for row in system.effects():
+        journal.write("effect", t=now, ledger=True, **row)
+
+
+def run(options, folder):
+    # Starting, settling and what a fault takes; checking is not counted.
+    bound(options.seconds + 140)
+    layout = Layout(callers=8, raw=1) if options.length == "smoke" else Layout()
+    system = System(folder, options.binaries, layout, options.seed, _LEASE_MS)
+    journal = Journal(system.logs / "orchestrator.jsonl")
+    try:
+        campaign(system, journal, options)
+    finally:
+        signal.alarm(0)
+        system.stop()
+        journal.close()
+    tell("checking")
+    return check(str(system.logs), _THRESHOLDS[options.length], 2, scratch=str(folder))
+
+
+def main():
+    options = parse(sys.argv[1:])
+    began = time.monotonic()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos."))
+    os.chmod(folder, 0o711)  # Postgres runs as another user
+    try:
+        report = run(options, folder)
+    except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+        print(f"the run could not be made: {error}\nits logs: {folder}", file=sys.stderr)
+        return 2
+    result = {**report.to_json(), "seconds": round(time.monotonic() - began),
+              "length": options.length, "passed": report.passed}
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n",
+                                              encoding="utf-8")
+    print(report.text())
+    if report.passed and not options.keep:
+        shutil.rmtree(folder)
+    else:
+        print(f"its logs: {folder}")
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

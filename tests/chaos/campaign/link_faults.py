@@ -1,0 +1,166 @@
+"""Breaks links in every way that the proxy knows."""
+
+import contextlib
+import queue
+import threading
+import time
+
+# Which links, and which guarded servers' calls a fault of one reaches (None: all).
+_CLASSES = {
+    "call": (lambda name: name.startswith("client") and "-bank" in name, lambda a, b: b),
+    "raw": (lambda name: name.startswith("client") and "-daemon" in name, lambda a, b: None),
+    "store": (lambda name: name.startswith("bank") and "-daemon" in name, lambda a, b: a),
+    "postgres": (lambda name: name.startswith("daemon"), lambda a, b: None),
+    "ledger": (lambda name: name.startswith("bank") and "-pg" in name, lambda a, b: a),
+    "replication": (lambda name: name.startswith("replication"), lambda a, b: None),
+}
+# How long a rule may wait for the bytes that it is for.
+_FIRES_WITHIN = 1.5
+
+
+class LinkFaults:
+    """Two at a time at most. start(), then stop(); whole() while links have to be whole."""
+
+    def __init__(self, system, journal, random, pause=(0.1, 0.5)):
+        self._system = system
+        self._links = system.links
+        self._journal = journal
+        self._random = random
+        self._pause = pause
+        self._stopping = threading.Event()
+        self._changed = threading.Condition()
+        self._broken_links = set()
+        self._held = False
+        self._next = queue.SimpleQueue()
+        self._errors = []
+        self._threads = [threading.Thread(target=self._run, name=f"link-faults-{n}")
+                         for n in range(2)]
+
+    def start(self):
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self):
+        """Returns once every fault is over; raises what went wrong with one."""
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+    @contextlib.contextmanager
+    def whole(self):
+        with self._changed:
+            self._held = True
+            self._changed.wait_for(lambda: not self._broken_links)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held = False
+                self._changed.notify_all()
+
+    def _run(self):
+        try:
+            while not self._stopping.wait(self._random.uniform(*self._pause)):
+                self._draw()()
+        except (OSError, RuntimeError, ValueError) as error:
+            self._errors.append(error)
+
+    def _draw(self):
+        with self._changed:
+            if self._next.empty():
+                for fault in self._round():
+                    self._next.put(fault)
+            return self._next.get()
+
+    def _round(self):
+        """Every way on every class of links, in another order each time."""
+        ways = (self._cut, self._refuse, self._stall, self._delay, self._one_way, self._drop,
+                self._forward_then_cut)
+        faults = [lambda way=way, kind=kind: way(kind) for way in ways for kind in _CLASSES]
+        self._random.shuffle(faults)
+        return faults
+
+    @contextlib.contextmanager
+    def _link(self, kind):
+        """A link of the class that is whole, and the servers whose calls it carries."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held and self._candidates(kind))
+            name = self._random.choice(self._candidates(kind))
+            self._broken_links.add(name)
+        try:
+            yield name, self._servers(kind, name)
+        finally:
+            with self._changed:
+                self._broken_links.discard(name)
+                self._changed.notify_all()
+
+    def _candidates(self, kind):
+        matches, _ = _CLASSES[kind]
+        primary, standby = (node.number for node in
+                            (self._system.postgres.primary, self._system.postgres.standby))
+        return [name for name in self._links.names
+                if matches(name) and name not in self._broken_links
+                and not name.endswith(f"-pg{standby}") and name != f"replication{primary}"]
+
+    @staticmethod
+    def _servers(kind, name):
+        server = _CLASSES[kind][1](*name.partition("-")[::2])
+        return None if server is None else [server]
+
+    def _broken(self, kind, way, lines, shortest, longest):
+        with self._link(kind) as (name, servers):
+            began = time.monotonic_ns()
+            for line in lines:
+                self._links.tell(line.format(name))
+            self._stopping.wait(self._random.uniform(shortest, longest))
+            self._links.tell(f"heal {name}")
+            self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)
+
+    def _cut(self, kind):
+        with self._link(kind) as (name, servers):
+            began = time.monotonic_ns()
+            self._links.tell(f"cut {name}")
+            self._journal.fault(f"cut_{kind}", name, began, None, servers)
+
+    def _refuse(self, kind):
+        self._broken(kind, "refuse", ["refuse {}", "cut {}"], 0.2, 1.2)
+
+    def _stall(self, kind):
+        side = self._random.choice(("up", "down", "both"))
+        self._broken(kind, "stall", ["stall {} " + side], 0.2, 1.8)
+
+    def _delay(self, kind):
+        milliseconds = self._random.randint(20, 150)
+        self._broken(kind, "delay", [f"delay {{}} {milliseconds} {milliseconds}"], 0.3, 1.5)
+
+    def _one_way(self, kind):
+        side = self._random.choice(("up", "down"))
+        self._broken(kind, "one_way", ["one-way {} " + side], 0.2, 1.5)
+
+    def _drop(self, kind):
+        side = self._random.choice(("up", "down"))
+        self._ruled(kind, "drop", f"drop {{}} {side} bytes={self._random.randint(1, 3000)}")
+
+    def _forward_then_cut(self, kind):
+        # HTTP/2 answers with window updates before it answers with a reply.
+        hold = "" if kind in ("postgres", "ledger", "replication") else " hold=50"
+        self._ruled(kind, "forward_then_cut",
+                    f"forward-then-cut {{}} bytes={self._random.randint(1, 3000)}{hold}")
+
+    def _ruled(self, kind, way, line):
+        """A rule that waits for bytes; it was no fault if they did not come."""
+        with self._link(kind) as (name, servers):
+            before = self._links.fired(name)
+            began = time.monotonic_ns()
+            self._links.tell(line.format(name))
+            deadline = time.monotonic() + _FIRES_WITHIN
+            while (self._links.fired(name) == before and time.monotonic() < deadline
+                   and not self._stopping.wait(0.005)):
+                pass
+            fired = self._links.fired(name) > before
+            self._links.tell(f"heal {name}")
+            if fired:
+                self._journal.fault(f"{way}_{kind}", name, began, time.monotonic_ns(), servers)

@@ -1,0 +1,136 @@
+"""One Postgres server of a pair."""
+
+import glob
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+
+from bench.comparison.process import Process
+
+# Everything that makes a commit durable is on. Senders and receivers notice soon
+# that the other is away: the run does not wait for them.
+_SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "64MB",
+    "max_connections": "200",
+    "wal_level": "replica",
+    "hot_standby": "on",
+    "max_wal_senders": "10",
+    "wal_keep_size": "512MB",
+    "wal_sender_timeout": "4s",
+    "wal_receiver_timeout": "4s",
+    "wal_retrieve_retry_interval": "200ms",
+    "log_min_messages": "warning",
+    "lc_messages": "C",
+}
+_READY = "database system is ready to accept"
+
+
+def _binaries():
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"),
+                   key=lambda path: int(path.split("/")[4]))
+    if not found:
+        raise RuntimeError("no Postgres under /usr/lib/postgresql: "
+                           "run scripts/install-dependencies.sh")
+    return pathlib.Path(found[-1]).parent
+
+
+class PostgresNode:
+    """Listens on a unix socket in its folder. Empty until init() or copy_from()."""
+
+    def __init__(self, folder, number, upstream):
+        """`upstream` is (host, port) of where it replicates from, as a standby."""
+        self.number = number
+        self.folder = pathlib.Path(folder) / f"pg{number}"
+        self._upstream = upstream
+        self._bin = _binaries()
+        # initdb and the server refuse to run as root.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        self._server = None
+        self._starts = 0
+        self._make_folder()
+
+    def _make_folder(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        if self._user is not None:
+            account = pwd.getpwnam(self._user)
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+
+    @property
+    def socket(self):
+        return self.folder / ".s.PGSQL.5432"
+
+    @property
+    def running(self):
+        return self._server is not None and self._server.running
+
+    def _run(self, program, *arguments):
+        command = [str(self._bin / program), *arguments]
+        if self._user is not None:
+            command = ["setpriv", f"--reuid={self._user}", f"--regid={self._user}",
+                       "--init-groups", *command]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    def init(self):
+        self._run("initdb", "--pgdata", str(self.folder / "data"), "--username=postgres",
+                  "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        self.start()
+
+    def copy_from(self, primary):
+        """Begins anew as a standby of `primary`; returns once it answers reads."""
+        self._make_folder()
+        self._run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-D",
+                  str(self.folder / "data"), "-X", "stream", "--checkpoint=fast", "--no-sync")
+        signal_file = self.folder / "data" / "standby.signal"
+        signal_file.touch()
+        if self._user is not None:
+            shutil.chown(signal_file, self._user, self._user)
+        self.start()
+
+    def start(self):
+        host, port = self._upstream
+        settings = {**_SETTINGS, "primary_conninfo":
+                    f"host={host} port={port} user=postgres application_name=standby "
+                    "connect_timeout=2 sslmode=disable gssencmode=disable"}
+        arguments = [argument for name, value in settings.items()
+                     for argument in ("-c", f"{name}={value}")]
+        self._starts += 1
+        # It logs to stderr; what is waited for is read from stdout.
+        self._server = Process(
+            ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", str(self._bin / "postgres"), "-D",
+             str(self.folder / "data"), "-k", str(self.folder), "-c", "log_line_prefix=%m ",
+             *arguments],
+            self.folder.parent / f"pg{self.number}-{self._starts:02}.log", self._user)
+        self._server.wait_for_line(_READY)
+
+    def stop_immediate(self):
+        """As after a crash of the machine, but for the disk's cache."""
+        if self._server is not None:
+            self._server.stop(signal.SIGQUIT)
+            self._server = None
+
+    def sql(self, statement, database="postgres", limit=30):
+        """Runs it; answers what psql prints, without frills."""
+        done = subprocess.run(
+            [str(self._bin / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h",
+             str(self.folder), "-U", "postgres", "-d", database, "-f", "-"],
+            input=statement, capture_output=True, text=True, timeout=limit, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"SQL failed: {done.stderr.strip()}\n{statement[:200]}")
+        return done.stdout.strip()
+
+    def wait_until(self, condition, limit=60):
+        """Until the SQL expression is true."""
+        deadline = time.monotonic() + limit
+        while self.sql(f"SELECT coalesce(({condition})::text, 'false')") != "true":
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"did not come true: {condition}")
+            time.sleep(0.05)

@@ -1,0 +1,310 @@
+// A guarded server of a chaos run. Probe.Act commits its effect with its reply in
+// the completion ledger; Twin.Act and Probe.Look append theirs to a file that is
+// synced before they go on, and Probe.Look runs nothing again before its outcome
+// is known. Writes a history, until it is killed.
+//
+//   chaos-bank --name=NAME --listen=ADDRESS --idempotencyd=ADDRESS --log=FILE
+//              --effects=FILE --seed=N [--ledger=CONNINFO]
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+
+#include "client/channel_arguments.h"
+#include "client/connection_factory.h"
+#include "core/record_key.h"
+#include "interceptors/server/execution.h"
+#include "interceptors/server/ledger/postgres_ledger.h"
+#include "interceptors/server/scope.h"
+#include "interceptors/server/server_guard.h"
+#include "tests/chaos/workload/effects_table.h"
+#include "tests/chaos/workload/handler_behaviour.h"
+#include "tests/chaos/workload/history_log.h"
+#include "tests/chaos/workload/reply_digest.h"
+#include "tests/support/probe.grpc.pb.h"
+
+ABSL_FLAG(std::string, name, "bank", "what the history calls it");
+ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where it is called");
+ABSL_FLAG(std::string, idempotencyd, "", "what its guard asks");
+ABSL_FLAG(std::string, log, "", "its history: a new file");
+ABSL_FLAG(std::string, effects, "", "the effects without the ledger: a new file");
+ABSL_FLAG(std::uint64_t, seed, 1, "of what handlers do");
+ABSL_FLAG(std::string, ledger, "", "libpq's words for the application's database; none: no ledger");
+ABSL_FLAG(int, lease_ms, 1000, "of every method");
+ABSL_FLAG(int, max_lease_ms, 1500, "how long heartbeats go on");
+
+namespace idempotency::testing {
+namespace {
+
+constexpr char kAct[] = "/idempotency.testing.Probe/Act";
+constexpr char kLook[] = "/idempotency.testing.Probe/Look";
+constexpr char kTwinAct[] = "/idempotency.testing.Twin/Act";
+constexpr char kNamespace[] = "app";
+// What a refusal answers: recorded, and never made by gRPC itself.
+constexpr grpc::StatusCode kRefusal = grpc::StatusCode::FAILED_PRECONDITION;
+
+std::string MetadataOf(const grpc::ServerContext& context, const std::string& name) {
+  const auto found = context.client_metadata().find(name);
+  if (found == context.client_metadata().end()) return "";
+  return std::string(found->second.data(), found->second.size());
+}
+
+// What the reply says that it was made for.
+std::string TextOf(const RecordKey& key) {
+  return absl::StrCat(key.name_space, "|", key.scope, "|", key.operation, "|", key.key);
+}
+
+// The handlers. Thread-safe.
+class Bank {
+ public:
+  Bank()
+      : log_(absl::GetFlag(FLAGS_log)),
+        effects_(absl::GetFlag(FLAGS_effects)),
+        table_(absl::GetFlag(FLAGS_ledger), absl::GetFlag(FLAGS_name)) {}
+
+  grpc::Status Run(std::string_view method, grpc::ServerContext& context, const ActRequest& request,
+                   ActReply& reply);
+
+ private:
+  // One execution of a handler.
+  struct Attempt {
+    std::string id;
+    RecordKey key;
+    Execution* execution;
+    HandlerBehaviour behaviour;
+    bool ledger;
+  };
+
+  void LogStart(const Attempt& run, const std::string& call, const std::string& fp);
+  void LogEnd(const Attempt& run, const char* outcome, const std::string& reply_digest = "");
+  grpc::Status Finish(const Attempt& run, ActReply& reply);
+  grpc::Status Refuse(const Attempt& run);
+  // What came of the effect.
+  absl::Status Act(const Attempt& run, const ActReply& reply, const std::string& reply_digest);
+
+  HistoryLog log_;
+  HistoryLog effects_;
+  EffectsTable table_;
+  std::atomic<std::uint64_t> runs_{0};
+};
+
+void Bank::LogStart(const Attempt& run, const std::string& call, const std::string& fp) {
+  log_.Append(HistoryLine("start")
+                  .Text("id", run.id)
+                  .Text("call", call)
+                  .Record("record", run.key)
+                  .Number("attempt", run.execution->attempt())
+                  .Text("server", absl::GetFlag(FLAGS_name))
+                  .Flag("ledger", run.ledger)
+                  .Text("fp", fp)
+                  .Number("lease_ms", absl::GetFlag(FLAGS_lease_ms))
+                  .Text("record_id", run.execution->record_id()));
+}
+
+void Bank::LogEnd(const Attempt& run, const char* outcome, const std::string& reply_digest) {
+  HistoryLine line("end");
+  line.Text("id", run.id).Text("outcome", outcome);
+  if (!reply_digest.empty()) line.Text("reply", reply_digest);
+  log_.Append(line);
+}
+
+grpc::Status Bank::Run(std::string_view method, grpc::ServerContext& context,
+                       const ActRequest& request, ActReply& reply) {
+  Execution* const execution = Execution::Of(&context);
+  if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "unguarded"};
+  Attempt run;
+  run.id = absl::StrCat("r", runs_.fetch_add(1));
+  run.key = {kNamespace, MetadataOf(context, "x-scope"), std::string(method),
+             NormaliseKey(MetadataOf(context, "idempotency-key"))};
+  run.execution = execution;
+  run.ledger = method == kAct;
+  run.behaviour = HandlerBehaviour::Draw(
+      absl::GetFlag(FLAGS_seed), run.key, execution->attempt(),
+      std::chrono::milliseconds(absl::GetFlag(FLAGS_lease_ms) + absl::GetFlag(FLAGS_max_lease_ms)));
+  LogStart(run, MetadataOf(context, "chaos-call"), request.account());
+  std::this_thread::sleep_for(run.behaviour.work);
+  if (run.behaviour.looks && execution->lost()) {
+    LogEnd(run, "lost");
+    return {grpc::StatusCode::ABORTED, "lost"};
+  }
+  return Finish(run, reply);
+}
+
+grpc::Status Bank::Finish(const Attempt& run, ActReply& reply) {
+  using Ending = HandlerBehaviour::Ending;
+  switch (run.behaviour.ending) {
+    case Ending::kRefuse:
+      return Refuse(run);
+    case Ending::kFailBefore:
+      LogEnd(run, "indefinite");
+      return {grpc::StatusCode::INTERNAL, "failed before the effect"};
+    case Ending::kNothingHappened:
+      run.execution->NothingHappened();
+      LogEnd(run, "nothing_happened");
+      return {grpc::StatusCode::INTERNAL, "nothing happened"};
+    case Ending::kOk:
+    case Ending::kFailAfter:
+      break;
+  }
+  reply.set_effect(TextOf(run.key));
+  reply.set_total(run.execution->attempt());
+  reply.set_payload(absl::StrCat(absl::GetFlag(FLAGS_name), run.id, HistoryLine::Now()));
+  const std::string digest = ReplyDigest(grpc::StatusCode::OK, "", reply.SerializeAsString());
+  const absl::Status acted = Act(run, reply, digest);
+  if (absl::IsUnavailable(acted)) {
+    LogEnd(run, "indefinite");
+    return {grpc::StatusCode::INTERNAL, "the database did not confirm"};
+  }
+  if (!acted.ok()) {
+    LogEnd(run, "lost");
+    return {grpc::StatusCode::ABORTED, "lost"};
+  }
+  if (run.behaviour.ending == Ending::kFailAfter) {
+    LogEnd(run, "indefinite");
+    return {grpc::StatusCode::INTERNAL, "failed after the effect"};
+  }
+  LogEnd(run, "ok", digest);
+  return grpc::Status::OK;
+}
+
+absl::Status Bank::Act(const Attempt& run, const ActReply& reply, const std::string& reply_digest) {
+  if (run.ledger) return table_.Commit(*run.execution, run.key, reply, reply_digest);
+  effects_.AppendDurably(HistoryLine("effect")
+                             .Record("record", run.key)
+                             .Number("attempt", run.execution->attempt())
+                             .Text("server", absl::GetFlag(FLAGS_name))
+                             .Flag("ledger", false)
+                             .Text("reply", reply_digest));
+  return absl::OkStatus();
+}
+
+grpc::Status Bank::Refuse(const Attempt& run) {
+  const grpc::Status refused(
+      kRefusal, absl::StrCat("refused|", TextOf(run.key), "|", run.execution->attempt()));
+  // Ahead of the commit: killed in between, the refusal may be what is recorded.
+  LogEnd(run, "refused", ReplyDigest(kRefusal, refused.error_message(), ""));
+  // An earlier attempt that was only slow may still commit, unless the refusal
+  // takes its place.
+  if (run.ledger && run.execution->attempt() > 1) {
+    const absl::Status committed = table_.Commit(*run.execution, run.key, refused, "");
+    if (!committed.ok()) return {grpc::StatusCode::INTERNAL, "the refusal was not committed"};
+  }
+  return refused;
+}
+
+class ProbeBank final : public Probe::Service {
+ public:
+  explicit ProbeBank(Bank& bank) : bank_(bank) {}
+  grpc::Status Act(grpc::ServerContext* context, const ActRequest* request,
+                   ActReply* reply) override {
+    return bank_.Run(kAct, *context, *request, *reply);
+  }
+  grpc::Status Look(grpc::ServerContext* context, const ActRequest* request,
+                    ActReply* reply) override {
+    return bank_.Run(kLook, *context, *request, *reply);
+  }
+
+ private:
+  Bank& bank_;
+};
+
+class TwinBank final : public Twin::Service {
+ public:
+  explicit TwinBank(Bank& bank) : bank_(bank) {}
+  grpc::Status Act(grpc::ServerContext* context, const ActRequest* request,
+                   ActReply* reply) override {
+    return bank_.Run(kTwinAct, *context, *request, *reply);
+  }
+
+ private:
+  Bank& bank_;
+};
+
+GuardOptions Options() {
+  GuardOptions options;
+  options.name_space = kNamespace;
+  options.scope = MetadataScope("x-scope");
+  MethodPolicy policy;
+  policy.lease = absl::Milliseconds(absl::GetFlag(FLAGS_lease_ms));
+  policy.max_lease = absl::Milliseconds(absl::GetFlag(FLAGS_max_lease_ms));
+  options.policies[kAct] = policy;
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.policies[kLook] = policy;
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  policy.in_flight = MethodPolicy::InFlight::kWait;
+  policy.max_wait = absl::Milliseconds(300);
+  options.policies[kTwinAct] = policy;
+  return options;
+}
+
+// How long the database may be away while this starts.
+constexpr std::chrono::seconds kOpenLimit(20);
+constexpr std::chrono::milliseconds kOpenPause(200);
+
+// Nullptr if it does not need one.
+absl::StatusOr<std::shared_ptr<CompletionLedger>> OpenLedger() {
+  if (absl::GetFlag(FLAGS_ledger).empty()) return std::shared_ptr<CompletionLedger>();
+  PostgresLedgerOptions options;
+  options.conninfo = absl::GetFlag(FLAGS_ledger);
+  const auto deadline = std::chrono::steady_clock::now() + kOpenLimit;
+  while (true) {
+    auto opened = PostgresLedger::Open(options);
+    if (opened.ok()) return std::shared_ptr<CompletionLedger>(*std::move(opened));
+    if (!absl::IsUnavailable(opened.status()) || std::chrono::steady_clock::now() > deadline) {
+      return opened.status();
+    }
+    std::this_thread::sleep_for(kOpenPause);
+  }
+}
+
+int Fail(const absl::Status& status) {
+  std::cerr << "chaos-bank: " << status << "\n";
+  return 2;
+}
+
+int Serve() {
+  Bank bank;
+  ProbeBank probe(bank);
+  TwinBank twin(bank);
+  GuardOptions options = Options();
+  auto ledger = OpenLedger();
+  if (!ledger.ok()) return Fail(ledger.status());
+  options.ledger = *std::move(ledger);
+  const auto guard = ServerGuard::Create(
+      grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
+                                grpc::InsecureChannelCredentials(), IdempotencydChannelArguments()),
+      std::move(options));
+  if (!guard.ok()) return Fail(guard.status());
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(absl::GetFlag(FLAGS_listen), grpc::InsecureServerCredentials());
+  if (auto status = (*guard)->Protect<Probe>(builder, &probe); !status.ok()) return Fail(status);
+  if (auto status = (*guard)->Protect<Twin>(builder, &twin); !status.ok()) return Fail(status);
+  if (auto status = (*guard)->Install(builder); !status.ok()) return Fail(status);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) return Fail(absl::UnavailableError("cannot listen"));
+  std::cout << "serving" << std::endl;
+  // Until it is killed.
+  server->Wait();
+  return 0;
+}
+
+}  // namespace
+}  // namespace idempotency::testing
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("A guarded server of a chaos run.");
+  absl::ParseCommandLine(argc, argv);
+  return idempotency::testing::Serve();
+}

@@ -1,0 +1,133 @@
+// The clients of a chaos run: threads that call guarded servers, and threads that
+// ask idempotencyd itself. Every process of a run with the same seed and epoch
+// calls with the same keys at the same time. Works until it reads a line on stdin,
+// "settle": then it brings every key to an end, looks at each, and ends. The end
+// of stdin ends it at once.
+//
+//   chaos-clients --name=NAME --log=FILE --banks=ADDRESS;... --idempotencyd=ADDRESS
+//                 --seed=N --epoch_ns=N --epoch_ms=N
+#include <grpcpp/grpcpp.h>
+#include <pthread.h>
+
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "client/channel_arguments.h"
+#include "client/connection_factory.h"
+#include "tests/chaos/workload/drawn_calls.h"
+#include "tests/chaos/workload/guarded_client.h"
+#include "tests/chaos/workload/known_records.h"
+#include "tests/chaos/workload/raw_burst.h"
+#include "tests/chaos/workload/raw_client.h"
+#include "tests/chaos/workload/settlement.h"
+#include "tests/chaos/workload/stop_sign.h"
+
+ABSL_FLAG(std::string, name, "client", "what the history calls it");
+ABSL_FLAG(std::string, log, "", "its history: a new file");
+ABSL_FLAG(std::string, banks, "", "guarded servers, those with the ledger first; between them ;");
+ABSL_FLAG(int, with_ledger, 2, "how many of them have the ledger");
+ABSL_FLAG(std::string, idempotencyd, "", "what raw clients ask");
+ABSL_FLAG(std::uint64_t, seed, 1, "of what is called");
+ABSL_FLAG(std::int64_t, epoch_ns, 0, "when the run began, by CLOCK_MONOTONIC");
+ABSL_FLAG(std::int64_t, epoch_ms, 0, "the same by the wall clock");
+ABSL_FLAG(int, callers, 24, "threads that call guarded servers");
+ABSL_FLAG(int, raw, 2, "threads that ask idempotencyd");
+ABSL_FLAG(int, raw_round_ms, 60, "how often each of them does something to all its records");
+
+namespace idempotency::testing {
+namespace {
+
+// How often a logical operation is tried.
+constexpr int kTries = 4;
+
+void CallGuarded(GuardedClient& client, const DrawnCalls& calls, std::mt19937_64 random,
+                 StopSign& stop) {
+  while (stop.Pause(std::chrono::milliseconds(0))) {
+    const DrawnCall call = calls.Draw(random);
+    for (int i = 0; i < kTries; ++i) {
+      if (client.Call(call, random()) != GuardedClient::Answer::kOpen) break;
+      if (!stop.Pause(std::chrono::milliseconds(30 + random() % 300))) return;
+    }
+  }
+}
+
+void AskRaw(RawClient& client, KnownRecords& known, std::mt19937_64 random, StopSign& stop) {
+  const std::chrono::milliseconds pause(absl::GetFlag(FLAGS_raw_round_ms));
+  while (true) {
+    RawBurst burst(client, known, random);
+    for (int i = 0; i < RawBurst::kRounds; ++i) {
+      if (!stop.Pause(burst.Round() ? pause : pause + std::chrono::milliseconds(300))) return;
+    }
+  }
+}
+
+std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, KnownRecords& known,
+                                      StopSign& stop) {
+  const DrawnCalls calls(absl::GetFlag(FLAGS_seed), absl::GetFlag(FLAGS_epoch_ns),
+                         absl::FromUnixMillis(absl::GetFlag(FLAGS_epoch_ms)));
+  std::vector<std::thread> threads;
+  const auto random = [&threads] {
+    const std::string name = absl::GetFlag(FLAGS_name);
+    std::seed_seq seeds(name.begin(), name.end());
+    std::mt19937_64 generator(seeds);
+    return std::mt19937_64(generator() ^ absl::GetFlag(FLAGS_seed) ^ (threads.size() << 32));
+  };
+  for (int i = 0; i < absl::GetFlag(FLAGS_callers); ++i) {
+    threads.emplace_back([&guarded, calls, generator = random(), &stop] {
+      pthread_setname_np(pthread_self(), "caller");
+      CallGuarded(guarded, calls, generator, stop);
+    });
+  }
+  for (int i = 0; i < absl::GetFlag(FLAGS_raw); ++i) {
+    threads.emplace_back([&raw, &known, generator = random(), &stop] {
+      pthread_setname_np(pthread_self(), "raw");
+      AskRaw(raw, known, generator, stop);
+    });
+  }
+  return threads;
+}
+
+int Work() {
+  HistoryLog log(absl::GetFlag(FLAGS_log));
+  KnownRecords known;
+  GuardedClient guarded(absl::GetFlag(FLAGS_name),
+                        absl::StrSplit(absl::GetFlag(FLAGS_banks), ';', absl::SkipEmpty()),
+                        absl::GetFlag(FLAGS_with_ledger), log, known);
+  RawClient raw(absl::StrCat(absl::GetFlag(FLAGS_name), "-raw"),
+                MakeConnection(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
+                                                         grpc::InsecureChannelCredentials(),
+                                                         IdempotencydChannelArguments())),
+                log);
+  StopSign stop;
+  std::vector<std::thread> threads = StartThreads(guarded, raw, known, stop);
+  std::cout << "working" << std::endl;
+  std::string line;
+  const bool settle = std::getline(std::cin, line) && line == "settle";
+  stop.Raise();
+  for (std::thread& thread : threads) thread.join();
+  if (!settle) return 0;
+  const int open = Settlement(known.All(), guarded, raw).Run();
+  std::cout << "settled, but for " << open << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace idempotency::testing
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("The clients of a chaos run.");
+  absl::ParseCommandLine(argc, argv);
+  return idempotency::testing::Work();
+}

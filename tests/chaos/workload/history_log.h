@@ -1,0 +1,31 @@
+#ifndef IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_HISTORY_LOG_H_
+#define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_HISTORY_LOG_H_
+
+#include <string>
+
+#include "tests/chaos/workload/history_line.h"
+
+namespace idempotency::testing {
+
+// A file of a history, written by this process alone. Each line is one write, so
+// that a kill leaves at most a last line without its end. A line that cannot be
+// written ends the process: a history with holes proves nothing. Thread-safe.
+class HistoryLog {
+ public:
+  // Makes the file. Aborts if it is there already, or cannot be made.
+  explicit HistoryLog(const std::string& path);
+  ~HistoryLog();
+  HistoryLog(const HistoryLog&) = delete;
+  HistoryLog& operator=(const HistoryLog&) = delete;
+
+  void Append(const HistoryLine& line);
+  // Returns once the line, and all before it, are on the disk.
+  void AppendDurably(const HistoryLine& line);
+
+ private:
+  const int file_;
+};
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_HISTORY_LOG_H_

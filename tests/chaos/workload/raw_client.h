@@ -1,0 +1,77 @@
+#ifndef IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_RAW_CLIENT_H_
+#define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_RAW_CLIENT_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/connection.h"
+#include "core/record_key.h"
+#include "tests/chaos/workload/history_log.h"
+
+namespace idempotency::testing {
+
+// What a raw client asks of idempotencyd.
+struct RawOperation {
+  enum class Kind { kReserve, kComplete, kRelease, kExtend };
+  Kind kind = Kind::kReserve;
+  RecordKey key;
+  // Of a reservation.
+  std::string request = "a";
+  std::string request_token;
+  bool recovery = false;
+  bool recover = false;
+  // Of the others.
+  std::string token;
+  std::string reply;
+  bool outcome_unknown = false;
+};
+
+// What it was told.
+struct RawAnswer {
+  std::string event;
+  std::string verdict;
+  // Of a grant.
+  std::string token;
+};
+
+// Sends operations to idempotencyd and writes what it asked and what it was
+// told. Thread-safe.
+class RawClient {
+ public:
+  using Done = std::function<void(const RawAnswer&)>;
+
+  RawClient(std::string name, std::unique_ptr<Connection> connection, HistoryLog& log);
+
+  // Like Connection's methods; `done` must not block.
+  void Send(const RawOperation& operation, Done done);
+  // Waits for the answer.
+  RawAnswer Ask(const RawOperation& operation);
+  // The record's state, or "" if that could not be had. Waits for it.
+  std::string Look(const RecordKey& key);
+
+  // Of every reservation and extension.
+  static constexpr std::chrono::milliseconds kLease{2000};
+
+ private:
+  std::string LogInvoke(const RawOperation& operation);
+  void SendReserve(const RawOperation& operation, const std::string& id, Done done);
+  void LogReserved(const std::string& id, const v1::ReserveResponse& response, const Done& done);
+  void LogSimple(const std::string& id, const absl::Status& status, const char* verdict,
+                 const Done& done);
+  void LogProbe(const RecordKey& key, std::int64_t from,
+                const absl::StatusOr<v1::GetResponse>& response, std::string& state);
+
+  const std::string name_;
+  HistoryLog& log_;
+  std::atomic<std::uint64_t> operations_{0};
+  // Last: its destructor waits for callbacks, which use the above.
+  const std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_RAW_CLIENT_H_
