@@ -287,7 +287,7 @@ TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
 
 TEST_F(BatcherTest, WhatTheStoreLeavesForItsNextCallIsGivenAgain) {
   // Three of them weigh more than one call may.
-  const std::string body(limits::kMaxReplyBytes - 1024, 'b');
+  const std::string body(limits::kMaxBatchReplyBytes / 2 - 1024, 'b');
   for (int i = 0; i < 4; ++i) {
     const std::string name = "large-" + std::to_string(i);
     ASSERT_TRUE(memory_.Complete({CompleteNamed(name, Token(name), body)})[0].ok());

@@ -23,7 +23,7 @@ class Load(unittest.TestCase):
         KEYS["first_key_ms"] = int(time.time() * 1000) - 1000
         folder = tempfile.TemporaryDirectory(prefix="idempotency-load-test.")
         cls.addClassCleanup(folder.cleanup)
-        cls.bench = Bench(types.SimpleNamespace(seconds=1, warmup=0), folder.name, BINARIES)
+        cls.bench = Bench(types.SimpleNamespace(seconds=1, warmup=0, profile=False), folder.name, BINARIES)
         cls.addClassCleanup(cls.bench.close)
         cls.daemon = cls.bench.sqlite_daemon()
         cls.bench.load("cycles", cls.daemon.address, pieces=200, **{**SHORT, **KEYS,
