@@ -18,7 +18,7 @@ esac
 
 scripts/install-dependencies.sh test
 log="$(mktemp)"
-cmake --preset release >"$log" 2>&1 || {
+cmake --preset release -D IDEMPOTENCY_BUILD_TESTS=ON >"$log" 2>&1 || {
   cat "$log" >&2
   exit 1
 }
