@@ -7,7 +7,7 @@
 #   scripts/install-dependencies.sh test       that, and what the tests take
 #   scripts/install-dependencies.sh bench      what scripts/bench.sh and scripts/instructions.sh take
 #   scripts/install-dependencies.sh fuzz       what scripts/fuzz.sh takes
-#   scripts/install-dependencies.sh lint       that, and the formatter and clang-tidy
+#   scripts/install-dependencies.sh lint       what the tests take, and the formatter and clang's tools
 set -euo pipefail
 
 build_packages=(
@@ -23,7 +23,7 @@ postgres_packages=(postgresql-15)
 bench_packages=(libbenchmark-dev valgrind python3 git)
 # libFuzzer comes with the sanitizers' libraries.
 fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
-lint_packages=(clang-format-14 clang-tidy-14 shellcheck)
+lint_packages=(clang-14 clang-format-14 clang-tidy-14 shellcheck)
 
 usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
 
