@@ -7,6 +7,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build="${1:-build/dev}"
 
+# Of files that no target has any more: their old line numbers fit nothing.
+find "$build" -name '*.gcno' | while read -r notes; do
+  [ -e "${notes%.gcno}.o" ] || rm -f "$notes" "${notes%.gcno}.gcda"
+done
+
 summary="$(mktemp)"
 trap 'rm -f "$summary"' EXIT
 gcovr --root . --object-directory "$build" --exclude '.*_test\.cc$' --exclude '.*/testdata/.*' \
