@@ -88,7 +88,7 @@ ReservationRequest::ReservationRequest(StoreLink link, v1::ReserveRequest reques
 void ReservationRequest::Start() {
   Send(request_, deadline_);
   MutexLock lock(mutex_);
-  // A cached answer came at once: nothing is to be watched.
+  // Answered at once, as a connection does that is closed: nothing to watch for.
   if (done_ == nullptr) return;
   timer_ = link_.scheduler.RunAt(deadline_, [self = shared_from_this()] {
     self->GiveUp(Unavailable("the idempotency store gave no verdict in time; nothing was run",
