@@ -8,6 +8,7 @@
 # What is given goes to the program. Exit status: 0 if every promise was kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/configure.sh
 
 case "${1:-}" in
   -h | --help)
@@ -17,11 +18,6 @@ case "${1:-}" in
 esac
 
 scripts/install-dependencies.sh test
-log="$(mktemp)"
-cmake --preset release -D IDEMPOTENCY_BUILD_TESTS=ON >"$log" 2>&1 || {
-  cat "$log" >&2
-  exit 1
-}
-rm -f "$log"
+configure release -D IDEMPOTENCY_BUILD_TESTS=ON
 cmake --build --preset release --target simulation
 build/release/bin/simulation "$@"
