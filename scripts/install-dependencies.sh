@@ -26,7 +26,7 @@ postgres_packages=(postgresql-15)
 bench_packages=(libbenchmark-dev valgrind python3 git)
 # libFuzzer comes with the sanitizers' libraries.
 fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
-lint_packages=(clang-format-14 clang-tidy-14 libclang-14-dev llvm-14-dev shellcheck)
+lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev llvm-14-dev shellcheck)
 
 usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
 
