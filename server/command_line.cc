@@ -115,7 +115,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddInt("store_connections", &options->store_connections, 1,
              ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres for calls, which share them in batches, so that few are\n"
-             "enough. One more sweeps and one more watches. SQLite always has one writer.");
+             "enough; the default is one for each processor, from 2 to 4. One more sweeps and\n"
+             "one more watches. SQLite always has one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two passes that remove forgotten records. One replica sweeps at a\n"
@@ -128,7 +129,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                   "How long running calls may take to finish after SIGTERM; then they are\n"
                   "cancelled. Stay under the grace period of what stops the process.");
   set.AddText("tls_cert", "FILE", &options->tls.certificate,
-              "PEM file of the server's certificate chain. Without it calls are not encrypted.");
+              "PEM file of the server's certificate chain. Without it calls are not encrypted.\n"
+              "What is in these files later counts for new connections, within a second.");
   set.AddText("tls_key", "FILE", &options->tls.key, "PEM file of the certificate's private key.");
   set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
