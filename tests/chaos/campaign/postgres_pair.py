@@ -34,9 +34,11 @@ class PostgresPair:
         self.primary.wait_until("SELECT bool_or(sync_state = 'sync' AND flush_lsn >= "
                                 f"'{now}') FROM pg_stat_replication")
 
-    def fail_over(self):
-        """The standby becomes the primary; the old one is fenced, that is, ended for good."""
-        self.wait_until_caught_up()
+    def fail_over(self, wait=True):
+        """The standby becomes the primary; the old one is fenced, that is, ended for good. `wait`
+        is for the standby to have all that was seen."""
+        if wait:
+            self.wait_until_caught_up()
         self.primary.stop_immediate()
         self.standby.sql("SELECT pg_promote(true, 30)")
         self.primary, self.standby = self.standby, self.primary

@@ -6,6 +6,7 @@
 //
 //   chaos-clients --name=NAME --log=FILE --banks=ADDRESS;... --idempotencyd=ADDRESS
 //                 --seed=N --epoch_ns=N --epoch_ms=N
+//                 [--tls_ca=FILE --tls_cert=FILE --tls_key=FILE]
 #include <grpcpp/grpcpp.h>
 #include <pthread.h>
 
@@ -24,8 +25,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "client/channel_arguments.h"
 #include "client/connection_factory.h"
+#include "tests/chaos/workload/daemon_channel.h"
 #include "tests/chaos/workload/drawn_calls.h"
 #include "tests/chaos/workload/guarded_client.h"
 #include "tests/chaos/workload/known_records.h"
@@ -38,7 +39,6 @@ ABSL_FLAG(std::string, name, "client", "what the history calls it");
 ABSL_FLAG(std::string, log, "", "its history: a new file");
 ABSL_FLAG(std::string, banks, "", "guarded servers, those with the ledger first; between them ;");
 ABSL_FLAG(int, with_ledger, 2, "how many of them have the ledger");
-ABSL_FLAG(std::string, idempotencyd, "", "what raw clients ask");
 ABSL_FLAG(std::uint64_t, seed, 1, "of what is called");
 ABSL_FLAG(std::int64_t, epoch_ns, 0, "when the run began, by CLOCK_MONOTONIC");
 ABSL_FLAG(std::int64_t, epoch_ms, 0, "the same by the wall clock");
@@ -106,10 +106,7 @@ int Work() {
                         absl::StrSplit(absl::GetFlag(FLAGS_banks), ';', absl::SkipEmpty()),
                         absl::GetFlag(FLAGS_with_ledger), log, known);
   RawClient raw(absl::StrCat(absl::GetFlag(FLAGS_name), "-raw"),
-                MakeConnection(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
-                                                         grpc::InsecureChannelCredentials(),
-                                                         IdempotencydChannelArguments())),
-                log);
+                MakeConnection(MakeDaemonChannel()), log);
   StopSign stop;
   std::vector<std::thread> threads = StartThreads(guarded, raw, known, stop);
   std::cout << "working" << std::endl;
@@ -118,8 +115,7 @@ int Work() {
   stop.Raise();
   for (std::thread& thread : threads) thread.join();
   if (!settle) return 0;
-  const int open = Settlement(known.All(), guarded, raw).Run();
-  std::cout << "settled, but for " << open << std::endl;
+  std::cout << Settlement(known.All(), guarded, raw).Run() << std::endl;
   return 0;
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/uuid.h"
 
 namespace idempotency::testing {
@@ -39,16 +41,25 @@ void Settlement::ForEach(Visit visit) {
   for (std::thread& thread : threads) thread.join();
 }
 
-int Settlement::Run() {
-  const Deadline deadline = std::chrono::steady_clock::now() + kLimit;
+std::string Settlement::Run() {
+  const auto began = std::chrono::steady_clock::now();
+  const Deadline deadline = began + kLimit;
+  std::atomic<int> asked{0};
   std::atomic<int> open{0};
   ForEach([&](const KnownRecords::Record& record) {
     if (record.completed) return;
+    ++asked;
     const bool settled = record.raw ? SettleRaw(record, deadline) : SettleGuarded(record, deadline);
     if (!settled) ++open;
   });
+  const auto settled = std::chrono::steady_clock::now();
   ForEach([&](const KnownRecords::Record& record) { raw_.Look(record.key); });
-  return open;
+  const auto seconds = [](auto duration) {
+    return std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+  };
+  return absl::StrCat("settled ", asked.load(), " records but for ", open.load(), " in ",
+                      seconds(settled - began), " s, looked at all ", records_.size(), " in ",
+                      seconds(std::chrono::steady_clock::now() - settled), " s");
 }
 
 bool Settlement::SettleGuarded(const KnownRecords::Record& record, Deadline deadline) {

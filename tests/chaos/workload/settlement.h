@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_SETTLEMENT_H_
 
 #include <chrono>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,8 @@ class Settlement {
   Settlement(std::vector<KnownRecords::Record> records, GuardedClient& guarded, RawClient& raw)
       : records_(std::move(records)), guarded_(guarded), raw_(raw) {}
 
-  // How many records did not settle in time.
-  int Run();
+  // What it came to, as a line for people.
+  std::string Run();
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;

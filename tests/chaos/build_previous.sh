@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds the daemons that a chaos run rolls to and from, once, and keeps them in
+# build/previous/:
+#
+#   other/     the oldest one that serves the newest schema
+#   earlier/   the last one that knew the schema only up to the version before
+#
+# Both are of this repository's history. Where a shallow clone does not have it,
+# `other` is this source without optimisation, and there is no `earlier`.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+previous="$PWD/build/previous"
+
+# Builds the daemon of the source in $2, for build/previous/$1, unless that is $3
+# already.
+build() {
+  local name="$1" source="$2" what="$3" work="$previous/$1.work"
+  shift 3
+  mkdir -p "$work"
+  {
+    cmake -S "$source" -B "$work" -G Ninja -D CMAKE_BUILD_TYPE=Release \
+      -D IDEMPOTENCY_BUILD_TESTS=OFF -D IDEMPOTENCY_BUILD_EXAMPLES=OFF \
+      -D IDEMPOTENCY_BUILD_BENCH=OFF "$@" &&
+    cmake --build "$work" --target idempotencyd
+  } >"$previous/$name.log" 2>&1 || {
+    tail -n 20 "$previous/$name.log" >&2
+    return 1
+  }
+  rm -rf "${previous:?}/$name"
+  mkdir -p "$previous/$name/bin"
+  cp "$work/bin/idempotencyd" "$previous/$name/bin/"
+  echo "$what" >"$previous/$name/what"
+  rm -rf "$work" "$previous/$name.log"
+}
+
+has() { grep -qsxF "$2" "$previous/$1/what"; }
+
+# $2 is a commit.
+build_commit() {
+  local name="$1" source="$previous/$1.source" what
+  what="commit $(git log -1 --format='%h of %cs' "$2")"
+  ! has "$name" "$what" || return 0
+  echo "== the daemon of $what (once)"
+  rm -rf "$source"
+  mkdir -p "$source"
+  git archive "$2" | tar -x -C "$source"
+  build "$name" "$source" "$what"
+  rm -rf "$source"
+}
+
+build_same_source() {
+  local what
+  what="this source, not optimised: $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+  rm -rf "$previous/earlier"
+  ! has other "$what" || return 0
+  echo "== the daemon without optimisation (once)"
+  build other "$PWD" "$what" -D CMAKE_CXX_FLAGS_RELEASE=-O0
+}
+
+# Empty if the history does not go back so far.
+commit_of_newest_schema() {
+  git rev-parse --is-inside-work-tree >/dev/null 2>&1 || return 0
+  [ "$(git rev-parse --is-shallow-repository)" = false ] || return 0
+  git log -1 --format=%H -- 'migrations/*.up.sql'
+}
+
+mkdir -p "$previous"
+newest="$(commit_of_newest_schema)"
+if [ -z "$newest" ]; then
+  build_same_source
+  exit
+fi
+migrations=(migrations/*.up.sql)
+added="$(git log --diff-filter=A --format=%H -- "${migrations[-1]}" | tail -n 1)"
+build_commit other "$newest"
+build_commit earlier "$added^"
