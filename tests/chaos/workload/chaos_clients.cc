@@ -33,6 +33,7 @@
 #include "tests/chaos/workload/raw_burst.h"
 #include "tests/chaos/workload/raw_client.h"
 #include "tests/chaos/workload/settlement.h"
+#include "tests/chaos/workload/settler.h"
 #include "tests/chaos/workload/stop_sign.h"
 
 ABSL_FLAG(std::string, name, "client", "what the history calls it");
@@ -73,8 +74,24 @@ void AskRaw(RawClient& client, KnownRecords& known, std::mt19937_64 random, Stop
   }
 }
 
-std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, KnownRecords& known,
-                                      StopSign& stop) {
+// Nobody calls with a key for as long as that after it was first called with.
+constexpr std::chrono::seconds kOld(30);
+constexpr std::chrono::seconds kSettleLimit(5);
+constexpr int kSettlers = 2;
+
+// What its callers gave up on. So little is left to be settled at the end, however
+// long the run was.
+void SettleOld(Settler& settler, KnownRecords& known, StopSign& stop) {
+  while (stop.Pause(std::chrono::milliseconds(100))) {
+    while (auto record = known.TakeOlderThan(std::chrono::steady_clock::now() - kOld)) {
+      settler.Settle(*record, std::chrono::steady_clock::now() + kSettleLimit);
+      if (!stop.Pause(std::chrono::milliseconds(0))) return;
+    }
+  }
+}
+
+std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, Settler& settler,
+                                      KnownRecords& known, StopSign& stop) {
   const DrawnCalls calls(absl::GetFlag(FLAGS_seed), absl::GetFlag(FLAGS_epoch_ns),
                          absl::FromUnixMillis(absl::GetFlag(FLAGS_epoch_ms)));
   std::vector<std::thread> threads;
@@ -96,6 +113,12 @@ std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, Kn
       AskRaw(raw, known, generator, stop);
     });
   }
+  for (int i = 0; i < kSettlers; ++i) {
+    threads.emplace_back([&settler, &known, &stop] {
+      pthread_setname_np(pthread_self(), "settler");
+      SettleOld(settler, known, stop);
+    });
+  }
   return threads;
 }
 
@@ -107,15 +130,16 @@ int Work() {
                         absl::GetFlag(FLAGS_with_ledger), log, known);
   RawClient raw(absl::StrCat(absl::GetFlag(FLAGS_name), "-raw"),
                 MakeConnection(MakeDaemonChannel()), log);
+  Settler settler(guarded, raw, known);
   StopSign stop;
-  std::vector<std::thread> threads = StartThreads(guarded, raw, known, stop);
+  std::vector<std::thread> threads = StartThreads(guarded, raw, settler, known, stop);
   std::cout << "working" << std::endl;
   std::string line;
   const bool settle = std::getline(std::cin, line) && line == "settle";
   stop.Raise();
   for (std::thread& thread : threads) thread.join();
   if (!settle) return 0;
-  std::cout << Settlement(known.All(), guarded, raw).Run() << std::endl;
+  std::cout << Settlement(known.All(), settler, raw).Run() << std::endl;
   return 0;
 }
 
