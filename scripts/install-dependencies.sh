@@ -16,7 +16,8 @@ build_packages=(
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )
-test_packages=(openssl patch python3 python3-protobuf python3-yaml gcovr procps)
+# faketime: clocks that tests/chaos shifts.
+test_packages=(openssl patch python3 python3-protobuf python3-yaml gcovr procps faketime)
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
 # pgbench is in the server's package.

@@ -58,20 +58,29 @@ build_same_source() {
   build other "$PWD" "$what" -D CMAKE_CXX_FLAGS_RELEASE=-O0
 }
 
-# Empty if the history does not go back so far.
-commit_of_newest_schema() {
-  git rev-parse --is-inside-work-tree >/dev/null 2>&1 || return 0
-  [ "$(git rev-parse --is-shallow-repository)" = false ] || return 0
-  git log -1 --format=%H -- 'migrations/*.up.sql'
+# The first commit of the main line that has $1: it was built and tested as it is.
+first_with() {
+  local commit
+  for commit in $(git rev-list --first-parent --reverse HEAD); do
+    if git merge-base --is-ancestor "$1" "$commit"; then
+      echo "$commit"
+      return
+    fi
+  done
+}
+
+has_history() {
+  git rev-parse --is-inside-work-tree >/dev/null 2>&1 &&
+    [ "$(git rev-parse --is-shallow-repository)" = false ]
 }
 
 mkdir -p "$previous"
-newest="$(commit_of_newest_schema)"
-if [ -z "$newest" ]; then
+if ! has_history; then
   build_same_source
   exit
 fi
 migrations=(migrations/*.up.sql)
+changed="$(git log -1 --format=%H -- "${migrations[@]}")"
 added="$(git log --diff-filter=A --format=%H -- "${migrations[-1]}" | tail -n 1)"
-build_commit other "$newest"
-build_commit earlier "$added^"
+build_commit other "$(first_with "$changed")"
+build_commit earlier "$(first_with "$added")^"

@@ -44,7 +44,7 @@ class ClockFaults:
         self._journal = journal
         self._random = random
         self.kinds, self.impossible = {}, {}
-        reason = shifted_clock.why_not()
+        reason = shifted_clock.why_not(system.builds.current.program)
         if reason is None:
             self.kinds["shift_clock"] = self.shift_clock
         else:

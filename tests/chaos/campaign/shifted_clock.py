@@ -2,15 +2,23 @@
 
 import glob
 import os
+import pathlib
 
 _LIBRARY = "/usr/lib/*/faketime/libfaketimeMT.so.1"
+# How each begins.
+_SANITIZERS = (b"__asan_init", b"__tsan_init")
 # The library looks at its file when its clock goes on by more than this.
 _LOOKS_AFTER_S = 0
 
 
-def why_not():
-    """None where clocks can be shifted, else the reason."""
-    return None if glob.glob(_LIBRARY) else "libfaketime is not installed (Debian's package faketime)"
+def why_not(program):
+    """None where the program's clock can be shifted, else the reason."""
+    if not glob.glob(_LIBRARY):
+        return "libfaketime is not installed (Debian's package faketime)"
+    content = pathlib.Path(program).read_bytes()
+    if any(entry in content for entry in _SANITIZERS):
+        return "a sanitizer and libfaketime both want to be loaded first"
+    return None
 
 
 class ShiftedClock:
