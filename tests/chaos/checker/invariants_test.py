@@ -730,6 +730,20 @@ class Settled(HistoryTest):
                 story.tell(story.ask(), "fail", verdict)
                 self.keeps_all()
 
+    def reserved_when_looked_at(self, **fields):
+        story = self.story()
+        story.tell(story.ask(), "fail", "outcome_unknown")
+        story.put("probes", "probe", END, **{"from": END - MS}, record=story.record,
+                  state="RESERVED", attempt=2, **fields)
+
+    def test_lapsed_when_looked_at(self):
+        self.reserved_when_looked_at(lapsed=True)
+        self.keeps_all()
+
+    def test_held_when_looked_at(self):
+        self.reserved_when_looked_at(lapsed=False)
+        self.breaks("liveness")
+
     def test_over_and_then_open(self):
         story = self.story()
         story.tell(story.ask(), "fail", "outcome_unknown")

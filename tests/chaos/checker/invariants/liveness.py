@@ -52,6 +52,6 @@ class Liveness(Invariant):
                   and (op.answered >= since or op.verdict in _FOR_GOOD))
                  for op in history.operations
                  if op.answered <= deadline and self._tells(op)]
-        words += [(probe.told, probe.state != "RESERVED" and probe.told >= since)
+        words += [(probe.told, (probe.state != "RESERVED" or probe.lapsed) and probe.told >= since)
                   for probe in history.probes if probe.told <= deadline]
         return bool(words) and max(words)[1]
