@@ -68,8 +68,6 @@ holds every promise against what was logged.""",
     parser.add_argument("--no-previous", action="store_const", const=None, dest="previous",
                         help="without earlier builds of the daemon")
     parser.add_argument("--previous", default="build/previous", help=argparse.SUPPRESS)
-    parser.add_argument("--no-wait-before-failover", action="store_false",
-                        dest="wait_before_failover", help=argparse.SUPPRESS)
     parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
     parser.set_defaults(length="quick", previous="build/previous")
     options = parser.parse_args(arguments)
@@ -104,8 +102,7 @@ def break_it(system, journal, options):
     processes = ProcessFaults(system, journal, generator(), _LEASE_MS / 1000)
     builds = BuildFaults(system, journal, generator())
     turns = Turns([processes, builds,
-                   PostgresFaults(system, journal, generator(), links,
-                                  options.wait_before_failover),
+                   PostgresFaults(system, journal, generator(), links),
                    ClockFaults(system, journal, generator()),
                    CertificateFaults(system, journal, generator())],
                   generator(), often=("kill_daemon", "kill_bank"))

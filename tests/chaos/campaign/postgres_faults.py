@@ -6,13 +6,12 @@ import time
 class PostgresFaults:
     """To be run by the thread that started the processes. Links are whole meanwhile."""
 
-    def __init__(self, system, journal, random, links, wait_before_failover):
+    def __init__(self, system, journal, random, links):
         self._system = system
         self._postgres = system.postgres
         self._journal = journal
         self._random = random
         self._links = links
-        self._wait_before_failover = wait_before_failover
         self.kinds = {"kill_postgres": self.kill_postgres, "fail_over": self.fail_over}
         self.impossible = {}
         if system.no_disks is None:
@@ -29,10 +28,8 @@ class PostgresFaults:
 
     def fail_over(self):
         with self._links.whole():
-            if self._wait_before_failover:
-                self._postgres.wait_until_caught_up()
             began = time.monotonic_ns()
-            self._postgres.fail_over(self._wait_before_failover)
+            self._postgres.fail_over()
             self._journal.fault("fail_over", f"pg{self._postgres.primary.number}", began,
                                 time.monotonic_ns())
             self._postgres.attach_standby()
