@@ -33,7 +33,7 @@ _LEASE_MS = 1000
 _MAX_LEASE_MS = 1500
 _RAW_LEASE_MS = 2000
 
-_SECONDS = {"smoke": 8, "quick": 220, "nightly": 4200}
+_SECONDS = {"smoke": 8, "quick": 250, "nightly": 4200}
 # How long there is load before the schema is migrated the first time: daemons of an
 # earlier version are not there for longer.
 _EARLIER_S = 5
@@ -128,6 +128,11 @@ def break_it(system, journal, options):
     return [*links.kinds, *turns.kinds], turns.impossible
 
 
+def _settle_within(options):
+    """Seconds: every record of the run is looked at."""
+    return 100 + options.seconds // 5
+
+
 def campaign(system, journal, options):
     journal.write("run", seed=options.seed, lease_ms=_RAW_LEASE_MS,
                   retention_ms=24 * 3600 * 1000, slack_ms=50)
@@ -136,7 +141,7 @@ def campaign(system, journal, options):
     tell(f"breaking it for {options.seconds} s")
     kinds, impossible = break_it(system, journal, options)
     tell(f"{journal.faults} faults; settling")
-    for line in system.settle():
+    for line in system.settle(_settle_within(options)):
         tell(line)
     now = time.monotonic_ns()
     for row in system.effects():
@@ -147,7 +152,7 @@ def campaign(system, journal, options):
 def run(options, folder, no_disks):
     """The checker's report, and what else is to be told."""
     # Starting, settling and what a fault takes; checking is not counted.
-    bound(options.seconds + options.seconds // 10 + 120)
+    bound(options.seconds + 40 + _settle_within(options))
     smoke = options.length == "smoke"
     builds = Builds(f"{options.binaries}/idempotencyd", None if smoke else options.previous)
     system = System(folder, options.binaries, builds,

@@ -19,6 +19,8 @@ _SETTINGS = {
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "shared_buffers": "64MB",
+    # Goes with the folder: what a crash leaves in /dev/shm stays there.
+    "dynamic_shared_memory_type": "mmap",
     "max_connections": "200",
     "wal_level": "replica",
     "hot_standby": "on",
@@ -36,6 +38,8 @@ _SETTINGS = {
 _READY = "database system is ready to accept"
 # Of a disk for the write-ahead log alone.
 WAL_DISK_MB = 768
+# A long run's tables are some gigabytes.
+_COPIED_WITHIN = 300
 _NO_ROOM = "No space left on device"
 
 
@@ -92,7 +96,7 @@ class PostgresNode:
         if self._user is not None:
             command = ["setpriv", f"--reuid={self._user}", f"--regid={self._user}",
                        "--init-groups", *command]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_COPIED_WITHIN)
 
     def init(self):
         self._run("initdb", "--pgdata", str(self.folder / "data"), "--username=postgres",

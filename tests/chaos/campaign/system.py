@@ -245,7 +245,7 @@ class System:
         names = [name for name, process in self.processes.items() if not process.running]
         return names + [f"pg{node.number}" for node in self.postgres.nodes if not node.running]
 
-    def settle(self, limit=120):
+    def settle(self, limit):
         """Has the clients bring every key to an end and look at it; answers what they say."""
         clients = [self.processes[f"client{number}"] for number in self.layout.clients]
         for client in clients:
