@@ -99,10 +99,10 @@ class Authority:
         one's. Answers its serial number."""
         new_certificate, new_key = self.certificate(f"{name}.new"), self.key(f"{name}.new")
         next(self._signers).issue(SERVER_NAME, new_certificate, new_key)
-        serial = _openssl("x509", "-in", str(new_certificate), "-noout", "-serial").partition("=")[2]
+        serial = _openssl("x509", "-in", str(new_certificate), "-noout", "-serial")
         os.replace(new_key, self.key(name))
         os.replace(new_certificate, self.certificate(name))
-        return int(serial, 16)
+        return int(serial.partition("=")[2], 16)
 
     def served(self, path):
         """The serial number of the certificate that a new connection to the socket is shown."""
