@@ -86,22 +86,26 @@ class Authority:
         self.bundle = self._folder / "bundle.pem"
         self.bundle.write_bytes(b"".join(signer.certificate.read_bytes() for signer in signers))
         self._signers = itertools.cycle(signers)
+        self._issued = 0
         self.issue("orchestrator")
 
     def certificate(self, name):
-        return self._folder / f"{name}.pem"
+        return self._folder / name / "certificate.pem"
 
     def key(self, name):
-        return self._folder / f"{name}.key"
+        return self._folder / name / "key.pem"
 
     def issue(self, name):
-        """A new certificate and key in the place of `name`'s, by the other authority than the last
-        one's. Answers its serial number."""
-        new_certificate, new_key = self.certificate(f"{name}.new"), self.key(f"{name}.new")
-        next(self._signers).issue(SERVER_NAME, new_certificate, new_key)
-        serial = _openssl("x509", "-in", str(new_certificate), "-noout", "-serial")
-        os.replace(new_key, self.key(name))
-        os.replace(new_certificate, self.certificate(name))
+        """A new certificate and key for `name`, of the other authority than the last ones. Both
+        are replaced in one step. Answers the serial number."""
+        self._issued += 1
+        new = self._folder / f"{name}.{self._issued}"
+        new.mkdir()
+        next(self._signers).issue(SERVER_NAME, new / "certificate.pem", new / "key.pem")
+        serial = _openssl("x509", "-in", str(new / "certificate.pem"), "-noout", "-serial")
+        link = self._folder / f"{name}.new"
+        link.symlink_to(new.name)
+        os.replace(link, self._folder / name)
         return int(serial.partition("=")[2], 16)
 
     def served(self, path):

@@ -201,8 +201,9 @@ class System:
         name = f"client{number}"
         banks = ";".join("ipv4:" + self.links.address(f"{name}-bank{b}")
                          for b in self.layout.banks)
-        self._start(name, [str(self._binaries / "chaos-clients"), f"--name={name}", f"--log={self._history(name)}",
-                           f"--banks={banks}", f"--with_ledger={len(self.layout.ledgers)}",
+        self._start(name, [str(self._binaries / "chaos-clients"), f"--name={name}",
+                           f"--log={self._history(name)}", f"--banks={banks}",
+                           f"--with_ledger={len(self.layout.ledgers)}",
                            f"--idempotencyd={self._daemons_for(name)}", f"--seed={self.seed}",
                            f"--epoch_ns={epoch_ns}", f"--epoch_ms={epoch_ms}",
                            f"--callers={self.layout.callers}", f"--raw={self.layout.raw}",
