@@ -7,7 +7,9 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -337,32 +339,45 @@ TEST_F(PostgresFaultTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   const std::string waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
   const std::string cancel =
       "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-  // The server's processes learn of it one by one: others go first until one waits.
-  std::thread others([&] {
-    pthread_setname_np(pthread_self(), "others");
-    int number = 0;
-    while (Reserve(OpFor(absl::StrCat("other-", number))).ok()) ++number;
-  });
-  EXPECT_TRUE(Await(waiting, "1"));
-  EXPECT_TRUE(schema_->Execute(cancel).ok());
-  others.join();
-  // First the completion, then its repeat, which must not vouch for it either.
-  for (int i = 0; i < 2; ++i) {
-    absl::StatusOr<Completion> answer = absl::UnknownError("did not run");
+  const auto run_unconfirmed = [&](const std::function<void()>& call) {
     std::thread caller([&] {
       pthread_setname_np(pthread_self(), "caller");
-      answer = Complete(completion);
+      call();
     });
     EXPECT_TRUE(Await(waiting, "1"));
     EXPECT_TRUE(schema_->Execute(cancel).ok());
     caller.join();
-    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << i;
+  };
+  // The server's processes learn of it one by one: others go first until one waits.
+  std::atomic<bool> one_waits{false};
+  std::thread others([&] {
+    pthread_setname_np(pthread_self(), "others");
+    int number = 0;
+    while (!one_waits && Reserve(OpFor(absl::StrCat("other-", number))).ok()) ++number;
+  });
+  EXPECT_TRUE(Await(waiting, "1"));
+  one_waits = true;
+  EXPECT_TRUE(schema_->Execute(cancel).ok());
+  others.join();
+  // First the operation, then its repeat, which must not vouch for it either.
+  const ReserveOp next = OpFor("next");
+  for (int i = 0; i < 2; ++i) {
+    absl::StatusOr<Completion> completed = absl::UnknownError("did not run");
+    run_unconfirmed([&] { completed = Complete(completion); });
+    EXPECT_EQ(ReasonOf(completed.status()), Reason::kStoreUnavailable) << i;
+    absl::StatusOr<Verdict> granted = absl::UnknownError("did not run");
+    run_unconfirmed([&] { granted = Reserve(next); });
+    EXPECT_EQ(ReasonOf(granted.status()), Reason::kStoreUnavailable) << i;
   }
   ASSERT_TRUE(schema_->Execute("ALTER SYSTEM RESET synchronous_standby_names").ok());
   ASSERT_TRUE(schema_->Execute("SELECT pg_reload_conf()").ok());
   const auto repeated = Complete(completion);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
   EXPECT_TRUE(repeated->repeated);
+  const auto granted = Reserve(next);
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  ASSERT_TRUE(std::holds_alternative<Reserved>(*granted));
+  EXPECT_TRUE(std::get<Reserved>(*granted).repeated);
 }
 
 }  // namespace
