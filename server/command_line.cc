@@ -115,7 +115,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddInt("store_connections", &options->store_connections, 1,
              ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres for calls, which share them in batches, so that few are\n"
-             "enough. One more sweeps and one more watches. SQLite always has one writer.");
+             "enough; the default is one for each processor, from 2 to 4. One more sweeps and\n"
+             "one more watches. SQLite always has one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two passes that remove forgotten records. One replica sweeps at a\n"

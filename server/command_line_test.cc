@@ -38,7 +38,7 @@ TEST(CommandLineTest, ServeHasDefaultsForEverythingButTheStore) {
   EXPECT_EQ(options.listen.ToString(), "127.0.0.1:7411");
   ASSERT_TRUE(options.metrics.has_value());
   EXPECT_EQ(options.metrics->ToString(), "127.0.0.1:9464");
-  EXPECT_EQ(options.store_connections, 4);
+  EXPECT_EQ(options.store_connections, ServiceOptions::DefaultStoreConnections());
   EXPECT_EQ(options.sweep_interval, absl::Minutes(1));
   EXPECT_EQ(options.drain_timeout, absl::Seconds(25));
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
@@ -134,7 +134,7 @@ TEST(CommandLineTest, HelpNamesEveryFlagWithItsDefaultAndLimits) {
   const std::string serve = TextOf({"serve", "--store=nonsense", "--help"});
   for (const char* text :
        {"--store=ADDRESS", "--listen=ADDRESS  (default 127.0.0.1:7411)",
-        "--metrics=ADDRESS  (default 127.0.0.1:9464)", "--store_connections=N  (default 4)",
+        "--metrics=ADDRESS  (default 127.0.0.1:9464)", "--store_connections=N  (default ",
         "1 to 64", "--sweep_interval=DURATION  (default 1m)", "100ms to 24h",
         "--drain_timeout=DURATION  (default 25s)", "0 to 10m", "--tls_cert=FILE", "--tls_key=FILE",
         "--tls_client_ca=FILE", "--log_level=LEVEL  (default info)"}) {

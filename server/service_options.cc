@@ -1,8 +1,17 @@
 #include "server/service_options.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 
 namespace idempotency {
+
+int ServiceOptions::DefaultStoreConnections() {
+  // An unknown number of processors is 0.
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 2U, 4U));
+}
+
 absl::Status ValidateServiceOptions(const ServiceOptions& options) {
   if (options.store_connections < 1 ||
       options.store_connections > ServiceOptions::kMaxStoreConnections) {

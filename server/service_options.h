@@ -18,10 +18,14 @@ struct ServiceOptions {
   static constexpr int kMinQueueMib = 32;
   static constexpr int kMaxQueueMib = 64 * 1024;
 
-  // Connections to Postgres for calls, which share them in batches, so that few
-  // are enough: 1 to 64. One more sweeps and one more watches. SQLite always has
-  // one writer.
-  int store_connections = 4;
+  // One for each processor, from 2 to 4: more calls at the store than there are
+  // processors to serve them are no faster together, and each is slower.
+  static int DefaultStoreConnections();
+
+  // Connections to Postgres for calls, which share them in batches, so that few are
+  // enough: 1 to 64. One more sweeps and one more watches. SQLite always has one
+  // writer.
+  int store_connections = DefaultStoreConnections();
   // Between two passes that remove forgotten records: 100 ms to 24 h. One
   // process sweeps a Postgres schema at a time.
   absl::Duration sweep_interval = absl::Minutes(1);

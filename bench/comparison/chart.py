@@ -57,7 +57,7 @@ def _row(index, key, outcome):
         f'<circle class="{kind}" cx="{position(score(outcome["median"], outcome)):.1f}" cy="{y}"'
         ' r="5.5"/>',
         f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 4}">{number(outcome["median"])}{unit}'
-        f'<tspan class="small">  wanted {sign} {number(outcome["want"])}{unit}</tspan></text>',
+        f'<tspan class="small" dx="8">wanted {sign} {number(outcome["want"])}{unit}</tspan></text>',
     ]
 
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "core/unconfirmed_commit.h"
 #include "server/store/postgres_conninfo.h"
 
 namespace idempotency {
@@ -72,6 +73,10 @@ std::string SessionSettings(const PostgresOptions& options) {
                       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
                       ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
                       ";SET jit TO off"
+                      // Whatever the server's default is: what is answered is durable, and
+                      // where there is a synchronous standby, there too.
+                      ";SELECT set_config('synchronous_commit', 'on', false)"
+                      " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
                       // How PostgresResult reads.
                       ";SET timezone TO 'UTC';SET datestyle TO 'ISO';SET bytea_output TO 'hex'");
 }
@@ -102,12 +107,7 @@ class PostgresConnection::Session {
    public:
     using errorhandler::errorhandler;
     bool operator()(const char message[]) noexcept override {
-      // By its origin, whatever the server's language, and by its text.
-      const std::string_view text = message;
-      if (text.find("SyncRepWaitForLSN") != std::string_view::npos ||
-          text.find("synchronous replication") != std::string_view::npos) {
-        unconfirmed = true;
-      }
+      if (SaysCommitIsUnconfirmed(message)) unconfirmed = true;
       return false;
     }
     bool unconfirmed = false;

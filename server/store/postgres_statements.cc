@@ -20,6 +20,7 @@ namespace {
 //   {gone}        t is forgotten, and so is its tombstone
 //   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
 //                 and that its token holds; the ids are sorted
+//   {confirmed}   t's reply, if any, is where commits must be before they count
 //   {record}      the columns that every read has, in the order of record_column
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
@@ -49,6 +50,18 @@ constexpr std::string_view kReply =
 constexpr std::string_view kLabels =
     "CASE WHEN t.labels IS NOT NULL"
     " THEN ARRAY(SELECT ARRAY[l.key, l.value] FROM jsonb_each_text(t.labels) l) END";
+
+// What is replayed was promised before, so it must be as durable as what is
+// promised now. A row can be seen although its commit's wait for the synchronous
+// standby was broken off (the session was cancelled or ended, the server crashed),
+// and then a failover takes it back. So where commits wait for a standby, a
+// statement that finds a reply writes a message of its own to the log, and its
+// commit waits until all that it saw is there too. Once a statement, and only if a
+// row has a reply.
+constexpr std::string_view kConfirmed =
+    "CASE WHEN t.state = 2 THEN ("
+    "SELECT pg_logical_emit_message(true, 'idempotency', '') IS NOT NULL"
+    " WHERE current_setting('synchronous_standby_names') <> '') END";
 
 constexpr std::string_view kHeld =
     "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{o}]"
@@ -119,7 +132,7 @@ constexpr std::string_view kReadToReserve = R"sql(
 SELECT {record}, {reply},
   CASE WHEN t.state <> 2 THEN (SELECT p.checkpoint FROM checkpoints p
     WHERE p.id = t.id AND p.record_created_at = t.created_at) END,
-  {labels}
+  {labels}, {confirmed}
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
@@ -239,9 +252,10 @@ SELECT {record} FROM records t WHERE t.id = ANY($1::uuid[])
 
 constexpr std::string_view kConfirm = "SELECT pg_logical_emit_message(true, 'idempotency', '')";
 
-// $1 ids.
+// $1 ids. What the server holds at this moment, confirmed or not: people look at
+// records while a standby is away, too.
 constexpr std::string_view kReadWhole = R"sql(
-SELECT {record}, {reply}, NULL::bytea, {labels},
+SELECT {record}, {reply}, NULL::bytea, {labels}, NULL::boolean,
   t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key, t.release_reason
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
@@ -418,6 +432,7 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
                                           {"{reply}", ReplyWithin(limits::kMaxBatchReplyBytes)},
                                           {"{few_replies}", ReplyWithin(kDroppedAtOnceBytes)},
                                           {"{labels}", AbslView(kLabels)},
+                                          {"{confirmed}", AbslView(kConfirmed)},
                                           {"{held}", AbslView(kHeld)}});
   text = absl::StrReplaceAll(text, {{"{gone}", AbslView(kGone)}});
   text = absl::StrReplaceAll(

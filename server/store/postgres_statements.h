@@ -102,7 +102,10 @@ enum : int {
   kCheckpoint,
   // Name, value, name, value; NULL when there are none.
   kLabels,
-  // read_to_reserve ends here; read_whole has no checkpoint but NULL.
+  // Not read.
+  kConfirmed,
+  // read_to_reserve ends here; read_whole has NULL for the checkpoint and for
+  // kConfirmed.
   kParentNamespace,
   kParentScope,
   kParentOperation,

@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -329,48 +328,72 @@ TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsGivenUpInTime) {
   EXPECT_TRUE(Complete(completion).ok());
 }
 
-TEST_F(PostgresFaultTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
-  const ReserveOp op = OpFor("charge");
-  const CompleteOp completion = CompletionOf(op, Reserve(op));
-  // There is no such standby: commits wait for it, until they are cancelled.
-  ASSERT_TRUE(schema_->Execute("SET synchronous_commit TO local").ok());
-  ASSERT_TRUE(schema_->Execute("ALTER SYSTEM SET synchronous_standby_names TO 'nobody'").ok());
-  ASSERT_TRUE(schema_->Execute("SELECT pg_reload_conf()").ok());
-  const std::string waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-  const std::string cancel =
-      "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-  const auto run_unconfirmed = [&](const std::function<void()>& call) {
+// Commits wait for a standby that does not exist, until they are cancelled.
+class PostgresStandbyTest : public PostgresFaultTest {
+ protected:
+  void SetStandbys(const std::string& names) {
+    ASSERT_TRUE(schema_->Execute("SET synchronous_commit TO local").ok());
+    ASSERT_TRUE(
+        schema_
+            ->Execute(absl::StrCat("ALTER SYSTEM SET synchronous_standby_names TO '", names, "'"))
+            .ok());
+    ASSERT_TRUE(schema_->Execute("SELECT pg_reload_conf()").ok());
+  }
+
+  void TakeStandbyAway() {
+    SetStandbys("nobody");
+    // The server's processes learn of it one by one: others go first until one waits.
+    std::atomic<bool> one_waited{false};
+    std::thread others([&] {
+      pthread_setname_np(pthread_self(), "others");
+      int number = 0;
+      while (Reserve(OpFor(absl::StrCat("other-", number))).ok() && !one_waited) ++number;
+    });
+    AwaitTheWait();
+    one_waited = true;
+    CancelTheWait();
+    others.join();
+  }
+
+  void AwaitTheWait() {
+    EXPECT_TRUE(Await("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "1"));
+  }
+
+  void CancelTheWait() {
+    AwaitTheWait();
+    EXPECT_TRUE(schema_
+                    ->Execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+                              " WHERE wait_event = 'SyncRep'")
+                    .ok());
+  }
+
+  // Runs it until it waits for the standby, and then breaks the wait off.
+  template <typename Call>
+  void Cancelled(Call call) {
     std::thread caller([&] {
       pthread_setname_np(pthread_self(), "caller");
       call();
     });
-    EXPECT_TRUE(Await(waiting, "1"));
-    EXPECT_TRUE(schema_->Execute(cancel).ok());
+    CancelTheWait();
     caller.join();
-  };
-  // The server's processes learn of it one by one: others go first until one waits.
-  std::atomic<bool> one_waits{false};
-  std::thread others([&] {
-    pthread_setname_np(pthread_self(), "others");
-    int number = 0;
-    while (!one_waits && Reserve(OpFor(absl::StrCat("other-", number))).ok()) ++number;
-  });
-  EXPECT_TRUE(Await(waiting, "1"));
-  one_waits = true;
-  EXPECT_TRUE(schema_->Execute(cancel).ok());
-  others.join();
+  }
+};
+
+TEST_F(PostgresStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
+  const ReserveOp op = OpFor("charge");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  TakeStandbyAway();
   // First the operation, then its repeat, which must not vouch for it either.
   const ReserveOp next = OpFor("next");
   for (int i = 0; i < 2; ++i) {
     absl::StatusOr<Completion> completed = absl::UnknownError("did not run");
-    run_unconfirmed([&] { completed = Complete(completion); });
+    Cancelled([&] { completed = Complete(completion); });
     EXPECT_EQ(ReasonOf(completed.status()), Reason::kStoreUnavailable) << i;
     absl::StatusOr<Verdict> granted = absl::UnknownError("did not run");
-    run_unconfirmed([&] { granted = Reserve(next); });
+    Cancelled([&] { granted = Reserve(next); });
     EXPECT_EQ(ReasonOf(granted.status()), Reason::kStoreUnavailable) << i;
   }
-  ASSERT_TRUE(schema_->Execute("ALTER SYSTEM RESET synchronous_standby_names").ok());
-  ASSERT_TRUE(schema_->Execute("SELECT pg_reload_conf()").ok());
+  SetStandbys("");
   const auto repeated = Complete(completion);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
   EXPECT_TRUE(repeated->repeated);
@@ -378,6 +401,50 @@ TEST_F(PostgresFaultTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   ASSERT_TRUE(granted.ok()) << granted.status();
   ASSERT_TRUE(std::holds_alternative<Reserved>(*granted));
   EXPECT_TRUE(std::get<Reserved>(*granted).repeated);
+}
+
+TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
+  const ReserveOp op = OpFor("charge");
+  const CompleteOp completion = CompletionOf(op, Reserve(op));
+  const ReserveOp running = OpFor("running");
+  ASSERT_TRUE(Reserve(running).ok());
+  TakeStandbyAway();
+  Cancelled([&] { EXPECT_FALSE(Complete(completion).ok()); });
+  ASSERT_EQ(schema_->Value("SELECT state FROM records WHERE key = 'charge'"), "2")
+      << "everybody can see it now";
+
+  ReserveOp again = op;
+  again.request_token = Uuid::Random();
+  absl::StatusOr<Verdict> answer = absl::UnknownError("did not run");
+  Cancelled([&] { answer = Reserve(again); });
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  // Nothing was promised of this one, so there is nothing to confirm.
+  ReserveOp another = running;
+  another.request_token = Uuid::Random();
+  const auto waiting = Reserve(another);
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*waiting));
+  // For people, what is there.
+  GetOp look;
+  look.id = op.id;
+  EXPECT_TRUE(store_->Get({&look, 1}).at(0).ok());
+
+  SetStandbys("");
+  const auto replayed = Reserve(again);
+  ASSERT_TRUE(replayed.ok()) << replayed.status();
+  ASSERT_TRUE(std::holds_alternative<Replay>(*replayed));
+  EXPECT_EQ(std::get<Replay>(*replayed).reply.bytes, completion.reply.bytes);
+}
+
+TEST_F(PostgresFaultTest, CommitsAreDurableWhateverTheDatabasesDefault) {
+  for (const auto& [given, kept] : {std::pair("off", "on"), std::pair("local", "on"),
+                                    std::pair("remote_apply", "remote_apply")}) {
+    ASSERT_TRUE(
+        schema_->Execute(absl::StrCat("ALTER DATABASE postgres SET synchronous_commit TO ", given))
+            .ok());
+    Open(cluster_->url());
+    EXPECT_EQ(schema_->Value("SHOW synchronous_commit"), kept);
+  }
 }
 
 }  // namespace

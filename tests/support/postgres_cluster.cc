@@ -60,6 +60,15 @@ absl::StatusOr<std::unique_ptr<PostgresCluster>> PostgresCluster::Create(
   return cluster;
 }
 
+absl::StatusOr<std::unique_ptr<PostgresCluster>> PostgresCluster::CreateStandby(
+    const PostgresCluster& primary) {
+  std::unique_ptr<PostgresCluster> standby(
+      new PostgresCluster(primary.options_));  // private constructor
+  if (absl::Status status = standby->CopyFrom(primary); !status.ok()) return status;
+  if (absl::Status status = standby->Start(); !status.ok()) return status;
+  return standby;
+}
+
 PostgresCluster& PostgresCluster::Shared() {
   static const std::unique_ptr<PostgresCluster> shared = [] {
     auto created = Create({/*fsync=*/true});
@@ -74,20 +83,30 @@ PostgresCluster& PostgresCluster::Shared() {
 
 PostgresCluster::~PostgresCluster() { StopImmediate().IgnoreError(); }
 
-absl::Status PostgresCluster::Init() {
+absl::Status PostgresCluster::Make(std::vector<std::string> command) {
   auto binaries = BinaryFolderOfPostgres();
   if (!binaries.ok()) return binaries.status();
-  auto command = AsServerUser(folder_.path());
-  if (!command.ok()) return command.status();
-  command->insert(command->end(), {absl::StrCat(*binaries, "/initdb"), "--pgdata",
-                                   folder_.File("data"), "--username=postgres", "--auth=trust",
-                                   "--encoding=UTF8", "--locale=C", "--no-sync"});
-  auto process = Process::Start(*command);
+  auto as_user = AsServerUser(folder_.path());
+  if (!as_user.ok()) return as_user.status();
+  as_user->push_back(absl::StrCat(*binaries, "/", command.front()));
+  as_user->insert(as_user->end(), command.begin() + 1, command.end());
+  auto process = Process::Start(*as_user);
   if (!process.ok()) return process.status();
   const auto ended = (*process)->Wait(kStartLimit);
   if (!ended.ok()) return ended.status();
   if (ended->code != 0) return absl::InternalError((*process)->Stderr());
   return absl::OkStatus();
+}
+
+absl::Status PostgresCluster::Init() {
+  return Make({"initdb", "--pgdata", folder_.File("data"), "--username=postgres", "--auth=trust",
+               "--encoding=UTF8", "--locale=C", "--no-sync"});
+}
+
+absl::Status PostgresCluster::CopyFrom(const PostgresCluster& primary) {
+  is_standby_ = true;
+  return Make({"pg_basebackup", "--pgdata", folder_.File("data"), "--host", primary.folder_.path(),
+               "--username=postgres", "--checkpoint=fast", "--write-recovery-conf", "--no-sync"});
 }
 
 absl::Status PostgresCluster::Start() {
@@ -106,8 +125,9 @@ absl::Status PostgresCluster::Start() {
   auto process = Process::Start(command);
   if (!process.ok()) return process.status();
   server_ = *std::move(process);
-  return server_->WaitForLine("LOG:  database system is ready to accept connections", kStartLimit)
-      .status();
+  const std::string ready = absl::StrCat("LOG:  database system is ready to accept ",
+                                         is_standby_ ? "read-only " : "", "connections");
+  return server_->WaitForLine(ready, kStartLimit).status();
 }
 
 absl::Status PostgresCluster::StopWith(int signal) {
@@ -125,6 +145,11 @@ absl::Status PostgresCluster::StopImmediate() { return StopWith(SIGQUIT); }
 absl::Status PostgresCluster::Restart() {
   if (absl::Status status = Stop(); !status.ok()) return status;
   return Start();
+}
+
+void PostgresCluster::Promote() {
+  ExecuteSql(absl::StrCat(url(), "&target_session_attrs=any"), "SELECT pg_promote(true, 60)");
+  is_standby_ = false;
 }
 
 std::string PostgresCluster::url() const {

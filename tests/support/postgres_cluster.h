@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,10 @@ class PostgresCluster {
   // Makes the files and starts the server.
   static absl::StatusOr<std::unique_ptr<PostgresCluster>> Create(
       const PostgresClusterOptions& options = {});
+  // A copy of `primary` that follows it and answers reads, until Promote(). Whether
+  // commits wait for it is for the primary's synchronous_standby_names to say.
+  static absl::StatusOr<std::unique_ptr<PostgresCluster>> CreateStandby(
+      const PostgresCluster& primary);
   // One for all tests of the process, for those that leave it running. Ends
   // with the process; aborts if it cannot be had.
   static PostgresCluster& Shared();
@@ -42,16 +47,22 @@ class PostgresCluster {
   // As in a crash: the next start recovers from the log.
   absl::Status StopImmediate();
   absl::Status Restart();
+  // Ends a standby's being one; returns when it takes writes.
+  void Promote();
 
  private:
   explicit PostgresCluster(const PostgresClusterOptions& options) : options_(options) {}
 
   absl::Status Init();
+  absl::Status CopyFrom(const PostgresCluster& primary);
+  // A program of the server's that makes the files.
+  absl::Status Make(std::vector<std::string> command);
   absl::Status StopWith(int signal);
 
   const PostgresClusterOptions options_;
   TempFolder folder_;
   std::unique_ptr<Process> server_;
+  bool is_standby_ = false;
   int databases_ = 0;
 };
 

@@ -18,6 +18,7 @@
 #include "core/connection_pool.h"
 #include "core/errors.h"
 #include "core/socket_watchdog.h"
+#include "core/unconfirmed_commit.h"
 
 namespace idempotency {
 namespace {
@@ -29,10 +30,18 @@ constexpr char kInsert[] =
     " t.now + $10::bigint * interval '1 microsecond' FROM clock_timestamp() AS t(now)";
 
 // Always one row, so that a replica cannot pass for an empty ledger.
+//
+// A row can be seen although its commit's wait for a synchronous standby was
+// broken off, and a failover would take it back with its effects. So where commits
+// wait for a standby, a question that finds a row writes a message to the log, and
+// its own commit waits until all that it saw is there too.
 constexpr char kFind[] =
     "SELECT pg_is_in_recovery(), c.record_id IS NOT NULL, c.namespace, c.scope, c.operation,"
     " c.key, c.fingerprints, c.attempt, c.reply, c.reply_digest,"
-    " (extract(epoch FROM c.created_at) * 1000000)::bigint"
+    " (extract(epoch FROM c.created_at) * 1000000)::bigint,"
+    " CASE WHEN c.record_id IS NOT NULL THEN ("
+    "SELECT pg_logical_emit_message(true, 'idempotency', '') IS NOT NULL"
+    " WHERE current_setting('synchronous_standby_names') <> '') END"
     " FROM (VALUES (1)) AS always LEFT JOIN idempotency_completions c ON c.record_id = $1::uuid";
 
 // Each column that is used, and how many keys stop a second row of one id at
@@ -116,6 +125,17 @@ absl::StatusOr<std::optional<LedgerEntry>> ToEntry(const pqxx::row& row) {
   return *std::move(entry);
 }
 
+// Hears of commits that the synchronous standby did not confirm.
+class Notices : public pqxx::errorhandler {
+ public:
+  using errorhandler::errorhandler;
+  bool operator()(const char message[]) noexcept override {
+    if (SaysCommitIsUnconfirmed(message)) unconfirmed = true;
+    return false;
+  }
+  bool unconfirmed = false;
+};
+
 // One session that only reads and sweeps. Thread-compatible.
 class Session {
  public:
@@ -127,16 +147,22 @@ class Session {
         reply_timeout_(
             absl::ToChronoMilliseconds(options.statement_timeout + absl::Milliseconds(500))),
         connection_(conninfo),
-        socket_(connection_.sock()) {
+        socket_(connection_.sock()),
+        notices_(connection_) {
 #include <pqxx/internal/ignore-deprecated-pre.hxx>
     // A new session would lack what is set here.
     connection_.inhibit_reactivation(true);
 #include <pqxx/internal/ignore-deprecated-post.hxx>
+    // Makes notices name the function that they come from.
+    connection_.set_verbosity(pqxx::connection_base::verbose);
     Watched([&] {
       pqxx::nontransaction alone(connection_);
       alone.exec(absl::StrCat("SET statement_timeout TO ",
                               absl::ToInt64Milliseconds(options.statement_timeout),
-                              ";SET default_transaction_isolation TO 'read committed'"));
+                              ";SET default_transaction_isolation TO 'read committed'"
+                              // So that a question waits for the standby, whatever the default.
+                              ";SELECT set_config('synchronous_commit', 'on', false)"
+                              " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));
     });
   }
 
@@ -148,6 +174,7 @@ class Session {
       pqxx::nontransaction alone(connection_);
       call(alone);
     });
+    if (notices_.unconfirmed) throw pqxx::failure("the synchronous standby did not confirm");
     broken_ = false;
   }
 
@@ -171,6 +198,7 @@ class Session {
   const std::chrono::milliseconds reply_timeout_;
   pqxx::connection connection_;
   SocketWatchdog::Target socket_;
+  Notices notices_;
   bool broken_ = false;
 };
 

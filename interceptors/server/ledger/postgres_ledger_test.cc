@@ -3,13 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <future>
 #include <iterator>
 #include <memory>
 #include <pqxx/pqxx>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -47,7 +51,7 @@ class PostgresLedgerTest : public ::testing::Test {
   void SetUp() override {
     testing::PostgresSchemaOptions bare;
     bare.migrate = false;
-    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl(), bare);
+    auto schema = testing::PostgresSchema::Create(Server(), bare);
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
     Run(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
@@ -55,6 +59,8 @@ class PostgresLedgerTest : public ::testing::Test {
     Run(Migration("001_completions.up.sql"));
     Run("CREATE TABLE charges (key text)");
   }
+
+  virtual std::string Server() { return testing::TestPostgresUrl(); }
 
   // The application's database: a schema of the test's.
   std::string Conninfo(const std::string& more_path = "") const {
@@ -235,6 +241,67 @@ TEST_F(PostgresLedgerTest, SweepsOnlyWhatNobodyNeeds) {
   EXPECT_EQ(ledger->Sweep(3).value(), 2);
   EXPECT_EQ(ledger->Sweep(3).value(), 0);
   EXPECT_TRUE(ledger->Find(RowFor("new").record_id).value().has_value());
+}
+
+// Commits wait for a standby that does not exist, until they are cancelled.
+class PostgresLedgerStandbyTest : public PostgresLedgerTest {
+ protected:
+  std::string Server() override {
+    auto cluster = testing::PostgresCluster::Create();
+    if (!cluster.ok()) std::abort();
+    cluster_ = *std::move(cluster);
+    return cluster_->url();
+  }
+  void TearDown() override {
+    application_.reset();
+    schema_.reset();
+  }
+
+  void SetStandbys(const std::string& names) {
+    Run("SET synchronous_commit TO local");
+    Run(absl::StrCat("ALTER SYSTEM SET synchronous_standby_names TO '", names, "'"));
+    Run("SELECT pg_reload_conf()");
+    // Sessions that are there learn of it in their own time, new ones at once.
+    std::string seen;
+    do {
+      application_ = std::make_unique<pqxx::connection>(Conninfo());
+      pqxx::nontransaction look(*application_);
+      seen = look.exec1("SHOW synchronous_standby_names")[0].as<std::string>();
+    } while (seen != names);
+  }
+  // Runs it in a thread until it waits for the standby, and breaks the wait off.
+  template <typename Call>
+  void Cancelled(Call call) {
+    std::thread caller([&] {
+      pthread_setname_np(pthread_self(), "caller");
+      call();
+    });
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (schema_->Value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") ==
+               "0" &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    Run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    caller.join();
+  }
+
+  std::unique_ptr<testing::PostgresCluster> cluster_;
+};
+
+TEST_F(PostgresLedgerStandbyTest, ARowThatTheStandbyDidNotConfirmIsNoAnswer) {
+  SetStandbys("nobody");
+  const auto ledger = Open().value();
+  const LedgerRow row = RowFor("order-1");
+  Cancelled([&] { EXPECT_TRUE(Charge(row).ok()) << "a warning is all that the handler gets"; });
+  absl::StatusOr<std::optional<LedgerEntry>> found = std::nullopt;
+  Cancelled([&] { found = ledger->Find(row.record_id); });
+  EXPECT_EQ(ReasonOf(found.status()), Reason::kStoreUnavailable);
+  // Nothing was seen, so there is nothing to confirm.
+  EXPECT_FALSE(ledger->Find(RowFor("order-2").record_id).value().has_value());
+
+  SetStandbys("");
+  EXPECT_TRUE(Open().value()->Find(row.record_id).value().has_value());
 }
 
 TEST_F(PostgresLedgerTest, ADatabaseThatIsNotThereIsUnavailable) {

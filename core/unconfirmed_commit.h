@@ -1,0 +1,19 @@
+#ifndef IDEMPOTENCY_CORE_UNCONFIRMED_COMMIT_H_
+#define IDEMPOTENCY_CORE_UNCONFIRMED_COMMIT_H_
+
+#include <string_view>
+
+namespace idempotency {
+
+// Whether a notice of Postgres' says that the wait of a commit for the
+// synchronous standby was broken off: the transaction is committed here, and a
+// failover may still take it back. The statement itself reports success, so such a
+// notice is all there is to tell. It is recognised by its text, or, with verbose
+// notices, by the function that it comes from, whatever the server's language.
+//
+// https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION
+bool SaysCommitIsUnconfirmed(std::string_view notice);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_UNCONFIRMED_COMMIT_H_

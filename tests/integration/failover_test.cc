@@ -1,0 +1,145 @@
+// Strict synchronous replication, with a real standby: what the service has told
+// anyone survives the loss of the primary, and what could be lost is not told.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+#include "tests/support/service_client.h"
+
+namespace idempotency {
+namespace {
+
+using testing::PostgresCluster;
+using testing::SomeComplete;
+using testing::SomeReserve;
+
+// Where psql would look for the server.
+std::string HostOf(const PostgresCluster& cluster) {
+  const std::string url = cluster.url();
+  return url.substr(url.find("host=") + 5);
+}
+
+class FailoverTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    primary_ = PostgresCluster::Create().value();
+    testing::MigrateStore(primary_->url());
+    standby_ = PostgresCluster::CreateStandby(*primary_).value();
+    testing::PostgresSchemaOptions bare;
+    bare.migrate = false;
+    at_primary_ = testing::PostgresSchema::Create(primary_->url(), bare).value();
+    RunAtPrimary("SET synchronous_commit TO local");
+    RunAtPrimary("ALTER SYSTEM SET synchronous_standby_names TO '*'");
+    RunAtPrimary("SELECT pg_reload_conf()");
+    Await("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", "1");
+    // As an operator gives both; the daemon asks for the one that takes writes.
+    daemon_ = std::make_unique<testing::DaemonProcess>(absl::StrCat(
+        "postgresql://postgres@/postgres?host=", HostOf(*primary_), "%2C", HostOf(*standby_)));
+    client_ = std::make_unique<testing::ServiceClient>(daemon_->address());
+  }
+  void TearDown() override {
+    daemon_.reset();
+    at_primary_.reset();
+  }
+
+  void RunAtPrimary(const std::string& sql) {
+    const auto done = at_primary_->Execute(sql);
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+  void Await(const std::string& sql, const std::string& value) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (at_primary_->Value(sql) != value) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << sql;
+    }
+  }
+  // What cancels a statement, a proxy that cuts connections, or an operator does.
+  void BreakTheWaitOff() {
+    Await("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "t");
+    RunAtPrimary(
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+        " WHERE wait_event = 'SyncRep'");
+  }
+
+  // Until it is answered by something else than STORE_UNAVAILABLE.
+  template <typename Request>
+  auto Persist(const Request& request) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    auto answer = client_->Call(request);
+    while (ReasonOf(answer.status()) == Reason::kStoreUnavailable &&
+           std::chrono::steady_clock::now() < deadline) {
+      answer = client_->Call(request);
+    }
+    return answer;
+  }
+
+  void FailOver() {
+    ASSERT_TRUE(primary_->StopImmediate().ok());
+    ASSERT_TRUE(standby_->Start().ok());
+    standby_->Promote();
+  }
+
+  std::unique_ptr<PostgresCluster> primary_;
+  std::unique_ptr<PostgresCluster> standby_;
+  std::unique_ptr<testing::PostgresSchema> at_primary_;
+  std::unique_ptr<testing::DaemonProcess> daemon_;
+  std::unique_ptr<testing::ServiceClient> client_;
+};
+
+TEST_F(FailoverTest, WhatWasToldSurvivesAndWhatCouldBeLostIsNotTold) {
+  const auto told = client_->Call(SomeReserve("told")).value();
+  ASSERT_TRUE(
+      client_->Call(SomeComplete("told", told.reserved().reservation_token(), "first")).ok());
+  const auto untold = client_->Call(SomeReserve("untold")).value();
+  const std::string token = untold.reserved().reservation_token();
+
+  ASSERT_TRUE(standby_->StopImmediate().ok());
+  std::thread completes([&] {
+    pthread_setname_np(pthread_self(), "completes");
+    const auto answer = client_->Call(SomeComplete("untold", token, "lost"));
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  });
+  BreakTheWaitOff();
+  completes.join();
+  Await("SELECT state FROM idempotency.records WHERE key = 'untold'", "2");
+
+  // Everybody can read it now; nobody is told.
+  std::thread retries([&] {
+    pthread_setname_np(pthread_self(), "retries");
+    const auto answer = client_->Call(SomeReserve("untold"));
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  });
+  BreakTheWaitOff();
+  retries.join();
+
+  FailOver();
+  const auto replayed = Persist(SomeReserve("told"));
+  ASSERT_TRUE(replayed.ok()) << replayed.status();
+  EXPECT_EQ(replayed->replay().reply().body(), "first");
+  // The reservation had been confirmed, its completion had not: it is done now.
+  const auto completed = Persist(SomeComplete("untold", token, "kept"));
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  EXPECT_EQ(Persist(SomeReserve("untold"))->replay().reply().body(), "kept");
+}
+
+TEST_F(FailoverTest, AServerThatOnlyReadsIsNeverAsked) {
+  ASSERT_TRUE(client_->Call(SomeReserve("before")).ok());
+  ASSERT_TRUE(primary_->StopImmediate().ok());
+  // The standby could answer reads, and what it says may be old.
+  const auto answer = client_->Call(testing::SomeGet("before"));
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  standby_->Promote();
+  EXPECT_TRUE(Persist(testing::SomeGet("before")).ok());
+}
+
+}  // namespace
+}  // namespace idempotency
