@@ -8,7 +8,7 @@ import sys
 import time
 
 from .mutation import BadPatch, read_all
-from .suite import UnknownSuite, suite_of
+from .suite import UnknownSuite, suite_of, together
 from .table import catches, row, updated
 from .workshop import Failed, Workshop
 
@@ -64,25 +64,19 @@ def failures_of(workshop, suite):
 
 
 def expect_green(workshop, mutations):
-    """With nothing planted, so that red proves something. The most of each suite, once."""
-    suites = {suite.name: suite for mutation in mutations for suite in suites_of(mutation)}
-    filters = {}
-    for mutation in mutations:
-        for suite in suites_of(mutation):
-            filters.setdefault(suite.name, set()).add(getattr(suite, "filter", ""))
-    tell(f"building {', '.join(targets_of(suites.values()))}")
-    workshop.build(targets_of(suites.values()))
-    for name, suite in suites.items():
-        command = next(iter(suite.commands()))
-        if "" not in filters[name]:
-            command = [command[0], "--gtest_filter=" + ":".join(sorted(filters[name]))]
-        status, output = workshop.test(command)
+    """With nothing planted, so that red proves something."""
+    suites = together(suite for mutation in mutations for suite in suites_of(mutation))
+    targets = targets_of(suites)
+    tell(f"building {', '.join(targets)}")
+    workshop.build(targets)
+    for suite in suites:
+        status, output = workshop.test(next(iter(suite.commands())))
         if status != 0:
-            raise Failed(f"{name} is not green with nothing planted:\n{output[-4000:]}")
-        tell(f"green: {name}")
+            raise Failed(f"{suite.name} is not green with nothing planted:\n{output[-4000:]}")
+        tell(f"green: {suite.name}")
 
 
-def survivor(workshop, mutation):
+def hunt(workshop, mutation):
     """(why it was not caught or None, what each suite said)"""
     by = []
     try:
@@ -97,7 +91,7 @@ def survivor(workshop, mutation):
     except Failed as why:
         return str(why), by
     finally:
-        workshop.take_out(mutation)
+        workshop.take_out()
     return None, by
 
 
@@ -106,7 +100,7 @@ def prove(workshop, mutations, note):
     survivors = []
     for number, mutation in enumerate(mutations, 1):
         began = time.monotonic()
-        why, by = survivor(workshop, mutation)
+        why, by = hunt(workshop, mutation)
         if why is not None:
             survivors.append(mutation.name)
         note(mutation.name, row(mutation, by) if why is None else None)

@@ -23,7 +23,7 @@ def refusal(mutation):
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(_ROOT / file, copy)
         done = subprocess.run(
-            ["patch", "-d", folder, "-p1", "--fuzz=0", "-s", "-i", mutation.path],
+            ["patch", "-d", folder, "-p1", "--fuzz=0", "-s"], input=mutation.diff,
             capture_output=True, text=True, check=False)
         return done.stdout + done.stderr if done.returncode != 0 else ""
 

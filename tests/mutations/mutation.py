@@ -23,6 +23,7 @@ class Mutation:
     suites    the suites that must each catch it, as its head names them
     quick     whether it is one of the few for now and then
     files     what it changes
+    diff      the patch itself
     """
 
     name: str
@@ -30,7 +31,7 @@ class Mutation:
     suites: tuple
     quick: bool
     files: tuple
-    path: pathlib.Path
+    diff: str
 
 
 def parse(path):
@@ -50,7 +51,7 @@ def parse(path):
         raise BadPatch(f"{path}: no Caught-by")
     files = tuple(re.findall(r"^\+\+\+ b/(\S+)$", diff, re.MULTILINE))
     return Mutation(path.stem, lines[0], tuple(fields["Caught-by"]), fields["Quick"] == ["yes"],
-                    files, path)
+                    files, separator + diff)
 
 
 def read_all(folder=PATCHES):

@@ -28,6 +28,10 @@ class GoogleTests:
             command.append(f"--gtest_filter={self.filter}")
         yield command
 
+    def with_all_of(self, others):
+        filters = sorted({suite.filter for suite in (self, *others)})
+        return dataclasses.replace(self, filter="" if "" in filters else ":".join(filters))
+
     @staticmethod
     def failures(output):
         """The tests that said that they failed, each with its parameters. Nothing for a
@@ -59,6 +63,9 @@ class Seeds:
     def commands():
         for first in range(1, MAX_SEEDS, SEEDS_AT_A_TIME):
             yield ["simulation", f"--first={first}", f"--seeds={SEEDS_AT_A_TIME}"]
+
+    def with_all_of(self, _):
+        return self
 
     @staticmethod
     def failures(output):
@@ -92,3 +99,11 @@ def suite_of(text):
     if re.fullmatch(r"\w+_test", name):
         return GoogleTests(name, rest, (name,))
     raise UnknownSuite(f"no suite: {text}")
+
+
+def together(suites):
+    """For each name one suite that runs all that these run under it."""
+    named = {}
+    for suite in suites:
+        named.setdefault(suite.name, []).append(suite)
+    return [first.with_all_of(others) for first, *others in named.values()]

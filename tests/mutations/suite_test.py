@@ -1,6 +1,6 @@
 import unittest
 
-from .suite import MAX_SEEDS, UnknownSuite, suite_of
+from .suite import MAX_SEEDS, UnknownSuite, suite_of, together
 
 _TESTS = """\
 [ RUN      ] Stores/ReleaseTest.WithoutARecordItIsLost/Memory
@@ -67,3 +67,13 @@ class SeedsTest(unittest.TestCase):
         commands = list(suite_of("simulation").commands())
         self.assertEqual(commands[0], ["simulation", "--first=1", "--seeds=100"])
         self.assertEqual(commands[-1], ["simulation", f"--first={MAX_SEEDS - 99}", "--seeds=100"])
+
+
+class TogetherTest(unittest.TestCase):
+
+    def test_filters_add_up(self):
+        suites = together(map(suite_of, ("a_test B.*", "simulation", "a_test A.*", "b_test",
+                                         "b_test C.*", "simulation")))
+        self.assertEqual([next(iter(suite.commands())) for suite in suites],
+                         [["a_test", "--gtest_filter=A.*:B.*"],
+                          ["simulation", "--first=1", "--seeds=100"], ["b_test"]])

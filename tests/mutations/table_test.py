@@ -1,4 +1,3 @@
-import pathlib
 import unittest
 
 from .mutation import Mutation
@@ -11,7 +10,7 @@ _PAGE = f"before\n{BEGIN}\n| bug | what is done wrong | caught by |\n|---|---|--
 class TableTest(unittest.TestCase):
 
     def test_a_row(self):
-        mutation = Mutation("a", "Reads a|b", ("x",), False, (), pathlib.Path())
+        mutation = Mutation("a", "Reads a|b", ("x",), False, (), "")
         self.assertEqual(row(mutation, ["x: A.B", "y: C.D"]),
                          "| `a` | Reads a\\|b | x: A.B; y: C.D |")
 

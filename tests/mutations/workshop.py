@@ -37,6 +37,7 @@ class Workshop:
         # In the tree, so that the next scratch copy hits the same compiler cache.
         self._build = self._tree / "build"
         self._temporary = self._folder / "tmp"
+        self._originals = {}
 
     def __enter__(self):
         return self
@@ -71,16 +72,19 @@ class Workshop:
 
     def plant(self, mutation):
         """Raises Failed if the patch does not apply as it is."""
-        status, output = self._run(
-            ["patch", "-d", self._tree, "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-s",
-             "-r", "-", "-i", mutation.path], 60)
-        if status != 0:
-            raise Failed(f"the patch does not apply: {output.strip()}")
-
-    def take_out(self, mutation):
-        """The files as they were, with a new time, so that they are built again."""
         for file in mutation.files:
-            shutil.copyfile(ROOT / file, self._tree / file)
+            self._originals[file] = (self._tree / file).read_bytes()
+        done = subprocess.run(
+            ["patch", "-d", self._tree, "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-s",
+             "-r", "-"], input=mutation.diff, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f"the patch does not apply: {done.stdout.strip()}")
+
+    def take_out(self):
+        """The files as they were, with a new time, so that they are built again."""
+        while self._originals:
+            file, text = self._originals.popitem()
+            (self._tree / file).write_bytes(text)
 
     def _run(self, command, limit):
         environment = dict(os.environ, TMPDIR=str(self._temporary),
