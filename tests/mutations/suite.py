@@ -8,10 +8,19 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # So many seeds at a time, until one breaks a promise, and no more than that.
 SEEDS_AT_A_TIME = 100
 MAX_SEEDS = 1000
+_PARAMETERS_NAMED = 4
 
 
 class UnknownSuite(ValueError):
     """A patch names a suite that is none."""
+
+
+def _in_brackets(parameters):
+    if not parameters:
+        return ""
+    if len(parameters) > _PARAMETERS_NAMED:
+        return f" ({len(parameters)} times)"
+    return f" ({', '.join(parameters)})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +57,7 @@ class GoogleTests:
             parameters = found.setdefault(f"{words[-1]}.{test}", [])
             if parameter:
                 parameters.append(parameter)
-        return [f"{name} ({', '.join(parameters)})" if parameters else name
-                for name, parameters in found.items()]
+        return [name + _in_brackets(parameters) for name, parameters in found.items()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +79,8 @@ class Seeds:
     def failures(output):
         """How many seeds broke a promise, and the first that one of them broke. Nothing where
         they only crashed, or did not go the same way twice."""
-        broken = re.findall(r"^seed (\d+) broke a promise at [\d.]+ s: (.*)$", output,
-                            re.MULTILINE)
+        broken = re.findall(r"^seed (\d+) broke a promise at [\d.]+ s: (.*?)(?: \(record .*\))?$",
+                            output, re.MULTILINE)
         count = re.search(r"^(\d+) of (\d+) seeds failed", output, re.MULTILINE)
         if not broken or count is None:
             return []

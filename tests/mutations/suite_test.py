@@ -17,7 +17,7 @@ _TESTS = """\
 _SEEDS = """\
 seed 4 broke a promise ended by signal 6
   again: simulation --seed=4 --steps=200 --trace
-seed 7 broke a promise at 12.500000 s: two live leases
+seed 7 broke a promise at 12.500000 s: two live leases (record 018bcfe5)
   again: simulation --seed=7 --steps=200 --trace
 2 of 100 seeds failed; 12 events, 3 s simulated in 0.1 s; digest of the last 00
 """
@@ -30,6 +30,11 @@ class GoogleTestsTest(unittest.TestCase):
             suite_of("a_test").failures(_TESTS),
             ["ReleaseTest.AfterCompleteItIsLost (Memory, Sqlite)",
              "ServerGuardTest.ClientThatHangsUp (0)", "BatcherTest.CompletionsGoFirst"])
+
+    def test_many_parameters_are_counted(self):
+        output = "".join(f"[  FAILED  ] All/A.B/p{i}, where GetParam() = {i} (0 ms)\n"
+                         for i in range(9))
+        self.assertEqual(suite_of("a_test").failures(output), ["A.B (9 times)"])
 
     def test_a_crash_is_no_failure(self):
         self.assertEqual(suite_of("a_test").failures("[ RUN      ] A.B\nterminate called\n"), [])

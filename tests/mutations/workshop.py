@@ -34,8 +34,8 @@ class Workshop:
         # Postgres runs as a user of its own, and comes by here.
         self._folder.chmod(0o711)
         self._tree = self._folder / "tree"
-        # In the tree, so that the next scratch copy hits the same compiler cache.
-        self._build = self._tree / "build"
+        # As other scripts build the product, and where: their compiler cache serves here.
+        self._build = self._tree / "build" / "release"
         self._temporary = self._folder / "tmp"
         self._originals = {}
 
@@ -50,8 +50,7 @@ class Workshop:
         shutil.copytree(ROOT, self._tree, ignore=_ignored, symlinks=True)
         self._temporary.mkdir()
         status, output = self._run(
-            ["cmake", "-S", self._tree, "-B", self._build, "-G", "Ninja",
-             "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
+            ["cmake", "--preset", "release", "-S", self._tree, "-DIDEMPOTENCY_BUILD_TESTS=ON",
              "-DIDEMPOTENCY_BUILD_EXAMPLES=OFF"], _CONFIGURE_LIMIT)
         if status != 0:
             raise Failed(f"the scratch copy cannot be configured:\n{output}")
@@ -91,7 +90,7 @@ class Workshop:
                            GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS="100")
         with tempfile.TemporaryFile() as output, \
                 subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT,
-                                 stdin=subprocess.DEVNULL, env=environment,
+                                 stdin=subprocess.DEVNULL, env=environment, cwd=self._tree,
                                  start_new_session=True) as process:
             try:
                 status = process.wait(limit)
