@@ -15,7 +15,11 @@ foreach(migration IN LISTS migrations)
   endif()
   file(READ "${SOURCE_DIR}/${migration}.up.sql" up)
   file(READ "${SOURCE_DIR}/${migration}.down.sql" down)
-  string(APPEND rows "    {${version}, \"${name}\",\n     R\"sql(${up})sql\",\n     R\"sql(${down})sql\"},\n")
+  set(serves_from ${version})
+  if(up MATCHES "-- serves_from: ([0-9]+)\n")
+    set(serves_from ${CMAKE_MATCH_1})
+  endif()
+  string(APPEND rows "    {${version}, \"${name}\",\n     R\"sql(${up})sql\",\n     R\"sql(${down})sql\",\n     ${serves_from}},\n")
 endforeach()
 file(WRITE "${OUTPUT}" "// Generated from migrations/*.sql.
 #include \"migrations/migrations.h\"

@@ -16,6 +16,12 @@ struct Migration {
   std::string_view name;
   std::string_view up;
   std::string_view down;
+  // The oldest version whose programs may serve the schema once this step is
+  // applied, because all that they write and read still means the same. An upgrade
+  // migrates first and replaces the daemons after it; meanwhile those of before may
+  // have to start again. From the line `-- serves_from: N` of the .up.sql file;
+  // without one, this version.
+  int serves_from;
 };
 
 // In ascending order of version.

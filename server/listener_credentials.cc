@@ -1,5 +1,7 @@
 #include "server/listener_credentials.h"
 
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -79,6 +81,24 @@ absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
   return absl::OkStatus();
 }
 
+// The files as they are, and as they will be.
+std::shared_ptr<grpc::ServerCredentials> Watched(const TlsFiles& files) {
+  using grpc::experimental::FileWatcherCertificateProvider;
+  using grpc::experimental::TlsServerCredentialsOptions;
+  const auto seconds = static_cast<unsigned>(absl::ToInt64Seconds(kCertificateRefresh));
+  TlsServerCredentialsOptions options(
+      files.client_ca.empty()
+          ? std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate, seconds)
+          : std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate,
+                                                             files.client_ca, seconds));
+  options.watch_identity_key_cert_pairs();
+  if (!files.client_ca.empty()) {
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeListenerCredentials(
@@ -95,17 +115,13 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeListenerCredentials
   checked = CheckKey(files, *certificate, *key);
   if (!checked.ok()) return checked;
 
-  grpc::SslServerCredentialsOptions options(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-  options.pem_key_cert_pairs.push_back({*std::move(key), *std::move(certificate)});
   if (!files.client_ca.empty()) {
     absl::StatusOr<std::string> authority = ReadFile("tls_client_ca", files.client_ca);
     if (!authority.ok()) return authority.status();
     checked = CheckCertificate("tls_client_ca", files.client_ca, *authority);
     if (!checked.ok()) return checked;
-    options.pem_root_certs = *std::move(authority);
-    options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
   }
-  return grpc::SslServerCredentials(options);
+  return Watched(files);
 }
 
 }  // namespace idempotency

@@ -105,8 +105,9 @@ absl::Status PostgresMigrator::CheckSchema() {
   auto connection = PostgresConnection::Open(options_, watchdog_);
   if (!connection.ok()) return connection.status();
   if (absl::Status status = CheckServer(**connection); !status.ok()) return status;
-  const absl::StatusOr<Installed> installed = Read(**connection);
+  absl::StatusOr<Installed> installed = Read(**connection);
   if (!installed.ok()) return installed.status();
+  LeaveOutHarmless(installed->history);
   if (absl::Status status = Judge(*installed); !status.ok()) return status;
   if (installed->history.size() < migrations_.size()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -161,8 +162,11 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
   installed.has_history = facts->Bool(0, 2);
   if (!installed.has_history) return installed;
   const auto rows =
-      connection.ExecuteScript(absl::StrCat("SELECT version, name, checksum, applied_at FROM ",
-                                            schema, ".schema_migrations ORDER BY version"));
+      connection.ExecuteScript(absl::StrCat("SELECT version, name, checksum, applied_at,"
+                                            // Not there in the history of early builds.
+                                            " coalesce((to_jsonb(m) ->> 'serves_from')::integer,"
+                                            " version) FROM ",
+                                            schema, ".schema_migrations m ORDER BY version"));
   if (!rows.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "postgres schema ", schema, " has a schema_migrations that is not this program's or that",
@@ -170,7 +174,8 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
   }
   for (int row = 0; row < rows->rows(); ++row) {
     installed.history.push_back({static_cast<int>(rows->Integer(row, 0)), rows->Text(row, 1),
-                                 rows->Text(row, 2), rows->Text(row, 3)});
+                                 rows->Text(row, 2), rows->Text(row, 3),
+                                 static_cast<int>(rows->Integer(row, 4))});
   }
   return installed;
 }
@@ -183,6 +188,15 @@ absl::Status PostgresMigrator::Judge(const Installed& installed) const {
                      "or empty this one"));
   }
   return JudgeHistory(installed.history);
+}
+
+void PostgresMigrator::LeaveOutHarmless(std::vector<Applied>& history) const {
+  const int known = static_cast<int>(migrations_.size());
+  const auto is_harmless = [known](const Applied& newer) {
+    return newer.version <= known || newer.serves_from <= known;
+  };
+  if (!std::all_of(history.begin(), history.end(), is_harmless)) return;
+  while (!history.empty() && history.back().version > known) history.pop_back();
 }
 
 absl::Status PostgresMigrator::JudgeHistory(const std::vector<Applied>& history) const {
@@ -240,9 +254,11 @@ absl::StatusOr<int> PostgresMigrator::ApplyNext(PostgresConnection& connection,
   if (!installed.schema_exists) scripts.push_back(absl::StrCat("CREATE SCHEMA ", options_.schema));
   if (!installed.has_history) scripts.emplace_back(kCreateHistory);
   scripts.emplace_back(next.up);
-  scripts.push_back(absl::StrCat("INSERT INTO schema_migrations (version, name, checksum) VALUES (",
-                                 next.version, ", '", AbslView(next.name), "', '", ChecksumOf(next),
-                                 "')"));
+  scripts.emplace_back(
+      "ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS serves_from integer");
+  scripts.push_back(absl::StrCat(
+      "INSERT INTO schema_migrations (version, name, checksum, serves_from) VALUES (", next.version,
+      ", '", AbslView(next.name), "', '", ChecksumOf(next), "', ", next.serves_from, ")"));
   for (const std::string& script : scripts) {
     if (auto done = connection.ExecuteScript(script); !done.ok()) {
       return absl::UnavailableError(

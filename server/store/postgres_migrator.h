@@ -49,8 +49,9 @@ class PostgresMigrator {
   absl::StatusOr<std::vector<int>> Down(int target);
   // Every migration that this program knows.
   absl::StatusOr<std::vector<MigrationState>> Status();
-  // OK if the schema is exactly what this program expects: it lacks no
-  // migration, has no other, and every statement of the store can be planned.
+  // OK if this program can serve the schema: it lacks no migration, has no other
+  // but newer ones that let programs of this version serve (Migration::serves_from),
+  // and every statement of the store can be planned.
   absl::Status CheckSchema();
 
  private:
@@ -60,6 +61,7 @@ class PostgresMigrator {
     std::string name;
     std::string checksum;
     std::string applied_at;
+    int serves_from = 0;
   };
   struct Installed {
     bool schema_exists = false;
@@ -71,6 +73,8 @@ class PostgresMigrator {
   absl::StatusOr<Installed> Read(PostgresConnection& connection) const;
   // OK if the history is a beginning of what this program knows.
   absl::Status Judge(const Installed& installed) const;
+  // Without newer migrations that let this program serve.
+  void LeaveOutHarmless(std::vector<Applied>& history) const;
   absl::Status JudgeHistory(const std::vector<Applied>& history) const;
   absl::Status Lock(PostgresConnection& connection) const;
   // One migration in one transaction. Answers its version, 0 if there is

@@ -109,6 +109,31 @@ TEST_F(PostgresMigratorTest, ANewerSchemaIsRefused) {
   ExpectRefused("run a newer idempotencyd");
 }
 
+// During an upgrade: the schema is migrated, and a daemon of before starts again.
+TEST_F(PostgresMigratorTest, ANewerSchemaThatServesOlderProgramsIsServed) {
+  std::vector<Migration> later(AllMigrations().begin(), AllMigrations().end());
+  const int known = later.back().version;
+  later.push_back({known + 1, "more_room", "ALTER TABLE records ADD COLUMN extra integer",
+                   "ALTER TABLE records DROP COLUMN extra", known});
+  ASSERT_TRUE(PostgresMigrator(schema_->options(), later).Up().ok());
+  EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
+  // To change what it does not know is not for it.
+  EXPECT_EQ(Migrator().Up().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Migrator().Down(0).status().code(), absl::StatusCode::kFailedPrecondition);
+
+  later.push_back({known + 2, "other_meaning", "ALTER TABLE records ADD COLUMN other integer",
+                   "ALTER TABLE records DROP COLUMN other", known + 2});
+  ASSERT_TRUE(PostgresMigrator(schema_->options(), later).Up().ok());
+  ExpectRefused("run a newer idempotencyd");
+}
+
+TEST_F(PostgresMigratorTest, AHistoryOfAnEarlyBuildIsCompleted) {
+  ASSERT_TRUE(PostgresMigrator(schema_->options(), AllMigrations().first(2)).Up().ok());
+  Execute("ALTER TABLE schema_migrations DROP COLUMN serves_from");
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(3));
+  EXPECT_TRUE(Migrator().CheckSchema().ok());
+}
+
 TEST_F(PostgresMigratorTest, AForeignSchemaIsRefused) {
   Execute(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
   Execute("CREATE TABLE invoices (id integer)");
@@ -143,8 +168,8 @@ TEST_F(PostgresMigratorTest, AMissingTableOrColumnIsNoticed) {
 
 TEST_F(PostgresMigratorTest, AFailedMigrationLeavesNothingBehind) {
   const Migration broken[] = {
-      {1, "good", "CREATE TABLE good (id integer)", "DROP TABLE good"},
-      {2, "bad", "CREATE TABLE half (id integer); SELECT nonsense", "DROP TABLE half"}};
+      {1, "good", "CREATE TABLE good (id integer)", "DROP TABLE good", 1},
+      {2, "bad", "CREATE TABLE half (id integer); SELECT nonsense", "DROP TABLE half", 2}};
   const absl::Status status = PostgresMigrator(schema_->options(), broken).Up().status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("2_bad failed and was undone"));
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM schema_migrations"), "1");

@@ -162,7 +162,10 @@ class RandomTest : public StoreTest {
 
   void DoReserve() {
     const ReserveOp op = PickReserve();
-    const auto got = Reserve(op);
+    CheckReserve(op, Reserve(op));
+  }
+
+  void CheckReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& got) {
     const auto wanted = model_->Reserve({&op, 1}).at(0);
     ASSERT_EQ(Outcome(got), Outcome(wanted)) << "Reserve";
     if (!got.ok()) return;
@@ -178,13 +181,34 @@ class RandomTest : public StoreTest {
     ASSERT_EQ(grants.back().model, tokens.model);
   }
 
-  void DoComplete() {
+  // With the token that the store knows, and the one that the model knows.
+  std::pair<CompleteOp, Uuid> PickComplete() {
     const RecordKey key = PickKey();
     const Tokens tokens = PickTokens(RecordIdFor(key));
-    CompleteOp op{key, RecordIdFor(key), tokens.store, ReplyWith(absl::StrCat("reply ", Pick(3)))};
-    const auto got = store().Complete({&op, 1}).at(0);
-    op.token = tokens.model;
+    return {{key, RecordIdFor(key), tokens.store, ReplyWith(absl::StrCat("reply ", Pick(3)))},
+            tokens.model};
+  }
+
+  void DoComplete() {
+    const auto [op, model_token] = PickComplete();
+    CheckComplete(op, model_token, store().Complete({&op, 1}).at(0));
+  }
+
+  void CheckComplete(CompleteOp op, const Uuid& model_token,
+                     const absl::StatusOr<Completion>& got) {
+    op.token = model_token;
     ASSERT_EQ(Outcome(got), Outcome(model_->Complete({&op, 1}).at(0))) << "Complete";
+  }
+
+  // Both in one call. Which of them is first is the store's to say, so they are of
+  // two records.
+  void DoBoth() {
+    const ReserveOp reservation = PickReserve();
+    const auto [completion, model_token] = PickComplete();
+    if (completion.id == reservation.id) return;
+    const SharedAnswers got = store().CompleteAndReserve({&completion, 1}, {&reservation, 1});
+    CheckComplete(completion, model_token, got.completions.at(0));
+    CheckReserve(reservation, got.verdicts.at(0));
   }
 
   void DoRelease() {
@@ -216,7 +240,7 @@ class RandomTest : public StoreTest {
   }
 
   void Step() {
-    switch (Pick(16)) {
+    switch (Pick(18)) {
       case 0:
         Advance(absl::Seconds(Pick(400)));
         return;
@@ -236,6 +260,9 @@ class RandomTest : public StoreTest {
       case 9:
         if (OneIn(4)) DoSweep();
         return;
+      case 10:
+      case 11:
+        return DoBoth();
       default:
         return DoReserve();
     }

@@ -1,17 +1,25 @@
 // Replays what is kept in corpus/, under whatever the test is built with: every
-// input that was once a finding, and those that the fuzzers begin with.
+// input that was once a finding, and those that the fuzzers begin with. With a
+// number, as many more for each target, made up out of them; one that is a finding
+// stays in ./made_up_input.
 //
 //   corpus_test CORPUS              all of it
+//   corpus_test CORPUS NUMBER       and NUMBER of others for each target
 //   corpus_test CORPUS TARGET FILE  one input, for example one that a fuzzer wrote
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+
+#include "tests/fuzz/mutator.h"
 #include "tests/fuzz/targets.h"
 
 namespace {
@@ -19,11 +27,31 @@ namespace {
 namespace fs = std::filesystem;
 using idempotency::fuzz::Target;
 
-void Replay(const Target& target, const fs::path& file) {
+std::string Read(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
-  const std::string input(std::istreambuf_iterator<char>(in), {});
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void Replay(const Target& target, const fs::path& file) {
   std::cout << target.name << ": " << file.filename().string() << std::endl;
-  target.run(input);
+  target.run(Read(file));
+}
+
+// The same ones in every run, so that a failure is one for everybody.
+constexpr std::uint64_t kSeed = 1;
+
+void MakeUp(const Target& target, const std::vector<fs::path>& files, int number) {
+  std::cout << target.name << ": " << number << " made up" << std::endl;
+  std::vector<std::string> inputs;
+  for (const fs::path& file : files) inputs.push_back(Read(file));
+  idempotency::fuzz::Mutator mutator(std::move(inputs), kSeed);
+  for (; number > 0; --number) {
+    const std::string input = mutator.Next();
+    std::ofstream("made_up_input", std::ios::binary)
+        .write(input.data(), static_cast<std::streamsize>(input.size()));
+    target.run(input);
+  }
+  fs::remove("made_up_input");
 }
 
 std::vector<fs::path> FilesOf(const fs::path& folder) {
@@ -40,8 +68,10 @@ std::vector<fs::path> FilesOf(const fs::path& folder) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() != 1 && arguments.size() != 3) {
-    std::cerr << "usage: corpus_test CORPUS [TARGET FILE]\n";
+  int made_up = 0;
+  if (arguments.empty() || arguments.size() > 3 ||
+      (arguments.size() == 2 && !absl::SimpleAtoi(arguments[1], &made_up))) {
+    std::cerr << "usage: corpus_test CORPUS [NUMBER | TARGET FILE]\n";
     return 2;
   }
   idempotency::fuzz::Prepare();
@@ -58,12 +88,13 @@ int main(int argc, char** argv) {
       return 1;
     }
     for (const fs::path& file : files) Replay(target, file);
+    if (made_up > 0) MakeUp(target, files, made_up);
     replayed += files.size();
   }
   if (arguments.size() == 3) {
     std::cerr << "there is no target " << arguments[1] << "\n";
     return 2;
   }
-  std::cout << replayed << " inputs\n";
+  std::cout << replayed << " inputs, and " << made_up << " made up for each target\n";
   return 0;
 }

@@ -1,0 +1,37 @@
+#ifndef IDEMPOTENCY_TESTS_FUZZ_MUTATOR_H_
+#define IDEMPOTENCY_TESTS_FUZZ_MUTATOR_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace idempotency::fuzz {
+
+// Makes inputs up out of kept ones, without a compiler's help: bits and bytes
+// changed, pieces cut, doubled, or taken from another input. It learns nothing, as
+// libFuzzer does; it is there in every build. One seed, one sequence.
+// Thread-compatible.
+class Mutator {
+ public:
+  // `inputs` has at least one.
+  Mutator(std::vector<std::string> inputs, std::uint64_t seed);
+
+  // Another one; at most 4 KiB, as libFuzzer is told.
+  std::string Next();
+
+ private:
+  std::size_t Below(std::size_t bound);
+  void ChangeBit(std::string& input);
+  void ChangeByte(std::string& input);
+  void Cut(std::string& input);
+  void Double(std::string& input);
+  void Splice(std::string& input);
+
+  const std::vector<std::string> inputs_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace idempotency::fuzz
+
+#endif  // IDEMPOTENCY_TESTS_FUZZ_MUTATOR_H_

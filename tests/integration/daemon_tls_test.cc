@@ -1,0 +1,126 @@
+// TLS of a real idempotencyd: who may connect, and certificates that are replaced
+// while it serves.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "tests/support/certificate_authority.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency {
+namespace {
+
+using testing::CertificateAuthority;
+using Stub = v1::IdempotencyService::Stub;
+
+class DaemonTlsTest : public ::testing::Test {
+ protected:
+  // gRPC logs each handshake that fails, and here they are meant to.
+  static void SetUpTestSuite() { setenv("GRPC_VERBOSITY", "NONE", 1); }
+
+  // In one step, as certificate managers do.
+  void Write(const std::string& name, const std::string& content) {
+    std::ofstream(folder_.File("new")) << content;
+    std::filesystem::rename(folder_.File("new"), folder_.File(name));
+  }
+
+  void Serve(const CertificateAuthority::Identity& identity, const std::string& client_root) {
+    Write("cert", identity.certificate);
+    Write("key", identity.key);
+    Write("ca", client_root);
+    daemon_ = std::make_unique<testing::DaemonProcess>(
+        absl::StrCat("sqlite:", folder_.File("records.db")),
+        std::vector<std::string>{absl::StrCat("--tls_cert=", folder_.File("cert")),
+                                 absl::StrCat("--tls_key=", folder_.File("key")),
+                                 absl::StrCat("--tls_client_ca=", folder_.File("ca"))});
+  }
+
+  // On a connection of its own.
+  std::unique_ptr<Stub> Connect(const std::string& root,
+                                const CertificateAuthority::Identity& identity) {
+    grpc::ChannelArguments alone;
+    alone.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return v1::IdempotencyService::NewStub(grpc::CreateCustomChannel(
+        daemon_->address(), grpc::SslCredentials({root, identity.key, identity.certificate}),
+        alone));
+  }
+
+  static grpc::Status Ask(Stub& stub) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    v1::ReserveResponse response;
+    return stub.Reserve(&context, testing::SomeReserve("order-1"), &response);
+  }
+
+  // Whether a new connection is had within 20 seconds.
+  bool Reaches(const std::string& root, const CertificateAuthority::Identity& identity) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!Ask(*Connect(root, identity)).ok()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+    }
+    return true;
+  }
+
+  static constexpr char kHere[] = "IP:127.0.0.1";
+
+  testing::TempFolder folder_;
+  CertificateAuthority first_;
+  CertificateAuthority second_;
+  std::unique_ptr<testing::DaemonProcess> daemon_;
+};
+
+TEST_F(DaemonTlsTest, OnlyClientsWithACertificateOfTheAuthorityConnect) {
+  Serve(first_.Issue("idempotencyd", kHere), first_.root());
+  EXPECT_TRUE(Ask(*Connect(first_.root(), first_.Issue("guard"))).ok());
+  EXPECT_EQ(Ask(*Connect(first_.root(), {})).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Ask(*Connect(first_.root(), second_.Issue("guard"))).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(DaemonTlsTest, NewFilesCountForNewConnections) {
+  Serve(first_.Issue("idempotencyd", kHere), first_.root());
+  const auto guard = first_.Issue("guard");
+  const auto before = Connect(first_.root(), guard);
+  ASSERT_TRUE(Ask(*before).ok());
+
+  // Everything by another authority.
+  const auto renewed = second_.Issue("idempotencyd", kHere);
+  Write("key", renewed.key);
+  Write("cert", renewed.certificate);
+  Write("ca", second_.root());
+  EXPECT_TRUE(Reaches(second_.root(), second_.Issue("guard")));
+  EXPECT_FALSE(Ask(*Connect(first_.root(), guard)).ok());
+  EXPECT_TRUE(Ask(*before).ok()) << "a connection that is there goes on";
+}
+
+TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateDoesNoHarmOnceItIsMended) {
+  Serve(first_.Issue("idempotencyd", kHere), first_.root());
+  const auto guard = first_.Issue("guard");
+  const auto before = Connect(first_.root(), guard);
+  ASSERT_TRUE(Ask(*before).ok());
+  const auto renewed = first_.Issue("idempotencyd", kHere);
+  Write("key", renewed.key);
+  // Once it was seen, nobody new comes in.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (Ask(*Connect(first_.root(), guard)).ok()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  EXPECT_TRUE(Ask(*before).ok());
+  Write("cert", renewed.certificate);
+  EXPECT_TRUE(Reaches(first_.root(), guard));
+}
+
+}  // namespace
+}  // namespace idempotency
