@@ -42,7 +42,9 @@ class PostgresWaitTest : public ::testing::Test {
     auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
-    auto store = PostgresStore::Create(schema_->options());
+    PostgresOptions options = schema_->options();
+    options.statement_timeout = absl::Seconds(30);
+    auto store = PostgresStore::Create(options);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
   }

@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 
-from .mutation import BadPatch, read_all
-from .suite import UnknownSuite, suite_of, together
+from .mutation import read_all
+from .suite import suite_of, together
 from .table import catches, row, updated
 from .workshop import Failed, Workshop
 
@@ -117,6 +117,8 @@ def run(mutations, all_names, options):
             page = options.markdown.read_text()
             options.markdown.write_text(updated(page, {name: line}, all_names))
 
+    if options.markdown:
+        updated(options.markdown.read_text(), {}, all_names)
     with Workshop(options.jobs) as workshop:
         tell("a scratch copy with nothing planted")
         workshop.prepare()
@@ -147,7 +149,8 @@ def main():
                       f"    {', '.join(mutation.suites)}")
             return 0
         return run(chosen(mutations, options), names, options)
-    except (BadPatch, UnknownSuite, Failed) as why:
+    # Bad patches, suites that are none, a page without a place.
+    except (ValueError, OSError, Failed) as why:
         print(f"error: {why}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
