@@ -452,8 +452,9 @@ Session::Time Session::FailExpired(Time now, SessionErrands& errands) {
       next = std::min(next, operation.deadline);
       continue;
     }
-    if (operation.lane != nullptr)
+    if (operation.lane != nullptr) {
       operation.lane->GiveUp(operation, now + options_.silence_allowed);
+    }
     errands.Fail(std::move(current->second), reachability_.Failed(Passed()));
     operations_.erase(current);
   }

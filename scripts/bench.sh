@@ -10,6 +10,7 @@
 #   scripts/bench.sh --help           every measure and option
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/configure.sh
 
 build=1
 arguments=()
@@ -29,12 +30,7 @@ done
 if [ "$build" = 1 ]; then
   echo "== packages and build (release)"
   scripts/install-dependencies.sh bench
-  log="$(mktemp)"
-  cmake --preset bench >"$log" 2>&1 || {
-    cat "$log" >&2
-    exit 1
-  }
-  rm -f "$log"
+  configure bench
   cmake --build --preset bench --target idempotencyd idempotency_bench charges_server
 fi
 exec /usr/bin/python3 -m bench.comparison "${arguments[@]}"

@@ -2,10 +2,10 @@
 # Reports the lines that the last test run executed, and fails when the core,
 # the stores or the guard fall under 90 %.
 #
-#   scripts/coverage.sh [build/dev]
+#   scripts/coverage.sh [build/asan]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build="${1:-build/dev}"
+build="${1:-build/asan}"
 
 # Of files that no target has any more: their old line numbers fit nothing.
 find "$build" -name '*.gcno' | while read -r notes; do
@@ -14,7 +14,8 @@ done
 
 summary="$(mktemp)"
 trap 'rm -f "$summary"' EXIT
-gcovr --root . --object-directory "$build" --exclude '.*_test\.cc$' --exclude '.*/testdata/.*' \
+# Clang's counters are read by clang's own gcov.
+gcovr --root . --object-directory "$build" --gcov-executable "llvm-cov-14 gcov" --exclude '.*_test\.cc$' --exclude '.*/testdata/.*' \
   --exclude 'build/.*' --exclude 'tests/.*' --gcov-ignore-parse-errors \
   --json-summary "$summary" "$build" 2>/dev/null
 

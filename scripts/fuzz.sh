@@ -10,6 +10,7 @@
 # learned is kept in build/fuzz/corpus/ for the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/configure.sh
 
 seconds=10
 targets=()
@@ -47,7 +48,7 @@ for target in "${targets[@]}"; do
 done
 
 scripts/install-dependencies.sh fuzz || exit 2
-cmake --preset fuzz >/dev/null || exit 2
+configure fuzz || exit 2
 cmake --build "$build" --target "${targets[@]/#/fuzz_}" || exit 2
 
 # Debian's libraries are not instrumented and keep what they allocate once.

@@ -16,15 +16,19 @@ build_packages=(
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )
+# The tests are built by clang: its sanitizers and its gcov are in packages of their own.
 # faketime: clocks that tests/chaos shifts.
-test_packages=(openssl patch python3 python3-protobuf python3-yaml gcovr procps faketime)
+test_packages=(
+  clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
+  procps faketime
+)
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
 # pgbench is in the server's package.
 bench_packages=(libbenchmark-dev valgrind python3 git)
 # libFuzzer comes with the sanitizers' libraries.
 fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
-lint_packages=(clang-14 clang-format-14 clang-tidy-14 shellcheck)
+lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev llvm-14-dev shellcheck)
 
 usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
 

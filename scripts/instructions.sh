@@ -7,6 +7,7 @@
 #   scripts/instructions.sh --update   and write the baseline anew
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/configure.sh
 
 case "${1:-}" in
   "" | --update) ;;
@@ -21,11 +22,6 @@ case "${1:-}" in
 esac
 
 scripts/install-dependencies.sh bench
-log="$(mktemp)"
-cmake --preset bench >"$log" 2>&1 || {
-  cat "$log" >&2
-  exit 1
-}
-rm -f "$log"
+configure bench
 cmake --build --preset bench --target instruction_loops
 /usr/bin/python3 bench/micro/instructions.py "$@"

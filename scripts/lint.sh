@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# Formats, then checks that nothing changed; runs shellcheck, clang's thread-safety
-# analysis and clang-tidy.
-# Any finding is an error.
+# Formats, then checks that nothing changed; runs shellcheck, clang-tidy, and clang's
+# thread-safety analysis with it. Any finding is an error.
 #
-#   scripts/lint.sh            everything
-#   scripts/lint.sh format     only the formatter (it also mends)
-#   scripts/lint.sh locks      only clang's thread-safety analysis of the product
-#   scripts/lint.sh tidy       only clang-tidy; with file names behind it, only on these.
-#                              What was clean before is skipped
+#   scripts/lint.sh                   everything
+#   scripts/lint.sh format            only the formatter (it also mends), and shellcheck
+#   scripts/lint.sh tidy [FILE...]    only clang-tidy, on every file or on these
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/configure.sh
 what="${1:-all}"
 scripts/install-dependencies.sh lint
 
@@ -28,20 +26,11 @@ if [ "$what" = all ] || [ "$what" = format ]; then
   git ls-files '*.sh' .ci/run | xargs shellcheck
 fi
 
-if [ "$what" = all ] || [ "$what" = locks ] || [ "$what" = tidy ]; then
-  cmake --preset tidy >/dev/null
-  # Generated sources must be there to be included; nothing else is built.
-  cmake --build --preset tidy --target generated
-fi
-
-if [ "$what" = all ] || [ "$what" = locks ]; then
-  echo "== locks"
-  scripts/lock_check.py build/tidy
-fi
-
 if [ "$what" = all ] || [ "$what" = tidy ]; then
   echo "== clang-tidy"
-  # Skips what was clean before: headers are read with the files.
+  configure tidy
+  # Generated sources, which must be there to be included, and the plugin.
+  cmake --build --preset tidy
   scripts/clang_tidy.py build/tidy "${@:2}"
 fi
 echo "lint: clean"

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Builds and runs every test. Installs what is missing first.
 #
-#   scripts/test.sh                  everything, and the lines that it covered
-#   scripts/test.sh --preset=asan    unit tests and streams, under AddressSanitizer and UBSan
+#   scripts/test.sh                  everything, under AddressSanitizer and UBSan, and the lines
+#                                    that it covered
 #   scripts/test.sh --preset=tsan    what is ours and concurrent, under ThreadSanitizer
+#   scripts/test.sh --preset=dev     without sanitizers: the quickest to build
 #   scripts/test.sh --label=unit     only the tests with that label
 #   scripts/test.sh --only=REGEX     only the tests whose name matches
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/configure.sh
 
-preset=dev
+preset=asan
 select=()
 for argument in "$@"; do
   case "$argument" in
@@ -17,7 +19,7 @@ for argument in "$@"; do
     --label=*) select+=(-L "${argument#*=}") ;;
     --only=*) select+=(-R "${argument#*=}") ;;
     -h | --help)
-      sed -n '2,8s/^# \{0,1\}//p' "$0"
+      sed -n '2,9s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)
@@ -34,11 +36,7 @@ scripts/install-dependencies.sh test
 echo "all there"
 
 step "build ($preset)"
-cmake --preset "$preset" >"/tmp/idempotency-configure.$$" 2>&1 || {
-  cat "/tmp/idempotency-configure.$$"
-  exit 1
-}
-rm -f "/tmp/idempotency-configure.$$"
+configure "$preset"
 cmake --build --preset "$preset"
 
 step "test ($preset)"
@@ -49,7 +47,7 @@ find "build/$preset" -name '*.gcda' -delete
 ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" --label-exclude chaos \
   "${select[@]}"
 
-if [ "$preset" = dev ] && [ "${#select[@]}" = 0 ]; then
+if [ "$preset" = asan ] && [ "${#select[@]}" = 0 ]; then
   step "coverage"
   scripts/coverage.sh "build/$preset"
 fi

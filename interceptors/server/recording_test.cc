@@ -124,6 +124,20 @@ TEST_F(RecordingTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
   Complete();
 }
 
+// The store began to count before its answer was on the way.
+TEST_F(RecordingTest, AnExtendedLeaseIsCountedFromBeforeItWasAskedFor) {
+  store_.Hold(Operation::kExtend);
+  scheduler_.Advance(absl::Seconds(15));
+  store_.AnswerHeld(Operation::kExtend);
+  // Asked for at 10 s, so over at 40 s.
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  scheduler_.Advance(absl::Milliseconds(24'999));
+  EXPECT_FALSE(recording_->lost());
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(recording_->lost());
+  Complete();
+}
+
 TEST_F(RecordingTest, RepeatsCompleteUntilAcknowledged) {
   store_.Fail(Operation::kComplete, Away(), 5);
   Complete();

@@ -59,6 +59,18 @@ TEST_F(ReservationRequestTest, PassesTheVerdictOn) {
   EXPECT_TRUE(Ended());
 }
 
+// The lease runs while the answer is on the way.
+TEST_F(ReservationRequestTest, TellsWhenTheVerdictWasAskedForNotWhenItCame) {
+  const auto asked = scheduler_.Now();
+  store_.Hold(Operation::kReserve);
+  Ask();
+  scheduler_.Advance(absl::Seconds(1));
+  store_.AnswerHeld(Operation::kReserve);
+  ASSERT_TRUE(answer_.ok());
+  EXPECT_EQ(answer_->sent, asked);
+  EXPECT_TRUE(Ended());
+}
+
 TEST_F(ReservationRequestTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
   // Granted, but the answer was lost: the repeat gets the same grant.
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);

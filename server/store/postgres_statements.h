@@ -14,7 +14,9 @@ namespace idempotency {
 //     table that was analysed while small the latter scans the whole table.
 //   - ids come sorted, so that rows are locked in one order and nothing
 //     deadlocks.
-//   - the clock is read again in SET and in WHERE, after any wait for a lock.
+//   - the clock is read again in SET and in WHERE, after a wait for a row that was
+//     changed meanwhile. Where it was only locked Postgres keeps what it had
+//     computed: a lease is shorter by the wait then, and the answer says so.
 //   - a change matches the token, and where it was decided from a row that was
 //     read, that row's token, attempt, state and lease too: by id alone it could
 //     hit a row that was swept and inserted again for another request.

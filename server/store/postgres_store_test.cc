@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -342,17 +343,24 @@ class PostgresStandbyTest : public PostgresFaultTest {
   void TakeStandbyAway() {
     SetStandbys("nobody");
     // The server's processes learn of it one by one: others go first until one waits.
+    std::atomic<bool> one_waited{false};
     std::thread others([&] {
       pthread_setname_np(pthread_self(), "others");
       int number = 0;
-      while (Reserve(OpFor(absl::StrCat("other-", number))).ok()) ++number;
+      while (Reserve(OpFor(absl::StrCat("other-", number))).ok() && !one_waited) ++number;
     });
+    AwaitTheWait();
+    one_waited = true;
     CancelTheWait();
     others.join();
   }
 
-  void CancelTheWait() {
+  void AwaitTheWait() {
     EXPECT_TRUE(Await("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "1"));
+  }
+
+  void CancelTheWait() {
+    AwaitTheWait();
     EXPECT_TRUE(schema_
                     ->Execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
                               " WHERE wait_event = 'SyncRep'")
@@ -375,16 +383,24 @@ TEST_F(PostgresStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   const ReserveOp op = OpFor("charge");
   const CompleteOp completion = CompletionOf(op, Reserve(op));
   TakeStandbyAway();
-  // First the completion, then its repeat, which must not vouch for it either.
+  // First the operation, then its repeat, which must not vouch for it either.
+  const ReserveOp next = OpFor("next");
   for (int i = 0; i < 2; ++i) {
-    absl::StatusOr<Completion> answer = absl::UnknownError("did not run");
-    Cancelled([&] { answer = Complete(completion); });
-    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << i;
+    absl::StatusOr<Completion> completed = absl::UnknownError("did not run");
+    Cancelled([&] { completed = Complete(completion); });
+    EXPECT_EQ(ReasonOf(completed.status()), Reason::kStoreUnavailable) << i;
+    absl::StatusOr<Verdict> granted = absl::UnknownError("did not run");
+    Cancelled([&] { granted = Reserve(next); });
+    EXPECT_EQ(ReasonOf(granted.status()), Reason::kStoreUnavailable) << i;
   }
   SetStandbys("");
   const auto repeated = Complete(completion);
   ASSERT_TRUE(repeated.ok()) << repeated.status();
   EXPECT_TRUE(repeated->repeated);
+  const auto granted = Reserve(next);
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  ASSERT_TRUE(std::holds_alternative<Reserved>(*granted));
+  EXPECT_TRUE(std::get<Reserved>(*granted).repeated);
 }
 
 TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {

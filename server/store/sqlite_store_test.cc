@@ -8,8 +8,11 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -24,6 +27,16 @@
 #include "core/errors.h"
 #include "core/record_key.h"
 #include "core/reply.h"
+
+namespace {
+std::atomic<int> syncs{0};
+}  // namespace
+
+// In the place of the C library's, which SQLite brings its files to the disk with.
+extern "C" int fdatasync(int descriptor) {
+  ++syncs;
+  return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+}
 
 namespace idempotency {
 namespace {
@@ -294,6 +307,66 @@ TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) 
     ASSERT_TRUE(answer.ok()) << "with space again it goes on: " << answer.status();
     EXPECT_EQ(std::get<Reserved>(*answer).attempt, 1u);
   }
+}
+
+TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {
+  const auto store = Open();
+  for (const char* const key : {"one", "two", "three"}) {
+    const ReserveOp op = OpFor(key);
+    int before = syncs;
+    const auto verdict = store->Reserve({&op, 1}).at(0);
+    EXPECT_GT(syncs, before) << "a reservation";
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    const CompleteOp completion{op.key, op.id, std::get<Reserved>(*verdict).token,
+                                EncodeReply(v1::Reply())};
+    before = syncs;
+    EXPECT_TRUE(store->Complete({&completion, 1}).at(0).ok());
+    EXPECT_GT(syncs, before) << "a completion";
+  }
+}
+
+// Notes how often it was asked by one who did not hold the file's write lock.
+class LockWatchingClock final : public Clock {
+ public:
+  explicit LockWatchingClock(std::string path) : path_(std::move(path)) {}
+  absl::Time Now() const override {
+    sqlite3* database = nullptr;
+    EXPECT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    const int begun = sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
+    sqlite3_close(database);
+    asked_ += 1;
+    if (begun != SQLITE_BUSY) unlocked_ += 1;
+    return absl::Now();
+  }
+  std::chrono::steady_clock::time_point Monotonic() const override { return {}; }
+  int asked() const { return asked_; }
+  int unlocked() const { return unlocked_; }
+
+ private:
+  const std::string path_;
+  mutable int asked_ = 0;
+  mutable int unlocked_ = 0;
+};
+
+// A lease may have run out while a batch waited for the lock.
+TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
+  const LockWatchingClock clock(path_);
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const ReserveOp op = OpFor("one");
+  const auto verdict = (*store)->Reserve({&op, 1}).at(0);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  const Uuid token = std::get<Reserved>(*verdict).token;
+  const ExtendOp extension{op.key, op.id, token};
+  EXPECT_TRUE((*store)->Extend({&extension, 1}).at(0).ok());
+  const CompleteOp completion{op.key, op.id, token, EncodeReply(v1::Reply())};
+  const ReserveOp other = OpFor("two");
+  EXPECT_TRUE((*store)->CompleteAndReserve({&completion, 1}, {&other, 1}).completions[0].ok());
+  EXPECT_TRUE((*store)->Sweep({}).ok());
+  EXPECT_EQ(clock.asked(), 4);
+  EXPECT_EQ(clock.unlocked(), 0);
 }
 
 TEST_F(SqliteStoreTest, ErrorsHoldNothingOfTheOperation) {

@@ -35,7 +35,9 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-double Cpu(const timeval& time) { return time.tv_sec + time.tv_usec / 1e6; }
+double Cpu(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
 
 [[noreturn]] void Fail(const std::string& why) {
   std::fprintf(stderr, "%s\n", why.c_str());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <future>
@@ -275,8 +276,10 @@ class PostgresLedgerStandbyTest : public PostgresLedgerTest {
       pthread_setname_np(pthread_self(), "caller");
       call();
     });
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (schema_->Value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") ==
-           "0") {
+               "0" &&
+           std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
     Run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");

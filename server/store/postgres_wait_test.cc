@@ -1,0 +1,218 @@
+// What becomes of a statement that had to wait for another transaction: it decides by
+// what the row holds by then, and by the time that it is by then.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+#include "core/record_key.h"
+#include "server/store/postgres_store.h"
+#include "tests/support/postgres_cluster.h"
+#include "tests/support/postgres_schema.h"
+
+namespace idempotency {
+namespace {
+
+constexpr char kLockRows[] = "SELECT FROM records FOR UPDATE";
+// Changes nothing but the row's version. Postgres computes a row anew after a wait where
+// it was changed; where it was only locked, it keeps what it had computed before.
+constexpr char kNewVersion[] = "UPDATE records SET scope = scope";
+constexpr char kEndLeases[] = "UPDATE records SET lease_until = clock_timestamp()";
+
+ReserveOp OpFor(const std::string& key) {
+  ReserveOp op;
+  op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
+  op.id = RecordIdFor(op.key);
+  op.fingerprints = {{1, std::string(32, 'a')}};
+  return op;
+}
+
+class PostgresWaitTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
+    ASSERT_TRUE(schema.ok()) << schema.status();
+    schema_ = *std::move(schema);
+    PostgresOptions options = schema_->options();
+    options.statement_timeout = absl::Seconds(30);
+    auto store = PostgresStore::Create(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+
+  void Run(const std::string& sql) { ASSERT_TRUE(schema_->Execute(sql).ok()) << sql; }
+  absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
+
+  // Lets `call` run into the locks that `lock` takes; then runs `meanwhile` and ends
+  // that transaction with `end`. Notes the time at which `call` was seen to wait.
+  template <typename Call>
+  void RunBehind(const std::string& lock, Call call, const std::string& meanwhile,
+                 const std::string& end = "COMMIT") {
+    Run(absl::StrCat("BEGIN; ", lock));
+    std::thread caller([&call] {
+      pthread_setname_np(pthread_self(), "caller");
+      call();
+    });
+    EXPECT_TRUE(AwaitWaiting());
+    waited_at_ = schema_->Value("SELECT clock_timestamp()");
+    Run(absl::StrCat(meanwhile, "; ", end));
+    caller.join();
+  }
+  // What `sql` says of a time and a moment at which the call still waited.
+  std::string AfterTheWait(const std::string& time, const std::string& from) {
+    return schema_->Value(absl::StrCat("SELECT ", time, " >= '", waited_at_, "' FROM ", from));
+  }
+
+  std::unique_ptr<testing::PostgresSchema> schema_;
+  std::unique_ptr<PostgresStore> store_;
+
+ private:
+  bool AwaitWaiting() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (schema_->Value("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
+                          " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") != "t") {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  std::string waited_at_;
+};
+
+TEST_F(PostgresWaitTest, ATakeOversLeaseBeginsAfterTheWait) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(Reserve(op).ok());
+  Run(kEndLeases);
+  absl::StatusOr<Verdict> verdict = absl::UnknownError("did not run");
+  RunBehind(
+      kLockRows, [&] { verdict = Reserve(op); }, kNewVersion);
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  ASSERT_TRUE(std::holds_alternative<Reserved>(*verdict));
+  EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 2u);
+  const std::string begins =
+      absl::StrCat("lease_until - interval '", absl::ToInt64Seconds(op.lease), " seconds'");
+  EXPECT_EQ(AfterTheWait(begins, "records"), "t");
+}
+
+TEST_F(PostgresWaitTest, AnExtensionIsCountedFromAfterTheWait) {
+  const ReserveOp op = OpFor("charge");
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  ExtendOp extension{op.key, op.id, std::get<Reserved>(*granted).token};
+  extension.lease = absl::Minutes(10);
+  absl::StatusOr<Extension> extended = absl::UnknownError("did not run");
+  RunBehind(
+      kLockRows,
+      [&] {
+        extended = store_->Extend({&extension, 1}).at(0);
+      },
+      kNewVersion);
+  EXPECT_TRUE(extended.ok()) << extended.status();
+  EXPECT_EQ(AfterTheWait("lease_until - interval '600 seconds'", "records"), "t");
+}
+
+// Each row of a batch has the time at which its turn has come.
+TEST_F(PostgresWaitTest, ARowBehindOneThatWaitedIsMadeAfterTheWait) {
+  std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two")};
+  if (ops[1].id < ops[0].id) std::swap(ops[0], ops[1]);
+  const std::string insert = absl::StrCat(
+      "INSERT INTO records (id, namespace, scope, operation, key, state, require_recovery, attempt,"
+      " token, created_at, lease_until, expires_at, fingerprints) VALUES ('",
+      ops[0].id.ToString(),
+      "', 'n', 's', 'o', 'k', 1, false, 1, gen_random_uuid(), now(), now(), now(), 'f')");
+  std::vector<absl::StatusOr<Verdict>> verdicts;
+  RunBehind(
+      insert, [&] { verdicts = store_->Reserve(ops); }, "SELECT", "ROLLBACK");
+  ASSERT_EQ(verdicts.size(), 2u);
+  for (const auto& verdict : verdicts) EXPECT_TRUE(verdict.ok()) << verdict.status();
+  const std::string second = absl::StrCat("records WHERE id = '", ops[1].id.ToString(), "'");
+  EXPECT_EQ(AfterTheWait("created_at", second), "t");
+  EXPECT_EQ(AfterTheWait("lease_until - interval '30 seconds'", second), "t");
+}
+
+TEST_F(PostgresWaitTest, ARecordThatEndsDuringTheWaitIsNotCompleted) {
+  const ReserveOp op = OpFor("charge");
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  const CompleteOp completion{op.key, op.id, std::get<Reserved>(*granted).token,
+                              EncodeReply(v1::Reply())};
+  absl::StatusOr<Completion> answer = absl::UnknownError("did not run");
+  RunBehind(
+      kLockRows,
+      [&] {
+        answer = store_->Complete({&completion, 1}).at(0);
+      },
+      "UPDATE records SET lease_until = clock_timestamp(), expires_at = clock_timestamp()");
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kReservationLost);
+}
+
+TEST_F(PostgresWaitTest, AHeartbeatDuringTheWaitKeepsTheLease) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(Reserve(op).ok());
+  Run(kEndLeases);
+  absl::StatusOr<Verdict> verdict = absl::UnknownError("did not run");
+  RunBehind(
+      kLockRows, [&] { verdict = Reserve(op); },
+      "UPDATE records SET lease_until = clock_timestamp() + interval '1 hour'");
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*verdict));
+}
+
+// Whose lease is over too by then.
+TEST_F(PostgresWaitTest, AnotherAttemptDuringTheWaitIsSeen) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(Reserve(op).ok());
+  Run(kEndLeases);
+  absl::StatusOr<Verdict> verdict = absl::UnknownError("did not run");
+  RunBehind(
+      kLockRows, [&] { verdict = Reserve(op); },
+      "UPDATE records SET attempt = attempt + 1, token = gen_random_uuid()");
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  ASSERT_TRUE(std::holds_alternative<Reserved>(*verdict));
+  EXPECT_EQ(std::get<Reserved>(*verdict).attempt, 3u);
+  EXPECT_EQ(schema_->Value("SELECT attempt FROM records"), "3");
+}
+
+// A step of the sweep looks, and then changes what it saw. Between the two it waits
+// here: looking goes with this lock, changing does not.
+constexpr char kHoldChanges[] = "LOCK TABLE records IN SHARE MODE";
+
+TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(Reserve(op).ok());
+  Run("UPDATE records SET lease_until = created_at, expires_at = created_at");
+  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+  RunBehind(
+      kHoldChanges, [&] { swept = store_->Sweep({}); },
+      "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->removed, 0);
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM records"), "1");
+}
+
+TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
+  ReserveOp op = OpFor("charge");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  ASSERT_TRUE(Reserve(op).ok());
+  Run(kEndLeases);
+  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+  RunBehind(
+      kHoldChanges, [&] { swept = store_->Sweep({}); },
+      "UPDATE records SET lease_until = clock_timestamp() + interval '1 hour'");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->marked_unknown, 0);
+  EXPECT_EQ(schema_->Value("SELECT state FROM records"), "1");
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,161 @@
+"""Plants one bug after the other. scripts/prove-mutations.sh calls it."""
+
+import argparse
+import os
+import pathlib
+import signal
+import sys
+import time
+
+from .mutation import read_all
+from .suite import suite_of, together
+from .table import catches, row, updated
+from .workshop import Failed, Workshop
+
+
+def parse(arguments, names):
+    parser = argparse.ArgumentParser(
+        prog="scripts/prove-mutations.sh",
+        description="Plants one bug after the other (tests/mutations/patches) into a scratch "
+                    "copy of the product, builds it, and expects that the suites that the "
+                    "patch names fail.",
+        epilog="Exit status: 0 if every one was caught, 1 if one was not, 2 for a bad argument "
+               "or a product that does not pass as it is.")
+    parser.add_argument("--list", action="store_true", help="tell what there is, and what is to "
+                        "catch it")
+    parser.add_argument("--quick", action="store_true", help="only a few, of every kind")
+    parser.add_argument("--markdown", metavar="FILE", type=pathlib.Path,
+                        help="put the rows into the table of this page")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="of the build")
+    parser.add_argument("name", nargs="*", help="only these")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.name if name not in names]
+    if unknown:
+        parser.error(f"no such patch: {', '.join(unknown)} (see --list)")
+    return options
+
+
+def chosen(mutations, options):
+    if options.name:
+        return [mutation for mutation in mutations if mutation.name in options.name]
+    return [mutation for mutation in mutations if mutation.quick or not options.quick]
+
+
+def suites_of(mutation):
+    return [suite_of(text) for text in mutation.suites]
+
+
+def tell(text):
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+def targets_of(suites):
+    return sorted({target for suite in suites for target in suite.targets})
+
+
+def failures_of(workshop, suite):
+    """What the suite says is wrong; empty if it is content, or has nothing to say."""
+    for command in suite.commands():
+        _, output = workshop.test(command)
+        failures = suite.failures(output)
+        if failures:
+            return failures
+    return []
+
+
+def expect_green(workshop, mutations):
+    """With nothing planted, so that red proves something."""
+    suites = together(suite for mutation in mutations for suite in suites_of(mutation))
+    targets = targets_of(suites)
+    tell(f"building {', '.join(targets)}")
+    workshop.build(targets)
+    for suite in suites:
+        status, output = workshop.test(next(iter(suite.commands())))
+        if status != 0:
+            raise Failed(f"{suite.name} is not green with nothing planted:\n{output[-4000:]}")
+        tell(f"green: {suite.name}")
+
+
+def hunt(workshop, mutation):
+    """(why it was not caught or None, what each suite said)"""
+    by = []
+    try:
+        workshop.plant(mutation)
+        suites = suites_of(mutation)
+        workshop.build(targets_of(suites))
+        for suite in suites:
+            failures = failures_of(workshop, suite)
+            if not failures:
+                return f"not caught by {suite.name}", by
+            by.append(catches(suite.name, failures))
+    except Failed as why:
+        return str(why), by
+    finally:
+        workshop.take_out()
+    return None, by
+
+
+def prove(workshop, mutations, note):
+    """The names of those that were not caught. `note` is told each one's row, or None."""
+    survivors = []
+    for number, mutation in enumerate(mutations, 1):
+        began = time.monotonic()
+        why, by = hunt(workshop, mutation)
+        if why is not None:
+            survivors.append(mutation.name)
+        note(mutation.name, row(mutation, by) if why is None else None)
+        tell(f"{number} of {len(mutations)}, {time.monotonic() - began:.0f} s: "
+             f"{'caught' if why is None else 'NOT CAUGHT'}: {mutation.name}: {mutation.what}: "
+             f"{why or '; '.join(by)}")
+    return survivors
+
+
+def run(mutations, all_names, options):
+    def note(name, line):
+        # At once: a run is long, and may be broken off.
+        if options.markdown:
+            page = options.markdown.read_text()
+            options.markdown.write_text(updated(page, {name: line}, all_names))
+
+    if options.markdown:
+        updated(options.markdown.read_text(), {}, all_names)
+    with Workshop(options.jobs) as workshop:
+        tell("a scratch copy with nothing planted")
+        workshop.prepare()
+        expect_green(workshop, mutations)
+        survivors = prove(workshop, mutations, note)
+    print(f"caught {len(mutations) - len(survivors)} of {len(mutations)}")
+    if survivors:
+        print(f"survived: {', '.join(survivors)}")
+    return 1 if survivors else 0
+
+
+def end(number, _):
+    raise SystemExit(128 + number)
+
+
+def main():
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    try:
+        mutations = read_all()
+        for mutation in mutations:
+            suites_of(mutation)
+        names = [mutation.name for mutation in mutations]
+        options = parse(sys.argv[1:], names)
+        if options.list:
+            for mutation in chosen(mutations, options):
+                print(f"{mutation.name}\n    {mutation.what}\n"
+                      f"    {', '.join(mutation.suites)}")
+            return 0
+        return run(chosen(mutations, options), names, options)
+    # Bad patches, suites that are none, a page without a place.
+    except (ValueError, OSError, Failed) as why:
+        print(f"error: {why}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
