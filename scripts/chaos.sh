@@ -4,19 +4,31 @@
 # itself and ends it again.
 #
 #   scripts/chaos.sh --quick        six minutes at most (default)
-#   scripts/chaos.sh --nightly      an hour of faults
+#   scripts/chaos.sh --nightly      an hour and a half, most of it faults
 #   scripts/chaos.sh --seed=N       what is done and broken follows from the seed
 #   scripts/chaos.sh --json=FILE    write the report there
 #   scripts/chaos.sh --no-build ... with what is built already
+#   scripts/chaos.sh --no-previous  without earlier builds of the daemon, which are
+#                                   built once and take some minutes
 #   scripts/chaos.sh --help         every option
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=1
+previous=1
 arguments=()
 for argument in "$@"; do
   case "$argument" in
     --no-build) build=0 ;;
+    --no-previous)
+      previous=0
+      arguments+=("$argument")
+      ;;
+    --smoke)
+      # It has none.
+      previous=0
+      arguments+=("$argument")
+      ;;
     -h | --help)
       build=0
       arguments+=(--help)
@@ -35,5 +47,6 @@ if [ "$build" = 1 ]; then
   }
   rm -f "$log"
   cmake --build --preset release --target idempotencyd chaos_proxy chaos_bank chaos_clients
+  [ "$previous" = 0 ] || tests/chaos/build_previous.sh || echo "== going on without it"
 fi
 exec /usr/bin/python3 -m tests.chaos.campaign "${arguments[@]}"

@@ -173,7 +173,9 @@ void StoredRows::Flip(Row row, int column, std::string_view bits) {
     }
   }
   sqlite3_finalize(read);
-  for (std::size_t i = 0; i < value.size() && i < bits.size(); ++i) value[i] ^= bits[i];
+  for (std::size_t i = 0; i < value.size() && i < bits.size(); ++i) {
+    value[i] = static_cast<char>(value[i] ^ bits[i]);
+  }
   if (type == SQLITE_TEXT) SetText(row, column, value);
   if (type == SQLITE_BLOB) SetBlob(row, column, value);
 }

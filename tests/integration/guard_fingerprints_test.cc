@@ -155,8 +155,9 @@ TEST_P(GuardedRequests, TheNormalisedRequestIsComparedAndTheHandlerSeesItAsItCam
   const ProbeClient client(Serve(Echo, [](GuardedServer::Options& options) {
                              options.guard.handlers[kAct].normaliser =
                                  NormaliserFor<ActRequest>([](ActRequest& copy) {
-                                   if (copy.amount() < 0)
+                                   if (copy.amount() < 0) {
                                      return absl::InvalidArgumentError("amounts are not negative");
+                                   }
                                    copy.set_amount(copy.amount() / 10 * 10);
                                    return absl::OkStatus();
                                  });

@@ -177,6 +177,7 @@ class ReplayCacheAndStore : public ::testing::Test {
       answered.NotifyAll();
     });
     MutexLock lock(mutex);
+    // NOLINTNEXTLINE(bugprone-infinite-loop): the callback changes it.
     while (!is_answered) answered.Wait(lock);
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.ok() ? *answer : Response();

@@ -22,7 +22,8 @@ class StreamWriter {
   virtual grpc::ServerContextBase& context() = 0;
   virtual void SendInitialMetadata() = 0;
   // What gRPC told the handler: false if the message could not be sent.
-  virtual bool Write(const ActReply& reply, grpc::WriteOptions options = {}) = 0;
+  virtual bool Write(const ActReply& reply, grpc::WriteOptions options) = 0;
+  bool Write(const ActReply& reply) { return Write(reply, grpc::WriteOptions()); }
   // Together with the status that the handler then answers (WriteLast in the
   // sync API, StartWriteAndFinish in the callback API). `reply` lives on.
   virtual void WriteAndFinish(const ActReply& reply) = 0;

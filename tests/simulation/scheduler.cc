@@ -169,7 +169,8 @@ Fiber* Scheduler::NewFiber(Process* process, std::function<void()> body) {
 }
 
 void Scheduler::Enter(unsigned high, unsigned low) {
-  auto* const self =
+  // makecontext passes nothing but ints.
+  auto* const self =  // NOLINTNEXTLINE(performance-no-int-to-ptr)
       reinterpret_cast<Fiber*>((static_cast<std::uintptr_t>(high) << 32) | std::uintptr_t{low});
   for (;;) {
     self->body();

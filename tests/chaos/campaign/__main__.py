@@ -1,6 +1,7 @@
 """Runs a chaos campaign. scripts/chaos.sh builds what it needs and calls it."""
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -15,17 +16,27 @@ import time
 from tests.chaos.checker.checker import check
 from tests.chaos.checker.coverage import Thresholds
 
+from .build_faults import BuildFaults
+from .builds import Builds
+from .certificate_faults import CertificateFaults
+from .clock_faults import ClockFaults
 from .journal import Journal
 from .link_faults import LinkFaults
+from .postgres_faults import PostgresFaults
 from .process_faults import ProcessFaults
+from .small_disk import unshare_mounts
 from .system import Layout, System
+from .turns import Turns
 
 _LEASE_MS = 1000
 # What running handlers' heartbeats add.
 _MAX_LEASE_MS = 1500
 _RAW_LEASE_MS = 2000
 
-_SECONDS = {"smoke": 8, "quick": 220, "nightly": 3600}
+_SECONDS = {"smoke": 8, "quick": 250, "nightly": 4200}
+# How long there is load before the schema is migrated the first time: daemons of an
+# earlier version are not there for longer.
+_EARLIER_S = 5
 _THRESHOLDS = {
     "smoke": Thresholds(verdicts=("reserved", "replay", "in_flight", "mismatch"), per_verdict=5,
                         ok_share=0.4, per_fault_phase=0, faults=("kill_bank", "kill_daemon")),
@@ -49,13 +60,16 @@ holds every promise against what was logged.""",
     length.add_argument("--quick", action="store_const", const="quick", dest="length",
                         help="six minutes at most (default)")
     length.add_argument("--nightly", action="store_const", const="nightly", dest="length",
-                        help="an hour of faults")
+                        help="an hour and a quarter")
     parser.add_argument("--seconds", type=int, help="how long faults go on")
     parser.add_argument("--seed", type=int, help="of what is done and broken (a random one)")
     parser.add_argument("--json", metavar="FILE", help="write the report there")
     parser.add_argument("--keep", action="store_true", help="keep the logs of a good run too")
+    parser.add_argument("--no-previous", action="store_const", const=None, dest="previous",
+                        help="without earlier builds of the daemon")
+    parser.add_argument("--previous", default="build/previous", help=argparse.SUPPRESS)
     parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
-    parser.set_defaults(length="quick")
+    parser.set_defaults(length="quick", previous="build/previous")
     options = parser.parse_args(arguments)
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1 << 31)
@@ -77,11 +91,21 @@ def tell(text):
 
 
 def break_it(system, journal, options):
-    """Faults for as long as was asked; returns once everything is whole again."""
-    generator = random.Random(options.seed)
-    links = LinkFaults(system, journal, random.Random(generator.random()))
-    processes = ProcessFaults(system, journal, random.Random(generator.random()), links,
-                              _LEASE_MS / 1000)
+    """Faults for as long as was asked; returns once everything is whole again, with what all has
+    to have happened, and what could not (by its kind, why)."""
+    draws = random.Random(options.seed)
+
+    def generator():
+        return random.Random(draws.random())
+
+    links = LinkFaults(system, journal, generator())
+    processes = ProcessFaults(system, journal, generator(), _LEASE_MS / 1000)
+    builds = BuildFaults(system, journal, generator())
+    turns = Turns([processes, builds,
+                   PostgresFaults(system, journal, generator(), links),
+                   ClockFaults(system, journal, generator()),
+                   CertificateFaults(system, journal, generator())],
+                  generator(), often=("kill_daemon", "kill_bank"))
     until = time.monotonic() + options.seconds
     if options.length == "smoke":
         time.sleep(1)
@@ -89,7 +113,10 @@ def break_it(system, journal, options):
         processes.kill_daemon()
     links.start()
     try:
-        processes.run(until)
+        if options.length != "smoke":
+            time.sleep(_EARLIER_S)
+            builds.migrate_under_load()
+        turns.run(until)
     finally:
         links.stop()
     system.links.tell("heal *")
@@ -98,6 +125,12 @@ def break_it(system, journal, options):
     if died:
         raise RuntimeError(f"ended by themselves: {', '.join(died)}")
     journal.phase("faults_ended")
+    return [*links.kinds, *turns.kinds], turns.impossible
+
+
+def _settle_within(options):
+    """Seconds: every record of the run is looked at."""
+    return 100 + options.seconds // 5
 
 
 def campaign(system, journal, options):
@@ -106,29 +139,38 @@ def campaign(system, journal, options):
     tell(f"starting, with seed {options.seed}")
     system.start()
     tell(f"breaking it for {options.seconds} s")
-    break_it(system, journal, options)
+    kinds, impossible = break_it(system, journal, options)
     tell(f"{journal.faults} faults; settling")
-    for line in system.settle():
+    for line in system.settle(_settle_within(options)):
         tell(line)
     now = time.monotonic_ns()
     for row in system.effects():
         journal.write("effect", t=now, ledger=True, **row)
+    return kinds, impossible
 
 
-def run(options, folder):
+def run(options, folder, no_disks):
+    """The checker's report, and what else is to be told."""
     # Starting, settling and what a fault takes; checking is not counted.
-    bound(options.seconds + 140)
-    layout = Layout(callers=8, raw=1) if options.length == "smoke" else Layout()
-    system = System(folder, options.binaries, layout, options.seed, _LEASE_MS)
+    bound(options.seconds + 40 + _settle_within(options))
+    smoke = options.length == "smoke"
+    builds = Builds(f"{options.binaries}/idempotencyd", None if smoke else options.previous)
+    system = System(folder, options.binaries, builds,
+                    Layout(callers=8, raw=1) if smoke else Layout(), options.seed, _LEASE_MS,
+                    no_disks)
     journal = Journal(system.logs / "orchestrator.jsonl")
     try:
-        campaign(system, journal, options)
+        kinds, impossible = campaign(system, journal, options)
     finally:
         signal.alarm(0)
         system.stop()
         journal.close()
     tell("checking")
-    return check(str(system.logs), _THRESHOLDS[options.length], 2, scratch=str(folder))
+    thresholds = _THRESHOLDS[options.length]
+    if not smoke:
+        thresholds = dataclasses.replace(thresholds, faults=tuple(kinds))
+    return (check(str(system.logs), thresholds, 2, scratch=str(folder)),
+            {"faults_not_possible": impossible, "builds": builds.to_json()})
 
 
 def main():
@@ -136,16 +178,21 @@ def main():
     began = time.monotonic()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos."))
     os.chmod(folder, 0o711)  # Postgres runs as another user
+    no_disks = unshare_mounts()
     try:
-        report = run(options, folder)
+        report, more = run(options, folder, no_disks)
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"the run could not be made: {error}\nits logs: {folder}", file=sys.stderr)
         return 2
-    result = {**report.to_json(), "seconds": round(time.monotonic() - began),
+    result = {**report.to_json(), **more, "seconds": round(time.monotonic() - began),
               "length": options.length, "passed": report.passed}
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n",
                                               encoding="utf-8")
+    for name, what in more["builds"].items():
+        print(f"{name} build: {what}")
+    for kind, why in more["faults_not_possible"].items():
+        print(f"not possible here: {kind}: {why}")
     print(report.text())
     if report.passed and not options.keep:
         shutil.rmtree(folder)

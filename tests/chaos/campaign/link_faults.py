@@ -14,6 +14,8 @@ _CLASSES = {
     "ledger": (lambda name: name.startswith("bank") and "-pg" in name, lambda a, b: a),
     "replication": (lambda name: name.startswith("replication"), lambda a, b: None),
 }
+# In which ways; each is a method.
+_WAYS = ("cut", "refuse", "stall", "delay", "one_way", "drop", "forward_then_cut")
 # How long a rule may wait for the bytes that it is for.
 _FIRES_WITHIN = 1.5
 
@@ -75,11 +77,15 @@ class LinkFaults:
                     self._next.put(fault)
             return self._next.get()
 
+    @property
+    def kinds(self):
+        """Every way on every class of links."""
+        return {f"{way}_{kind}": lambda way=way, kind=kind: getattr(self, f"_{way}")(kind)
+                for way in _WAYS for kind in _CLASSES}
+
     def _round(self):
-        """Every way on every class of links, in another order each time."""
-        ways = (self._cut, self._refuse, self._stall, self._delay, self._one_way, self._drop,
-                self._forward_then_cut)
-        faults = [lambda way=way, kind=kind: way(kind) for way in ways for kind in _CLASSES]
+        """All kinds, in another order each time."""
+        faults = list(self.kinds.values())
         self._random.shuffle(faults)
         return faults
 

@@ -19,11 +19,16 @@ _SETTINGS = {
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "shared_buffers": "64MB",
+    # Goes with the folder: what a crash leaves in /dev/shm stays there.
+    "dynamic_shared_memory_type": "mmap",
     "max_connections": "200",
     "wal_level": "replica",
     "hot_standby": "on",
     "max_wal_senders": "10",
-    "wal_keep_size": "512MB",
+    # What is kept fits on WAL_DISK_MB with room to spare, however long the run is.
+    "wal_keep_size": "192MB",
+    "min_wal_size": "32MB",
+    "max_wal_size": "256MB",
     "wal_sender_timeout": "4s",
     "wal_receiver_timeout": "4s",
     "wal_retrieve_retry_interval": "200ms",
@@ -31,6 +36,11 @@ _SETTINGS = {
     "lc_messages": "C",
 }
 _READY = "database system is ready to accept"
+# Of a disk for the write-ahead log alone.
+WAL_DISK_MB = 768
+# A long run's tables are some gigabytes.
+_COPIED_WITHIN = 300
+_NO_ROOM = "No space left on device"
 
 
 def _binaries():
@@ -45,10 +55,12 @@ def _binaries():
 class PostgresNode:
     """Listens on a unix socket in its folder. Empty until init() or copy_from()."""
 
-    def __init__(self, folder, number, upstream):
-        """`upstream` is (host, port) of where it replicates from, as a standby."""
+    def __init__(self, folder, number, upstream, wal_disk=None):
+        """`upstream` is (host, port) of where it replicates from, as a standby. `wal_disk` is the
+        SmallDisk that its write-ahead log has for itself."""
         self.number = number
         self.folder = pathlib.Path(folder) / f"pg{number}"
+        self.wal_disk = wal_disk
         self._upstream = upstream
         self._bin = _binaries()
         # initdb and the server refuse to run as root.
@@ -58,15 +70,22 @@ class PostgresNode:
         self._make_folder()
 
     def _make_folder(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir()
-        if self._user is not None:
-            account = pwd.getpwnam(self._user)
-            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        folders = [self.folder]
+        if self.wal_disk is not None:
+            folders.append(self._wal)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            if self._user is not None:
+                account = pwd.getpwnam(self._user)
+                os.chown(folder, account.pw_uid, account.pw_gid)
 
     @property
-    def socket(self):
-        return self.folder / ".s.PGSQL.5432"
+    def _wal(self):
+        return self.wal_disk.folder / "wal"
+
+    def _wal_option(self):
+        return [] if self.wal_disk is None else [f"--waldir={self._wal}"]
 
     @property
     def running(self):
@@ -77,18 +96,20 @@ class PostgresNode:
         if self._user is not None:
             command = ["setpriv", f"--reuid={self._user}", f"--regid={self._user}",
                        "--init-groups", *command]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_COPIED_WITHIN)
 
     def init(self):
         self._run("initdb", "--pgdata", str(self.folder / "data"), "--username=postgres",
-                  "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+                  "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync",
+                  *self._wal_option())
         self.start()
 
     def copy_from(self, primary):
         """Begins anew as a standby of `primary`; returns once it answers reads."""
         self._make_folder()
         self._run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-D",
-                  str(self.folder / "data"), "-X", "stream", "--checkpoint=fast", "--no-sync")
+                  str(self.folder / "data"), "-X", "stream", "--checkpoint=fast", "--no-sync",
+                  *self._wal_option())
         signal_file = self.folder / "data" / "standby.signal"
         signal_file.touch()
         if self._user is not None:
@@ -116,6 +137,43 @@ class PostgresNode:
         if self._server is not None:
             self._server.stop(signal.SIGQUIT)
             self._server = None
+
+    def run_out_of_disk(self, limit=20):
+        """Fills the log's disk; returns once a write has failed for that."""
+        before = self._server.log.stat().st_size
+        self.wal_disk.fill()
+        deadline = time.monotonic() + limit
+        while _NO_ROOM not in self._logged_since(before):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"pg{self.number} did not miss the room that its disk lacks")
+            # What is left of segments that there are already.
+            self._try_sql("SELECT pg_switch_wal()")
+            time.sleep(0.05)
+
+    def recover_with_disk(self, limit=60):
+        """Gives the room back; returns once writes are taken, by a server that was started again
+        if that one ended."""
+        self.wal_disk.empty()
+        deadline = time.monotonic() + limit
+        while self._try_sql("SELECT pg_is_in_recovery()") != "f":
+            if not self.running:
+                self.stop_immediate()
+                self.start()
+            elif time.monotonic() > deadline:
+                raise RuntimeError(f"pg{self.number} did not recover when it had room again")
+            time.sleep(0.05)
+
+    def _logged_since(self, place):
+        with open(self._server.log, "rb") as log:
+            log.seek(place)
+            return log.read().decode(errors="replace")
+
+    def _try_sql(self, statement):
+        """As sql(); None if it failed."""
+        try:
+            return self.sql(statement, limit=5)
+        except (RuntimeError, subprocess.TimeoutExpired):
+            return None
 
     def sql(self, statement, database="postgres", limit=30):
         """Runs it; answers what psql prints, without frills."""

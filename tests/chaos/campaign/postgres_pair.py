@@ -24,19 +24,18 @@ class PostgresPair:
         self.primary.sql("SELECT pg_reload_conf()")
 
     def wait_until_caught_up(self):
-        """The standby has all that anybody can have seen at the primary by now.
-
-        After a crash, or when a waiting session is ended, a commit is visible
-        before the standby has it: a promotion right then would take back what
-        was read.
-        """
+        """The standby has all that anybody can have seen at the primary by now."""
         now = self.primary.sql("SELECT pg_current_wal_flush_lsn()")
         self.primary.wait_until("SELECT bool_or(sync_state = 'sync' AND flush_lsn >= "
                                 f"'{now}') FROM pg_stat_replication")
 
     def fail_over(self):
-        """The standby becomes the primary; the old one is fenced, that is, ended for good."""
-        self.wait_until_caught_up()
+        """The standby becomes the primary; the old one is fenced, that is, ended for good.
+
+        It is not waited for. After a crash, or when a waiting session was ended, commits can be
+        seen that the standby does not have; the promotion then takes back what was seen, and
+        nobody may have been promised any of it.
+        """
         self.primary.stop_immediate()
         self.standby.sql("SELECT pg_promote(true, 30)")
         self.primary, self.standby = self.standby, self.primary

@@ -1,4 +1,4 @@
-"""Kills, stops and restarts processes, and fails Postgres over."""
+"""Kills, stops and restarts processes."""
 
 import time
 
@@ -6,31 +6,19 @@ import time
 class ProcessFaults:
     """To be run by the thread that started the processes: they end with it."""
 
-    def __init__(self, system, journal, random, links, lapse_s):
-        """`links` are the LinkFaults, which pause for a failover; `lapse_s` is a lease."""
+    def __init__(self, system, journal, random, lapse_s):
+        """`lapse_s` is a lease."""
         self._system = system
         self._journal = journal
         self._random = random
-        self._links = links
         self._lapse_s = lapse_s
+        self.kinds = {"kill_daemon": self.kill_daemon, "kill_bank": self.kill_bank,
+                      "stop_daemon": self.stop_daemon, "stop_bank": self.stop_bank,
+                      "rolling_restart": self.rolling_restart}
+        self.impossible = {}
 
-    def run(self, until, pause=(0.5, 1.5)):
-        """Every kind in turn until time.monotonic() is `until`."""
-        kinds = []
-        while time.monotonic() < until:
-            if not kinds:
-                kinds = self._round()
-            kinds.pop()()
-            time.sleep(self._random.uniform(*pause))
-
-    def _round(self):
-        kinds = [self.kill_daemon, self.kill_bank, self.stop_daemon, self.stop_bank, self.kill_bank,
-                 self.kill_daemon, self.rolling_restart, self.kill_postgres, self.fail_over]
-        self._random.shuffle(kinds)
-        return kinds
-
-    def _any(self, kind, numbers):
-        return f"{kind}{self._random.choice(numbers)}"
+    def _any(self, kind):
+        return self._random.choice(self._system.names(kind))
 
     def _kill(self, kind, name, servers):
         began = time.monotonic_ns()
@@ -40,10 +28,10 @@ class ProcessFaults:
         self._journal.fault(kind, name, began, time.monotonic_ns(), servers)
 
     def kill_daemon(self):
-        self._kill("kill_daemon", self._any("daemon", self._system.layout.daemons), None)
+        self._kill("kill_daemon", self._any("daemon"), None)
 
     def kill_bank(self):
-        name = self._any("bank", self._system.layout.banks)
+        name = self._any("bank")
         self._kill("kill_bank", name, [name])
 
     def _stop(self, kind, name, servers):
@@ -55,34 +43,15 @@ class ProcessFaults:
         self._journal.fault(kind, name, began, time.monotonic_ns(), servers)
 
     def stop_daemon(self):
-        self._stop("stop_daemon", self._any("daemon", self._system.layout.daemons), None)
+        self._stop("stop_daemon", self._any("daemon"), None)
 
     def stop_bank(self):
-        name = self._any("bank", self._system.layout.banks)
+        name = self._any("bank")
         self._stop("stop_bank", name, [name])
 
     def rolling_restart(self):
         began = time.monotonic_ns()
-        for number in self._system.layout.daemons:
-            name = f"daemon{number}"
+        for name in self._system.names("daemon"):
             self._system.terminate(name)
             self._system.restart(name)
         self._journal.fault("rolling_restart", "daemons", began, time.monotonic_ns())
-
-    def kill_postgres(self):
-        with self._links.whole():
-            began = time.monotonic_ns()
-            postgres = self._system.postgres
-            postgres.restart_primary()
-            self._journal.fault("kill_postgres", f"pg{postgres.primary.number}", began,
-                                time.monotonic_ns())
-
-    def fail_over(self):
-        with self._links.whole():
-            postgres = self._system.postgres
-            postgres.wait_until_caught_up()
-            began = time.monotonic_ns()
-            postgres.fail_over()
-            self._journal.fault("fail_over", f"pg{postgres.primary.number}", began,
-                                time.monotonic_ns())
-            postgres.attach_standby()

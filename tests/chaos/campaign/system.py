@@ -10,8 +10,11 @@ import time
 from bench.comparison.process import Process
 from tests.chaos.proxy.chaos_proxy_process import ChaosProxy
 
-from .postgres_node import PostgresNode
+from .authority import Authority
+from .postgres_node import WAL_DISK_MB, PostgresNode
 from .postgres_pair import PostgresPair
+from .shifted_clock import ShiftedClock
+from .small_disk import SmallDisk
 
 _LEDGER_TABLE = "interceptors/server/ledger/migrations/postgres/001_completions.up.sql"
 _EFFECTS_TABLE = """
@@ -77,7 +80,8 @@ class Links:
 class System:
     """Everything that runs. start(), then break it, then stop()."""
 
-    def __init__(self, folder, binaries, layout, seed, lease_ms):
+    def __init__(self, folder, binaries, builds, layout, seed, lease_ms, no_disks=None):
+        """`no_disks` is why no small disks can be mounted; None: they are."""
         self.folder = pathlib.Path(folder)
         self.logs = self.folder / "logs"
         self.logs.mkdir()
@@ -85,11 +89,22 @@ class System:
         self.seed = seed
         self._lease_ms = lease_ms
         self._binaries = pathlib.Path(binaries)
+        self.builds = builds
+        # What daemons are started from.
+        self.daemon_build = builds.earlier or builds.current
+        self.no_disks = no_disks
+        self.authority = Authority(self.folder / "certificates")
         self.links = Links(str(self._binaries / "chaos-proxy"), self.folder, layout, seed)
+        self._disks = [None, None]
+        if no_disks is None:
+            self._disks = [SmallDisk(self.folder / f"pg{n}-disk", WAL_DISK_MB) for n in (0, 1)]
         self.postgres = PostgresPair([
-            PostgresNode(self.folder, n, ("127.0.0.1", self.links.port(f"replication{n}")))
+            PostgresNode(self.folder, n, ("127.0.0.1", self.links.port(f"replication{n}")),
+                         self._disks[n])
             for n in (0, 1)])
         self.processes = {}
+        # The newest history of each that writes one.
+        self.histories = {}
         self._starts = {}
 
     # Postgres
@@ -100,11 +115,18 @@ class System:
         primary.sql("CREATE DATABASE idem")
         primary.sql("CREATE DATABASE app")
         primary.sql(pathlib.Path(_LEDGER_TABLE).read_text(encoding="utf-8") + _EFFECTS_TABLE, "app")
-        host = str(primary.folder).replace("/", "%2F")
-        subprocess.run([str(self._binaries / "idempotencyd"), "migrate",
-                        f"--store=postgresql://postgres@/idem?host={host}"],
-                       check=True, stdout=subprocess.DEVNULL, timeout=60)
+        self.migrate(self.daemon_build)
         self.postgres.attach_standby()
+
+    def migrate(self, build):
+        """Answers what `migrate` says that it did."""
+        host = str(self.postgres.primary.folder).replace("/", "%2F")
+        done = subprocess.run([str(build.program), "migrate",
+                               f"--store=postgresql://postgres@/idem?host={host}"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"migrate of {build.what} failed: {done.stderr.strip()}")
+        return done.stdout
 
     def _hosts(self, name):
         return ",".join(f"127.0.0.1:{self.links.port(f'{name}-pg{n}')}" for n in (0, 1))
@@ -116,53 +138,82 @@ class System:
 
     # Processes
 
-    def _start(self, name, command, **options):
+    def names(self, kind):
+        """Of all daemons, say."""
+        return sorted(name for name in self.processes if name.startswith(kind))
+
+    def socket(self, name):
+        return self.folder / f"{name}.sock"
+
+    def program(self, name):
+        """What runs under that name."""
+        return pathlib.Path(f"/proc/{self.processes[name].pid}/exe").resolve()
+
+    def _start(self, name, command, clock=None, **options):
         self._starts[name] = self._starts.get(name, 0) + 1
         log = self.folder / f"{name}-{self._starts[name]:02}.log"
-        self.processes[name] = Process([str(self._binaries / command[0]), *command[1:]], log,
-                                       **options)
+        prefix = [] if clock is None else clock.prefix
+        self.processes[name] = Process([*prefix, *command], log, **options)
         return self.processes[name]
 
     def _history(self, name, what="history"):
         return self.logs / f"{name}-{self._starts.get(name, 0) + 1:02}-{what}.jsonl"
 
-    def start_daemon(self, number):
+    def _credentials(self, name):
+        return [f"--tls_cert={self.authority.certificate(name)}",
+                f"--tls_key={self.authority.key(name)}"]
+
+    def _callers_credentials(self, name):
+        """Each start has a certificate of its own."""
+        self.authority.issue(name)
+        return [f"--tls_ca={self.authority.bundle}", *self._credentials(name)]
+
+    def start_daemon(self, number, clock=None):
         name = f"daemon{number}"
-        self._start(name, ["idempotencyd", "serve", f"--listen=unix:{self.folder}/{name}.sock",
+        self._start(name, [str(self.daemon_build.program), "serve",
+                           f"--listen=unix:{self.socket(name)}",
                            f"--store=postgresql://postgres@{self._hosts(name)}/idem"
                            "?target_session_attrs=read-write&sslmode=disable&gssencmode=disable",
-                           "--metrics=", "--drain_timeout=3s"]).wait_for_line("serving on")
+                           "--metrics=", "--drain_timeout=3s", *self._credentials(name),
+                           f"--tls_client_ca={self.authority.bundle}"],
+                    clock).wait_for_line("serving on")
 
     def _daemons_for(self, name):
         return "ipv4:" + ",".join(self.links.address(f"{name}-daemon{d}")
                                   for d in self.layout.daemons)
 
-    def start_bank(self, number):
+    def start_bank(self, number, clock=None):
         name = f"bank{number}"
-        command = ["chaos-bank", f"--name={name}", f"--listen=unix:{self.folder}/{name}.sock",
+        self.histories[name] = self._history(name)
+        command = [str(self._binaries / "chaos-bank"), f"--name={name}",
+                   f"--listen=unix:{self.socket(name)}",
                    f"--idempotencyd={self._daemons_for(name)}", f"--seed={self.seed}",
-                   f"--lease_ms={self._lease_ms}", f"--log={self._history(name)}",
-                   f"--effects={self._history(name, 'effects')}"]
+                   f"--lease_ms={self._lease_ms}", f"--log={self.histories[name]}",
+                   f"--effects={self._history(name, 'effects')}",
+                   *self._callers_credentials(name)]
         if number in self.layout.ledgers:
             command.append(f"--ledger=postgresql://postgres@{self._hosts(name)}/app"
                            "?target_session_attrs=read-write&connect_timeout=2&sslmode=disable"
                            "&gssencmode=disable")
-        self._start(name, command).wait_for_line("serving")
+        self._start(name, command, clock).wait_for_line("serving")
 
     def _start_client(self, number, epoch_ns, epoch_ms):
         name = f"client{number}"
         banks = ";".join("ipv4:" + self.links.address(f"{name}-bank{b}")
                          for b in self.layout.banks)
-        self._start(name, ["chaos-clients", f"--name={name}", f"--log={self._history(name)}",
-                           f"--banks={banks}", f"--with_ledger={len(self.layout.ledgers)}",
+        self._start(name, [str(self._binaries / "chaos-clients"), f"--name={name}",
+                           f"--log={self._history(name)}", f"--banks={banks}",
+                           f"--with_ledger={len(self.layout.ledgers)}",
                            f"--idempotencyd={self._daemons_for(name)}", f"--seed={self.seed}",
                            f"--epoch_ns={epoch_ns}", f"--epoch_ms={epoch_ms}",
-                           f"--callers={self.layout.callers}", f"--raw={self.layout.raw}"],
+                           f"--callers={self.layout.callers}", f"--raw={self.layout.raw}",
+                           *self._callers_credentials(name)],
                     stdin=subprocess.PIPE).wait_for_line("working")
 
     def start(self):
         self._start_postgres()
         for number in self.layout.daemons:
+            self.authority.issue(f"daemon{number}")
             self.start_daemon(number)
         for number in self.layout.banks:
             self.start_bank(number)
@@ -174,6 +225,7 @@ class System:
         process = self.processes[name]
         if process.running:
             process.stop(number)
+            ShiftedClock.clean_up_after(process.pid)
             if process.code == expected:
                 return
         raise RuntimeError(f"{name} ended with {process.code}:\n{process.tail()}")
@@ -185,16 +237,16 @@ class System:
         """A daemon, which then lets its calls finish."""
         self._end(name, signal.SIGTERM, 0)
 
-    def restart(self, name):
+    def restart(self, name, clock=None):
         number = int(name[-1])
-        (self.start_daemon if name.startswith("daemon") else self.start_bank)(number)
+        (self.start_daemon if name.startswith("daemon") else self.start_bank)(number, clock)
 
     def dead(self):
         """The names of those that ended by themselves."""
         names = [name for name, process in self.processes.items() if not process.running]
         return names + [f"pg{node.number}" for node in self.postgres.nodes if not node.running]
 
-    def settle(self, limit=120):
+    def settle(self, limit):
         """Has the clients bring every key to an end and look at it; answers what they say."""
         clients = [self.processes[f"client{number}"] for number in self.layout.clients]
         for client in clients:
@@ -204,5 +256,9 @@ class System:
     def stop(self):
         for process in self.processes.values():
             process.stop(signal.SIGKILL)
+            ShiftedClock.clean_up_after(process.pid)
         self.postgres.stop()
         self.links.close()
+        for disk in self._disks:
+            if disk is not None:
+                disk.close()

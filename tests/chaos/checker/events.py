@@ -128,8 +128,8 @@ class Effect:
 class Probe:
     """What `Get` said of the record, asked and told like an operation."""
 
-    __slots__ = ("asked", "told", "state", "attempt", "reply", "record_id", "whole", "content",
-                 "seen", "lines")
+    __slots__ = ("asked", "told", "state", "attempt", "reply", "record_id", "whole", "lapsed",
+                 "content", "seen", "lines")
 
     def __init__(self, event, line):
         get = event.get
@@ -140,6 +140,7 @@ class Probe:
         self.reply = get("reply")
         self.record_id = get("record_id")
         self.whole = get("whole", True)
+        self.lapsed = get("lapsed", False)
         self.content = get("content", "full")
         self.seen = get("seen")
         self.lines = (line,)

@@ -323,6 +323,23 @@ class Kept(HistoryTest):
         story.probe("RESERVED", END)
         self.breaks("kept")
 
+    def acknowledged_by_a_probe(self, at=None):
+        story = self.story()
+        call = story.ask()
+        story.run(call)
+        story.tell(call, "unknown", "none")
+        story.probe("COMPLETED", at)
+        story.probe("RESERVED", END + 10 * MS)
+        story.probe("COMPLETED", END + 20 * MS)
+
+    def test_a_probe_of_what_may_be_taken_back(self):
+        self.acknowledged_by_a_probe()
+        self.keeps_all()
+
+    def test_a_probe_of_what_nothing_takes_back(self):
+        self.acknowledged_by_a_probe(END)
+        self.breaks("kept")
+
     def test_a_probe_after_its_retention(self):
         story = self.story()
         call = story.ask(retention_ms=5000)
@@ -702,6 +719,35 @@ class Settled(HistoryTest):
         story = self.story()
         story.tell(story.ask(), "unknown", "none")
         story.tell(story.ask(END), "fail", "in_flight", END + MS)
+        self.breaks("liveness")
+
+    def test_over_for_good(self):
+        for verdict in ("outcome_unknown", "expired"):
+            with self.subTest(verdict):
+                self.setUp()
+                story = self.story()
+                story.tell(story.ask(), "unknown", "none")
+                story.tell(story.ask(), "fail", verdict)
+                self.keeps_all()
+
+    def reserved_when_looked_at(self, **fields):
+        story = self.story()
+        story.tell(story.ask(), "fail", "outcome_unknown")
+        story.put("probes", "probe", END, **{"from": END - MS}, record=story.record,
+                  state="RESERVED", attempt=2, **fields)
+
+    def test_lapsed_when_looked_at(self):
+        self.reserved_when_looked_at(lapsed=True)
+        self.keeps_all()
+
+    def test_held_when_looked_at(self):
+        self.reserved_when_looked_at(lapsed=False)
+        self.breaks("liveness")
+
+    def test_over_and_then_open(self):
+        story = self.story()
+        story.tell(story.ask(), "fail", "outcome_unknown")
+        story.tell(story.ask(), "unknown", "none")
         self.breaks("liveness")
 
     def late(self, at):

@@ -5,6 +5,7 @@
 //
 //   chaos-bank --name=NAME --listen=ADDRESS --idempotencyd=ADDRESS --log=FILE
 //              --effects=FILE --seed=N [--ledger=CONNINFO]
+//              [--tls_ca=FILE --tls_cert=FILE --tls_key=FILE]
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -21,14 +22,15 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
-#include "client/channel_arguments.h"
-#include "client/connection_factory.h"
 #include "core/record_key.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/ledger/postgres_ledger.h"
 #include "interceptors/server/scope.h"
 #include "interceptors/server/server_guard.h"
+#include "tests/chaos/workload/daemon_channel.h"
 #include "tests/chaos/workload/effects_table.h"
 #include "tests/chaos/workload/handler_behaviour.h"
 #include "tests/chaos/workload/history_log.h"
@@ -37,7 +39,6 @@
 
 ABSL_FLAG(std::string, name, "bank", "what the history calls it");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where it is called");
-ABSL_FLAG(std::string, idempotencyd, "", "what its guard asks");
 ABSL_FLAG(std::string, log, "", "its history: a new file");
 ABSL_FLAG(std::string, effects, "", "the effects without the ledger: a new file");
 ABSL_FLAG(std::uint64_t, seed, 1, "of what handlers do");
@@ -110,7 +111,8 @@ void Bank::LogStart(const Attempt& run, const std::string& call, const std::stri
                   .Flag("ledger", run.ledger)
                   .Text("fp", fp)
                   .Number("lease_ms", absl::GetFlag(FLAGS_lease_ms))
-                  .Text("record_id", run.execution->record_id()));
+                  .Text("record_id", run.execution->record_id())
+                  .Number("wall_ms", absl::ToUnixMillis(absl::Now())));
 }
 
 void Bank::LogEnd(const Attempt& run, const char* outcome, const std::string& reply_digest) {
@@ -282,10 +284,7 @@ int Serve() {
   auto ledger = OpenLedger();
   if (!ledger.ok()) return Fail(ledger.status());
   options.ledger = *std::move(ledger);
-  const auto guard = ServerGuard::Create(
-      grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
-                                grpc::InsecureChannelCredentials(), IdempotencydChannelArguments()),
-      std::move(options));
+  const auto guard = ServerGuard::Create(MakeDaemonChannel(), std::move(options));
   if (!guard.ok()) return Fail(guard.status());
   grpc::ServerBuilder builder;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen), grpc::InsecureServerCredentials());

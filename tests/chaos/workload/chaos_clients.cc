@@ -6,6 +6,7 @@
 //
 //   chaos-clients --name=NAME --log=FILE --banks=ADDRESS;... --idempotencyd=ADDRESS
 //                 --seed=N --epoch_ns=N --epoch_ms=N
+//                 [--tls_ca=FILE --tls_cert=FILE --tls_key=FILE]
 #include <grpcpp/grpcpp.h>
 #include <pthread.h>
 
@@ -24,21 +25,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "client/channel_arguments.h"
 #include "client/connection_factory.h"
+#include "tests/chaos/workload/daemon_channel.h"
 #include "tests/chaos/workload/drawn_calls.h"
 #include "tests/chaos/workload/guarded_client.h"
 #include "tests/chaos/workload/known_records.h"
 #include "tests/chaos/workload/raw_burst.h"
 #include "tests/chaos/workload/raw_client.h"
 #include "tests/chaos/workload/settlement.h"
+#include "tests/chaos/workload/settler.h"
 #include "tests/chaos/workload/stop_sign.h"
 
 ABSL_FLAG(std::string, name, "client", "what the history calls it");
 ABSL_FLAG(std::string, log, "", "its history: a new file");
 ABSL_FLAG(std::string, banks, "", "guarded servers, those with the ledger first; between them ;");
 ABSL_FLAG(int, with_ledger, 2, "how many of them have the ledger");
-ABSL_FLAG(std::string, idempotencyd, "", "what raw clients ask");
 ABSL_FLAG(std::uint64_t, seed, 1, "of what is called");
 ABSL_FLAG(std::int64_t, epoch_ns, 0, "when the run began, by CLOCK_MONOTONIC");
 ABSL_FLAG(std::int64_t, epoch_ms, 0, "the same by the wall clock");
@@ -73,8 +74,24 @@ void AskRaw(RawClient& client, KnownRecords& known, std::mt19937_64 random, Stop
   }
 }
 
-std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, KnownRecords& known,
-                                      StopSign& stop) {
+// Nobody calls with a key for as long as that after it was first called with.
+constexpr std::chrono::seconds kOld(30);
+constexpr std::chrono::seconds kSettleLimit(5);
+constexpr int kSettlers = 2;
+
+// What its callers gave up on. So little is left to be settled at the end, however
+// long the run was.
+void SettleOld(Settler& settler, KnownRecords& known, StopSign& stop) {
+  while (stop.Pause(std::chrono::milliseconds(100))) {
+    while (auto record = known.TakeOlderThan(std::chrono::steady_clock::now() - kOld)) {
+      settler.Settle(*record, std::chrono::steady_clock::now() + kSettleLimit);
+      if (!stop.Pause(std::chrono::milliseconds(0))) return;
+    }
+  }
+}
+
+std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, Settler& settler,
+                                      KnownRecords& known, StopSign& stop) {
   const DrawnCalls calls(absl::GetFlag(FLAGS_seed), absl::GetFlag(FLAGS_epoch_ns),
                          absl::FromUnixMillis(absl::GetFlag(FLAGS_epoch_ms)));
   std::vector<std::thread> threads;
@@ -96,6 +113,12 @@ std::vector<std::thread> StartThreads(GuardedClient& guarded, RawClient& raw, Kn
       AskRaw(raw, known, generator, stop);
     });
   }
+  for (int i = 0; i < kSettlers; ++i) {
+    threads.emplace_back([&settler, &known, &stop] {
+      pthread_setname_np(pthread_self(), "settler");
+      SettleOld(settler, known, stop);
+    });
+  }
   return threads;
 }
 
@@ -106,20 +129,17 @@ int Work() {
                         absl::StrSplit(absl::GetFlag(FLAGS_banks), ';', absl::SkipEmpty()),
                         absl::GetFlag(FLAGS_with_ledger), log, known);
   RawClient raw(absl::StrCat(absl::GetFlag(FLAGS_name), "-raw"),
-                MakeConnection(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
-                                                         grpc::InsecureChannelCredentials(),
-                                                         IdempotencydChannelArguments())),
-                log);
+                MakeConnection(MakeDaemonChannel()), log);
+  Settler settler(guarded, raw, known);
   StopSign stop;
-  std::vector<std::thread> threads = StartThreads(guarded, raw, known, stop);
+  std::vector<std::thread> threads = StartThreads(guarded, raw, settler, known, stop);
   std::cout << "working" << std::endl;
   std::string line;
   const bool settle = std::getline(std::cin, line) && line == "settle";
   stop.Raise();
   for (std::thread& thread : threads) thread.join();
   if (!settle) return 0;
-  const int open = Settlement(known.All(), guarded, raw).Run();
-  std::cout << "settled, but for " << open << std::endl;
+  std::cout << Settlement(known.All(), settler, raw).Run() << std::endl;
   return 0;
 }
 

@@ -107,13 +107,14 @@ GuardedClient::Answer GuardedClient::Log(const DrawnCall& call, const std::strin
     if (made_for.has_value()) line.Record("seen", *made_for);
   }
   log_.Append(line);
-  if (replied && !call.key.key.empty()) {
+  const std::string verdict = failed.verdict;
+  const bool settled = replied || verdict == "outcome_unknown" || verdict == "expired";
+  if (settled && !call.key.key.empty()) {
     KnownRecords::Record known{call.key};
-    known.completed = true;
+    known.settled = true;
     known_.Touch(known);
   }
-  const std::string verdict = failed.verdict;
-  if (replied || verdict == "outcome_unknown" || verdict == "expired") return Answer::kSettled;
+  if (settled) return Answer::kSettled;
   return verdict == "mismatch" ? Answer::kMismatch : Answer::kOpen;
 }
 

@@ -1,9 +1,13 @@
 #ifndef IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_KNOWN_RECORDS_H_
 #define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_KNOWN_RECORDS_H_
 
+#include <chrono>
+#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/mutex.h"
@@ -11,8 +15,8 @@
 
 namespace idempotency::testing {
 
-// The records that a client process touched, and whether it knows them to be
-// completed. Thread-safe.
+// The records that a client process touched, and whether it knows how they ended.
+// Thread-safe.
 class KnownRecords {
  public:
   struct Record {
@@ -20,16 +24,29 @@ class KnownRecords {
     bool raw = false;
     // Of a raw record: nothing runs again without `recover`.
     bool recovery = false;
-    bool completed = false;
+    // Completed, or never to be: nothing needs to be asked any more.
+    bool settled = false;
   };
 
   void Touch(const Record& record) {
     MutexLock lock(mutex_);
-    auto& known = records_[std::tie(record.key.key, record.key.operation, record.key.scope,
-                                    record.key.name_space)];
-    const bool completed = known.completed || record.completed;
-    known = record;
-    known.completed = completed;
+    const auto [entry, added] = records_.try_emplace(
+        {record.key.key, record.key.operation, record.key.scope, record.key.name_space}, record);
+    if (added) by_age_.push_back({std::chrono::steady_clock::now(), &entry->second});
+    entry->second.raw = record.raw;
+    entry->second.recovery = record.recovery;
+    entry->second.settled |= record.settled;
+  }
+  // A record that was touched first before `time` and has not settled; each is
+  // given once.
+  std::optional<Record> TakeOlderThan(std::chrono::steady_clock::time_point time) {
+    MutexLock lock(mutex_);
+    while (!by_age_.empty() && by_age_.front().first < time) {
+      const Record& record = *by_age_.front().second;
+      by_age_.pop_front();
+      if (!record.settled) return record;
+    }
+    return std::nullopt;
   }
   std::vector<Record> All() const {
     MutexLock lock(mutex_);
@@ -41,6 +58,9 @@ class KnownRecords {
  private:
   mutable Mutex mutex_;
   std::map<std::tuple<std::string, std::string, std::string, std::string>, Record> records_
+      ABSL_GUARDED_BY(mutex_);
+  // Each record when it was touched first.
+  std::deque<std::pair<std::chrono::steady_clock::time_point, const Record*>> by_age_
       ABSL_GUARDED_BY(mutex_);
 };
 

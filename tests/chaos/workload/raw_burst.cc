@@ -148,10 +148,10 @@ void RawBurst::Apply(const RawOperation& operation, const RawAnswer& answer, Rec
   } else if (verdict == "completed") {
     record.reply = operation.reply;
     record.state = State::kCompleted;
-    record.known.completed = true;
+    record.known.settled = true;
   } else if (verdict == "replay") {
     record.state = State::kCompleted;
-    record.known.completed = true;
+    record.known.settled = true;
   } else if (verdict == "outcome_unknown") {
     record.state = State::kUnknown;
   } else if (verdict == "released") {

@@ -55,6 +55,13 @@ const char* NameOf(v1::RecordState state) {
   }
 }
 
+// Nobody holds it any more, and the next caller is told that its outcome is unknown.
+bool Lapsed(const v1::Record& record) {
+  return record.state() == v1::RECORD_STATE_RESERVED &&
+         record.on_lease_expiry() == v1::LEASE_EXPIRY_REQUIRE_RECOVERY &&
+         record.lease_expires_at() < TimeUtil::GetCurrentTime();
+}
+
 // For Connection, whose answers come on other threads.
 template <typename Answer>
 Answer WaitFor(const std::function<void(std::function<void(Answer)>)>& ask) {
@@ -243,7 +250,8 @@ void RawClient::LogProbe(const RecordKey& key, std::int64_t from,
       .Number("attempt", record.attempt())
       .Text("record_id", record.record_id())
       .Record("seen", FromProto(record.record_key()))
-      .Flag("whole", completed == record.has_reply() && completed == record.has_completed_at());
+      .Flag("whole", completed == record.has_reply() && completed == record.has_completed_at())
+      .Flag("lapsed", Lapsed(record));
   if (record.has_reply()) {
     if (record.reply().content() == v1::REPLY_CONTENT_FULL) {
       line.Text("reply", DigestOf(record.reply()));

@@ -4,11 +4,10 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <thread>
 #include <utility>
 
-#include "core/uuid.h"
+#include "absl/strings/str_cat.h"
 
 namespace idempotency::testing {
 namespace {
@@ -16,11 +15,6 @@ namespace {
 constexpr int kThreads = 24;
 // Within the lease and ten seconds everything has to be settled.
 constexpr std::chrono::seconds kLimit(11);
-constexpr std::chrono::milliseconds kPause(100);
-
-bool Before(std::chrono::steady_clock::time_point deadline) {
-  return std::chrono::steady_clock::now() < deadline;
-}
 
 }  // namespace
 
@@ -39,52 +33,24 @@ void Settlement::ForEach(Visit visit) {
   for (std::thread& thread : threads) thread.join();
 }
 
-int Settlement::Run() {
-  const Deadline deadline = std::chrono::steady_clock::now() + kLimit;
+std::string Settlement::Run() {
+  const auto began = std::chrono::steady_clock::now();
+  const Settler::Deadline deadline = began + kLimit;
+  std::atomic<int> asked{0};
   std::atomic<int> open{0};
   ForEach([&](const KnownRecords::Record& record) {
-    if (record.completed) return;
-    const bool settled = record.raw ? SettleRaw(record, deadline) : SettleGuarded(record, deadline);
-    if (!settled) ++open;
+    if (record.settled) return;
+    ++asked;
+    if (!settler_.Settle(record, deadline)) ++open;
   });
+  const auto settled = std::chrono::steady_clock::now();
   ForEach([&](const KnownRecords::Record& record) { raw_.Look(record.key); });
-  return open;
-}
-
-bool Settlement::SettleGuarded(const KnownRecords::Record& record, Deadline deadline) {
-  DrawnCall call{record.key, record.key.key, "a"};
-  for (std::uint64_t server = 0; Before(deadline); ++server) {
-    const GuardedClient::Answer answer = guarded_.Call(call, server);
-    if (answer == GuardedClient::Answer::kSettled) return true;
-    if (answer == GuardedClient::Answer::kMismatch) {
-      call.request = call.request == "a" ? "b" : "a";
-    } else {
-      std::this_thread::sleep_for(kPause);
-    }
-  }
-  return false;
-}
-
-bool Settlement::SettleRaw(const KnownRecords::Record& record, Deadline deadline) {
-  RawOperation reserve;
-  reserve.key = record.key;
-  reserve.recovery = record.recovery;
-  reserve.recover = true;
-  while (Before(deadline)) {
-    reserve.request_token = Uuid::Random().ToString();
-    const RawAnswer granted = raw_.Ask(reserve);
-    if (granted.verdict == "replay") return true;
-    if (granted.verdict == "reserved") {
-      RawOperation complete;
-      complete.kind = RawOperation::Kind::kComplete;
-      complete.key = record.key;
-      complete.token = granted.token;
-      complete.reply = "settled";
-      if (raw_.Ask(complete).verdict == "completed") return true;
-    }
-    std::this_thread::sleep_for(kPause);
-  }
-  return false;
+  const auto seconds = [](auto duration) {
+    return std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+  };
+  return absl::StrCat("settled ", asked.load(), " records but for ", open.load(), " in ",
+                      seconds(settled - began), " s, looked at all ", records_.size(), " in ",
+                      seconds(std::chrono::steady_clock::now() - settled), " s");
 }
 
 }  // namespace idempotency::testing

@@ -1,13 +1,13 @@
 #ifndef IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_SETTLEMENT_H_
 #define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_SETTLEMENT_H_
 
-#include <chrono>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/chaos/workload/guarded_client.h"
 #include "tests/chaos/workload/known_records.h"
 #include "tests/chaos/workload/raw_client.h"
+#include "tests/chaos/workload/settler.h"
 
 namespace idempotency::testing {
 
@@ -15,23 +15,19 @@ namespace idempotency::testing {
 // each how it ended. Thread-compatible.
 class Settlement {
  public:
-  Settlement(std::vector<KnownRecords::Record> records, GuardedClient& guarded, RawClient& raw)
-      : records_(std::move(records)), guarded_(guarded), raw_(raw) {}
+  Settlement(std::vector<KnownRecords::Record> records, Settler& settler, RawClient& raw)
+      : records_(std::move(records)), settler_(settler), raw_(raw) {}
 
-  // How many records did not settle in time.
-  int Run();
+  // What it came to, as a line for people.
+  std::string Run();
 
  private:
-  using Deadline = std::chrono::steady_clock::time_point;
-
   // Calls `visit` with each record, from several threads.
   template <typename Visit>
   void ForEach(Visit visit);
-  bool SettleGuarded(const KnownRecords::Record& record, Deadline deadline);
-  bool SettleRaw(const KnownRecords::Record& record, Deadline deadline);
 
   const std::vector<KnownRecords::Record> records_;
-  GuardedClient& guarded_;
+  Settler& settler_;
   RawClient& raw_;
 };
 

@@ -5,6 +5,8 @@ from .invariant import Invariant
 # The call was refused before anything could have been reserved for it.
 _NEVER_STARTED = frozenset(("key_missing", "key_invalid", "mismatch", "expired", "quota",
                             "overloaded", "invalid"))
+# Nothing that was called stays open behind these, whatever is broken later.
+_FOR_GOOD = frozenset(("expired", "outcome_unknown"))
 _SETTLED = frozenset(("reserved", "replay", "completed", "released", "expired", "outcome_unknown"))
 
 
@@ -42,12 +44,14 @@ class Liveness(Invariant):
                        for probe in history.probes))
 
     def _settled(self, history, deadline):
-        """The last word before the deadline, and after the last fault, was a final one."""
+        """The last word before the deadline was a final one, and was said after the last fault
+        unless it holds for good."""
         since = history.run.faults_ended
         words = [(op.answered, op.event != "unknown" and op.verdict in _SETTLED
-                  and not (op.kind == "reserve" and op.verdict == "reserved"))
+                  and not (op.kind == "reserve" and op.verdict == "reserved")
+                  and (op.answered >= since or op.verdict in _FOR_GOOD))
                  for op in history.operations
-                 if since <= op.answered <= deadline and self._tells(op)]
-        words += [(probe.told, probe.state != "RESERVED") for probe in history.probes
-                  if since <= probe.told <= deadline]
+                 if op.answered <= deadline and self._tells(op)]
+        words += [(probe.told, (probe.state != "RESERVED" or probe.lapsed) and probe.told >= since)
+                  for probe in history.probes if probe.told <= deadline]
         return bool(words) and max(words)[1]

@@ -1,0 +1,46 @@
+"""Crashes Postgres, fails it over, fills its disk."""
+
+import time
+
+
+class PostgresFaults:
+    """To be run by the thread that started the processes. Links are whole meanwhile."""
+
+    def __init__(self, system, journal, random, links):
+        self._system = system
+        self._postgres = system.postgres
+        self._journal = journal
+        self._random = random
+        self._links = links
+        self.kinds = {"kill_postgres": self.kill_postgres, "fail_over": self.fail_over}
+        self.impossible = {}
+        if system.no_disks is None:
+            self.kinds["disk_full"] = self.disk_full
+        else:
+            self.impossible["disk_full"] = system.no_disks
+
+    def kill_postgres(self):
+        with self._links.whole():
+            began = time.monotonic_ns()
+            self._postgres.restart_primary()
+            self._journal.fault("kill_postgres", f"pg{self._postgres.primary.number}", began,
+                                time.monotonic_ns())
+
+    def fail_over(self):
+        with self._links.whole():
+            began = time.monotonic_ns()
+            self._postgres.fail_over()
+            self._journal.fault("fail_over", f"pg{self._postgres.primary.number}", began,
+                                time.monotonic_ns())
+            self._postgres.attach_standby()
+
+    def disk_full(self):
+        """The primary's log cannot grow any more: it stops in the middle of commits, and cannot
+        even start again before there is room."""
+        with self._links.whole():
+            primary = self._postgres.primary
+            began = time.monotonic_ns()
+            primary.run_out_of_disk()
+            time.sleep(self._random.uniform(0.2, 1))
+            primary.recover_with_disk()
+            self._journal.fault("disk_full", f"pg{primary.number}", began, time.monotonic_ns())

@@ -1,0 +1,25 @@
+"""Faults of processes: one after the other."""
+
+import time
+
+
+class Turns:
+    """On the thread that started the processes: they end with it. `groups` have `kinds`, what
+    each fault is called and does, and `impossible`, what cannot be done here and why."""
+
+    def __init__(self, groups, random, often=()):
+        """Kinds in `often` come twice in each round."""
+        self._random = random
+        self._often = often
+        self.kinds = {name: fault for group in groups for name, fault in group.kinds.items()}
+        self.impossible = {name: why for group in groups for name, why in group.impossible.items()}
+
+    def run(self, until, pause=(0.5, 1.5)):
+        """Every kind in turn until time.monotonic() is `until`."""
+        waiting = []
+        while time.monotonic() < until:
+            if not waiting:
+                waiting = [*self.kinds, *(name for name in self._often if name in self.kinds)]
+                self._random.shuffle(waiting)
+            self.kinds[waiting.pop()]()
+            time.sleep(self._random.uniform(*pause))

@@ -1,0 +1,17 @@
+#ifndef IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_DAEMON_CHANNEL_H_
+#define IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_DAEMON_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+
+namespace idempotency::testing {
+
+// To idempotencyd, as the command line says: --idempotencyd is its address; with
+// --tls_ca, --tls_cert and --tls_key both sides show certificates. Ends the
+// process if a file cannot be read.
+std::shared_ptr<grpc::Channel> MakeDaemonChannel();
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_DAEMON_CHANNEL_H_
