@@ -29,7 +29,7 @@ SELECT json_build_object('record', json_build_array(namespace, scope, operation,
 class Layout:
     """How many there are of each. The first `ledgers` banks have the completion ledger."""
 
-    def __init__(self, daemons=2, banks=3, ledgers=2, clients=2, callers=40, raw=2):
+    def __init__(self, daemons=2, banks=3, ledgers=2, clients=2, callers=40, raw=3):
         self.daemons = range(1, daemons + 1)
         self.banks = range(1, banks + 1)
         self.ledgers = range(1, ledgers + 1)
