@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/errors.h"
+#include "core/limits.h"
 #include "core/record_key.h"
 #include "server/store/postgres_store.h"
 #include "tests/support/postgres_cluster.h"
@@ -108,7 +110,8 @@ TEST_F(PostgresWaitTest, AnExtensionIsCountedFromAfterTheWait) {
   const ReserveOp op = OpFor("charge");
   const auto granted = Reserve(op);
   ASSERT_TRUE(granted.ok()) << granted.status();
-  ExtendOp extension{op.key, op.id, std::get<Reserved>(*granted).token};
+  ExtendOp extension{op.key, op.id, std::get<Reserved>(*granted).token, limits::kDefaultLease,
+                     std::nullopt};
   extension.lease = absl::Minutes(10);
   absl::StatusOr<Extension> extended = absl::UnknownError("did not run");
   RunBehind(

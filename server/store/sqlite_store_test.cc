@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/errors.h"
+#include "core/limits.h"
 #include "core/record_key.h"
 #include "core/reply.h"
 
@@ -359,7 +361,7 @@ TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
   const auto verdict = (*store)->Reserve({&op, 1}).at(0);
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   const Uuid token = std::get<Reserved>(*verdict).token;
-  const ExtendOp extension{op.key, op.id, token};
+  const ExtendOp extension{op.key, op.id, token, limits::kDefaultLease, std::nullopt};
   EXPECT_TRUE((*store)->Extend({&extension, 1}).at(0).ok());
   const CompleteOp completion{op.key, op.id, token, EncodeReply(v1::Reply())};
   const ReserveOp other = OpFor("two");

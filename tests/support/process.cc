@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,21 +69,29 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(
   std::vector<std::string> variables = Environment(environment);
   std::vector<char*> argv = Pointers(arguments);
   std::vector<char*> envp = Pointers(variables);
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) return absl::InternalError(absl::StrCat("fork failed: ", std::strerror(errno)));
-  if (pid == 0) {
-    // PR_SET_PDEATHSIG follows the *thread* that forked, so it is of no use
-    // here: tests start processes from threads that end. A process group of
-    // its own keeps Ctrl-C for us.
-    setpgid(0, 0);
-    dup2(out[1], STDOUT_FILENO);
-    dup2(err[1], STDERR_FILENO);
-    if (getppid() == parent) execve(argv[0], argv.data(), envp.data());
-    _exit(127);
-  }
+  // Not fork: other threads of this process may hold the allocator's locks, and a build
+  // that counts its lines writes them down between fork and exec.
+  // A process group of its own keeps Ctrl-C for us.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, err[1], STDERR_FILENO);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, argv[0], &files, &attributes, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
   close(out[1]);
   close(err[1]);
+  if (error != 0) {
+    close(out[0]);
+    close(err[0]);
+    return absl::InternalError(
+        absl::StrCat("cannot start ", arguments[0], ": ", std::strerror(error)));
+  }
   return std::unique_ptr<Process>(new Process(pid, out[0], err[0]));
 }
 

@@ -12,7 +12,8 @@ class PostgresFaults:
         self._journal = journal
         self._random = random
         self._links = links
-        self.kinds = {"kill_postgres": self.kill_postgres, "fail_over": self.fail_over}
+        self.kinds = {"kill_postgres": self.kill_postgres, "fail_over": self.fail_over,
+                      "fail_over_behind": self.fail_over_behind}
         self.impossible = {}
         if system.no_disks is None:
             self.kinds["disk_full"] = self.disk_full
@@ -31,6 +32,22 @@ class PostgresFaults:
             began = time.monotonic_ns()
             self._postgres.fail_over()
             self._journal.fault("fail_over", f"pg{self._postgres.primary.number}", began,
+                                time.monotonic_ns())
+            self._postgres.attach_standby()
+
+    def fail_over_behind(self):
+        """The standby is behind when the primary crashes. What it lacks can be seen once the
+        primary is back, and is taken back by the failover that follows."""
+        with self._links.whole():
+            link = f"replication{self._postgres.standby.number}"
+            began = time.monotonic_ns()
+            self._system.links.tell(f"stall {link} both")
+            time.sleep(self._random.uniform(0.2, 0.8))
+            self._postgres.restart_primary()
+            time.sleep(self._random.uniform(0.3, 1))
+            self._postgres.fail_over()
+            self._system.links.tell(f"heal {link}")
+            self._journal.fault("fail_over_behind", f"pg{self._postgres.primary.number}", began,
                                 time.monotonic_ns())
             self._postgres.attach_standby()
 
