@@ -4,7 +4,7 @@
 # that the simulation or a test goes red. Nothing here is changed, and nothing is
 # left behind. docs/testing.md tells what was caught by what.
 #
-#   scripts/prove-mutations.sh                   all of them: over an hour on two cores
+#   scripts/prove-mutations.sh                   all of them: an hour or so on two cores
 #   scripts/prove-mutations.sh --quick           a few of every kind
 #   scripts/prove-mutations.sh NAME...           only these
 #   scripts/prove-mutations.sh --list            what there is
