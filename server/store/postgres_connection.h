@@ -68,6 +68,9 @@ class PostgresConnection {
   // False once the session is lost, or its server has gone or cannot write.
   // Notices a server that went away while the connection lay idle.
   bool Usable();
+  // The session ended under a call, or would not answer: what failed with it says
+  // nothing about what was asked.
+  bool lost() const { return broken_; }
   int server_version() const;
 
  private:

@@ -118,7 +118,7 @@ absl::Status PostgresMigrator::CheckSchema() {
   for (const PostgresStatement* const statement : statements.OverTables()) {
     const std::string state = (*connection)->TryPrepare(*statement);
     if (state.empty()) continue;
-    if (!(*connection)->Usable()) return absl::UnavailableError("postgres session lost");
+    if ((*connection)->lost()) return absl::UnavailableError("postgres session lost");
     return absl::FailedPreconditionError(absl::StrCat(
         "postgres schema ", options_.schema, " says that it is at version ", migrations_.size(),
         " but cannot run `", statement->name, "` (SQLSTATE ", state,
@@ -168,6 +168,8 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
                                             " version) FROM ",
                                             schema, ".schema_migrations m ORDER BY version"));
   if (!rows.ok()) {
+    // Says nothing about the schema.
+    if (connection.lost()) return absl::UnavailableError("postgres session lost");
     return absl::FailedPreconditionError(absl::StrCat(
         "postgres schema ", schema, " has a schema_migrations that is not this program's or that",
         " this role may not read (", rows.status().message(), "): choose another schema"));

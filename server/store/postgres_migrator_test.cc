@@ -176,6 +176,28 @@ TEST_F(PostgresMigratorTest, AFailedMigrationLeavesNothingBehind) {
   EXPECT_EQ(schema_->Value("SELECT to_regclass('half') IS NULL"), "t");
 }
 
+// A session that ends while the history is read says nothing about the history.
+TEST_F(PostgresMigratorTest, ASessionThatIsLostIsUnavailable) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  Execute("BEGIN; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE");
+  absl::Status checked;
+  std::thread checks([&] {
+    pthread_setname_np(pthread_self(), "checks");
+    checked = Migrator().CheckSchema();
+  });
+  const std::string waiting =
+      absl::StrCat(" FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%",
+                   schema_->options().schema, ".schema_migrations%'");
+  // A transaction sees the activity of the moment when it first looked.
+  while (schema_->Value("SELECT count(*)" + waiting) == "0") {
+    Execute("SELECT pg_stat_clear_snapshot()");
+  }
+  Execute("SELECT pg_terminate_backend(pid)" + waiting);
+  checks.join();
+  EXPECT_EQ(checked.code(), absl::StatusCode::kUnavailable) << checked;
+  Execute("ROLLBACK");
+}
+
 TEST_F(PostgresMigratorTest, AnUnreachableServerIsUnavailable) {
   PostgresOptions options = schema_->options();
   options.url = "postgresql://nobody@/nowhere?host=%2Fnonexistent";
