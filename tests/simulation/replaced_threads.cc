@@ -7,6 +7,7 @@
 //
 // A program that links this file has no real threads. Outside of a run mutexes
 // are taken without waiting and clocks tell the real time.
+#include <dlfcn.h>
 #include <openssl/rand.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -145,6 +146,7 @@ void Fill(void* buffer, std::size_t bytes) {
 }  // namespace
 }  // namespace idempotency::simulation
 
+using idempotency::simulation::Fiber;
 using idempotency::simulation::Nanos;
 using idempotency::simulation::Scheduler;
 
@@ -163,6 +165,21 @@ int pthread_join(pthread_t thread, void**) {
 }
 
 int pthread_setname_np(pthread_t, const char*) noexcept { return 0; }
+
+// What is done once for the program (a library's tables, say) is done in one go: a
+// fiber that gave way in the middle, of a process that is then killed, would leave it
+// half done for all others.
+int pthread_once(pthread_once_t* control, void (*routine)()) {
+  static const auto once =
+      reinterpret_cast<int (*)(pthread_once_t*, void (*)())>(dlsym(RTLD_NEXT, "pthread_once"));
+  Scheduler* const scheduler = Scheduler::Current();
+  Fiber* const self = scheduler == nullptr ? nullptr : scheduler->fiber();
+  if (self == nullptr) return once(control, routine);
+  ++self->locks;
+  const int done = once(control, routine);
+  --self->locks;
+  return done;
+}
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   idempotency::simulation::Lock(mutex);
