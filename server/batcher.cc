@@ -318,6 +318,7 @@ void Batcher::Work(std::size_t worker) {
   pthread_setname_np(pthread_self(), absl::StrCat("batcher-", worker).c_str());
   for (;;) {
     Batch batch;
+    std::vector<QueuedPtr> overdue;
     {
       MutexLock lock(mutex_);
       began_[worker] = SteadyTime::min();
@@ -326,21 +327,24 @@ void Batcher::Work(std::size_t worker) {
         AwaitWork(lock);
       }
       began_[worker] = std::chrono::steady_clock::now();
-      batch = Take();
+      batch = Take(overdue);
       observer_.QueueDepthChanged(queued_);
     }
+    AnswerOverdue(overdue);
     Run(std::move(batch));
   }
 }
 
-Batcher::Batch Batcher::Take() {
+Batcher::Batch Batcher::Take(std::vector<QueuedPtr>& overdue) {
+  const Deadline now = options_.clock->Monotonic();
+  const auto is_overdue = [now](const QueuedPtr& queued) { return queued->deadline <= now; };
   std::size_t room = options_.max_batch;
   Batch batch;
   for (const OperationKind kind : kPrecedence) {
-    batch[Index(kind)] = queues_[Index(kind)].Take(room);
+    batch[Index(kind)] = queues_[Index(kind)].Take(room, is_overdue, overdue);
     room -= batch[Index(kind)].size();
   }
-  queued_ -= options_.max_batch - room;
+  queued_ -= options_.max_batch - room + overdue.size();
   return batch;
 }
 
@@ -352,7 +356,6 @@ struct Batcher::AtStore {
 
 template <typename QueuedType>
 Batcher::AtStore<QueuedType> Batcher::Hand(std::vector<QueuedPtr> taken) {
-  AnswerOverdue(taken);
   AtStore<QueuedType> handed;
   handed.ops.reserve(taken.size());
   for (const QueuedPtr& queued : taken) {
@@ -435,19 +438,14 @@ void Batcher::PutBack(std::vector<QueuedPtr> operations) {
   for (; to_wake > 0; --to_wake) work_.NotifyOne();
 }
 
-void Batcher::AnswerOverdue(std::vector<QueuedPtr>& taken) {
-  const Deadline now = options_.clock->Monotonic();
-  const auto overdue =
-      std::stable_partition(taken.begin(), taken.end(),
-                            [now](const QueuedPtr& queued) { return queued->deadline > now; });
-  if (overdue == taken.end()) return;
+void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
+  if (overdue.empty()) return;
   const AnswerScope scope;
-  for (auto queued = overdue; queued != taken.end(); ++queued) {
-    observer_.OperationOverdue((*queued)->kind);
-    bytes_.fetch_sub((*queued)->bytes);
-    (*queued)->Refuse(Overdue());
+  for (const QueuedPtr& queued : overdue) {
+    observer_.OperationOverdue(queued->kind);
+    bytes_.fetch_sub(queued->bytes);
+    queued->Refuse(Overdue());
   }
-  taken.erase(overdue, taken.end());
 }
 
 void Batcher::Close() {

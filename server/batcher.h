@@ -156,7 +156,9 @@ class Batcher {
   SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns when there may be something to take.
   void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Batch Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Operations whose deadline has passed go into `overdue` instead, and take no
+  // place of a record or a namespace.
+  Batch Take(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
   // Operations of one kind while the store has them.
   template <typename QueuedType>
@@ -171,8 +173,7 @@ class Batcher {
   void Tell(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
   // Whether or not there is room: they were let in before.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Answers those whose deadline has passed and leaves the others.
-  void AnswerOverdue(std::vector<QueuedPtr>& taken);
+  void AnswerOverdue(const std::vector<QueuedPtr>& overdue);
 
   Store& store_;
   Observer& observer_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,8 +40,19 @@ class FairQueue {
   // Up to `limit` items of different records. The namespace after the one that
   // came last has the first turn of the next call.
   std::vector<Item> Take(std::size_t limit) {
+    std::vector<Item> none;
+    return Take(
+        limit, [](const Item&) { return false; }, none);
+  }
+
+  // The same, of those that live; dead ones that are met on the way are put into
+  // `buried`. Without this a queue of items that nobody waits for any more would
+  // keep a record's newer ones from ever being in time.
+  template <typename IsDead>
+  std::vector<Item> Take(std::size_t limit, const IsDead& is_dead, std::vector<Item>& buried) {
     std::vector<Item> taken;
     taken.reserve(std::min(limit, size_));
+    const std::size_t buried_before = buried.size();
     for (Lane* const lane : turns_) lane->left = lane->queue.records();
     // Lanes in a row that have nothing more for this call.
     for (std::size_t idle = 0; taken.size() < limit && idle < turns_.size();) {
@@ -53,14 +65,15 @@ class FairQueue {
       }
       idle = 0;
       --lane.left;
-      taken.push_back(lane.queue.TakeOne());
+      std::optional<Item> item = lane.queue.TakeOne(is_dead, buried);
+      if (item.has_value()) taken.push_back(*std::move(item));
       if (lane.queue.size() > 0) {
         turns_.push_back(&lane);
       } else if (lanes_.size() > kKeptLanes) {
         lanes_.erase(lanes_.find(*lane.name));
       }
     }
-    size_ -= taken.size();
+    size_ -= taken.size() + (buried.size() - buried_before);
     return taken;
   }
 

@@ -67,5 +67,25 @@ TEST(FairQueueTest, NamesThatAreNotUsedAnyMoreAreForgotten) {
   EXPECT_THAT(queue.Take(1), ElementsAre(7));
 }
 
+// Of a hot record, whose items leave one by one, nobody waits for the first three.
+TEST(FairQueueTest, TheDeadTakeNobodysPlace) {
+  FairQueue<int> queue;
+  for (const int item : {-1, -2, -3, 4, 5, -6}) queue.Push("a", IdNamed("hot"), item);
+  queue.Push("a", IdNamed("gone"), -7);
+  queue.Push("b", IdNamed("other"), 8);
+  std::vector<int> buried;
+  const auto is_dead = [](int item) { return item < 0; };
+
+  EXPECT_THAT(queue.Take(2, is_dead, buried), ElementsAre(4, 8));
+  EXPECT_THAT(buried, ElementsAre(-1, -2, -3));
+  EXPECT_EQ(queue.size(), 3U);
+  EXPECT_THAT(queue.Take(2, is_dead, buried), ElementsAre(5));
+  EXPECT_THAT(buried, ElementsAre(-1, -2, -3, -7));
+  EXPECT_THAT(queue.Take(2, is_dead, buried), IsEmpty());
+  EXPECT_THAT(buried, ElementsAre(-1, -2, -3, -7, -6));
+  EXPECT_EQ(queue.size(), 0U);
+  EXPECT_EQ(queue.namespaces(), 0U);
+}
+
 }  // namespace
 }  // namespace idempotency

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <list>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,9 +44,27 @@ class RecordQueue {
   // The next one; there must be one. Every record has its turn once before any
   // has its second: the first records() calls give items of different records.
   Item TakeOne() {
+    std::vector<Item> none;
+    return *TakeOne([](const Item&) { return false; }, none);
+  }
+
+  // The same, of those that live: the dead in front of it take nobody's place, and
+  // are put into `buried`. Nothing if all of the record's are dead.
+  template <typename IsDead>
+  std::optional<Item> TakeOne(const IsDead& is_dead, std::vector<Item>& buried) {
     Turn turn = std::move(turns_.front());
     turns_.pop_front();
     const auto line = behind_.find(turn.id);
+    while (is_dead(turn.item)) {
+      buried.push_back(std::move(turn.item));
+      --size_;
+      if (line->second.empty()) {
+        behind_.erase(line);
+        return std::nullopt;
+      }
+      turn.item = std::move(line->second.front());
+      line->second.pop_front();
+    }
     if (line->second.empty()) {
       behind_.erase(line);
     } else {
