@@ -750,6 +750,25 @@ class Settled(HistoryTest):
         story.tell(story.ask(), "unknown", "none")
         self.breaks("liveness")
 
+    def looked_at_late(self, asked, state):
+        story = self.story()
+        story.tell(story.ask(), "fail", "outcome_unknown")
+        story.tell(story.ask(asked), "fail", "in_flight")
+        story.put("probes", "probe", 60_000 * MS, **{"from": 59_999 * MS}, record=story.record,
+                  state=state, attempt=2)
+
+    def test_at_rest_when_looked_at_late(self):
+        self.looked_at_late(None, "UNKNOWN")
+        self.keeps_all()
+
+    def test_held_when_looked_at_late(self):
+        self.looked_at_late(None, "RESERVED")
+        self.breaks("liveness")
+
+    def test_asked_for_before_it_was_looked_at_late(self):
+        self.looked_at_late(22_000 * MS, "UNKNOWN")
+        self.breaks("liveness")
+
     def late(self, at):
         story = self.story()
         story.tell(story.ask(), "unknown", "none")
