@@ -4,7 +4,7 @@
 # itself and ends it again.
 #
 #   scripts/chaos.sh --quick        six minutes at most (default)
-#   scripts/chaos.sh --nightly      an hour and a half, most of it faults
+#   scripts/chaos.sh --nightly      about an hour, most of it faults
 #   scripts/chaos.sh --seed=N       what is done and broken follows from the seed
 #   scripts/chaos.sh --json=FILE    write the report there
 #   scripts/chaos.sh --no-build ... with what is built already

@@ -28,7 +28,9 @@ namespace idempotency {
 //
 // What a lost connection, a timeout or an unconfirmed synchronous standby left
 // undecided is answered STORE_UNAVAILABLE; an operation that holds a value
-// which Postgres cannot keep (a NUL in a text), REQUEST_INVALID, alone.
+// which Postgres cannot keep (a NUL in a text), REQUEST_INVALID, alone. Where commits
+// wait for a synchronous standby, what was promised before (a replay, a repeated grant
+// or completion) waits for it too. Get does not: it answers what the server holds.
 //
 // Thread-safe: calls share a pool of connections, one per call in progress.
 class PostgresStore final : public Store {
