@@ -1,11 +1,12 @@
 #include "client/session_errands.h"
 
+#include "core/grpc_status.h"
+
 namespace idempotency {
 namespace {
 
 grpc::Status StatusOf(const v1::SessionError& error) {
-  return grpc::Status(static_cast<grpc::StatusCode>(error.code()), error.message(),
-                      error.details());
+  return grpc::Status(StatusCodeFrom(error.code()), error.message(), error.details());
 }
 
 }  // namespace

@@ -12,29 +12,26 @@
 #include "core/status_payload.h"
 
 namespace idempotency {
-namespace {
 
-// A code that gRPC does not know is UNKNOWN, as its specification asks.
-absl::StatusCode CodeFrom(grpc::StatusCode code) {
-  if (code < grpc::StatusCode::OK || code > grpc::StatusCode::UNAUTHENTICATED) {
-    return absl::StatusCode::kUnknown;
+grpc::StatusCode StatusCodeFrom(int number) {
+  if (number < grpc::StatusCode::OK || number > grpc::StatusCode::UNAUTHENTICATED) {
+    return grpc::StatusCode::UNKNOWN;
   }
-  return static_cast<absl::StatusCode>(code);
+  return static_cast<grpc::StatusCode>(number);
 }
-
-}  // namespace
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const absl::optional<absl::Cord> payload = status.GetPayload(AbslView(kStatusPayloadUrl));
-  // absl's codes are gRPC's, number for number.
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
                       payload.has_value() ? std::string(*payload) : std::string());
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  absl::Status result(CodeFrom(status.error_code()), status.error_message());
+  // absl's codes are gRPC's, number for number.
+  const auto code = static_cast<absl::StatusCode>(StatusCodeFrom(status.error_code()));
+  absl::Status result(code, status.error_message());
   // Kept as they are, whoever wrote them: reading them judges them.
   if (!status.error_details().empty()) {
     result.SetPayload(AbslView(kStatusPayloadUrl), absl::Cord(status.error_details()));

@@ -11,6 +11,12 @@
 
 namespace idempotency {
 
+// The code that a number off the wire or out of a store stands for: UNKNOWN if
+// gRPC has no such code, as its specification asks of a client
+// (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). A plain cast
+// of any number is undefined.
+grpc::StatusCode StatusCodeFrom(int number);
+
 // Code and message as they are; the catalogue's details become
 // grpc-status-details-bin (google.rpc.Status with ErrorInfo, RetryInfo,
 // BadRequest).

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/absl_view.h"
 #include "core/errors.h"
 #include "core/status_payload.h"
@@ -44,6 +46,14 @@ TEST(GrpcStatusTest, EveryCodeKeepsItsNumber) {
   for (const int code : {-1, 17, 31}) {
     const grpc::Status status(static_cast<grpc::StatusCode>(code), "m");
     EXPECT_EQ(FromGrpcStatus(status).code(), absl::StatusCode::kUnknown);
+  }
+}
+
+TEST(GrpcStatusTest, ANumberThatIsNoCodeIsUnknown) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  for (int number = 0; number <= 16; ++number) EXPECT_EQ(StatusCodeFrom(number), number);
+  for (const int number : {-1, 17, 96, -kMost - 1, kMost}) {
+    EXPECT_EQ(StatusCodeFrom(number), grpc::StatusCode::UNKNOWN);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/grpc_status.h"
 #include "core/limits.h"
 #include "core/utf8.h"
 #include "interceptors/server/awaited.h"
@@ -168,7 +169,7 @@ grpc::Status BegunOperation::ReadReply(google::protobuf::Message& into) const {
     return {grpc::StatusCode::INTERNAL, "this operation runs: there is no reply yet"};
   }
   if (reply_.code() != static_cast<int>(grpc::StatusCode::OK)) {
-    return {static_cast<grpc::StatusCode>(reply_.code()), reply_.message(), reply_.details()};
+    return {StatusCodeFrom(reply_.code()), reply_.message(), reply_.details()};
   }
   if (!into.ParsePartialFromString(reply_.body())) {
     return {grpc::StatusCode::INTERNAL, "the recorded reply is of another type"};

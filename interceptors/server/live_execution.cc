@@ -9,6 +9,7 @@
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
+#include "core/grpc_status.h"
 #include "core/limits.h"
 #include "core/record_key.h"
 #include "core/utf8.h"
@@ -75,7 +76,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
     return absl::FailedPreconditionError(
         "GuardOptions.ledger is not set: the guard would never look for the row");
   }
-  const auto code = static_cast<grpc::StatusCode>(reply.reply().code());
+  const grpc::StatusCode code = StatusCodeFrom(reply.reply().code());
   // OK comes with the message, or for a stream with as many as there are.
   const bool is_stream = operation_->policy.stream != MethodPolicy::Stream::kHandThrough;
   const bool fits = is_stream ? !reply.reply().has_body()

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/grpc_status.h"
 #include "interceptors/server/disposition.h"
 #include "interceptors/server/rejection.h"
 #include "interceptors/server/settlement.h"
@@ -85,7 +86,7 @@ void Recovery::Settle(const RecoveryDecision& decision) {
 
 absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const {
   const GuardedOperation& operation = execution_->operation();
-  const auto code = static_cast<grpc::StatusCode>(decision.reply().code());
+  const grpc::StatusCode code = StatusCodeFrom(decision.reply().code());
   if (DispositionFor(operation.policy, code, /*nothing_happened=*/false) !=
       Disposition::kComplete) {
     return absl::InvalidArgumentError(absl::StrCat("its handler decided for the code ",

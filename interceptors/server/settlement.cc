@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/errors.h"
+#include "core/grpc_status.h"
 #include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/kept_reply.h"
 #include "interceptors/server/ledger/recorded_reply.h"
@@ -64,7 +65,7 @@ std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> exec
 
 Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done)
     : execution_(std::move(execution)),
-      code_(static_cast<grpc::StatusCode>(reply.code())),
+      code_(StatusCodeFrom(reply.code())),
       reply_(std::move(reply)),
       done_(std::move(done)) {}
 

@@ -173,6 +173,8 @@ def sessions():
           response('answers { id: 1 error { code: 9 message: "no" } }'))
     write("client_session", "error_that_is_none", b"\x20" + ask[1] + b"\5" +
           response("answers { id: 1 error { } }"))
+    write("client_session", "error_of_no_code", b"\x20" + ask[1] + b"\5" +
+          response('answers { id: 1 error { code: 96 } }'))
     write("client_session", "drains", b"\x20" + ask[2] + b"\5" + response("draining: true") +
           ask[0] + b"\5" + response("answers { id: 1 release { } }"))
     write("client_session", "breaks", b"\x20" + ask[0] + bytes([2, 14]) + block(b"") + ask[1])

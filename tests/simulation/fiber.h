@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "tests/simulation/process.h"
+#include "tests/simulation/thread_locals.h"
 
 namespace idempotency::simulation {
 
@@ -29,6 +30,8 @@ struct Fiber {
   int id = 0;
   // Mutexes that it holds.
   int locks = 0;
+  // Its own while it does not run.
+  ThreadLocals thread_locals;
 };
 
 }  // namespace idempotency::simulation

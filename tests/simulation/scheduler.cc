@@ -156,6 +156,7 @@ Fiber* Scheduler::NewFiber(Process* process, std::function<void()> body) {
   if (!free_.empty()) {
     fiber = free_.back();
     free_.pop_back();
+    fiber->thread_locals = ThreadLocals();
   } else {
     // Never given back: a fiber that ends is used again, and one whose process
     // was killed keeps what is on its stack, until the program ends.
@@ -182,7 +183,9 @@ void Scheduler::Enter(unsigned high, unsigned low) {
 
 void Scheduler::SwitchTo(Fiber* fiber) {
   running_ = fiber;
+  fiber->thread_locals.Exchange();
   swapcontext(&main_, &fiber->context);
+  fiber->thread_locals.Exchange();
   running_ = nullptr;
 }
 

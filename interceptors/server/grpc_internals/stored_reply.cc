@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/grpc_status.h"
 #include "interceptors/server/grpc_internals/any_message.h"
 
 namespace idempotency::grpc_internals {
@@ -38,8 +39,7 @@ void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context) {
 }
 
 grpc::Status StatusOf(const v1::Reply& reply) {
-  return grpc::Status(static_cast<grpc::StatusCode>(reply.code()), reply.message(),
-                      reply.details());
+  return grpc::Status(StatusCodeFrom(reply.code()), reply.message(), reply.details());
 }
 
 void Load(google::protobuf::MessageLite& message, std::string body) {
