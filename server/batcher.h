@@ -157,7 +157,9 @@ class Batcher {
   // Returns when there may be something to take.
   void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Operations whose deadline has passed go into `overdue` instead, and take no
-  // place of a record or a namespace.
+  // place of a record or a namespace. For what it leaves the worker comes back: more
+  // than a batch may hold, and second operations of a record, which in another
+  // worker's batch would wait for the first one's row, and all of the batch with them.
   Batch Take(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
   // Operations of one kind while the store has them.

@@ -263,6 +263,27 @@ TEST_F(BatcherTest, AnOverdueOperationDoesNotReachTheStore) {
   EXPECT_EQ(observer_.counts().overdue, 1u);
 }
 
+// A call holds one operation of a record: if those that nobody waits for any more had
+// their turns, one that is in time would wait a call of a slow store for each of them.
+TEST_F(BatcherTest, OverdueOperationsOfARecordKeepItsNewerOneFromNoCall) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  const auto soon = clock_.Monotonic() + std::chrono::seconds(1);
+  for (int i = 0; i < 3; ++i) {
+    batcher.Reserve(ReserveNamed("hot"), soon, ReserveSink(verdicts_));
+    batcher.Reserve(ReserveNamed("other"), kNoDeadline, ReserveSink(verdicts_));
+  }
+  batcher.Reserve(ReserveNamed("hot"), kNoDeadline, ReserveSink(verdicts_));
+  clock_.Advance(absl::Seconds(1));
+  store_.Open();
+
+  ASSERT_THAT(verdicts_.Await(7), SizeIs(7));
+  EXPECT_EQ(observer_.counts().overdue, 3u);
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(4)) << "that of the occupied worker, and one for each of the other";
+  EXPECT_THAT(calls[1].ids, ElementsAre(IdNamed("hot"), IdNamed("other")));
+}
+
 TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
   Batcher& batcher = Make();
   OccupyWorker();

@@ -37,17 +37,12 @@ class FairQueue {
     ++size_;
   }
 
-  // Up to `limit` items of different records. The namespace after the one that
-  // came last has the first turn of the next call.
-  std::vector<Item> Take(std::size_t limit) {
-    std::vector<Item> none;
-    return Take(
-        limit, [](const Item&) { return false; }, none);
-  }
-
-  // The same, of those that live; dead ones that are met on the way are put into
-  // `buried`. Without this a queue of items that nobody waits for any more would
-  // keep a record's newer ones from ever being in time.
+  // Up to `limit` items of different records, of those that live. The namespace
+  // after the one that came last has the first turn of the next call.
+  //
+  // Dead ones that are met on the way are put into `buried`. If they took places,
+  // a record's items that nobody waits for any more would keep its newer ones
+  // from ever being in time.
   template <typename IsDead>
   std::vector<Item> Take(std::size_t limit, const IsDead& is_dead, std::vector<Item>& buried) {
     std::vector<Item> taken;

@@ -17,7 +17,7 @@ namespace idempotency {
 // A queue that gives out at most one item per record at a time. Items of one
 // record leave in the order in which they came; a record with several takes its
 // next turn behind the others, so that a hot record does not hold them up.
-// Push and each item of Take cost the same whatever is queued.
+// Push costs the same whatever is queued, and so does each item that leaves.
 //
 // Not thread-safe.
 template <typename Item>
@@ -33,23 +33,12 @@ class RecordQueue {
     ++size_;
   }
 
-  // Up to `limit` items of different records.
-  std::vector<Item> Take(std::size_t limit) {
-    std::vector<Item> taken;
-    const std::size_t records = turns_.size();
-    for (std::size_t i = 0; i < records && i < limit; ++i) taken.push_back(TakeOne());
-    return taken;
-  }
-
-  // The next one; there must be one. Every record has its turn once before any
-  // has its second: the first records() calls give items of different records.
-  Item TakeOne() {
-    std::vector<Item> none;
-    return *TakeOne([](const Item&) { return false; }, none);
-  }
-
-  // The same, of those that live: the dead in front of it take nobody's place, and
-  // are put into `buried`. Nothing if all of the record's are dead.
+  // The next item that lives of the record whose turn it is; there must be one.
+  // The dead in front of it take nobody's place, and are put into `buried`.
+  // Nothing if all of the record's are dead.
+  //
+  // Every record has its turn once before any has its second: the first
+  // records() calls give items of different records.
   template <typename IsDead>
   std::optional<Item> TakeOne(const IsDead& is_dead, std::vector<Item>& buried) {
     Turn turn = std::move(turns_.front());

@@ -15,8 +15,9 @@ BatchLoop::BatchLoop() {
 }
 
 void BatchLoop::Iterate() {
-  for (const RecordId& id : ids_) queue_.Push(id, Item{{}, id});
-  Use(queue_.Take(kOperations));
+  for (const RecordId& id : ids_) queue_.Push("payments", id, Item{{}, id});
+  Use(queue_.Take(
+      kOperations, [](const Item&) { return false; }, overdue_));
 }
 
 }  // namespace idempotency::bench

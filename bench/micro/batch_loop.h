@@ -7,7 +7,7 @@
 #include "bench/micro/inner_loop.h"
 
 #include "core/uuid.h"
-#include "server/record_queue.h"
+#include "server/fair_queue.h"
 
 namespace idempotency::bench {
 
@@ -26,7 +26,8 @@ class BatchLoop final : public InnerLoop {
   };
 
   std::vector<RecordId> ids_;
-  RecordQueue<Item> queue_;
+  FairQueue<Item> queue_;
+  std::vector<Item> overdue_;
 };
 
 }  // namespace idempotency::bench

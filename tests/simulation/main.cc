@@ -1,11 +1,6 @@
 // Runs the product under a simulated clock, network, store and scheduler, one
 // seed after the other. docs/testing.md tells what that shows and what not.
 //
-//   simulation                      2,000 seeds of 200 steps
-//   simulation --nightly            100,000 seeds
-//   simulation --seed=N [--trace]   one of them again, exactly, and what happens
-//   --seeds=COUNT --first=N --steps=COUNT
-//
 // Each seed runs in a child of its own, which all begin alike: what a killed
 // process would have held needs no cleaning up, and a crash is a failure like
 // any other.
@@ -38,6 +33,18 @@ using idempotency::simulation::Scheduler;
 using idempotency::simulation::Simulation;
 using idempotency::simulation::Tally;
 
+constexpr char kUsage[] =
+    "Runs the product under a simulated clock, network, store and scheduler, one seed\n"
+    "after the other, until the first promise that is broken (docs/testing.md).\n"
+    "\n"
+    "  simulation                      2,000 seeds of 200 steps\n"
+    "  simulation --nightly            100,000 seeds\n"
+    "  simulation --seed=N [--trace]   one of them again, exactly, and what happens in it\n"
+    "  simulation --first=N --seeds=COUNT --steps=COUNT\n"
+    "\n"
+    "Exit status: 0 every promise was kept; 1 one was broken, or too little happened;\n"
+    "2 could not do what was asked.\n";
+
 // Over this a run turns in circles, whatever its own clock says. Of the processor's
 // time, since the machine may be busy; and for one that waits for ever, of any.
 constexpr rlim_t kBusySecondsForOneSeed = 60;
@@ -47,6 +54,8 @@ constexpr unsigned kSecondsForOneSeed = 600;
 constexpr std::uint64_t kSeedsToJudge = 200;
 constexpr std::uint64_t kOncePerSeeds = 100;
 constexpr std::uint64_t kFailuresShown = 10;
+// After so many it says how far it is.
+constexpr std::uint64_t kSeedsToProgress = 1'000;
 // Every so many seeds one runs twice, and must go the same way.
 constexpr std::uint64_t kSeedsBetweenRepeats = 50;
 
@@ -55,6 +64,7 @@ struct Options {
   std::uint64_t seeds = 2'000;
   int steps = 200;
   bool trace = false;
+  bool help = false;
 };
 
 // What a child tells its parent.
@@ -87,9 +97,10 @@ bool Parse(int argc, char** argv, Options& options) {
       options.trace = true;
     } else if (is("--nightly")) {
       options.seeds = 100'000;
+    } else if (is("--help")) {
+      options.help = true;
     } else {
-      std::fprintf(stderr, "unknown argument: %s (see the head of tests/simulation/main.cc)\n",
-                   flag);
+      std::fprintf(stderr, "unknown argument: %s\n\n%s", flag, kUsage);
       return false;
     }
   }
@@ -150,6 +161,13 @@ bool Repeats(std::uint64_t seed, const Options& options, Shared& shared) {
   return same;
 }
 
+void TellProgress(std::uint64_t done, std::uint64_t failed, const Options& options) {
+  if (done % kSeedsToProgress != 0 || done == options.seeds) return;
+  std::fprintf(stderr, "%llu of %llu seeds, %llu failed\n", static_cast<unsigned long long>(done),
+               static_cast<unsigned long long>(options.seeds),
+               static_cast<unsigned long long>(failed));
+}
+
 // Whether enough happened for the seeds to mean anything.
 bool Judge(const Options& options, const Shared& shared) {
   bool all = true;
@@ -168,6 +186,10 @@ bool Judge(const Options& options, const Shared& shared) {
 int main(int argc, char** argv) {
   Options options;
   if (!Parse(argc, argv, options)) return 2;
+  if (options.help) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
   FixAddresses(argv);
   spdlog::set_level(spdlog::level::off);
   std::setvbuf(stdout, nullptr, _IONBF, 0);
@@ -179,13 +201,14 @@ int main(int argc, char** argv) {
   clock_gettime(CLOCK_MONOTONIC, &began);
   std::uint64_t failed = 0;
   for (std::uint64_t seed = options.first; seed < options.first + options.seeds; ++seed) {
-    if (Try(seed, options, shared) && Repeats(seed, options, shared)) continue;
-    if (++failed <= kFailuresShown) {
+    const bool kept = Try(seed, options, shared) && Repeats(seed, options, shared);
+    if (!kept && ++failed <= kFailuresShown) {
       std::printf(
           "seed %llu broke a promise %s\n  again: simulation --seed=%llu --steps=%d --trace\n",
           static_cast<unsigned long long>(seed), shared.failure,
           static_cast<unsigned long long>(seed), options.steps);
     }
+    TellProgress(seed - options.first + 1, failed, options);
   }
   timespec ended{};
   clock_gettime(CLOCK_MONOTONIC, &ended);

@@ -47,8 +47,6 @@ ThreadLocals::ThreadLocals() : bytes_(Program().bytes) {
   std::copy_n(Program().image, Program().image_bytes, bytes_.begin());
 }
 
-void ThreadLocals::Exchange() {
-  std::swap_ranges(bytes_.begin(), bytes_.end(), Program().begin);
-}
+void ThreadLocals::Exchange() { std::swap_ranges(bytes_.begin(), bytes_.end(), Program().begin); }
 
 }  // namespace idempotency::simulation
