@@ -452,7 +452,8 @@ void SessionStream::Deliver(Gathered& gathered) {
     frames_.Append(std::move(gathered.frames()));
     next = Step();
   }
-  Do(next);
+  // What is next keeps the stream. Without it another thread may have ended it since.
+  if (next.any()) Do(next);
 }
 
 void SessionStream::StopWaiting(const std::vector<std::uint64_t>& ids) {

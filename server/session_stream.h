@@ -72,6 +72,8 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     bool read = false;
     bool write = false;
     bool finish = false;
+
+    bool any() const { return read || write || finish; }
   };
 
   void TakeFrame();

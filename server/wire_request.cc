@@ -120,8 +120,9 @@ absl::StatusOr<std::map<std::string, std::string>> LabelsFrom(const v1::ReserveR
     return InvalidField("labels",
                         absl::StrCat("must have at most ", limits::kMaxLabels, " entries"));
   }
-  std::map<std::string, std::string> labels;
-  for (const auto& [key, value] : request.labels()) {
+  // In their order, so that a request with several faults is told the same one each time.
+  std::map<std::string, std::string> labels(request.labels().begin(), request.labels().end());
+  for (const auto& [key, value] : labels) {
     if (key.empty() || key.size() > limits::kMaxLabelKeyBytes || !IsUtf8WithoutControls(key)) {
       return InvalidField("labels", absl::StrCat("every key must be 1-", limits::kMaxLabelKeyBytes,
                                                  " bytes of UTF-8 without control characters"));
@@ -131,7 +132,6 @@ absl::StatusOr<std::map<std::string, std::string>> LabelsFrom(const v1::ReserveR
                           absl::StrCat("every value must be at most ", limits::kMaxLabelValueBytes,
                                        " bytes of UTF-8 without control characters"));
     }
-    labels.emplace(key, value);
   }
   return labels;
 }

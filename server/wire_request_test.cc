@@ -218,6 +218,20 @@ TEST(WireRequestTest, RefusesBadReservations) {
   ExpectRefused(GoodReserve(), cases, ParseReserve);
 }
 
+// protobuf's maps have another order in every message.
+TEST(WireRequestTest, TellsTheSameOfTwoBadLabelsEachTime) {
+  for (int i = 0; i < 50; ++i) {
+    v1::ReserveRequest request = GoodReserve();
+    for (int label = 0; label < i % 10; ++label) {
+      (*request.mutable_labels())["good-" + std::to_string(label)] = "";
+    }
+    (*request.mutable_labels())[""] = "bad key";
+    (*request.mutable_labels())["bad value"] = std::string(1, '\0');
+    EXPECT_THAT(std::string(ParseReserve(request).status().message()),
+                ::testing::HasSubstr("every key"));
+  }
+}
+
 TEST(WireRequestTest, RefusesBadWaits) {
   using Request = v1::ReserveRequest;
   std::vector<BadField<Request>> cases;

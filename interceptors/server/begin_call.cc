@@ -5,7 +5,7 @@
 
 #include "core/errors.h"
 #include "core/record_key.h"
-#include "interceptors/server/policy_rules.h"
+#include "interceptors/server/policy/policy_rules.h"
 
 namespace idempotency {
 namespace {

@@ -10,11 +10,11 @@
 #include "core/grpc_status.h"
 #include "core/limits.h"
 #include "core/utf8.h"
-#include "interceptors/server/awaited.h"
-#include "interceptors/server/disposition.h"
-#include "interceptors/server/live_execution.h"
+#include "interceptors/server/execution/live_execution.h"
+#include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/method_policy.h"
-#include "interceptors/server/settlement.h"
+#include "interceptors/server/policy/disposition.h"
+#include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {
 namespace {

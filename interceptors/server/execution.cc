@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "interceptors/server/call_table.h"
-#include "interceptors/server/guarded_call.h"
+#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/call/guarded_call.h"
 
 namespace idempotency {
 

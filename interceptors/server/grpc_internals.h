@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "google/protobuf/descriptor.h"
 
-#include "interceptors/server/held_call.h"
+#include "interceptors/server/call/held_call.h"
 
 namespace idempotency::grpc_internals {
 

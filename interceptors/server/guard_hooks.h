@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-#include "interceptors/server/disposition.h"
+#include "interceptors/server/policy/disposition.h"
 
 namespace idempotency {
 

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "core/errors.h"
-#include "interceptors/server/disposition.h"
+#include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/guard_options.h"
-#include "interceptors/server/record_metadata.h"
-#include "interceptors/server/rejection.h"
+#include "interceptors/server/policy/disposition.h"
 #include "interceptors/server/scope.h"
+#include "interceptors/server/wire/record_metadata.h"
 #include "testdata/till.pb.h"
 
 namespace idempotency {

@@ -17,18 +17,18 @@
 #include "core/errors.h"
 #include "core/record_key.h"
 #include "core/utf8.h"
-#include "interceptors/server/awaited.h"
-#include "interceptors/server/caching_connection.h"
+#include "interceptors/server/admission/operation_start.h"
+#include "interceptors/server/admission/recoverer.h"
+#include "interceptors/server/call/guarded_method.h"
+#include "interceptors/server/call/interceptor_factory.h"
+#include "interceptors/server/call/outlet_factory.h"
 #include "interceptors/server/grpc_internals.h"
-#include "interceptors/server/guarded_method.h"
-#include "interceptors/server/interceptor_factory.h"
-#include "interceptors/server/method_path.h"
-#include "interceptors/server/operation_start.h"
-#include "interceptors/server/outlet_factory.h"
-#include "interceptors/server/recoverer.h"
-#include "interceptors/server/replay_cache.h"
-#include "interceptors/server/reservations.h"
-#include "interceptors/server/resolved_policy.h"
+#include "interceptors/server/policy/method_path.h"
+#include "interceptors/server/policy/resolved_policy.h"
+#include "interceptors/server/reservation/caching_connection.h"
+#include "interceptors/server/reservation/replay_cache.h"
+#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {
 namespace {
@@ -154,7 +154,7 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
     operation.loader = handlers->second.loader;
   }
   operation.reply_type = ReplyType(*method.output_type());
-  operation.recoverer = recoverer_;
+  operation.open_outcomes = recoverer_;
   return operation;
 }
 
@@ -163,7 +163,7 @@ void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Messag
   GuardedOperation operation{call.operation, call.policy, options_, reservations_, workers_};
   operation.recovery = call.recovery;
   if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
-  operation.recoverer = recoverer_;
+  operation.open_outcomes = recoverer_;
   OperationStart::Begin(std::move(operation), call, request, std::move(done));
 }
 

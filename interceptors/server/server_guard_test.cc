@@ -15,7 +15,7 @@
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "core/idempotency_key.h"
-#include "interceptors/server/call_table.h"
+#include "interceptors/server/call/call_table.h"
 #include "interceptors/server/execution.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"

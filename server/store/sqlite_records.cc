@@ -118,25 +118,50 @@ bool ReadGrant(const SqliteStatement& row, StoredRecord& stored) {
   return true;
 }
 
+// A column that may be empty: what is no time must not be taken for none.
+bool ReadTime(const SqliteStatement& row, int column, std::optional<absl::Time>& time) {
+  time = row.Time(column);
+  return time || row.IsNull(column);
+}
+
 bool ReadTimes(const SqliteStatement& row, Record& record) {
   const auto created_at = row.Time(10);
   const auto lease_expires_at = row.Time(11);
   const auto expires_at = row.Time(12);
-  record.completed_at = row.Time(13);
   if (!created_at || !lease_expires_at || !expires_at) return false;
-  if (!record.completed_at && !row.IsNull(13)) return false;
-  record.reply_expires_at = row.Time(18);
-  record.tombstone_until = row.Time(19);
+  if (!ReadTime(row, 13, record.completed_at) || !ReadTime(row, 18, record.reply_expires_at) ||
+      !ReadTime(row, 19, record.tombstone_until)) {
+    return false;
+  }
   record.created_at = *created_at;
   record.lease_expires_at = *lease_expires_at;
   record.expires_at = *expires_at;
-  if (!record.reply_expires_at && !row.IsNull(18)) return false;
-  if (!record.tombstone_until && !row.IsNull(19)) return false;
   // As the schema's CHECKs: a row that breaks one would have every write to it
   // refused, and the rest of the batch with it.
   return record.created_at < record.expires_at && record.lease_expires_at <= record.expires_at &&
          (!record.completed_at || *record.completed_at < record.expires_at) &&
          (!record.tombstone_until || *record.tombstone_until > record.expires_at);
+}
+
+// As the columns of kSweepPage.
+bool ReadSweepView(const SqliteStatement& row, SweepView& view) {
+  const auto state = RecordStateFrom(row.Integer(3).value_or(0));
+  const auto policy = LeaseExpiryFrom(row.Integer(4).value_or(0));
+  const auto lease_expires_at = row.Time(5);
+  const auto expires_at = row.Time(6);
+  const auto reply_dropped = row.Integer(9);
+  const auto entombed = row.Integer(10);
+  if (!state || !policy || !lease_expires_at || !expires_at || !reply_dropped || !entombed ||
+      !ReadTime(row, 7, view.reply_expires_at) || !ReadTime(row, 8, view.tombstone_until)) {
+    return false;
+  }
+  view.state = *state;
+  view.on_lease_expiry = *policy;
+  view.lease_expires_at = *lease_expires_at;
+  view.expires_at = *expires_at;
+  view.reply_dropped = *reply_dropped != 0;
+  view.entombed = *entombed != 0;
+  return !view.tombstone_until || *view.tombstone_until > view.expires_at;
 }
 
 bool ReadDescription(const SqliteStatement& row, Record& record) {
@@ -369,22 +394,13 @@ absl::StatusOr<SqliteRecords::SweepPage> SqliteRecords::ReadSweepPage(
     if (!*row) return page;
     page.looked_at += 1;
     const auto id = run->UuidBlob(0);
+    if (id) page.last = id;
     const auto token = run->UuidBlob(1);
     const auto attempt = AttemptFromColumn(run->Integer(2));
-    const auto state = RecordStateFrom(run->Integer(3).value_or(0));
-    const auto policy = LeaseExpiryFrom(run->Integer(4).value_or(0));
-    const auto lease_expires_at = run->Time(5);
-    const auto expires_at = run->Time(6);
-    const auto reply_dropped = run->Integer(9);
-    const auto entombed = run->Integer(10);
-    if (id) page.last = id;
-    if (!id || !token || !attempt || !state || !policy || !lease_expires_at || !expires_at ||
-        !reply_dropped || !entombed) {
-      continue;
+    SweepView view;
+    if (id && token && attempt && ReadSweepView(*run, view)) {
+      page.rows.push_back({*id, Guard{*token, *attempt}, view});
     }
-    page.rows.push_back({*id, Guard{*token, *attempt},
-                         SweepView{*state, *policy, *lease_expires_at, *expires_at, run->Time(7),
-                                   run->Time(8), *reply_dropped != 0, *entombed != 0}});
   }
 }
 

@@ -11,7 +11,7 @@
 #include "core/limits.h"
 #include "core/record_key.h"
 #include "core/reply.h"
-#include "interceptors/server/wire_time.h"
+#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
 namespace {

@@ -10,8 +10,8 @@
 #include "core/idempotency_key.h"
 #include "core/record_key.h"
 #include "core/uuid.h"
-#include "interceptors/server/parent_metadata.h"
-#include "interceptors/server/traceparent.h"
+#include "interceptors/server/request/parent_metadata.h"
+#include "interceptors/server/wire/traceparent.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 

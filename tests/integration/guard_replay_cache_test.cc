@@ -12,7 +12,7 @@
 
 #include "client/connection_factory.h"
 #include "core/mutex.h"
-#include "interceptors/server/caching_connection.h"
+#include "interceptors/server/reservation/caching_connection.h"
 #include "interceptors/server/testing/stepped_clock.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"

@@ -23,7 +23,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/mutex.h"
-#include "interceptors/server/call_table.h"
+#include "interceptors/server/call/call_table.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 

@@ -207,6 +207,7 @@ void Simulation::KillApp(std::size_t place, bool in_order) {
   journal_.Counted(in_order ? Count::kAppStopped : Count::kAppKilled);
   const Nanos down = random_.Between(0, 3) * kSecond;
   if (in_order) {
+    stopping_.push_back(&app->process());
     scheduler_.After(0, &app->process(), [app] { app->Stop(); });
     scheduler_.After(random_.Between(0, 15) * kSecond, nullptr, [app] { app->process().Kill(); });
   } else {
@@ -222,6 +223,7 @@ void Simulation::KillDaemon(std::size_t place, bool in_order) {
   journal_.Counted(in_order ? Count::kDaemonStopped : Count::kDaemonKilled);
   const Nanos down = random_.Between(0, 3) * kSecond;
   if (in_order) {
+    stopping_.push_back(&daemon->process());
     scheduler_.After(0, &daemon->process(), [daemon] { daemon->Stop(); });
     scheduler_.After(random_.Between(0, 5) * kSecond, nullptr,
                      [daemon] { daemon->process().Kill(); });
@@ -295,6 +297,8 @@ void Simulation::EndFaults() {
     pauses_end = std::max(pauses_end, daemons_[place]->process().paused_until());
   }
   if (pauses_end > scheduler_.now()) scheduler_.Sleep(pauses_end - scheduler_.now());
+  // They would be killed later, and what they still ran is another lease away.
+  for (Process* const process : stopping_) process->Kill();
   journal_.Tell("the faults are over");
   faults_over_ = true;
   plan_.EndFaults();

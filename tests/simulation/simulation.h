@@ -82,6 +82,8 @@ class Simulation {
   bool faults_over_ = false;
   bool done_ = false;
   int unsettled_ = 0;
+  // Told to end in order, and to be killed after a while.
+  std::vector<Process*> stopping_;
 };
 
 }  // namespace idempotency::simulation

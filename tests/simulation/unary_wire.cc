@@ -11,6 +11,8 @@
 namespace idempotency::simulation {
 namespace {
 
+// How often a connection that ends looks whether a callback has returned.
+constexpr Nanos kLookAgain = 10 * kMicrosecond;
 // What a store call that was begun before the deadline may take beyond it.
 constexpr Nanos kDaemonSlack = 10 * kSecond;
 
@@ -81,22 +83,29 @@ class UnaryWire::AskedFor final : public Asked {
   void Answer(const grpc::Status& status, const Response& response) {
     if (answered()) return;
     const auto tell = std::exchange(done_, nullptr);
+    telling_ = true;
     if (status.ok()) {
       tell(response);
     } else {
       tell(reachability_.Failed(status));
     }
+    telling_ = false;
   }
   void Close() override { Answer(Closing(), Response()); }
+  bool telling() const override { return telling_; }
 
  private:
   Connection::Callback<Response> done_;
   Reachability reachability_;
+  bool telling_ = false;
 };
 
 UnaryWire::~UnaryWire() {
   for (const std::weak_ptr<Asked>& asked : asked_) {
-    if (const auto call = asked.lock()) call->Close();
+    const auto call = asked.lock();
+    if (call == nullptr) continue;
+    call->Close();
+    while (call->telling()) network_.scheduler().Sleep(kLookAgain);
   }
 }
 

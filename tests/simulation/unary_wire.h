@@ -19,7 +19,7 @@ class UnaryWire final : public Connection {
   // `client` is the process that calls.
   UnaryWire(Network& network, Daemons& daemons, Process& client)
       : network_(network), daemons_(daemons), client_(client) {}
-  // Answers what is outstanding.
+  // Answers what is outstanding, and returns when the last callback has run.
   ~UnaryWire() override;
 
   void Reserve(const v1::ReserveRequest& request, Deadline deadline,
@@ -39,6 +39,8 @@ class UnaryWire final : public Connection {
    public:
     virtual ~Asked() = default;
     virtual void Close() = 0;
+    // Its callback runs.
+    virtual bool telling() const = 0;
   };
   template <typename Response>
   class AskedFor;

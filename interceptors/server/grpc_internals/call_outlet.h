@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "interceptors/server/stream_outlet.h"
+#include "interceptors/server/call/stream_outlet.h"
 
 namespace idempotency::grpc_internals {
 

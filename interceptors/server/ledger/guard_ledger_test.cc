@@ -9,11 +9,11 @@
 
 #include "core/errors.h"
 #include "core/grpc_status.h"
-#include "interceptors/server/admission.h"
-#include "interceptors/server/settlement.h"
+#include "interceptors/server/admission/admission.h"
+#include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
-#include "interceptors/server/wire_time.h"
+#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
 namespace {

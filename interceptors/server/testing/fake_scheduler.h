@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "interceptors/server/scheduler.h"
+#include "interceptors/server/threads/scheduler.h"
 
 namespace idempotency {
 

@@ -1,0 +1,262 @@
+#include "interceptors/server/admission/admission.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/errors.h"
+#include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/admission/replayed_reply.h"
+#include "interceptors/server/execution/ledger_inquiry.h"
+#include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/wire/record_metadata.h"
+#include "interceptors/server/wire/traceparent.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+v1::LeaseExpiry ToWire(MethodPolicy::OnLeaseExpiry on_lease_expiry) {
+  return on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery
+             ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
+             : v1::LEASE_EXPIRY_TAKE_OVER;
+}
+
+void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
+  const MethodPolicy& policy = operation.policy;
+  *question.mutable_lease() = idempotency::ToWire(policy.lease);
+  *question.mutable_retention() = idempotency::ToWire(policy.retention);
+  if (policy.reply_retention) {
+    *question.mutable_reply_retention() = idempotency::ToWire(*policy.reply_retention);
+  }
+  if (policy.tombstone > absl::ZeroDuration()) {
+    *question.mutable_tombstone() = idempotency::ToWire(policy.tombstone);
+  }
+  question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
+  // Both can find out what an attempt that died has done.
+  question.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
+}
+
+void WatchForLoss(const LiveExecution& execution) {
+  // Not the execution itself, which holds the recording.
+  execution.recording()->OnLost([operation = execution.shared_operation(),
+                                 record_id = execution.record_id(), attempt = execution.attempt(),
+                                 traceparent = TraceparentOf(execution.question().labels())] {
+    spdlog::warn("{}: attempt {} lost its reservation, record {}", operation->name, attempt,
+                 record_id);
+    Call(operation->options.hooks.on_lost,
+         LostEvent{{operation->name, record_id, attempt, traceparent}});
+  });
+}
+
+VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
+  switch (verdict.verdict_case()) {
+    case v1::ReserveResponse::kReserved:
+      return VerdictEvent::Verdict::kReserved;
+    case v1::ReserveResponse::kReplay:
+      return VerdictEvent::Verdict::kReplay;
+    case v1::ReserveResponse::kInFlight:
+      return VerdictEvent::Verdict::kInFlight;
+    case v1::ReserveResponse::kMismatch:
+      return VerdictEvent::Verdict::kMismatch;
+    case v1::ReserveResponse::kOutcomeUnknown:
+      return VerdictEvent::Verdict::kOutcomeUnknown;
+    case v1::ReserveResponse::kExpired:
+      return VerdictEvent::Verdict::kExpired;
+    case v1::ReserveResponse::VERDICT_NOT_SET:
+      break;
+  }
+  return VerdictEvent::Verdict::kNone;
+}
+
+// Of the verdict that is set; the others are empty.
+std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
+  return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
+                   verdict.in_flight().attempt(), verdict.mismatch().attempt(),
+                   verdict.outcome_unknown().attempt()});
+}
+
+}  // namespace
+
+void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+                    Scheduler::Time deadline, Done done, const google::protobuf::Message* request) {
+  struct Concrete : Admission {
+    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Scheduler::Time t,
+             Done d, const google::protobuf::Message* r)
+        : Admission(std::move(o), std::move(q), t, std::move(d), r) {}
+  };
+  Apply(*operation, question);
+  const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(question),
+                                                    deadline, std::move(done), request);
+  admission->operation_->reservations.Request(
+      admission->question_, admission->operation_->policy.WaitInFlight(), deadline,
+      [admission](absl::StatusOr<ReservationAnswer> answer) {
+        admission->OnVerdict(std::move(answer));
+      });
+}
+
+Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request)
+    : operation_(std::move(operation)),
+      question_(std::move(question)),
+      deadline_(deadline),
+      done_(std::move(done)),
+      request_(request) {}
+
+void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
+                     const absl::Status& why) const {
+  if (!operation_->options.hooks.on_verdict) return;
+  const v1::ReserveResponse& verdict =
+      answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
+  Call(operation_->options.hooks.on_verdict,
+       {{operation_->name, verdict.record_id(), AttemptOf(verdict),
+         TraceparentOf(question_.labels())},
+        VerdictOf(verdict),
+        why,
+        TraceparentOf(verdict.replay().labels())});
+}
+
+void Admission::OnVerdict(absl::StatusOr<ReservationAnswer> answer) {
+  if (!answer.ok()) {
+    const bool no_verdict = ReasonOf(answer.status()) == Reason::kStoreUnavailable &&
+                            !operation_->reservations.closed();
+    Tell(answer, answer.status());
+    done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
+    return;
+  }
+  v1::ReserveResponse& verdict = answer->response;
+  const absl::Status rejection = RejectionFor(verdict);
+  Tell(answer, rejection);
+  if (!rejection.ok()) {
+    if (verdict.has_mismatch()) {
+      // A client's bug. The record's id leads to it; the key stays out of logs.
+      spdlog::warn("{}: key reused with a different request, record {}", operation_->name,
+                   verdict.record_id());
+    }
+    if (verdict.has_outcome_unknown() && operation_->open_outcomes != nullptr) {
+      operation_->open_outcomes->Note(operation_, question_);
+    }
+    Refuse(rejection, verdict.record_id());
+  } else if (verdict.has_replay()) {
+    v1::Replay& replay = *verdict.mutable_replay();
+    Replay(std::move(*replay.mutable_reply()), verdict.record_id(), FromWire(replay.expires_at()),
+           replay.labels());
+  } else {
+    Grant(*answer);
+  }
+}
+
+void Admission::Grant(const ReservationAnswer& answer) {
+  const v1::Reserved& reserved = answer.response.reserved();
+  Recording::Grant grant;
+  grant.record_key = question_.record_key();
+  grant.reservation_token = reserved.reservation_token();
+  grant.lease = operation_->policy.lease;
+  grant.max_lease = operation_->policy.max_lease;
+  grant.lease_deadline =
+      answer.sent + absl::ToChronoNanoseconds(FromWire(reserved.lease_remaining()));
+  auto execution = std::make_shared<LiveExecution>(operation_, question_, answer.response,
+                                                   operation_->reservations.Hold(std::move(grant)));
+  WatchForLoss(*execution);
+  if (operation_->options.ledger != nullptr && reserved.attempt() > 1) {
+    ConsultLedger(execution);
+  } else {
+    Recover(std::move(execution));
+  }
+}
+
+void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
+  LedgerInquiry::Ask(execution, deadline_,
+                     [self = shared_from_this(), execution](LedgerInquiry::Answer committed) {
+                       if (!committed.ok()) {
+                         self->GiveBack(execution, "the completion ledger gave no answer to run on",
+                                        committed.status());
+                       } else if (committed->has_value()) {
+                         self->Finish(execution, **committed);
+                       } else {
+                         self->Recover(execution);
+                       }
+                     });
+}
+
+void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
+  spdlog::info("{}: an earlier attempt had committed, record {}", operation_->name,
+               execution->record_id());
+  Settlement::Complete(
+      execution, reply,
+      [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
+        if (outcome.error.ok()) {
+          self->Replay(reply, execution->record_id(), outcome.expires_at,
+                       execution->grant().labels());
+        } else {
+          self->Refuse(outcome.error, execution->record_id());
+        }
+      });
+}
+
+void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                         const absl::Status& why) {
+  execution->recording()->Release(reason,
+                                  execution->grant().recovering()
+                                      ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                      : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                                  [] {});
+  if (execution->grant().recovering() && operation_->open_outcomes != nullptr) {
+    operation_->open_outcomes->Note(operation_, question_);
+  }
+  Refuse(why, execution->record_id());
+}
+
+void Admission::Recover(std::shared_ptr<LiveExecution> execution) {
+  if (!execution->grant().recovering()) {
+    done_(Granted{std::move(execution)});
+    return;
+  }
+  if (operation_->recovery == nullptr) {
+    GiveBack(execution, "the outcome could not be found out", OutcomeUnknownRejection());
+    return;
+  }
+  Recovery::Run(execution, request_,
+                [self = shared_from_this(), execution](const Recovery::Result& result) {
+                  self->OnRecovered(execution, result);
+                });
+}
+
+void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
+                            const Recovery::Result& result) {
+  if (const auto* completed = std::get_if<Recovery::Completed>(&result)) {
+    Replay(completed->reply, execution->record_id(), completed->expires_at,
+           execution->grant().labels());
+  } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
+    if (operation_->open_outcomes != nullptr) operation_->open_outcomes->Note(operation_, question_);
+    Refuse(open->why, execution->record_id());
+  } else if (execution->lost()) {
+    // What the handler is to run under is gone.
+    execution->recording()->Release("lost while it was recovered",
+                                    v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+    Refuse(ReservationLost(), execution->record_id());
+  } else {
+    done_(Granted{std::move(execution)});
+  }
+}
+
+void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+                       const Labels& labels) {
+  ReplayedReply::Make(operation_, {std::move(reply), record_id, expires_at, TraceparentOf(labels)},
+                      [self = shared_from_this(), record_id](absl::StatusOr<v1::Reply> made) {
+                        if (made.ok()) {
+                          self->done_(Replayed{*std::move(made)});
+                        } else {
+                          self->Refuse(made.status(), record_id);
+                        }
+                      });
+}
+
+void Admission::Refuse(const absl::Status& why, std::string record_id) {
+  done_(Refused{why, std::move(record_id)});
+}
+
+}  // namespace idempotency

@@ -1,0 +1,87 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_ADMISSION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_ADMISSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/admission/recovery.h"
+#include "interceptors/server/execution/guarded_operation.h"
+#include "interceptors/server/execution/live_execution.h"
+#include "interceptors/server/reservation/reservation_request.h"
+
+namespace idempotency {
+
+// From a question for a reservation to what is to be done about the call: the
+// way in, whatever the call is. Settlement is the way out.
+class Admission : public std::enable_shared_from_this<Admission> {
+ public:
+  // It runs, and its outcome must be settled.
+  struct Granted {
+    std::shared_ptr<LiveExecution> execution;
+  };
+  // It has run: this is what the caller gets.
+  struct Replayed {
+    v1::Reply reply;
+  };
+  // It does not run.
+  struct Refused {
+    absl::Status why;
+    // "" if it is not known.
+    std::string record_id;
+    // Nothing is known of the record: STORE_UNAVAILABLE without any verdict,
+    // and not because the guard is being closed.
+    bool no_verdict = false;
+  };
+  using Decision = std::variant<Granted, Replayed, Refused>;
+  // Called once, on any thread, possibly inside Ask; must not block.
+  using Done = std::function<void(Decision)>;
+
+  // Asks what `question` says, which has record key, fingerprints, parent and
+  // labels; the rest is the operation's policy. Answered by `deadline`, or once a
+  // recovery handler has decided. `request`, which that handler is shown, lives
+  // until `done` is called.
+  static void Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+                  Scheduler::Time deadline, Done done,
+                  const google::protobuf::Message* request = nullptr);
+
+ private:
+  using Labels = google::protobuf::Map<std::string, std::string>;
+
+  Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+            Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
+
+  void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
+  void OnVerdict(absl::StatusOr<ReservationAnswer> answer);
+  void Grant(const ReservationAnswer& answer);
+  // What an earlier attempt committed decides before anything else does.
+  void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
+  // The operation is done: `reply` is recorded, and this caller gets it.
+  void Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
+  // It does not run in this attempt.
+  void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
+                const absl::Status& why);
+  // Finds out, where an earlier attempt's outcome is unknown, before the handler
+  // runs.
+  void Recover(std::shared_ptr<LiveExecution> execution);
+  void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
+  // `labels` are the record's.
+  void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
+              const Labels& labels);
+  void Refuse(const absl::Status& why, std::string record_id = "");
+
+  const std::shared_ptr<const GuardedOperation> operation_;
+  const v1::ReserveRequest question_;
+  const Scheduler::Time deadline_;
+  const Done done_;
+  const google::protobuf::Message* const request_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_ADMISSION_H_

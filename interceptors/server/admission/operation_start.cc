@@ -1,0 +1,79 @@
+#include "interceptors/server/admission/operation_start.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/fingerprint_input.h"
+#include "core/record_key.h"
+#include "interceptors/server/request/request_fingerprints.h"
+
+namespace idempotency {
+namespace {
+
+absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardOptions& options, const BeginCall& call,
+                                                const google::protobuf::Message& request) {
+  const absl::Status valid = ValidateBeginCall(call, options.name_space);
+  if (!valid.ok()) return valid;
+  const absl::StatusOr<std::vector<Fingerprint>> fingerprints = RequestFingerprints(
+      options.fingerprint_algorithms, FingerprintInput{call.operation, request});
+  if (!fingerprints.ok()) return fingerprints.status();
+
+  v1::ReserveRequest question;
+  *question.mutable_record_key() =
+      ToProto(RecordKey{options.name_space, call.scope, call.operation, NormaliseKey(call.key)});
+  for (const Fingerprint& fingerprint : *fingerprints) {
+    *question.add_fingerprints() = ToProto(fingerprint);
+  }
+  question.mutable_labels()->insert(call.labels.begin(), call.labels.end());
+  return question;
+}
+
+Scheduler::Time VerdictDeadline(const GuardedOperation& operation, absl::Time callers) {
+  const Scheduler::Time now = operation.reservations.Now();
+  const Scheduler::Time own = now + absl::ToChronoNanoseconds(operation.options.verdict_timeout +
+                                                              operation.policy.WaitInFlight());
+  if (callers == absl::InfiniteFuture()) return own;
+  return std::min(own, now + absl::ToChronoNanoseconds(callers - absl::Now()));
+}
+
+}  // namespace
+
+void OperationStart::Begin(GuardedOperation operation, const BeginCall& call,
+                           const google::protobuf::Message& request, Done done) {
+  absl::StatusOr<v1::ReserveRequest> question = MakeQuestion(operation.options, call, request);
+  if (!question.ok()) {
+    done(question.status());
+    return;
+  }
+  std::string record_id = RecordIdFor(FromProto(question->record_key())).ToString();
+  const auto shared = std::make_shared<const GuardedOperation>(std::move(operation));
+  // What a recovery handler is shown lives until the decision.
+  std::shared_ptr<google::protobuf::Message> shown;
+  if (shared->recovery) {
+    shown.reset(request.New());
+    shown->CopyFrom(request);
+  }
+  const google::protobuf::Message* const shown_request = shown.get();
+  Admission::Ask(
+      shared, *std::move(question), VerdictDeadline(*shared, call.deadline),
+      [record_id = std::move(record_id), shown = std::move(shown), done = std::move(done)](
+          Admission::Decision decision) { done(Tell(record_id, std::move(decision))); },
+      shown_request);
+}
+
+absl::StatusOr<BegunOperation> OperationStart::Tell(std::string record_id,
+                                                    Admission::Decision decision) {
+  if (auto* granted = std::get_if<Admission::Granted>(&decision)) {
+    return BegunOperation(std::move(record_id), std::move(granted->execution));
+  }
+  if (auto* replayed = std::get_if<Admission::Replayed>(&decision)) {
+    return BegunOperation(std::move(record_id), std::move(replayed->reply));
+  }
+  return std::get<Admission::Refused>(decision).why;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,33 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_START_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_START_H_
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+
+#include "interceptors/server/admission/admission.h"
+#include "interceptors/server/begin_call.h"
+#include "interceptors/server/begun_operation.h"
+#include "interceptors/server/execution/guarded_operation.h"
+
+namespace idempotency {
+
+// From the application's own words to a question, and from the decision to what
+// it is told: ServerGuard::Begin, as GuardedMethod is for calls of a server.
+class OperationStart {
+ public:
+  // Called once, on any thread, possibly inside Begin; must not block.
+  using Done = std::function<void(absl::StatusOr<BegunOperation>)>;
+
+  // `operation` has what `call` says of it.
+  static void Begin(GuardedOperation operation, const BeginCall& call,
+                    const google::protobuf::Message& request, Done done);
+
+ private:
+  static absl::StatusOr<BegunOperation> Tell(std::string record_id, Admission::Decision decision);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_START_H_

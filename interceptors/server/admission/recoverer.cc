@@ -1,0 +1,121 @@
+#include "interceptors/server/admission/recoverer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <variant>
+
+#include "core/errors.h"
+
+namespace idempotency {
+namespace {
+
+Scheduler::Time After(Scheduler::Time start, absl::Duration duration) {
+  return start + absl::ToChronoNanoseconds(duration);
+}
+
+// The record may still be open.
+bool IsOpen(const absl::Status& why) {
+  switch (ReasonOf(why).value_or(Reason::kStoreUnavailable)) {
+    case Reason::kInFlight:
+    case Reason::kOutcomeUnknown:
+    case Reason::kReservationLost:
+    case Reason::kOutcomeNotRecorded:
+    case Reason::kStoreUnavailable:
+    case Reason::kQuotaExceeded:
+    case Reason::kOverloaded:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Recoverer> Recoverer::Make(Scheduler& scheduler, std::size_t limit) {
+  struct Concrete : Recoverer {
+    Concrete(Scheduler& s, std::size_t l) : Recoverer(s, l) {}
+  };
+  return std::make_shared<Concrete>(scheduler, limit);
+}
+
+Recoverer::Recoverer(Scheduler& scheduler, std::size_t limit)
+    : scheduler_(scheduler), limit_(limit) {}
+
+void Recoverer::Note(std::shared_ptr<const GuardedOperation> operation,
+                     const v1::ReserveRequest& question) {
+  if (!operation->recovery) return;
+  std::string name = question.record_key().SerializeAsString();
+  MutexLock lock(mutex_);
+  if (stopped_ || candidates_.count(name) > 0) return;
+  if (candidates_.size() >= limit_) {
+    spdlog::warn("{}: an unknown outcome is left to the next call: {} records wait for recovery",
+                 operation->name, candidates_.size());
+    return;
+  }
+  const Scheduler::Time give_up = After(scheduler_.Now(), operation->policy.retention);
+  const auto added =
+      candidates_.emplace(name, Candidate{std::move(operation), question, give_up}).first;
+  TryLater(added->first);
+}
+
+void Recoverer::TryLater(const std::string& name) {
+  const Scheduler::Time again = After(scheduler_.Now(), candidates_.at(name).backoff.Next());
+  scheduler_.RunAt(again, [self = shared_from_this(), name] { self->Try(name); });
+}
+
+void Recoverer::Try(const std::string& name) {
+  std::shared_ptr<const GuardedOperation> operation;
+  v1::ReserveRequest question;
+  {
+    MutexLock lock(mutex_);
+    const auto found = candidates_.find(name);
+    if (found == candidates_.end()) return;
+    if (trying_ >= kAtOnce) {
+      TryLater(name);
+      return;
+    }
+    ++trying_;
+    operation = found->second.operation;
+    question = found->second.question;
+  }
+  const Scheduler::Time deadline =
+      After(operation->reservations.Now(),
+            operation->options.verdict_timeout + operation->policy.WaitInFlight());
+  Admission::Ask(std::move(operation), std::move(question), deadline,
+                 [self = shared_from_this(), name](const Admission::Decision& decision) {
+                   self->OnDecision(name, decision);
+                 });
+}
+
+void Recoverer::OnDecision(const std::string& name, const Admission::Decision& decision) {
+  if (const auto* granted = std::get_if<Admission::Granted>(&decision)) {
+    // Nothing happened, as recovery found out, or another said before: the
+    // operation is its client's to run.
+    granted->execution->recording()->Release("recovered: nothing happened",
+                                             v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  }
+  const auto* refused = std::get_if<Admission::Refused>(&decision);
+  MutexLock lock(mutex_);
+  --trying_;
+  const auto found = candidates_.find(name);
+  if (found == candidates_.end()) return;
+  if (refused != nullptr && IsOpen(refused->why) && scheduler_.Now() < found->second.give_up) {
+    TryLater(name);
+  } else {
+    candidates_.erase(found);
+  }
+}
+
+void Recoverer::Stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  candidates_.clear();
+}
+
+std::size_t Recoverer::size() {
+  MutexLock lock(mutex_);
+  return candidates_.size();
+}
+
+}  // namespace idempotency

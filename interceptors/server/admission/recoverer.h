@@ -1,0 +1,80 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERER_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "core/mutex.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/admission/admission.h"
+#include "interceptors/server/execution/guarded_operation.h"
+#include "interceptors/server/execution/open_outcomes.h"
+#include "interceptors/server/threads/backoff.h"
+#include "interceptors/server/threads/scheduler.h"
+
+namespace idempotency {
+
+// Recovers in the background what this guard left open, so that an operation
+// does not stay UNKNOWN until its client calls again.
+//
+// It knows only what it was told in this process: the records whose outcome its
+// own executions and recoveries left unknown. What another process left, or
+// this one before it was restarted, waits for the next call of that key.
+//
+// Each record is asked for again with growing pauses, until it is settled, by
+// whomever, or its retention is over. Thread-safe.
+class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recoverer> {
+ public:
+  // What the first try waits, and the longest pause between two.
+  static constexpr absl::Duration kFirstPause = absl::Seconds(1);
+  static constexpr absl::Duration kLongestPause = absl::Minutes(5);
+  // How many are tried at once: half of the worker threads, so that recoveries
+  // for calls never wait behind these.
+  static constexpr std::size_t kAtOnce = 2;
+
+  // Remembers `limit` records at most. `scheduler` outlives every piece of work
+  // that was begun.
+  static std::shared_ptr<Recoverer> Make(Scheduler& scheduler, std::size_t limit);
+
+  // Does nothing for a record that is known already, for an operation without a
+  // recovery handler, and after Stop(); a record over the limit is dropped with a
+  // warning.
+  void Note(std::shared_ptr<const GuardedOperation> operation,
+            const v1::ReserveRequest& question) override;
+
+  // Forgets everything; a try that has begun is settled.
+  void Stop();
+
+  // How many records are remembered.
+  std::size_t size();
+
+ private:
+  struct Candidate {
+    std::shared_ptr<const GuardedOperation> operation;
+    v1::ReserveRequest question;
+    Scheduler::Time give_up;
+    Backoff backoff{kFirstPause, kLongestPause};
+  };
+
+  Recoverer(Scheduler& scheduler, std::size_t limit);
+
+  void TryLater(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Try(const std::string& name);
+  void OnDecision(const std::string& name, const Admission::Decision& decision);
+
+  Scheduler& scheduler_;
+  const std::size_t limit_;
+
+  Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::size_t trying_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By record key.
+  absl::flat_hash_map<std::string, Candidate> candidates_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERER_H_

@@ -1,0 +1,126 @@
+#include "interceptors/server/admission/recovery.h"
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/grpc_status.h"
+#include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/policy/disposition.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* request) {
+  RecoveryCase recovery;
+  recovery.record_id = execution.record_id();
+  recovery.record_key = FromProto(execution.question().record_key());
+  recovery.attempt = execution.attempt();
+  recovery.checkpoint = execution.checkpoint();
+  recovery.labels = execution.labels();
+  recovery.created_at = FromWire(execution.grant().created_at());
+  recovery.request = request;
+  recovery.execution = &execution;
+  return recovery;
+}
+
+}  // namespace
+
+void Recovery::Run(std::shared_ptr<LiveExecution> execution,
+                   const google::protobuf::Message* request, Done done) {
+  struct Concrete : Recovery {
+    Concrete(std::shared_ptr<LiveExecution> e, const google::protobuf::Message* r, Done d)
+        : Recovery(std::move(e), r, std::move(d)) {}
+  };
+  std::make_shared<Concrete>(std::move(execution), request, std::move(done))->Start();
+}
+
+Recovery::Recovery(std::shared_ptr<LiveExecution> execution,
+                   const google::protobuf::Message* request, Done done)
+    : execution_(std::move(execution)), request_(request), done_(std::move(done)) {}
+
+void Recovery::Start() {
+  const auto decide = [self = shared_from_this()] { self->Settle(self->Decide()); };
+  if (!execution_->operation().workers.Run(decide)) LeaveUnknown();
+}
+
+RecoveryDecision Recovery::Decide() {
+  const GuardedOperation& operation = execution_->operation();
+  // A record that needs recovery from a method that has lost its handler.
+  if (!operation.recovery) return RecoveryDecision::LeaveUnknown();
+  try {
+    return operation.recovery(CaseOf(*execution_, request_));
+  } catch (const std::exception& error) {
+    spdlog::error("{}: the recovery handler threw: {}", operation.name, error.what());
+  } catch (...) {
+    spdlog::error("{}: the recovery handler threw", operation.name);
+  }
+  return RecoveryDecision::LeaveUnknown();
+}
+
+void Recovery::Settle(const RecoveryDecision& decision) {
+  const GuardedOperation& operation = execution_->operation();
+  if (decision.kind() == RecoveryDecision::Kind::kRelease) {
+    spdlog::info("{}: recovery of record {}: nothing happened", operation.name,
+                 execution_->record_id());
+    done_(NothingHappened{});
+    return;
+  }
+  if (decision.kind() == RecoveryDecision::Kind::kComplete) {
+    const absl::Status why_not = WhyNotRecordable(decision);
+    if (why_not.ok()) {
+      Complete(decision);
+      return;
+    }
+    spdlog::error("{}: recovery of record {}: {}", operation.name, execution_->record_id(),
+                  std::string(why_not.message()));
+  }
+  LeaveUnknown();
+}
+
+absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const {
+  const GuardedOperation& operation = execution_->operation();
+  const grpc::StatusCode code = StatusCodeFrom(decision.reply().code());
+  if (DispositionFor(operation.policy, code, /*nothing_happened=*/false) !=
+      Disposition::kComplete) {
+    return absl::InvalidArgumentError(absl::StrCat("its handler decided for the code ",
+                                                   decision.reply().code(),
+                                                   ", which the method does not record"));
+  }
+  if (code == grpc::StatusCode::OK && !operation.reply_type.name().empty() &&
+      decision.reply_type() != operation.reply_type.name()) {
+    return absl::InvalidArgumentError(absl::StrCat("its handler decided for a ",
+                                                   decision.reply_type(), ", the method replies ",
+                                                   operation.reply_type.name()));
+  }
+  return absl::OkStatus();
+}
+
+void Recovery::Complete(const RecoveryDecision& decision) {
+  Settlement::Settle(
+      execution_, decision.reply(),
+      [self = shared_from_this(), reply = decision.reply()](const Settlement::Outcome& outcome) {
+        if (outcome.error.ok()) {
+          self->done_(Completed{reply, outcome.expires_at});
+        } else {
+          self->done_(Open{outcome.error});
+        }
+      });
+}
+
+void Recovery::LeaveUnknown() {
+  execution_->recording()->Release(
+      "recovery could not tell the outcome", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN,
+      [self = shared_from_this()] {
+        self->done_(Open{self->execution_->recording()->refused() ? ReservationLost()
+                                                                  : OutcomeUnknownRejection()});
+      });
+}
+
+}  // namespace idempotency

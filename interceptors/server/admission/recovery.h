@@ -1,0 +1,61 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERY_H_
+
+#include <functional>
+#include <memory>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "google/protobuf/message.h"
+
+#include "idempotency/v1/record.pb.h"
+#include "interceptors/server/execution/live_execution.h"
+#include "interceptors/server/recovery_handler.h"
+
+namespace idempotency {
+
+// One run of a recovery handler, from a grant that recovers to what it decided
+// being settled.
+class Recovery : public std::enable_shared_from_this<Recovery> {
+ public:
+  // The store has acknowledged it.
+  struct Completed {
+    v1::Reply reply;
+    absl::Time expires_at;
+  };
+  // The reservation is still held.
+  struct NothingHappened {};
+  // It is not settled, for this reason: OUTCOME_UNKNOWN, RESERVATION_LOST or
+  // OUTCOME_NOT_RECORDED.
+  struct Open {
+    absl::Status why;
+  };
+  using Result = std::variant<Completed, NothingHappened, Open>;
+  // Called once, on any thread, possibly inside Run; must not block.
+  using Done = std::function<void(Result)>;
+
+  // `request` is nullptr, or lives until `done` is called.
+  static void Run(std::shared_ptr<LiveExecution> execution,
+                  const google::protobuf::Message* request, Done done);
+
+ private:
+  Recovery(std::shared_ptr<LiveExecution> execution, const google::protobuf::Message* request,
+           Done done);
+
+  void Start();
+  RecoveryDecision Decide();
+  void Settle(const RecoveryDecision& decision);
+  void Complete(const RecoveryDecision& decision);
+  void LeaveUnknown();
+  // Nothing that the application threw or got wrong is let through.
+  absl::Status WhyNotRecordable(const RecoveryDecision& decision) const;
+
+  const std::shared_ptr<LiveExecution> execution_;
+  const google::protobuf::Message* const request_;
+  const Done done_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERY_H_

@@ -1,0 +1,356 @@
+// Recovery from a grant to what its caller gets, by a call and in the
+// background, over a fake store.
+#include "interceptors/server/admission/recovery.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "core/errors.h"
+#include "interceptors/server/admission/admission.h"
+#include "interceptors/server/admission/recoverer.h"
+#include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_scheduler.h"
+
+namespace idempotency {
+namespace {
+
+using Operation = FakeConnection::Operation;
+
+constexpr std::chrono::seconds kSoon{20};
+
+// A message to reply with.
+v1::RecordKey Receipt() {
+  v1::RecordKey receipt;
+  receipt.set_key("receipt");
+  return receipt;
+}
+
+class RecoveryTest : public testing::Test {
+ protected:
+  RecoveryTest() {
+    auto connection = std::make_unique<FakeConnection>();
+    store_ = connection.get();
+    reservations_ =
+        std::make_unique<Reservations>(std::move(connection), absl::Seconds(20), absl::Seconds(20));
+    question_.mutable_record_key()->set_namespace_("tills");
+    question_.mutable_record_key()->set_scope("alice");
+    question_.mutable_record_key()->set_key("order-1");
+    question_.add_fingerprints()->set_digest("digest");
+    (*question_.mutable_labels())["build"] = "7";
+    policy_.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+    recovery_ = [this](const RecoveryCase& recovery) {
+      cases_.push_back(recovery);
+      return RecoveryDecision::LeaveUnknown();
+    };
+  }
+  ~RecoveryTest() override {
+    if (recoverer_ != nullptr) recoverer_->Stop();
+    reservations_->Close();
+    workers_.Stop();
+  }
+
+  // With what the test has changed so far.
+  std::shared_ptr<const GuardedOperation> MakeOperation() {
+    GuardedOperation operation{"/till/Charge", policy_, options_, *reservations_, workers_};
+    operation.recovery = recovery_;
+    operation.reply_type = ReplyType(*v1::RecordKey::descriptor());
+    operation.open_outcomes = recoverer_;
+    return std::make_shared<const GuardedOperation>(std::move(operation));
+  }
+
+  Admission::Decision Ask() {
+    std::promise<Admission::Decision> decision;
+    Admission::Ask(
+        MakeOperation(), question_, reservations_->Now() + kSoon,
+        [&decision](Admission::Decision decided) { decision.set_value(std::move(decided)); },
+        &question_);
+    return decision.get_future().get();
+  }
+  std::shared_ptr<LiveExecution> AskGranted() {
+    const Admission::Decision decision = Ask();
+    return std::get<Admission::Granted>(decision).execution;
+  }
+  std::optional<Reason> AskRefused() {
+    const Admission::Decision decision = Ask();
+    return ReasonOf(std::get<Admission::Refused>(decision).why);
+  }
+
+  absl::Status Settle(const std::shared_ptr<LiveExecution>& execution, grpc::StatusCode code) {
+    v1::Reply reply;
+    reply.set_code(static_cast<int>(code));
+    std::promise<absl::Status> settled;
+    Settlement::Settle(execution, reply, [&settled](const Settlement::Outcome& outcome) {
+      settled.set_value(outcome.error);
+    });
+    return settled.get_future().get();
+  }
+
+  // An attempt that stored a checkpoint and was never heard of again.
+  void LeaveADeadAttempt() {
+    const auto execution = AskGranted();
+    EXPECT_TRUE(execution->Checkpoint("half").ok());
+    execution->recording()->LetLapse();
+    store_->LoseTrace();
+  }
+
+  FakeConnection* store_ = nullptr;
+  std::unique_ptr<Reservations> reservations_;
+  WorkerThreads workers_;
+  FakeScheduler scheduler_;
+  std::shared_ptr<Recoverer> recoverer_;
+  GuardOptions options_;
+  MethodPolicy policy_;
+  RecoveryHandler recovery_;
+  v1::ReserveRequest question_;
+  std::vector<RecoveryCase> cases_;
+};
+
+TEST_F(RecoveryTest, HandlerIsShownWhatTheDeadAttemptLeft) {
+  LeaveADeadAttempt();
+  EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
+  ASSERT_EQ(cases_.size(), 1u);
+  EXPECT_EQ(cases_[0].checkpoint, "half");
+  EXPECT_EQ(cases_[0].attempt, 2u);
+  EXPECT_EQ(cases_[0].labels.at("build"), "7");
+  EXPECT_EQ(cases_[0].record_key.key, "order-1");
+  EXPECT_EQ(cases_[0].record_key.scope, "alice");
+  EXPECT_FALSE(cases_[0].record_id.empty());
+  EXPECT_EQ(cases_[0].request, &question_);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(RecoveryTest, NeverRunsForAFreshRecordOrAReleasedOne) {
+  const auto first = AskGranted();
+  first->NothingHappened();
+  EXPECT_TRUE(Settle(first, grpc::StatusCode::UNAVAILABLE).ok());
+  EXPECT_EQ(AskGranted()->attempt(), 2u);
+  EXPECT_TRUE(store_->last_reserve().recover());
+  EXPECT_TRUE(cases_.empty());
+}
+
+TEST_F(RecoveryTest, WithoutAHandlerNobodyAsksForRecovery) {
+  recovery_ = nullptr;
+  LeaveADeadAttempt();
+  EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
+  EXPECT_FALSE(store_->last_reserve().recover());
+}
+
+TEST_F(RecoveryTest, ReplyIsRecordedAndGivenToEveryCaller) {
+  LeaveADeadAttempt();
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
+  for (int call = 0; call < 2; ++call) {
+    const Admission::Decision decision = Ask();
+    const auto& replayed = std::get<Admission::Replayed>(decision);
+    EXPECT_EQ(replayed.reply.body(), Receipt().SerializeAsString());
+    EXPECT_EQ(replayed.reply.trailing_metadata().size(), 3);
+  }
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_EQ(store_->record().attempt, 2u);
+}
+
+TEST_F(RecoveryTest, FailureIsRecordedIfTheMethodRecordsItsCode) {
+  LeaveADeadAttempt();
+  recovery_ = [](const RecoveryCase&) {
+    return RecoveryDecision::CompleteWith(grpc::Status(grpc::StatusCode::NOT_FOUND, "no card"));
+  };
+  const Admission::Decision decision = Ask();
+  EXPECT_EQ(std::get<Admission::Replayed>(decision).reply.message(), "no card");
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(RecoveryTest, WhatCannotBeRecordedStaysUnknown) {
+  LeaveADeadAttempt();
+  const std::vector<RecoveryHandler> wrong = {
+      [](const RecoveryCase&) {
+        return RecoveryDecision::CompleteWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, ""));
+      },
+      [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(grpc::Status::OK); },
+      [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(v1::ReserveRequest()); },
+      [](const RecoveryCase&) -> RecoveryDecision { throw std::runtime_error("as asked"); },
+      [](const RecoveryCase&) -> RecoveryDecision { throw 7; },
+  };
+  for (const RecoveryHandler& handler : wrong) {
+    recovery_ = handler;
+    EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
+    EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+  }
+}
+
+TEST_F(RecoveryTest, ReleaseLetsThisVeryCallRun) {
+  LeaveADeadAttempt();
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
+  const auto execution = AskGranted();
+  EXPECT_EQ(execution->attempt(), 2u);
+  EXPECT_EQ(execution->checkpoint(), "half");
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RESERVED);
+  EXPECT_EQ(store_->calls(Operation::kRelease), 0);
+  EXPECT_TRUE(Settle(execution, grpc::StatusCode::OK).ok());
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+}
+
+TEST_F(RecoveryTest, RecoveryThatLostItsReservationRunsAndSettlesNothing) {
+  LeaveADeadAttempt();
+  for (const auto& decision : {RecoveryDecision::Release(), RecoveryDecision::LeaveUnknown(),
+                               RecoveryDecision::CompleteWith(Receipt())}) {
+    recovery_ = [&](const RecoveryCase& recovery) {
+      store_->TakeOver();
+      EXPECT_EQ(ReasonOf(recovery.execution->Checkpoint("on it")), Reason::kReservationLost);
+      EXPECT_TRUE(recovery.execution->lost());
+      return decision;
+    };
+    EXPECT_EQ(AskRefused(), Reason::kReservationLost);
+    EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RESERVED);
+    store_->LoseTrace();
+  }
+}
+
+TEST_F(RecoveryTest, TypedHandlerGetsItsRequest) {
+  LeaveADeadAttempt();
+  recovery_ = TypedRecovery<v1::ReserveRequest, v1::RecordKey>(
+      [](const RecoveryCase&, const v1::ReserveRequest* request) {
+        v1::RecordKey reply = Receipt();
+        reply.set_scope(request->record_key().scope());
+        return TypedRecoveryDecision<v1::RecordKey>::CompleteWith(reply);
+      });
+  const Admission::Decision decision = Ask();
+  v1::RecordKey reply;
+  ASSERT_TRUE(reply.ParseFromString(std::get<Admission::Replayed>(decision).reply.body()));
+  EXPECT_EQ(reply.scope(), "alice");
+}
+
+TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
+  for (const auto code : {grpc::StatusCode::OK, grpc::StatusCode::NOT_FOUND,
+                          grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED}) {
+    question_.mutable_record_key()->set_key(std::to_string(code));
+    int told = 0;
+    options_.hooks.on_lost = [&told](const LostEvent& event) {
+      told += static_cast<int>(event.attempt);
+    };
+    const auto execution = AskGranted();
+    store_->TakeOver();
+    EXPECT_EQ(ReasonOf(Settle(execution, code)), Reason::kReservationLost) << code;
+    EXPECT_EQ(told, 1) << code;
+  }
+}
+
+class RecovererTest : public RecoveryTest {
+ protected:
+  void Remember(std::size_t limit) { recoverer_ = Recoverer::Make(scheduler_, limit); }
+  // Time for one more try of the only record. It ends on other threads.
+  void TryOnce() {
+    const int before = store_->calls(Operation::kReserve);
+    scheduler_.Advance(Recoverer::kLongestPause);
+    EXPECT_TRUE(store_->WaitForCalls(Operation::kReserve, before + 1));
+  }
+  bool WaitUntilForgotten() {
+    return WaitUntil([this] { return recoverer_->size() == 0; });
+  }
+  // The next try is planned.
+  bool WaitUntilPlanned() {
+    return WaitUntil([this] { return scheduler_.pending() == 1; });
+  }
+
+ private:
+  static bool WaitUntil(const std::function<bool()>& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + kSoon;
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+};
+
+TEST_F(RecovererTest, RecoversWhatAHandlerLeftUnknown) {
+  Remember(10);
+  std::promise<RecoveryCase> seen;
+  recovery_ = [&seen](const RecoveryCase& recovery) {
+    seen.set_value(recovery);
+    return RecoveryDecision::CompleteWith(Receipt());
+  };
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+  EXPECT_EQ(recoverer_->size(), 1u);
+  TryOnce();
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  EXPECT_TRUE(WaitUntilForgotten());
+  EXPECT_EQ(seen.get_future().get().request, nullptr);
+}
+
+TEST_F(RecovererTest, ReleasesWhereNothingHappened) {
+  Remember(10);
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  TryOnce();
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  EXPECT_TRUE(WaitUntilForgotten());
+}
+
+TEST_F(RecovererTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSettled) {
+  Remember(10);
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  TryOnce();
+  ASSERT_TRUE(WaitUntilPlanned());
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
+  // A second try may have been due before that time was over.
+  const std::uint32_t tried = store_->record().attempt;
+  EXPECT_GE(tried, 2u);
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
+  const Admission::Decision decision = Ask();
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(decision));
+  TryOnce();
+  EXPECT_TRUE(WaitUntilForgotten());
+  EXPECT_EQ(store_->record().attempt, tried + 1) << "the call's own recovery, and no other";
+}
+
+TEST_F(RecovererTest, StoreThatIsAwayOnlyDelaysIt) {
+  Remember(10);
+  options_.verdict_timeout = absl::Milliseconds(20);
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 1'000'000);
+  TryOnce();
+  EXPECT_TRUE(WaitUntilPlanned());
+  EXPECT_EQ(recoverer_->size(), 1u);
+}
+
+TEST_F(RecovererTest, IsBounded) {
+  Remember(2);
+  for (const char* key : {"a", "b", "c"}) {
+    question_.mutable_record_key()->set_key(key);
+    EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  }
+  EXPECT_EQ(recoverer_->size(), 2u);
+}
+
+TEST_F(RecovererTest, KnowsNothingOfWhatWasSettledOrHasNoHandler) {
+  Remember(10);
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::OK).ok());
+  recovery_ = nullptr;
+  question_.mutable_record_key()->set_key("another");
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  EXPECT_EQ(recoverer_->size(), 0u);
+}
+
+TEST_F(RecovererTest, StopForgetsEverything) {
+  Remember(10);
+  EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
+  recoverer_->Stop();
+  EXPECT_EQ(recoverer_->size(), 0u);
+  const int before = store_->calls(Operation::kReserve);
+  scheduler_.Advance(Recoverer::kLongestPause);
+  EXPECT_EQ(store_->calls(Operation::kReserve), before);
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,33 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_REJECTION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_REJECTION_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+#include "idempotency/v1/idempotency_service.pb.h"
+
+namespace idempotency {
+
+// Why a call with this verdict does not run; OK for `reserved` and for a
+// `replay` that there is something to make from: everything but an OK of which
+// only the status was kept.
+absl::Status RejectionFor(const v1::ReserveResponse& verdict);
+
+// True unless only the status of an OK was kept, or its content is of a newer
+// service's kind.
+bool CanBeReplayed(const v1::Reply& reply);
+
+// REPLY_NOT_KEPT, with the code that the operation ended with in its details.
+absl::Status ReplyNotKept(int original_code);
+
+// OUTCOME_UNKNOWN.
+absl::Status OutcomeUnknownRejection();
+
+// The same as a reply to send, Trailers-Only: details and wait as the
+// catalogue says, the record's id if one is known.
+v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_REJECTION_H_

@@ -1,0 +1,101 @@
+#include "interceptors/server/admission/replayed_reply.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/idempotency_key.h"
+#include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/request/application_call.h"
+#include "interceptors/server/wire/record_metadata.h"
+
+namespace idempotency {
+namespace {
+
+// "" for all of it.
+std::string_view ContentName(v1::ReplyContent content) {
+  switch (content) {
+    case v1::REPLY_CONTENT_REDACTED:
+      return "redacted";
+    case v1::REPLY_CONTENT_REFERENCE:
+      return "reference";
+    case v1::REPLY_CONTENT_STATUS_ONLY:
+      return "status-only";
+    default:
+      return "";
+  }
+}
+
+void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
+  for (const auto& [key, value] : entries) {
+    v1::MetadataEntry& entry = *reply.add_trailing_metadata();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+}
+
+// The stored reply as it goes out, whatever its body is.
+v1::Reply Told(ReplayedReply::Stored stored) {
+  v1::Reply reply = std::move(stored.reply);
+  AddTrailers(RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true), reply);
+  AddTrailers(TraceMetadata(stored.traceparent), reply);
+  const std::string_view content = ContentName(reply.content());
+  if (!content.empty()) {
+    AddTrailers({{std::string(kContentMetadata), std::string(content)}}, reply);
+  }
+  return reply;
+}
+
+absl::Status LoadFailed() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return MakeError(Reason::kStoreUnavailable,
+                   "the operation completed, but its reply cannot be read now; nothing was run "
+                   "again: call again with the same idempotency key",
+                   std::move(details));
+}
+
+absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply::Stored stored) {
+  v1::Reference reference;
+  const auto message = operation.reply_type.New();
+  if (message == nullptr || !reference.ParseFromString(stored.reply.body())) {
+    return ReplyNotKept(stored.reply.code());
+  }
+  const absl::Status loaded = CallApplication(
+      operation.name, "the reply loader", [&] { return operation.loader(reference, *message); });
+  if (absl::IsNotFound(loaded)) return ReplyNotKept(stored.reply.code());
+  if (!loaded.ok()) {
+    // Its text is the application's, and may hold what is in no log.
+    spdlog::error("{}: record {}: the reply loader failed: {}", operation.name, stored.record_id,
+                  absl::StatusCodeToString(loaded.code()));
+    return LoadFailed();
+  }
+  message->SerializePartialToString(stored.reply.mutable_body());
+  return Told(std::move(stored));
+}
+
+}  // namespace
+
+void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stored stored,
+                         Done done) {
+  const v1::Reply& reply = stored.reply;
+  const bool loads = reply.content() == v1::REPLY_CONTENT_REFERENCE;
+  // A reference without a loader is of a time when the method had one.
+  if (!CanBeReplayed(reply) || (loads && !operation->loader)) {
+    done(ReplyNotKept(reply.code()));
+    return;
+  }
+  if (!loads) {
+    done(Told(std::move(stored)));
+    return;
+  }
+  WorkerThreads& workers = operation->workers;
+  const bool taken = workers.Run([operation = std::move(operation), stored = std::move(stored),
+                                  done]() mutable { done(Load(*operation, std::move(stored))); });
+  if (!taken) done(LoadFailed());
+}
+
+}  // namespace idempotency

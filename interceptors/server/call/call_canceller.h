@@ -1,0 +1,35 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_CANCELLER_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_CANCELLER_H_
+
+#include <functional>
+
+#include "core/mutex.h"
+
+namespace idempotency {
+
+// Lets another thread cancel a call while its handler runs, and never later:
+// what it would touch goes away with the call. Nobody waits for anybody, since
+// gRPC may run anything inside its cancellation. Thread-safe.
+class CallCanceller {
+ public:
+  // From now until End() the call can be cancelled with `cancel`.
+  void Begin(std::function<void()> cancel);
+
+  // Runs `cancel`, once. Does nothing before Begin() and after End().
+  void Cancel();
+
+  // The handler has answered. `then`, which may let the call go, runs at once,
+  // or, if the call is just being cancelled, on that thread when it is done.
+  // Once per call.
+  void End(std::function<void()> then);
+
+ private:
+  Mutex mutex_;
+  std::function<void()> cancel_ ABSL_GUARDED_BY(mutex_);
+  bool cancelling_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> then_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_CANCELLER_H_

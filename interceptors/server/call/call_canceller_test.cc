@@ -1,0 +1,72 @@
+#include "interceptors/server/call/call_canceller.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+namespace idempotency {
+namespace {
+
+TEST(CallCanceller, CancelsOnceAndOnlyWhileTheHandlerRuns) {
+  CallCanceller canceller;
+  int cancelled = 0;
+  canceller.Cancel();
+  EXPECT_EQ(cancelled, 0);
+  canceller.Begin([&] { ++cancelled; });
+  canceller.Cancel();
+  canceller.Cancel();
+  EXPECT_EQ(cancelled, 1);
+  bool ended = false;
+  canceller.End([&] { ended = true; });
+  EXPECT_TRUE(ended);
+}
+
+TEST(CallCanceller, AnsweredCallIsNotCancelled) {
+  CallCanceller canceller;
+  int cancelled = 0;
+  canceller.Begin([&] { ++cancelled; });
+  canceller.End([] {});
+  canceller.Cancel();
+  EXPECT_EQ(cancelled, 0);
+}
+
+// As a handler that answers because it is cancelled: on the same thread, or on
+// another that must not be made to wait.
+TEST(CallCanceller, AnswerDuringTheCancellationGoesOnAfterIt) {
+  CallCanceller canceller;
+  bool inside = false;
+  bool ended_inside = false;
+  bool ended = false;
+  canceller.Begin([&] {
+    inside = true;
+    std::thread answering([&] {
+      canceller.End([&] {
+        ended = true;
+        ended_inside = inside;
+      });
+    });
+    answering.join();
+    EXPECT_FALSE(ended);
+    inside = false;
+  });
+  canceller.Cancel();
+  EXPECT_TRUE(ended);
+  EXPECT_FALSE(ended_inside);
+}
+
+// What is cancelled goes away with the call: never touched afterwards.
+TEST(CallCanceller, NeverTouchesACallThatHasGone) {
+  for (int i = 0; i < 2000; ++i) {
+    const auto canceller = std::make_shared<CallCanceller>();
+    auto call = std::make_unique<int>(0);
+    canceller->Begin([&call] { ++*call; });
+    std::thread cancelling([canceller] { canceller->Cancel(); });
+    canceller->End([&call] { call.reset(); });
+    cancelling.join();
+    EXPECT_EQ(call, nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace idempotency

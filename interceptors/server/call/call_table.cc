@@ -1,0 +1,52 @@
+#include "interceptors/server/call/call_table.h"
+
+#include <utility>
+
+#include "absl/hash/hash.h"
+
+namespace idempotency {
+
+CallTable& CallTable::Instance() {
+  // Never destroyed: an interceptor may end after static destruction began.
+  static CallTable* const instance = std::make_unique<CallTable>().release();
+  return *instance;
+}
+
+CallTable::Shard& CallTable::ShardOf(const grpc::ServerContextBase* context) {
+  return shards_[absl::HashOf(context) % shards_.size()];
+}
+
+void CallTable::Enter(const grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call) {
+  Shard& shard = ShardOf(context);
+  MutexLock lock(shard.mutex);
+  // What was there is destroyed after the lock is given up, with the argument.
+  shard.calls[context].swap(call);
+}
+
+void CallTable::Leave(const grpc::ServerContextBase* context, const GuardedCall* call) {
+  std::shared_ptr<GuardedCall> dropped;
+  Shard& shard = ShardOf(context);
+  MutexLock lock(shard.mutex);
+  const auto found = shard.calls.find(context);
+  if (found == shard.calls.end() || found->second.get() != call) return;
+  dropped = std::move(found->second);
+  shard.calls.erase(found);
+}
+
+std::shared_ptr<GuardedCall> CallTable::Find(const grpc::ServerContextBase* context) {
+  Shard& shard = ShardOf(context);
+  MutexLock lock(shard.mutex);
+  const auto found = shard.calls.find(context);
+  return found == shard.calls.end() ? nullptr : found->second;
+}
+
+std::size_t CallTable::size() {
+  std::size_t size = 0;
+  for (Shard& shard : shards_) {
+    MutexLock lock(shard.mutex);
+    size += shard.calls.size();
+  }
+  return size;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,52 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_TABLE_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_TABLE_H_
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "core/mutex.h"
+
+namespace grpc {
+class ServerContextBase;
+}
+
+namespace idempotency {
+
+class GuardedCall;
+
+// The guarded calls of this process, by their context: how a method's gate and
+// Execution::Of() find what the interceptor entered. Contexts are compared,
+// never touched. Sharded, thread-safe.
+class CallTable {
+ public:
+  static CallTable& Instance();
+
+  // gRPC reuses the memory of contexts, and an interceptor may outlive its
+  // own: an older entry under the same address is replaced.
+  void Enter(const grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call);
+  // Does nothing if another call has taken the address over.
+  void Leave(const grpc::ServerContextBase* context, const GuardedCall* call);
+  // nullptr for a call that was not entered.
+  std::shared_ptr<GuardedCall> Find(const grpc::ServerContextBase* context);
+
+  // How many calls there are, for tests.
+  std::size_t size();
+
+ private:
+  struct Shard {
+    Mutex mutex;
+    absl::flat_hash_map<const grpc::ServerContextBase*, std::shared_ptr<GuardedCall>> calls
+        ABSL_GUARDED_BY(mutex);
+  };
+
+  Shard& ShardOf(const grpc::ServerContextBase* context);
+
+  std::array<Shard, 64> shards_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_TABLE_H_

@@ -1,0 +1,200 @@
+#include "interceptors/server/call/capturing_interceptor.h"
+
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "google/protobuf/message_lite.h"
+
+#include "core/grpc_status.h"
+#include "core/idempotency_key.h"
+#include "core/utf8.h"
+#include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/wire/record_metadata.h"
+
+namespace idempotency {
+namespace {
+
+using grpc::experimental::InterceptionHookPoints;
+using Metadata = std::multimap<std::string, std::string>;
+
+void Copy(const Metadata& from, google::protobuf::RepeatedPtrField<v1::MetadataEntry>* to) {
+  for (const auto& [key, value] : from) {
+    v1::MetadataEntry& entry = *to->Add();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+}
+
+// A handler that forwards another service's trailers must not pass that
+// service's record off as its own.
+void RemoveRecordMetadata(Metadata& metadata) {
+  for (auto entry = metadata.begin(); entry != metadata.end();) {
+    entry = IsRecordMetadata(entry->first) ? metadata.erase(entry) : std::next(entry);
+  }
+}
+
+}  // namespace
+
+CapturingInterceptor::CapturingInterceptor(grpc::ServerContextBase* context,
+                                           std::shared_ptr<GuardedCall> call)
+    : context_(context), call_(std::move(call)) {
+  CallTable::Instance().Enter(context_, call_);
+}
+
+CapturingInterceptor::~CapturingInterceptor() {
+  CallTable::Instance().Leave(context_, call_.get());
+}
+
+void CapturingInterceptor::Intercept(Batch* batch) {
+  // On another thread than the call's, and none of our business.
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_CANCEL)) {
+    batch->Proceed();
+    return;
+  }
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE) &&
+      call_->omits_message()) {
+    batch->ModifySendMessage(nullptr);
+  }
+  if (call_->execution() == nullptr) {
+    EndIfStatus(*batch);
+    return;
+  }
+  // A handler may send it ahead of its reply.
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+    RemoveRecordMetadata(*batch->GetSendInitialMetadata());
+    Copy(*batch->GetSendInitialMetadata(), reply_.mutable_initial_metadata());
+  }
+  if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+    CaptureMessage(*batch);
+  }
+  EndIfStatus(*batch);
+}
+
+void CapturingInterceptor::EndIfStatus(Batch& batch) {
+  if (!batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+    batch.Proceed();
+    return;
+  }
+  if (call_->stream() != nullptr && call_->stream()->outlet().blocks()) {
+    // What follows waits: it must stay on this thread, which is the handler's.
+    const auto ended = std::make_shared<std::promise<void>>();
+    call_->canceller().End([ended] { ended->set_value(); });
+    ended->get_future().wait();
+    CaptureStatus(batch);
+    Settle(batch);
+    return;
+  }
+  // The call may go once the batch has proceeded.
+  call_->canceller().End([this, &batch] {
+    if (call_->execution() == nullptr) {
+      batch.Proceed();
+      return;
+    }
+    CaptureStatus(batch);
+    Settle(batch);
+  });
+}
+
+void CapturingInterceptor::CaptureMessage(Batch& batch) {
+  // Serialised here, in the same way as gRPC will: asking the batch for its
+  // bytes would take the message away from the interceptors behind this one.
+  // Not in protobuf's deterministic form, which would put a map in another
+  // order than the first caller sees.
+  const auto* message = static_cast<const google::protobuf::MessageLite*>(batch.GetSendMessage());
+  if (message == nullptr) return;
+  if (call_->stream() == nullptr) {
+    message->SerializePartialToString(reply_.mutable_body());
+  } else {
+    call_->stream()->Capture(*message);
+  }
+}
+
+void CapturingInterceptor::CaptureStatus(Batch& batch) {
+  const grpc::Status status = batch.GetSendStatus();
+  reply_.set_code(static_cast<int>(status.error_code()));
+  // gRPC carries any bytes here; a proto3 string that is not UTF-8 would not
+  // parse again, and the reply could never be recorded.
+  reply_.set_message(ToUtf8(status.error_message()));
+  reply_.set_details(status.error_details());
+  RemoveRecordMetadata(*batch.GetSendTrailingMetadata());
+  Copy(*batch.GetSendTrailingMetadata(), reply_.mutable_trailing_metadata());
+  if (context_->compression_level_set()) {
+    reply_.set_compression_level(static_cast<int>(context_->compression_level()));
+  }
+  if (call_->stream() != nullptr) call_->stream()->MoveTo(reply_);
+}
+
+void CapturingInterceptor::Settle(Batch& batch) {
+  code_ = reply_.code();
+  if (call_->stream() == nullptr || !call_->stream()->outlet().blocks()) {
+    Settlement::Settle(
+        call_->execution(), std::move(reply_),
+        [this, &batch](const Settlement::Outcome& outcome) { Finish(batch, outcome); });
+    return;
+  }
+  // The messages must be sent by a thread that may wait for them. gRPC would
+  // let this one wait for the status anyway.
+  const auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
+  Settlement::Settle(
+      call_->execution(), std::move(reply_),
+      [settled](const Settlement::Outcome& outcome) { settled->set_value(outcome); });
+  Finish(batch, settled->get_future().get());
+}
+
+void CapturingInterceptor::Finish(Batch& batch, const Settlement::Outcome& outcome) {
+  absl::Status error = outcome.error;
+  if (call_->stream() != nullptr && call_->stream()->holds_back()) {
+    error = FinishHeldBack(batch, outcome);
+  }
+  if (!error.ok()) Replace(batch, error);
+  // Once the batch has proceeded the call, and this, may be gone.
+  Proceed(batch, outcome.expires_at);
+}
+
+absl::Status CapturingInterceptor::FinishHeldBack(Batch& batch,
+                                                  const Settlement::Outcome& outcome) {
+  GuardedStream& stream = *call_->stream();
+  const bool recorded = outcome.error.ok() && outcome.expires_at > absl::InfinitePast();
+  if (recorded && !stream.over_limit()) return absl::OkStatus();
+  // Messages of an attempt that may run again, or that are too many: the
+  // caller gets the status alone.
+  stream.outlet().Discard();
+  if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+    batch.ModifySendMessage(nullptr);
+  }
+  if (!recorded) return outcome.error;
+  // What every retry will get.
+  if (code_ == 0) return ReplyNotKept(code_);
+  batch.GetSendTrailingMetadata()->insert({std::string(kContentMetadata), "status-only"});
+  return absl::OkStatus();
+}
+
+void CapturingInterceptor::Replace(Batch& batch, const absl::Status& error) {
+  // Without message and initial metadata the answer is Trailers-Only, which
+  // gRPC's own retries need.
+  if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+    batch.ModifySendMessage(nullptr);
+  }
+  if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+    batch.GetSendInitialMetadata()->clear();
+  }
+  batch.GetSendTrailingMetadata()->clear();
+  if (std::optional<std::string> pushback = PushbackOf(error); pushback.has_value()) {
+    batch.GetSendTrailingMetadata()->emplace(kPushbackMetadata, *std::move(pushback));
+  }
+  batch.ModifySendStatus(ToGrpcStatus(error));
+}
+
+void CapturingInterceptor::Proceed(Batch& batch, absl::Time expires_at) {
+  for (auto& entry :
+       RecordMetadata(call_->execution()->record_id(), expires_at, /*replayed=*/false)) {
+    batch.GetSendTrailingMetadata()->insert(std::move(entry));
+  }
+  batch.Proceed();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,62 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_CALL_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_CALL_H_
+
+#include <memory>
+#include <utility>
+
+#include "interceptors/server/call/call_canceller.h"
+#include "interceptors/server/call/guarded_stream.h"
+#include "interceptors/server/execution/live_execution.h"
+
+namespace idempotency {
+
+class Reservations;
+
+// One call of a guarded method: where its gate and its interceptor meet.
+//
+// The gate writes it before the handler runs or an answer is sent, the handler
+// and the interceptor read it afterwards; in between gRPC hands the call over
+// with a lock.
+class GuardedCall {
+ public:
+  // Which method it is of is known only at its gate: the same path may be
+  // served on several hosts. Until then it belongs to a guard, which is told
+  // from others by its reservations.
+  explicit GuardedCall(const Reservations& guard) : guard_(guard) {}
+
+  bool IsOf(const Reservations& guard) const { return &guard_ == &guard; }
+
+  // The handler will run, under this reservation. `stream` is nullptr for a
+  // unary call.
+  void Begin(std::shared_ptr<LiveExecution> execution, std::shared_ptr<GuardedStream> stream) {
+    execution_ = std::move(execution);
+    stream_ = std::move(stream);
+  }
+  // It will not after all.
+  std::shared_ptr<LiveExecution> Withdraw() {
+    stream_ = nullptr;
+    return std::move(execution_);
+  }
+  // nullptr unless the handler runs under a reservation.
+  const std::shared_ptr<LiveExecution>& execution() const { return execution_; }
+  // nullptr unless its replies are a stream, too.
+  const std::shared_ptr<GuardedStream>& stream() const { return stream_; }
+
+  // Cancels the call while its handler runs; thread-safe.
+  CallCanceller& canceller() { return canceller_; }
+
+  // The stored reply was OK and had no message: none is to be sent.
+  void OmitMessage() { omit_message_ = true; }
+  bool omits_message() const { return omit_message_; }
+
+ private:
+  const Reservations& guard_;
+  std::shared_ptr<LiveExecution> execution_;
+  std::shared_ptr<GuardedStream> stream_;
+  CallCanceller canceller_;
+  bool omit_message_ = false;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_CALL_H_

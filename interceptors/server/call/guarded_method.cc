@@ -1,0 +1,161 @@
+#include "interceptors/server/call/guarded_method.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "core/record_key.h"
+#include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/call/call_table.h"
+#include "interceptors/server/request/application_call.h"
+#include "interceptors/server/request/parent_metadata.h"
+#include "interceptors/server/wire/traceparent.h"
+
+namespace idempotency {
+namespace {
+
+// So that the record leads to the trace of the attempt that ran first.
+void LabelTrace(const grpc::ServerContextBase& context,
+                google::protobuf::Map<std::string, std::string>& labels) {
+  const auto entry = context.client_metadata().find({kTraceparent.data(), kTraceparent.size()});
+  if (entry == context.client_metadata().end()) return;
+  const std::string_view value(entry->second.data(), entry->second.size());
+  if (IsTraceparent(value)) labels[std::string(kTraceparent)] = std::string(value);
+}
+
+void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id = {}) {
+  held.Answer(RejectionReply(why, record_id));
+}
+
+}  // namespace
+
+GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operation)
+    : identity_(std::move(identity)),
+      operation_(std::make_shared<const GuardedOperation>(std::move(operation))) {}
+
+void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
+  Call call{held, CallTable::Instance().Find(&held->context())};
+  if (call.guarded == nullptr || !call.guarded->IsOf(operation_->reservations)) {
+    spdlog::error(
+        "{}: the guard's interceptor is missing, so a reply could not be recorded; was "
+        "SetInterceptorCreators called after ServerGuard::Install?",
+        operation_->name);
+    Reject(*held, absl::InternalError("the idempotency guard is not installed; nothing was run"));
+    return;
+  }
+  absl::StatusOr<std::string> key = identity_.KeyOf(held->context(), held->request());
+  if (ReasonOf(key.status()) == Reason::kKeyMissing &&
+      operation_->policy.key == MethodPolicy::Key::kOptional) {
+    held->Run(nullptr);
+    return;
+  }
+  if (!key.ok()) {
+    Reject(*held, key.status());
+    return;
+  }
+  absl::StatusOr<v1::ReserveRequest> question = MakeQuestion(*held, *std::move(key));
+  if (!question.ok()) {
+    Reject(*held, question.status());
+    return;
+  }
+  Admission::Ask(
+      operation_, *std::move(question), VerdictDeadline(held->context()),
+      [this, call = std::move(call)](Admission::Decision decision) {
+        Act(call, std::move(decision));
+      },
+      &held->request());
+}
+
+absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
+                                                               std::string key) const {
+  absl::StatusOr<std::string> scope = ScopeOf(held.context());
+  if (!scope.ok()) return scope.status();
+  const RecordKey record_key{operation_->options.name_space, *std::move(scope), operation_->name,
+                             std::move(key)};
+  const absl::Status valid = ValidateRecordKey(record_key);
+  if (!valid.ok()) return valid;
+  const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
+      identity_.FingerprintsOf(held.context(), held.request());
+  if (!fingerprints.ok()) return fingerprints.status();
+
+  v1::ReserveRequest question;
+  *question.mutable_record_key() = ToProto(record_key);
+  for (const Fingerprint& fingerprint : *fingerprints) {
+    *question.add_fingerprints() = ToProto(fingerprint);
+  }
+  LabelTrace(held.context(), *question.mutable_labels());
+  if (auto parent = ParentOf(held.context()); parent.has_value()) {
+    *question.mutable_parent() = *std::move(parent);
+  }
+  return question;
+}
+
+absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase& context) const {
+  return CallApplication(operation_->name, "the scope function",
+                         [&] { return operation_->options.scope(context); });
+}
+
+Scheduler::Time GuardedMethod::VerdictDeadline(const grpc::ServerContextBase& context) const {
+  const Scheduler::Time now = operation_->reservations.Now();
+  const Scheduler::Time own = now + absl::ToChronoNanoseconds(operation_->options.verdict_timeout +
+                                                              operation_->policy.WaitInFlight());
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return own;
+  return std::min(own, now + std::chrono::duration_cast<Scheduler::Time::duration>(
+                                 deadline - std::chrono::system_clock::now()));
+}
+
+void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
+  if (auto* granted = std::get_if<Admission::Granted>(&decision)) {
+    Run(call, std::move(granted->execution));
+  } else if (auto* replayed = std::get_if<Admission::Replayed>(&decision)) {
+    Replay(call, std::move(replayed->reply));
+  } else {
+    const auto& refused = std::get<Admission::Refused>(decision);
+    if (refused.no_verdict && operation_->policy.fail_open) {
+      RunUnguarded(call);
+      return;
+    }
+    Reject(*call.held, refused.why, refused.record_id);
+  }
+}
+
+void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> execution) {
+  std::shared_ptr<GuardedStream> stream;
+  if (std::shared_ptr<StreamOutlet> outlet = call.held->MakeOutlet(); outlet != nullptr) {
+    stream = std::make_shared<GuardedStream>(execution->operation().policy, std::move(outlet));
+  }
+  if (execution->operation().policy.cancel_when_lost) {
+    call.guarded->canceller().Begin([&context = call.held->context()] { context.TryCancel(); });
+    execution->recording()->OnLost([weak = std::weak_ptr<GuardedCall>(call.guarded)] {
+      if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
+    });
+  }
+  call.guarded->Begin(std::move(execution), std::move(stream));
+  call.held->Run([guarded = call.guarded] {
+    guarded->Withdraw()->recording()->Release("the client had left before the handler ran",
+                                              v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  });
+}
+
+void GuardedMethod::RunUnguarded(const Call& call) {
+  calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
+  spdlog::warn("{}: no verdict could be had: a call runs unguarded, as its policy says",
+               operation_->name);
+  // A client that has left has nothing run for it.
+  call.held->Run([] {});
+}
+
+void GuardedMethod::Replay(const Call& call, v1::Reply reply) {
+  if (!reply.has_body() && reply.stream().empty()) call.guarded->OmitMessage();
+  call.held->Answer(std::move(reply));
+}
+
+}  // namespace idempotency

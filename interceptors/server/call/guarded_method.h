@@ -1,0 +1,55 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_METHOD_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_METHOD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "interceptors/server/admission/admission.h"
+#include "interceptors/server/call/guarded_call.h"
+#include "interceptors/server/call/held_call.h"
+#include "interceptors/server/execution/guarded_operation.h"
+#include "interceptors/server/request/request_identity.h"
+
+namespace idempotency {
+
+// One guarded method: asks for a verdict on each of its calls and acts on it.
+// Thread-safe.
+class GuardedMethod final : public CallGate {
+ public:
+  GuardedMethod(RequestIdentity identity, GuardedOperation operation);
+
+  void Admit(std::shared_ptr<HeldCall> held) override;
+
+  // Calls that ran unguarded because no verdict could be had.
+  std::uint64_t calls_failed_open() const {
+    return calls_failed_open_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  // A call together with what the interceptor knows of it.
+  struct Call {
+    std::shared_ptr<HeldCall> held;
+    std::shared_ptr<GuardedCall> guarded;
+  };
+
+  absl::StatusOr<v1::ReserveRequest> MakeQuestion(HeldCall& held, std::string key) const;
+  absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
+  Scheduler::Time VerdictDeadline(const grpc::ServerContextBase& context) const;
+
+  void Act(const Call& call, Admission::Decision decision);
+  static void Run(const Call& call, std::shared_ptr<LiveExecution> execution);
+  void RunUnguarded(const Call& call);
+  static void Replay(const Call& call, v1::Reply reply);
+
+  const RequestIdentity identity_;
+  const std::shared_ptr<const GuardedOperation> operation_;
+  std::atomic<std::uint64_t> calls_failed_open_{0};
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_METHOD_H_

@@ -1,0 +1,44 @@
+#include "interceptors/server/call/guarded_stream.h"
+
+#include <utility>
+
+#include "core/reply.h"
+
+namespace idempotency {
+namespace {
+
+// What each message weighs besides its bytes, so that empty ones, too, come to
+// an end.
+constexpr std::size_t kMessageOverheadBytes = 8;
+
+}  // namespace
+
+GuardedStream::GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamOutlet> outlet)
+    : holds_back_(policy.stream == MethodPolicy::Stream::kHoldBack),
+      limit_bytes_(policy.stream_limit_bytes),
+      outlet_(std::move(outlet)),
+      captures_(policy.reply == MethodPolicy::Reply::kFull) {}
+
+void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
+  if (over_limit_ || lets_writes_through()) return;
+  weight_bytes_ += message.ByteSizeLong() + kMessageOverheadBytes;
+  if (weight_bytes_ > limit_bytes_) {
+    over_limit_ = true;
+    captures_ = false;
+    captured_.Clear();
+    if (holds_back_) outlet_->Discard();
+  } else if (captures_) {
+    // As gRPC serialises it, see CapturingInterceptor.
+    message.SerializePartialToString(captured_.add_stream());
+  }
+}
+
+void GuardedStream::MoveTo(v1::Reply& reply) {
+  if (captures_) {
+    reply.mutable_stream()->Swap(captured_.mutable_stream());
+  } else {
+    reply = WithoutContent(reply);
+  }
+}
+
+}  // namespace idempotency

@@ -1,0 +1,50 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_STREAM_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_STREAM_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "google/protobuf/message_lite.h"
+
+#include "idempotency/v1/record.pb.h"
+#include "interceptors/server/call/stream_outlet.h"
+#include "interceptors/server/method_policy.h"
+
+namespace idempotency {
+
+// The replies of one guarded server-streaming call on their way out: what is
+// captured of them for the record, and how they leave. Its messages come one
+// after another; apart from that thread-compatible.
+class GuardedStream {
+ public:
+  GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamOutlet> outlet);
+
+  // Nothing leaves before the record is durable.
+  bool holds_back() const { return holds_back_; }
+  // The handler's writes send its messages themselves: nothing is held back and
+  // nothing is captured (any more). They fail once the client has left, which
+  // ends handlers that would go on for ever.
+  bool lets_writes_through() const { return !holds_back_ && !captures_; }
+  bool over_limit() const { return over_limit_; }
+  StreamOutlet& outlet() const { return *outlet_; }
+
+  // Takes the bytes of a message that the handler wrote.
+  void Capture(const google::protobuf::MessageLite& message);
+  // Puts what was captured into the reply, which ended the stream; content
+  // STATUS_ONLY if that is not all.
+  void MoveTo(v1::Reply& reply);
+
+ private:
+  const bool holds_back_;
+  const std::size_t limit_bytes_;
+  const std::shared_ptr<StreamOutlet> outlet_;
+  // The policy keeps messages, and they are under the limit.
+  bool captures_;
+  bool over_limit_ = false;
+  std::size_t weight_bytes_ = 0;
+  v1::Reply captured_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_STREAM_H_

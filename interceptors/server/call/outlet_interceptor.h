@@ -1,0 +1,30 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_INTERCEPTOR_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_INTERCEPTOR_H_
+
+#include <grpcpp/support/server_interceptor.h>
+
+#include <memory>
+#include <utility>
+
+#include "interceptors/server/call/guarded_call.h"
+
+namespace idempotency {
+
+// Takes the messages of a guarded stream out of the handler's writes and gives
+// them to its outlet. Last in line: the application's interceptors have seen
+// each message, as the type that it is, and what they made of it is what is
+// sent.
+class OutletInterceptor final : public grpc::experimental::Interceptor {
+ public:
+  // `call` may be nullptr.
+  explicit OutletInterceptor(std::shared_ptr<GuardedCall> call) : call_(std::move(call)) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override;
+
+ private:
+  const std::shared_ptr<GuardedCall> call_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_INTERCEPTOR_H_

@@ -1,0 +1,39 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_GUARDED_OPERATION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_GUARDED_OPERATION_H_
+
+#include <memory>
+#include <string>
+
+#include "interceptors/server/execution/open_outcomes.h"
+#include "interceptors/server/guard_options.h"
+#include "interceptors/server/method_policy.h"
+#include "interceptors/server/policy/reply_type.h"
+#include "interceptors/server/recovery_handler.h"
+#include "interceptors/server/reply_loader.h"
+#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/threads/worker_threads.h"
+
+namespace idempotency {
+
+// What is guarded, and how: a method of a server, or an operation that has no
+// server. Its references outlive it. Immutable.
+struct GuardedOperation {
+  // What its records are kept under.
+  std::string name;
+  MethodPolicy policy;
+  const GuardOptions& options;
+  Reservations& reservations;
+  WorkerThreads& workers;
+  // Of its replies. Replies of a type that is not known are stored as they are.
+  ReplyType reply_type = {};
+  // Makes replays under MethodPolicy::Reply::kReference; empty otherwise.
+  ReplyLoader loader = nullptr;
+  // Empty if the application gave none.
+  RecoveryHandler recovery = nullptr;
+  // nullptr unless unknown outcomes are recovered in the background.
+  std::shared_ptr<OpenOutcomes> open_outcomes = nullptr;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_GUARDED_OPERATION_H_

@@ -1,0 +1,51 @@
+#include "interceptors/server/execution/kept_reply.h"
+
+#include <spdlog/spdlog.h>
+
+#include <optional>
+
+#include "core/reply.h"
+
+namespace idempotency {
+namespace {
+
+v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply) {
+  v1::Reply kept = WithoutContent(reply);
+  const std::optional<v1::Reference> reference = execution.reference();
+  if (!reference.has_value()) {
+    spdlog::error(
+        "{}: record {}: the handler answered OK without Execution::RefersTo, so a replay cannot "
+        "be made",
+        execution.operation().name, execution.record_id());
+    return kept;
+  }
+  kept.set_content(v1::REPLY_CONTENT_REFERENCE);
+  reference->SerializeToString(kept.mutable_body());
+  return kept;
+}
+
+}  // namespace
+
+v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply) {
+  const GuardedOperation& operation = execution.operation();
+  if (reply.content() == v1::REPLY_CONTENT_STATUS_ONLY) return reply;
+  switch (operation.policy.reply) {
+    case MethodPolicy::Reply::kStatusOnly:
+      return WithoutContent(reply);
+    case MethodPolicy::Reply::kReference:
+      // An error made nothing that could be read: it is stored itself.
+      if (reply.code() == 0) return ReferenceReply(execution, reply);
+      break;
+    case MethodPolicy::Reply::kFull:
+      break;
+  }
+  execution.reply_type().Redact(reply);
+  if (ReplyBytes(reply) > operation.options.max_reply_bytes) {
+    spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
+                 operation.name, ReplyBytes(reply), execution.record_id());
+    return WithoutContent(reply);
+  }
+  return reply;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,17 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_KEPT_REPLY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_KEPT_REPLY_H_
+
+#include "idempotency/v1/record.pb.h"
+#include "interceptors/server/execution/live_execution.h"
+
+namespace idempotency {
+
+// What is stored of a handler's reply: what the operation's policy says,
+// without the fields that are never stored, within GuardOptions::max_reply_bytes
+// (a reply over that is stored without its content). A reply whose content is
+// STATUS_ONLY already stays so.
+v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_KEPT_REPLY_H_

@@ -1,0 +1,135 @@
+#include "interceptors/server/execution/ledger_inquiry.h"
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "core/record_key.h"
+#include "interceptors/server/ledger/completion_ledger.h"
+
+namespace idempotency {
+namespace {
+
+absl::Status Unreachable() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return MakeError(Reason::kStoreUnavailable,
+                   "the completion ledger cannot be asked; nothing was run", std::move(details));
+}
+
+// What is found under the record's id, held against the record itself.
+LedgerInquiry::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key,
+                            const v1::ReserveRequest& question) {
+  if (entry.record_key != record_key) {
+    return MakeError(Reason::kRecordIdCollision,
+                     "the completion ledger holds another operation under this record's id");
+  }
+  std::vector<Fingerprint> sent;
+  for (const v1::Fingerprint& fingerprint : question.fingerprints()) {
+    sent.push_back(FromProto(fingerprint));
+  }
+  switch (CompareFingerprints(entry.fingerprints, sent)) {
+    case FingerprintMatch::kSame:
+      return entry.reply;
+    case FingerprintMatch::kDifferent:
+      return MakeError(Reason::kKeyReused,
+                       "this idempotency key was used with a different request: use a new key for "
+                       "a new operation, and the same request on every retry");
+    case FingerprintMatch::kNothingInCommon:
+      break;
+  }
+  return MakeError(Reason::kFingerprintUnknown,
+                   "the completion ledger's row and the request have no fingerprint in common");
+}
+
+// Blocks. A failure to ask is STORE_UNAVAILABLE, whatever the ledger calls it.
+LedgerInquiry::Answer Find(const LiveExecution& execution) {
+  const RecordKey record_key = FromProto(execution.question().record_key());
+  const std::string& name = execution.operation().name;
+  // A ledger may be the application's own; nothing that it throws may unwind a
+  // worker.
+  try {
+    const absl::StatusOr<std::optional<LedgerEntry>> found =
+        execution.operation().options.ledger->Find(RecordIdFor(record_key));
+    if (found.ok()) {
+      if (!found->has_value()) return std::nullopt;
+      return Judge(**found, record_key, execution.question());
+    }
+    if (ReasonOf(found.status()) == Reason::kRecordDamaged) return found.status();
+    spdlog::warn("{}: the completion ledger cannot be asked: {}", name,
+                 absl::StatusCodeToString(found.status().code()));
+  } catch (const std::exception& error) {
+    spdlog::error("{}: the completion ledger threw: {}", name, error.what());
+  } catch (...) {
+    spdlog::error("{}: the completion ledger threw", name);
+  }
+  return Unreachable();
+}
+
+}  // namespace
+
+void LedgerInquiry::Ask(std::shared_ptr<LiveExecution> execution, Time deadline, Done done) {
+  struct Concrete : LedgerInquiry {
+    Concrete(std::shared_ptr<LiveExecution> e, Time t, Done d)
+        : LedgerInquiry(std::move(e), t, std::move(d)) {}
+  };
+  std::make_shared<Concrete>(std::move(execution), deadline, std::move(done))->Start();
+}
+
+LedgerInquiry::LedgerInquiry(std::shared_ptr<LiveExecution> execution, Time deadline, Done done)
+    : execution_(std::move(execution)),
+      deadline_(deadline),
+      backoff_(kFirstRepeat, kLongestRepeat),
+      done_(std::move(done)) {}
+
+void LedgerInquiry::Start() {
+  if (deadline_ != Time::max()) {
+    // Also while a question hangs in the ledger: its caller waits no longer.
+    MutexLock lock(mutex_);
+    timer_ = execution_->operation().reservations.scheduler().RunAt(
+        deadline_, [self = shared_from_this()] { self->Tell(Unreachable()); });
+  }
+  Try();
+}
+
+void LedgerInquiry::Try() {
+  const bool taken = execution_->operation().workers.Run(
+      [self = shared_from_this()] { self->OnAnswer(Find(*self->execution_)); });
+  if (!taken) Tell(Unreachable());
+}
+
+void LedgerInquiry::OnAnswer(Answer answer) {
+  const bool open = ReasonOf(answer.status()) == Reason::kStoreUnavailable;
+  if (open && TryAgain()) return;
+  Tell(std::move(answer));
+}
+
+bool LedgerInquiry::TryAgain() {
+  // Whoever holds the reservation now asks for itself.
+  if (execution_->lost()) return false;
+  Scheduler& scheduler = execution_->operation().reservations.scheduler();
+  MutexLock lock(mutex_);
+  if (done_ == nullptr) return true;
+  const Time again = scheduler.Now() + absl::ToChronoNanoseconds(backoff_.Next());
+  if (again >= deadline_) return false;
+  return scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0;
+}
+
+void LedgerInquiry::Tell(Answer answer) {
+  Done done;
+  {
+    MutexLock lock(mutex_);
+    done.swap(done_);
+    execution_->operation().reservations.scheduler().Cancel(timer_);
+  }
+  if (done != nullptr) done(std::move(answer));
+}
+
+}  // namespace idempotency

@@ -1,0 +1,60 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_INQUIRY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_INQUIRY_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+#include "core/mutex.h"
+#include "interceptors/server/execution/live_execution.h"
+#include "interceptors/server/threads/backoff.h"
+
+namespace idempotency {
+
+// One question to the application's completion ledger: did this operation
+// commit, in whatever attempt? Asked on the guard's worker threads, and again
+// while the ledger cannot be reached. Thread-safe; keeps itself alive until it
+// has answered.
+class LedgerInquiry : public std::enable_shared_from_this<LedgerInquiry> {
+ public:
+  using Time = Scheduler::Time;
+  //   a reply            the operation is done, and this is its reply
+  //   nullopt            it is not committed
+  //   STORE_UNAVAILABLE  the ledger was not reached by the deadline, or before
+  //                      the reservation was lost or the guard stopped
+  //   any other error    a row is there that is no answer to this request:
+  //                      KEY_REUSED (of an earlier life of the record),
+  //                      FINGERPRINT_UNKNOWN, RECORD_DAMAGED,
+  //                      RECORD_ID_COLLISION
+  using Answer = absl::StatusOr<std::optional<v1::Reply>>;
+  // Called once, on any thread, possibly inside Ask; must not block.
+  using Done = std::function<void(Answer)>;
+
+  // The execution's operation has a ledger. Time::max() is no deadline.
+  static void Ask(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
+
+ private:
+  LedgerInquiry(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
+
+  void Start();
+  void Try();
+  void OnAnswer(Answer answer);
+  // False if nothing more is to be tried.
+  bool TryAgain();
+  void Tell(Answer answer);
+
+  const std::shared_ptr<LiveExecution> execution_;
+  const Time deadline_;
+
+  Mutex mutex_;
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
+  Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Empty once it was told.
+  Done done_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_INQUIRY_H_

@@ -1,0 +1,136 @@
+#include "interceptors/server/execution/live_execution.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+#include <vector>
+
+#include "core/errors.h"
+#include "core/fingerprint.h"
+#include "core/grpc_status.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+#include "core/utf8.h"
+#include "interceptors/server/policy/disposition.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+
+LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
+                             const v1::ReserveRequest& question, const v1::ReserveResponse& grant,
+                             std::shared_ptr<Recording> recording)
+    : operation_(std::move(operation)),
+      question_(question),
+      grant_(grant.reserved()),
+      record_id_(grant.record_id()),
+      labels_(grant_.labels().begin(), grant_.labels().end()),
+      recording_(std::move(recording)),
+      reply_type_(operation_->reply_type) {}
+
+absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
+
+void LiveExecution::RepliesWith(const google::protobuf::Descriptor& type) {
+  MutexLock lock(mutex_);
+  if (reply_type_.name().empty()) reply_type_ = ReplyType(type);
+}
+
+ReplyType LiveExecution::reply_type() const {
+  MutexLock lock(mutex_);
+  return reply_type_;
+}
+
+void LiveExecution::RefersTo(std::string_view type, std::string_view id) {
+  if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
+    spdlog::error("{}: record {}: a reference must be UTF-8 of up to {} bytes: not kept",
+                  operation_->name, record_id_, limits::kMaxReferenceBytes);
+    return;
+  }
+  MutexLock lock(mutex_);
+  reference_.emplace();
+  reference_->set_type(std::string(type));
+  reference_->set_id(std::string(id));
+}
+
+std::optional<v1::Reference> LiveExecution::reference() const {
+  MutexLock lock(mutex_);
+  return reference_;
+}
+
+absl::Status LiveExecution::Checkpoint(std::string_view progress) {
+  // Shared: the thread that brings the answer may still be inside set_value()
+  // when this one goes on.
+  const auto stored = std::make_shared<std::promise<absl::Status>>();
+  recording_->Checkpoint(std::string(progress),
+                         [stored](absl::Status status) { stored->set_value(std::move(status)); });
+  return stored->get_future().get();
+}
+
+void LiveExecution::Checkpoint(std::string progress, std::function<void(absl::Status)> done) {
+  recording_->Checkpoint(std::move(progress), std::move(done));
+}
+
+absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply) {
+  if (operation_->options.ledger == nullptr) {
+    return absl::FailedPreconditionError(
+        "GuardOptions.ledger is not set: the guard would never look for the row");
+  }
+  const grpc::StatusCode code = StatusCodeFrom(reply.reply().code());
+  // OK comes with the message, or for a stream with as many as there are.
+  const bool is_stream = operation_->policy.stream != MethodPolicy::Stream::kHandThrough;
+  const bool fits = is_stream ? !reply.reply().has_body()
+                              : reply.reply().stream().empty() &&
+                                    reply.reply().has_body() == (code == grpc::StatusCode::OK);
+  if (!CanBeRecorded(code) || !fits) {
+    return absl::InvalidArgumentError(
+        "RecordIn takes the response message, or a status that says for good what happened");
+  }
+  ledger_row_begun_.store(true, std::memory_order_release);
+  if (lost()) {
+    return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
+                             "the lease of this attempt is over: nothing may be committed");
+  }
+  LedgerRow row;
+  row.record_key = FromProto(question_.record_key());
+  row.record_id = RecordIdFor(row.record_key);
+  std::vector<Fingerprint> fingerprints;
+  for (const v1::Fingerprint& sent : question_.fingerprints()) {
+    fingerprints.push_back(FromProto(sent));
+  }
+  row.fingerprints = EncodeFingerprints(fingerprints);
+  row.attempt = attempt();
+  row.reply = EncodeReply(reply.reply());
+  // Both times are the store's, so that no other clock shortens it. The record
+  // may live for longer than the policy says now.
+  const absl::Duration record_life =
+      grant_.has_created_at() ? expires_at() - FromWire(grant_.created_at()) : absl::ZeroDuration();
+  row.life = 2 * std::max(record_life, operation_->policy.retention);
+  return row;
+}
+
+ParentOperation& LiveExecution::AsParent() const {
+  std::call_once(parent_made_, [this] {
+    const GuardOptions& options = operation_->options;
+    parent_ = ParentOperation::Make(
+        {options.downstream_secret.empty() ? options.name_space : options.downstream_secret,
+         FromProto(question_.record_key()), Uuid::Parse(record_id_).value_or(RecordId()),
+         grant_.has_created_at() ? FromWire(grant_.created_at()) : absl::InfinitePast(),
+         expires_at()});
+  });
+  return *parent_;
+}
+
+absl::StatusOr<std::string> LiveExecution::DownstreamKey(std::string_view label) const {
+  return AsParent().KeyFor(label);
+}
+
+absl::Status LiveExecution::Attach(grpc::ClientContext& context, std::string_view label) {
+  return AsParent().Attach(context, label);
+}
+
+absl::Status LiveExecution::Attach(grpc::ClientContext& context) {
+  return AsParent().Attach(context);
+}
+
+}  // namespace idempotency

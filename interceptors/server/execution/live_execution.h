@@ -1,0 +1,87 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LIVE_EXECUTION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LIVE_EXECUTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/parent_operation.h"
+#include "core/mutex.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/execution.h"
+#include "interceptors/server/execution/guarded_operation.h"
+#include "interceptors/server/reservation/recording.h"
+
+namespace idempotency {
+
+// One execution under a reservation, from its grant until its outcome is
+// settled. Thread-safe.
+class LiveExecution final : public Execution {
+ public:
+  // `question` is what was asked, `grant` what was answered.
+  LiveExecution(std::shared_ptr<const GuardedOperation> operation,
+                const v1::ReserveRequest& question, const v1::ReserveResponse& grant,
+                std::shared_ptr<Recording> recording);
+
+  const GuardedOperation& operation() const { return *operation_; }
+  const std::shared_ptr<const GuardedOperation>& shared_operation() const { return operation_; }
+  const std::shared_ptr<Recording>& recording() const { return recording_; }
+  // What the reservation was asked for with: key, fingerprints, parent, labels.
+  const v1::ReserveRequest& question() const { return question_; }
+  const v1::Reserved& grant() const { return grant_; }
+  // When the record is forgotten, as known at its reservation.
+  absl::Time expires_at() const;
+  bool nothing_happened() const { return nothing_happened_.load(std::memory_order_acquire); }
+  // What the handler said that its reply refers to; nullopt if it did not.
+  std::optional<v1::Reference> reference() const;
+  // The type of its reply, told before it is settled where the operation itself
+  // does not know.
+  void RepliesWith(const google::protobuf::Descriptor& type);
+  ReplyType reply_type() const;
+
+  std::uint32_t attempt() const override { return grant_.attempt(); }
+  const std::string& record_id() const override { return record_id_; }
+  bool lost() const override { return recording_->lost(); }
+  const std::string& checkpoint() const override { return grant_.checkpoint(); }
+  const std::map<std::string, std::string>& labels() const override { return labels_; }
+  absl::Status Checkpoint(std::string_view progress) override;
+  void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;
+  // RecordIn was called: there may be a row in the ledger.
+  bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
+  void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+  absl::StatusOr<std::string> DownstreamKey(std::string_view label) const override;
+  absl::Status Attach(grpc::ClientContext& context, std::string_view label) override;
+  absl::Status Attach(grpc::ClientContext& context) override;
+  void RefersTo(std::string_view type, std::string_view id) override;
+
+ protected:
+  absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) override;
+
+ private:
+  ParentOperation& AsParent() const;
+
+  const std::shared_ptr<const GuardedOperation> operation_;
+  const v1::ReserveRequest question_;
+  const v1::Reserved grant_;
+  const std::string record_id_;
+  const std::map<std::string, std::string> labels_;
+  const std::shared_ptr<Recording> recording_;
+  std::atomic<bool> nothing_happened_{false};
+  std::atomic<bool> ledger_row_begun_{false};
+  mutable Mutex mutex_;
+  std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);
+  // Made when it is first asked for: most handlers call nobody.
+  mutable std::once_flag parent_made_;
+  mutable std::shared_ptr<ParentOperation> parent_;
+  ReplyType reply_type_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LIVE_EXECUTION_H_

@@ -1,0 +1,227 @@
+#include "interceptors/server/execution/settlement.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "interceptors/server/execution/kept_reply.h"
+#include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/ledger/recorded_reply.h"
+#include "interceptors/server/wire/traceparent.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+
+namespace {
+
+absl::Status NotRecorded(std::string_view message) {
+  return MakeError(Reason::kOutcomeNotRecorded, message);
+}
+
+// The reply is recorded, but a batch of gRPC's that was to carry a failure
+// cannot carry a message: the caller fetches it with its next try.
+absl::Status AnsweredByLedger() {
+  ErrorDetails details;
+  details.retry_delay = absl::ZeroDuration();
+  return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
+                           "this operation is committed with another reply than this attempt "
+                           "answered: call again with the same idempotency key for it",
+                           std::move(details));
+}
+
+}  // namespace
+
+void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
+  Make(std::move(execution), std::move(reply), std::move(done))->Start();
+}
+
+void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {
+  execution->NothingHappened();
+  // Of the codes that no policy can have recorded, the one that says "again".
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
+  const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
+  settlement->release_reason_ = std::move(reason);
+  settlement->Start();
+}
+
+void Settlement::Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done) {
+  Make(std::move(execution), std::move(reply), std::move(done))->Dispose(Disposition::kComplete);
+}
+
+std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> execution,
+                                             v1::Reply reply, Done done) {
+  struct Concrete : Settlement {
+    Concrete(std::shared_ptr<LiveExecution> e, v1::Reply r, Done d)
+        : Settlement(std::move(e), std::move(r), std::move(d)) {}
+  };
+  return std::make_shared<Concrete>(std::move(execution), std::move(reply), std::move(done));
+}
+
+Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done)
+    : execution_(std::move(execution)),
+      code_(StatusCodeFrom(reply.code())),
+      reply_(std::move(reply)),
+      done_(std::move(done)) {}
+
+void Settlement::Start() {
+  if (execution_->ledger_row_begun()) {
+    AskLedger();
+  } else {
+    Dispose(DispositionByPolicy());
+  }
+}
+
+void Settlement::AskLedger() {
+  const GuardedOperation& operation = execution_->operation();
+  {
+    MutexLock lock(mutex_);
+    caller_timer_ = operation.reservations.scheduler().RunAt(
+        operation.reservations.Now() +
+            absl::ToChronoNanoseconds(operation.options.recording_timeout),
+        [self = shared_from_this()] {
+          self->Tell(
+              {NotRecorded("the operation finished, but the completion ledger cannot be "
+                           "asked yet: call again with the same idempotency key")});
+        });
+  }
+  // Heartbeats go on meanwhile.
+  LedgerInquiry::Ask(execution_, Scheduler::Time::max(),
+                     [self = shared_from_this()](const LedgerInquiry::Answer& committed) {
+                       self->OnLedger(committed);
+                     });
+}
+
+void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
+  const std::string& name = execution_->operation().name;
+  if (ReasonOf(committed.status()) == Reason::kStoreUnavailable) {
+    // The reservation is lost, or the guard stops: who asks next finds out.
+    instead_ = NotRecorded(
+        "the operation finished, but the completion ledger could not be asked: call again with "
+        "the same idempotency key");
+    Dispose(Disposition::kLetLapse);
+  } else if (!committed.ok()) {
+    GiveUp(committed.status());
+  } else if (committed->has_value()) {
+    if (!SameOutcome(reply_, **committed)) {
+      spdlog::warn("{}: the handler's answer is not the reply that is committed, record {}", name,
+                   execution_->record_id());
+      instead_ = AnsweredByLedger();
+      reply_ = **committed;
+    }
+    Dispose(Disposition::kComplete);
+  } else if (code_ == grpc::StatusCode::OK) {
+    spdlog::error(
+        "{}: the handler answered OK, but what RecordIn wrote is not committed, record {}", name,
+        execution_->record_id());
+    GiveUp(
+        NotRecorded("the operation was not committed: call again with the same idempotency key"));
+  } else {
+    Dispose(DispositionByPolicy());
+  }
+}
+
+void Settlement::GiveUp(const absl::Status& why) {
+  instead_ = why;
+  Dispose(execution_->operation().policy.on_lease_expiry ==
+                  MethodPolicy::OnLeaseExpiry::kRequireRecovery
+              ? Disposition::kReleaseUnknown
+              : Disposition::kRelease);
+}
+
+Disposition Settlement::DispositionByPolicy() const {
+  return DispositionFor(execution_->operation().policy, code_, execution_->nothing_happened());
+}
+
+void Settlement::Dispose(Disposition disposition) {
+  {
+    MutexLock lock(mutex_);
+    disposition_ = disposition;
+  }
+  switch (disposition) {
+    case Disposition::kComplete:
+      Record();
+      return;
+    case Disposition::kRelease:
+      Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+      return;
+    case Disposition::kReleaseUnknown:
+      Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+      return;
+    case Disposition::kLetLapse:
+      execution_->recording()->LetLapse();
+      Tell({LossIfRefused()});
+      return;
+  }
+}
+
+void Settlement::Record() {
+  execution_->recording()->Complete(
+      KeptReply(*execution_, std::move(reply_)),
+      [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
+}
+
+void Settlement::Release(v1::ReleaseOutcome outcome) {
+  if (release_reason_.empty()) {
+    release_reason_ =
+        "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  }
+  execution_->recording()->Release(release_reason_, outcome, [self = shared_from_this(), outcome] {
+    if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
+    self->Tell({self->LossIfRefused()});
+  });
+}
+
+absl::Status Settlement::LossIfRefused() const {
+  // A failure must not be taken for the operation's: another attempt decides.
+  return execution_->recording()->refused() ? ReservationLost() : instead_;
+}
+
+void Settlement::LeaveOpen() {
+  const auto& operation = execution_->shared_operation();
+  if (operation->open_outcomes == nullptr) return;
+  operation->open_outcomes->Note(operation, execution_->question());
+}
+
+void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
+  if (answer.ok()) {
+    Tell({instead_,
+          answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
+    return;
+  }
+  spdlog::error("{}: record {}: {}", execution_->operation().name, execution_->record_id(),
+                std::string(answer.status().message()));
+  // Whoever took it over may leave it open again.
+  if (ReasonOf(answer.status()) == Reason::kReservationLost &&
+      execution_->operation().policy.on_lease_expiry ==
+          MethodPolicy::OnLeaseExpiry::kRequireRecovery) {
+    LeaveOpen();
+  }
+  Tell({answer.status()});
+}
+
+void Settlement::Tell(const Outcome& outcome) {
+  Done done;
+  Disposition disposition;
+  {
+    MutexLock lock(mutex_);
+    done.swap(done_);
+    disposition = disposition_;
+    execution_->operation().reservations.scheduler().Cancel(caller_timer_);
+  }
+  if (!done) return;
+  const GuardedOperation& operation = execution_->operation();
+  Call(operation.options.hooks.on_recorded,
+       {{operation.name, execution_->record_id(), execution_->attempt(),
+         TraceparentOf(execution_->question().labels())},
+        code_,
+        disposition,
+        outcome.error});
+  done(outcome);
+}
+
+}  // namespace idempotency

@@ -1,0 +1,31 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_DISPOSITION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_DISPOSITION_H_
+
+#include <grpcpp/support/status_code_enum.h>
+
+#include "interceptors/server/method_policy.h"
+
+namespace idempotency {
+
+// What becomes of a reservation when its handler has answered.
+enum class Disposition {
+  kComplete,        // the reply is recorded and replayed
+  kRelease,         // the next attempt may run at once
+  kReleaseUnknown,  // nothing runs before the outcome is known
+  kLetLapse,        // the next attempt may run when the lease is over
+};
+
+// `nothing_happened` is the handler's own word; it counts only for codes that
+// are not recorded.
+Disposition DispositionFor(const MethodPolicy& policy, grpc::StatusCode code,
+                           bool nothing_happened);
+
+// gRPC makes these itself, so they never prove what a handler did.
+bool CanBeRecorded(grpc::StatusCode code);
+
+// May stand for "nothing happened": not OK, and none of gRPC's own.
+bool CanBeReleased(grpc::StatusCode code);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_DISPOSITION_H_

@@ -1,0 +1,20 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_OPTION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_OPTION_H_
+
+#include "google/protobuf/descriptor.h"
+
+#include "idempotency/v1/options.pb.h"
+#include "interceptors/server/method_policy.h"
+#include "interceptors/server/policy/policy_faults.h"
+
+namespace idempotency {
+
+// The method's default with what `option` sets in its place. What only the
+// option can get wrong (a code in two lists, a Duration that is none) is added
+// to `faults` and keeps its default; ranges are for policy_rules.h.
+MethodPolicy PolicyFromOption(const google::protobuf::MethodDescriptor& method,
+                              const v1::Policy& option, PolicyFaults& faults);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_OPTION_H_

@@ -1,0 +1,24 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_RULES_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_RULES_H_
+
+#include "google/protobuf/descriptor.h"
+
+#include "interceptors/server/method_policy.h"
+#include "interceptors/server/policy/policy_faults.h"
+
+namespace idempotency {
+
+// What every policy must keep to, wherever it comes from: the proto or code.
+
+// What cannot work whatever the policy is for: ranges, and members that
+// exclude each other.
+PolicyFaults FaultsOf(const MethodPolicy& policy);
+
+// What cannot work for the calls of `method`: its kind, its request's fields,
+// metadata. The other function's faults are not among them.
+PolicyFaults FaultsFor(const google::protobuf::MethodDescriptor& method,
+                       const MethodPolicy& policy);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_RULES_H_

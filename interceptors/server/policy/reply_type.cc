@@ -1,0 +1,190 @@
+#include "interceptors/server/policy/reply_type.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/any.pb.h"
+#include "google/protobuf/unknown_field_set.h"
+
+#include "core/reply.h"
+#include "idempotency/v1/options.pb.h"
+
+namespace idempotency {
+namespace {
+
+using google::protobuf::Any;
+using google::protobuf::Descriptor;
+using google::protobuf::DescriptorPool;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::MessageFactory;
+using google::protobuf::Reflection;
+using google::protobuf::UnknownField;
+using google::protobuf::UnknownFieldSet;
+
+// An Any in an Any in an Any ...: each level copies what it holds.
+constexpr int kMaxPackedDepth = 16;
+// google.rpc.Status.details, repeated Any.
+constexpr int kStatusDetailsField = 3;
+
+bool IsRedacted(const FieldDescriptor& field) {
+  return field.options().GetExtension(v1::reply) == v1::FieldPolicy::REPLY_REDACT;
+}
+
+std::vector<const FieldDescriptor*> FieldsOf(const Descriptor& type) {
+  std::vector<const FieldDescriptor*> fields;
+  type.file()->pool()->FindAllExtensions(&type, &fields);
+  for (int i = 0; i < type.field_count(); ++i) fields.push_back(type.field(i));
+  return fields;
+}
+
+// Looks at every type once: types may hold each other.
+bool MayHoldSecrets(const Descriptor& type, absl::flat_hash_set<const Descriptor*>& seen) {
+  if (!seen.insert(&type).second) return false;
+  if (type.full_name() == Any::descriptor()->full_name()) return true;
+  for (const FieldDescriptor* field : FieldsOf(type)) {
+    if (IsRedacted(*field)) return true;
+    if (field->message_type() != nullptr && MayHoldSecrets(*field->message_type(), seen)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Clears marked fields. Each function answers whether there was one.
+class Redactor {
+ public:
+  bool Redact(Message& message) {
+    bool found = false;
+    if (message.GetDescriptor()->full_name() == Any::descriptor()->full_name()) {
+      return RedactPacked(message);
+    }
+    const Reflection& reflection = *message.GetReflection();
+    std::vector<const FieldDescriptor*> fields;
+    reflection.ListFields(message, &fields);
+    for (const FieldDescriptor* field : fields) {
+      if (IsRedacted(*field)) {
+        reflection.ClearField(&message, field);
+        found = true;
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        found |= RedactIn(message, *field);
+      }
+    }
+    return found;
+  }
+
+ private:
+  bool RedactIn(Message& message, const FieldDescriptor& field) {
+    const Reflection& reflection = *message.GetReflection();
+    if (!field.is_repeated()) return Redact(*reflection.MutableMessage(&message, &field));
+    // A map's entries are messages too.
+    bool found = false;
+    const int size = reflection.FieldSize(message, &field);
+    for (int i = 0; i < size; ++i) {
+      found |= Redact(*reflection.MutableRepeatedMessage(&message, &field, i));
+    }
+    return found;
+  }
+
+  // By reflection: the Any may be of another pool than the generated one.
+  bool RedactPacked(Message& any) {
+    const Reflection& reflection = *any.GetReflection();
+    const FieldDescriptor* const url = any.GetDescriptor()->FindFieldByNumber(1);
+    const FieldDescriptor* const value = any.GetDescriptor()->FindFieldByNumber(2);
+    std::string bytes = reflection.GetString(any, value);
+    if (bytes.empty() || !RedactValue(reflection.GetString(any, url), bytes)) return false;
+    reflection.SetString(&any, value, std::move(bytes));
+    return true;
+  }
+
+  bool RedactValue(absl::string_view url, std::string& bytes) {
+    const std::string name(url.substr(url.find_last_of('/') + 1));
+    const Descriptor* const type = DescriptorPool::generated_pool()->FindMessageTypeByName(name);
+    if (type == nullptr &&
+        (absl::StartsWith(name, "google.rpc.") || absl::StartsWith(name, "google.protobuf."))) {
+      return false;
+    }
+    std::unique_ptr<Message> packed;
+    if (type != nullptr && packed_depth_ < kMaxPackedDepth) {
+      packed.reset(MessageFactory::generated_factory()->GetPrototype(type)->New());
+    }
+    if (packed == nullptr || !packed->ParsePartialFromString(bytes)) {
+      bytes.clear();
+      return true;
+    }
+    ++packed_depth_;
+    const bool found = Redact(*packed);
+    --packed_depth_;
+    if (found) packed->SerializePartialToString(&bytes);
+    return found;
+  }
+
+  int packed_depth_ = 0;
+};
+
+// True if it was looked through; `found` if there was something to leave out.
+bool RedactBytes(const ReplyType& type, std::string& bytes, bool& found) {
+  const std::unique_ptr<Message> message = type.New();
+  if (message == nullptr || !message->ParsePartialFromString(bytes)) return false;
+  if (Redactor().Redact(*message)) {
+    found = true;
+    message->SerializePartialToString(&bytes);
+  }
+  return true;
+}
+
+// Read as unknown fields: google.rpc.Status need not be linked. Details that
+// are none are a handler's own bytes, without marks.
+bool RedactDetails(std::string& details) {
+  UnknownFieldSet status;
+  if (!status.ParseFromString(details)) return false;
+  bool found = false;
+  for (int i = 0; i < status.field_count(); ++i) {
+    UnknownField& field = *status.mutable_field(i);
+    if (field.number() != kStatusDetailsField ||
+        field.type() != UnknownField::TYPE_LENGTH_DELIMITED) {
+      continue;
+    }
+    Any any;
+    if (!any.ParseFromString(field.length_delimited()) || !Redactor().Redact(any)) continue;
+    found = true;
+    any.SerializeToString(field.mutable_length_delimited());
+  }
+  if (found) status.SerializeToString(&details);
+  return found;
+}
+
+}  // namespace
+
+ReplyType::ReplyType(const Descriptor& type) : type_(&type) {
+  absl::flat_hash_set<const Descriptor*> seen;
+  may_hold_secrets_ = MayHoldSecrets(type, seen);
+}
+
+std::unique_ptr<Message> ReplyType::New() const {
+  if (type_ == nullptr) return nullptr;
+  const Message* const prototype = MessageFactory::generated_factory()->GetPrototype(type_);
+  return std::unique_ptr<Message>(prototype == nullptr ? nullptr : prototype->New());
+}
+
+void ReplyType::Redact(v1::Reply& reply) const {
+  bool found = !reply.details().empty() && RedactDetails(*reply.mutable_details());
+  bool readable = true;
+  if (may_hold_secrets_) {
+    if (reply.has_body()) readable = RedactBytes(*this, *reply.mutable_body(), found);
+    for (std::string& message : *reply.mutable_stream()) {
+      readable = readable && RedactBytes(*this, message, found);
+    }
+  }
+  if (!readable) {
+    reply = WithoutContent(reply);
+  } else if (found) {
+    reply.set_content(v1::REPLY_CONTENT_REDACTED);
+  }
+}
+
+}  // namespace idempotency

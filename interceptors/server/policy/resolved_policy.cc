@@ -1,0 +1,171 @@
+#include "interceptors/server/policy/resolved_policy.h"
+
+#include <cstddef>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+#include "core/declared_policy.h"
+#include "interceptors/server/policy/method_path.h"
+#include "interceptors/server/policy/policy_option.h"
+#include "interceptors/server/policy/policy_rules.h"
+
+namespace idempotency {
+namespace {
+
+using google::protobuf::MethodDescriptor;
+
+absl::string_view TextOf(MethodPolicy::Key key) {
+  switch (key) {
+    case MethodPolicy::Key::kRequired:
+      return "REQUIRED";
+    case MethodPolicy::Key::kOptional:
+      return "OPTIONAL";
+    case MethodPolicy::Key::kNone:
+      return "NONE";
+  }
+  return "";
+}
+
+absl::string_view TextOf(MethodPolicy::Reply reply) {
+  switch (reply) {
+    case MethodPolicy::Reply::kFull:
+      return "FULL";
+    case MethodPolicy::Reply::kStatusOnly:
+      return "STATUS_ONLY";
+    case MethodPolicy::Reply::kReference:
+      return "REFERENCE";
+  }
+  return "";
+}
+
+absl::string_view TextOf(MethodPolicy::Stream stream) {
+  switch (stream) {
+    case MethodPolicy::Stream::kHandThrough:
+      return "UNSPECIFIED";
+    case MethodPolicy::Stream::kHoldBack:
+      return "HOLD_BACK";
+    case MethodPolicy::Stream::kPassOn:
+      return "PASS_ON";
+  }
+  return "";
+}
+
+std::string TextOf(const std::set<grpc::StatusCode>& codes) {
+  std::vector<std::string> names;
+  for (const grpc::StatusCode code : codes) {
+    if (code != grpc::StatusCode::OK) names.push_back(NameOf(code));
+  }
+  return absl::StrCat("[", absl::StrJoin(names, ", "), "]");
+}
+
+struct Member {
+  absl::string_view name;
+  std::string value;
+  // Also worth telling where it is the default.
+  bool always;
+};
+
+// In the same order for every policy.
+std::vector<Member> MembersOf(const MethodPolicy& policy) {
+  const bool waits = policy.in_flight == MethodPolicy::InFlight::kWait;
+  const bool takes_over = policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kTakeOver;
+  return {
+      {"key", std::string(TextOf(policy.key)), true},
+      {"in_flight", waits ? "WAIT" : "REJECT", true},
+      {"max_wait", absl::FormatDuration(policy.max_wait), false},
+      {"lease", absl::FormatDuration(policy.lease), true},
+      {"max_lease", absl::FormatDuration(policy.max_lease), true},
+      {"retention", absl::FormatDuration(policy.retention), true},
+      {"reply_retention",
+       policy.reply_retention ? absl::FormatDuration(*policy.reply_retention) : "as the record",
+       false},
+      {"tombstone", absl::FormatDuration(policy.tombstone), false},
+      {"on_lease_expiry", takes_over ? "TAKE_OVER" : "REQUIRE_RECOVERY", true},
+      {"recorded", TextOf(policy.recorded), false},
+      {"released", TextOf(policy.released), false},
+      {"fail_open", policy.fail_open ? "true" : "false", true},
+      {"cancel_when_lost", policy.cancel_when_lost ? "true" : "false", false},
+      {"key_field", absl::StrCat("\"", policy.key_field, "\""), false},
+      {"fingerprint_metadata",
+       absl::StrCat("[", absl::StrJoin(policy.fingerprint_metadata, ", "), "]"), false},
+      {"reply", std::string(TextOf(policy.reply)), true},
+      {"stream", std::string(TextOf(policy.stream)), false},
+      {"stream_limit_bytes", absl::StrCat(policy.stream_limit_bytes), false},
+  };
+}
+
+enum class Origin { kProto, kCode, kDefault };
+
+// By value: what the proto or the code only repeats is no news.
+Origin OriginOf(const std::string& by_default, const std::string& declared,
+                const std::string& resolved) {
+  if (resolved != declared) return Origin::kCode;
+  return resolved != by_default ? Origin::kProto : Origin::kDefault;
+}
+
+absl::string_view TextOf(Origin origin) {
+  switch (origin) {
+    case Origin::kProto:
+      return "proto";
+    case Origin::kCode:
+      return "code";
+    case Origin::kDefault:
+      return "default";
+  }
+  return "";
+}
+
+MethodPolicy Declared(const MethodDescriptor& method, PolicyFaults& faults) {
+  const absl::StatusOr<v1::Policy> option = DeclaredPolicy(method.options());
+  if (option.ok()) return PolicyFromOption(method, *option, faults);
+  faults.emplace_back(option.status().message());
+  return MethodPolicy::DefaultFor(method);
+}
+
+}  // namespace
+
+ResolvedPolicy ResolvedPolicy::Of(const MethodDescriptor& method, const GuardOptions& options,
+                                  PolicyFaults& faults) {
+  const std::string path = MethodPath(method);
+  ResolvedPolicy policy;
+  policy.default_ = MethodPolicy::DefaultFor(method);
+  policy.declared_ = Declared(method, faults);
+  const auto replacement = options.policies.find(path);
+  policy.resolved_ = replacement != options.policies.end() ? replacement->second : policy.declared_;
+  const auto adjustment = options.adjustments.find(path);
+  if (adjustment != options.adjustments.end()) adjustment->second(policy.resolved_);
+  for (std::string& fault : FaultsOf(policy.resolved_)) faults.push_back(std::move(fault));
+  for (std::string& fault : FaultsFor(method, policy.resolved_)) faults.push_back(std::move(fault));
+  return policy;
+}
+
+std::string ResolvedPolicy::Description() const {
+  const std::vector<Member> by_default = MembersOf(default_);
+  const std::vector<Member> declared = MembersOf(declared_);
+  const std::vector<Member> resolved = MembersOf(resolved_);
+  if (resolved_.key == MethodPolicy::Key::kNone) {
+    const Origin origin = OriginOf(by_default[0].value, declared[0].value, resolved[0].value);
+    return absl::StrCat("not guarded: key NONE (", TextOf(origin), ")");
+  }
+  std::vector<std::string> groups;
+  for (const Origin origin : {Origin::kProto, Origin::kCode, Origin::kDefault}) {
+    std::vector<std::string> members;
+    for (std::size_t i = 0; i < resolved.size(); ++i) {
+      const bool told = origin != Origin::kDefault || resolved[i].always;
+      if (!told || OriginOf(by_default[i].value, declared[i].value, resolved[i].value) != origin) {
+        continue;
+      }
+      members.push_back(absl::StrCat(resolved[i].name, " ", resolved[i].value));
+    }
+    if (members.empty()) continue;
+    groups.push_back(absl::StrCat(TextOf(origin), ": ", absl::StrJoin(members, ", ")));
+  }
+  return absl::StrJoin(groups, "; ");
+}
+
+}  // namespace idempotency

@@ -1,0 +1,38 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_RESOLVED_POLICY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_RESOLVED_POLICY_H_
+
+#include <string>
+
+#include "google/protobuf/descriptor.h"
+
+#include "interceptors/server/guard_options.h"
+#include "interceptors/server/method_policy.h"
+#include "interceptors/server/policy/policy_faults.h"
+
+namespace idempotency {
+
+// The policy that holds for one method, and where it comes from. A value type.
+class ResolvedPolicy {
+ public:
+  // The method's default, then its proto's option, then the code's:
+  // GuardOptions.policies in the place of both, and GuardOptions.adjustments on
+  // top. What cannot work is added to `faults`.
+  static ResolvedPolicy Of(const google::protobuf::MethodDescriptor& method,
+                           const GuardOptions& options, PolicyFaults& faults);
+
+  const MethodPolicy& policy() const { return resolved_; }
+
+  // All that counts, in one line, by origin:
+  //   proto: in_flight WAIT, max_wait 2s; code: lease 5s; default: key REQUIRED, ...
+  //   not guarded: key NONE (default)
+  std::string Description() const;
+
+ private:
+  MethodPolicy default_;
+  MethodPolicy declared_;
+  MethodPolicy resolved_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_RESOLVED_POLICY_H_

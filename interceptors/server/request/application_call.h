@@ -1,0 +1,33 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_APPLICATION_CALL_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_APPLICATION_CALL_H_
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace idempotency {
+
+// Calls code of the application's; what it throws must not unwind through gRPC.
+// The answer is the function's (a Status or a StatusOr), or INTERNAL if it
+// threw, which is logged. `what` is for the log and the caller: "the scope
+// function".
+template <typename Function>
+auto CallApplication(std::string_view operation, std::string_view what, const Function& function)
+    -> decltype(function()) {
+  try {
+    return function();
+  } catch (const std::exception& error) {
+    spdlog::error("{}: {} threw: {}", operation, what, error.what());
+  } catch (...) {
+    spdlog::error("{}: {} threw", operation, what);
+  }
+  return absl::InternalError(std::string(what) + " failed; nothing was run");
+}
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_APPLICATION_CALL_H_

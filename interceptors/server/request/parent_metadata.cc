@@ -1,0 +1,41 @@
+#include "interceptors/server/request/parent_metadata.h"
+
+#include <spdlog/spdlog.h>
+
+#include <iterator>
+
+#include "core/idempotency_key.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+#include "core/uuid.h"
+
+namespace idempotency {
+namespace {
+
+// Four fields, each with a tag and a length of two bytes at most.
+constexpr std::size_t kMaxBytes = limits::kMaxNamespaceBytes + limits::kMaxScopeBytes +
+                                  limits::kMaxOperationBytes + limits::kMaxKeyBytes + 4 * 3;
+
+bool IsParent(const v1::RecordKey& parent) {
+  return Uuid::Parse(parent.key()).has_value() && ValidateRecordKey(FromProto(parent)).ok();
+}
+
+}  // namespace
+
+std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context) {
+  const auto entries =
+      context.client_metadata().equal_range({kParentMetadata.data(), kParentMetadata.size()});
+  if (entries.first == entries.second) return std::nullopt;
+  const grpc::string_ref bytes = entries.first->second;
+  v1::RecordKey parent;
+  if (std::next(entries.first) == entries.second && bytes.size() <= kMaxBytes &&
+      parent.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) && IsParent(parent)) {
+    parent.DiscardUnknownFields();
+    return parent;
+  }
+  spdlog::warn("a call's {} names no record, or several; its parent is not recorded",
+               kParentMetadata);
+  return std::nullopt;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,20 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_PARENT_METADATA_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_PARENT_METADATA_H_
+
+#include <grpcpp/server_context.h>
+
+#include <optional>
+
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency {
+
+// The record in whose handler the call was made, as the caller says
+// (`idempotency-parent-bin`): its `key` is the parent's record id. For people
+// who follow a workflow; nothing is decided by it, since any caller can say
+// anything. What cannot be a parent is logged and left out.
+std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_PARENT_METADATA_H_

@@ -1,0 +1,23 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_FINGERPRINTS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_FINGERPRINTS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "core/fingerprint.h"
+#include "core/fingerprint_algorithm.h"
+#include "core/fingerprint_input.h"
+
+namespace idempotency {
+
+// One fingerprint for each algorithm, in their order. Algorithms may be the
+// application's own: INTERNAL if one throws or answers with what cannot be a
+// digest, which is logged.
+absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
+    absl::Span<const FingerprintAlgorithm> algorithms, const FingerprintInput& input);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_FINGERPRINTS_H_

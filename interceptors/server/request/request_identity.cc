@@ -1,0 +1,97 @@
+#include "interceptors/server/request/request_identity.h"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/absl_view.h"
+#include "core/errors.h"
+#include "core/fingerprint_algorithm.h"
+#include "core/idempotency_key.h"
+#include "interceptors/server/request/application_call.h"
+#include "interceptors/server/request/request_fingerprints.h"
+
+namespace idempotency {
+namespace {
+
+using google::protobuf::Message;
+using google::protobuf::MethodDescriptor;
+
+std::vector<std::string_view> ValuesOf(const grpc::ServerContextBase& context,
+                                       std::string_view name) {
+  std::vector<std::string_view> values;
+  const auto range = context.client_metadata().equal_range({name.data(), name.size()});
+  for (auto entry = range.first; entry != range.second; ++entry) {
+    values.emplace_back(entry->second.data(), entry->second.size());
+  }
+  return values;
+}
+
+}  // namespace
+
+absl::StatusOr<RequestIdentity> RequestIdentity::Make(const MethodDescriptor& method,
+                                                      const MethodPolicy& policy,
+                                                      const GuardOptions& options) {
+  RequestIdentity identity(absl::StrCat("/", method.service()->full_name(), "/", method.name()),
+                           policy, options);
+  if (!policy.key_field.empty()) {
+    absl::StatusOr<KeyField> key_field = KeyField::Resolve(method, policy.key_field);
+    if (!key_field.ok()) return key_field.status();
+    identity.key_field_ = *std::move(key_field);
+  }
+  return identity;
+}
+
+RequestIdentity::RequestIdentity(std::string path, const MethodPolicy& policy,
+                                 const GuardOptions& options)
+    : path_(std::move(path)), options_(options), metadata_names_(policy.fingerprint_metadata) {
+  const auto handlers = options.handlers.find(path_);
+  if (handlers != options.handlers.end()) handlers_ = handlers->second;
+}
+
+absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase& context,
+                                                   const Message& request) const {
+  const std::vector<std::string_view> values = ValuesOf(context, kKeyMetadata);
+  const std::string field = key_field_.has_value() ? key_field_->Read(request) : "";
+  absl::StatusOr<std::string> key = key_field_.has_value()
+                                        ? ParseIdempotencyKey(values, {key_field_->name(), field})
+                                        : ParseIdempotencyKey(values);
+  if (!key.ok() || !handlers_.key_validator) return key;
+  const absl::Status accepted = CallApplication(path_, "the key validator", [&] {
+    const absl::Status verdict = handlers_.key_validator(*key);
+    if (verdict.ok()) return verdict;
+    return MakeError(Reason::kKeyInvalid, absl::StrCat("the key is refused: ", verdict.message()));
+  });
+  if (!accepted.ok()) return accepted;
+  return key;
+}
+
+absl::StatusOr<std::vector<Fingerprint>> RequestIdentity::FingerprintsOf(
+    const grpc::ServerContextBase& context, const Message& request) const {
+  std::unique_ptr<Message> copy;
+  if (handlers_.normaliser) {
+    copy.reset(request.New());
+    copy->CopyFrom(request);
+    const absl::Status normalised =
+        CallApplication(path_, "the normaliser", [&] { return handlers_.normaliser(*copy); });
+    if (!normalised.ok()) return normalised;
+  }
+  const FingerprintInput input{path_, copy != nullptr ? *copy : request,
+                               key_field_.has_value() ? key_field_->path() : FieldPath(),
+                               MetadataOf(context)};
+  return RequestFingerprints(options_.fingerprint_algorithms, input);
+}
+
+FingerprintInput::Metadata RequestIdentity::MetadataOf(
+    const grpc::ServerContextBase& context) const {
+  FingerprintInput::Metadata metadata;
+  for (const std::string& name : metadata_names_) {
+    std::vector<std::string_view> values = ValuesOf(context, name);
+    if (!values.empty()) metadata.emplace(name, std::move(values));
+  }
+  return metadata;
+}
+
+}  // namespace idempotency

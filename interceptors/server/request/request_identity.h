@@ -1,0 +1,57 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_IDENTITY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_IDENTITY_H_
+
+#include <grpcpp/server_context.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+#include "core/fingerprint.h"
+#include "core/fingerprint_input.h"
+#include "interceptors/server/guard_options.h"
+#include "interceptors/server/request/key_field.h"
+
+namespace idempotency {
+
+// By what the calls of one method are recognised: the key that a call carries,
+// and the fingerprints of its request. Immutable.
+class RequestIdentity {
+ public:
+  // INVALID_ARGUMENT, naming the method, for a key field that cannot be used.
+  // `options` outlives it.
+  static absl::StatusOr<RequestIdentity> Make(const google::protobuf::MethodDescriptor& method,
+                                              const MethodPolicy& policy,
+                                              const GuardOptions& options);
+
+  // The key from the policy's field and from the metadata.
+  //   KEY_MISSING  there is none
+  //   KEY_INVALID  malformed, both and different, refused by the validator
+  absl::StatusOr<std::string> KeyOf(const grpc::ServerContextBase& context,
+                                    const google::protobuf::Message& request) const;
+
+  // Of the request as the normaliser leaves it, one for each algorithm of the
+  // options. The normaliser's error, or INTERNAL if the application's code
+  // failed.
+  absl::StatusOr<std::vector<Fingerprint>> FingerprintsOf(
+      const grpc::ServerContextBase& context, const google::protobuf::Message& request) const;
+
+ private:
+  RequestIdentity(std::string path, const MethodPolicy& policy, const GuardOptions& options);
+
+  FingerprintInput::Metadata MetadataOf(const grpc::ServerContextBase& context) const;
+
+  std::string path_;
+  const GuardOptions& options_;
+  MethodHandlers handlers_;
+  std::optional<KeyField> key_field_;
+  std::vector<std::string> metadata_names_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_IDENTITY_H_

@@ -1,0 +1,325 @@
+#include "interceptors/server/reservation/caching_connection.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/message_differencer.h"
+
+#include "core/errors.h"
+#include "core/limits.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/stepped_clock.h"
+
+namespace idempotency {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using Operation = FakeConnection::Operation;
+
+constexpr absl::Duration kMaxAge = absl::Seconds(10);
+
+class CachingConnectionTest : public testing::Test {
+ protected:
+  CachingConnectionTest() {
+    auto store = std::make_unique<FakeConnection>();
+    store_ = store.get();
+    connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
+  }
+
+  static v1::ReserveRequest Question(const std::string& key, const std::string& digest = "digest") {
+    v1::ReserveRequest request;
+    request.mutable_record_key()->set_namespace_("payments");
+    request.mutable_record_key()->set_key(key);
+    request.set_request_token(absl::StrCat("token of ", key));
+    v1::Fingerprint& fingerprint = *request.add_fingerprints();
+    fingerprint.set_version(1);
+    fingerprint.set_digest(digest);
+    return request;
+  }
+  // The verdict, if it is not held back: the cache's, and the store's where it
+  // has none.
+  absl::StatusOr<v1::ReserveResponse> Reserve(const v1::ReserveRequest& request) {
+    const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
+    if (known != nullptr) return known->response;
+    const auto verdict =
+        std::make_shared<absl::StatusOr<v1::ReserveResponse>>(absl::UnknownError("not answered"));
+    connection_->Reserve(request, Connection::Deadline::max(),
+                         [verdict](auto answer) { *verdict = std::move(answer); });
+    return *verdict;
+  }
+  absl::StatusOr<v1::ReserveResponse> Reserve(const std::string& key) {
+    return Reserve(Question(key));
+  }
+  absl::Status Complete(const std::string& key, const v1::ReserveResponse& grant,
+                        const v1::Reply& reply) {
+    v1::CompleteRequest request;
+    *request.mutable_record_key() = Question(key).record_key();
+    request.set_reservation_token(grant.reserved().reservation_token());
+    *request.mutable_reply() = reply;
+    absl::Status status = absl::UnknownError("not answered");
+    connection_->Complete(request, Connection::Deadline::max(),
+                          [&status](const auto& answer) { status = answer.status(); });
+    return status;
+  }
+  // An operation whose reply the cache has not seen: another guard's.
+  void CompleteElsewhere(const std::string& key,
+                         v1::ReplyContent content = v1::REPLY_CONTENT_FULL) {
+    v1::ReserveResponse grant;
+    store_->Reserve(Question(key), Connection::Deadline::max(),
+                    [&grant](const auto& answer) { grant = answer.value(); });
+    v1::CompleteRequest request;
+    *request.mutable_record_key() = Question(key).record_key();
+    request.set_reservation_token(grant.reserved().reservation_token());
+    request.mutable_reply()->set_body("reply");
+    request.mutable_reply()->set_content(content);
+    store_->Complete(request, Connection::Deadline::max(), [](const auto&) {});
+  }
+  int asked() const { return store_->calls(Operation::kReserve); }
+
+  SteppedClock clock_;
+  std::shared_ptr<ReplayCache> cache_ =
+      std::make_shared<ReplayCache>(ReplayCacheOptions{1024 * 1024, kMaxAge}, clock_);
+  FakeConnection* store_ = nullptr;
+  std::unique_ptr<Connection> connection_;
+};
+
+TEST_F(CachingConnectionTest, AReplayIsAskedForOnceAndThenGivenAsItCame) {
+  CompleteElsewhere("order-1");
+  const auto first = Reserve("order-1");
+  ASSERT_TRUE(first.ok() && first->has_replay());
+  const int before = asked();
+  const auto second = Reserve("order-1");
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(asked(), before);
+  EXPECT_TRUE(MessageDifferencer::Equals(*second, *first));
+}
+
+TEST_F(CachingConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
+  for (const auto content :
+       {v1::REPLY_CONTENT_STATUS_ONLY, v1::REPLY_CONTENT_REFERENCE, v1::REPLY_CONTENT_REDACTED}) {
+    const std::string key = absl::StrCat("order-", content);
+    CompleteElsewhere(key, content);
+    const auto first = Reserve(key);
+    const int before = asked();
+    const auto second = Reserve(key);
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_EQ(asked(), before);
+    EXPECT_EQ(second->replay().reply().content(), content);
+    EXPECT_TRUE(MessageDifferencer::Equals(*second, *first));
+  }
+}
+
+// The kept reply is made here, so it is held against the store's own answer.
+TEST_F(CachingConnectionTest, AnAcknowledgedReplyIsGivenWithoutAskingAsTheStoreWould) {
+  const auto grant = Reserve("order-1");
+  ASSERT_TRUE(grant.ok() && grant->has_reserved());
+  v1::Reply reply;
+  reply.set_code(5);
+  reply.set_message("no such account");
+  reply.set_details("details");
+  reply.add_trailing_metadata()->set_key("trailer");
+  ASSERT_TRUE(Complete("order-1", *grant, reply).ok());
+  const int before = asked();
+  const auto kept = Reserve("order-1");
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(asked(), before);
+  clock_.Advance(kMaxAge);
+  const auto stored = Reserve("order-1");
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(asked(), before + 1);
+  EXPECT_TRUE(MessageDifferencer::Equivalent(*kept, *stored)) << kept->ShortDebugString() << "\n"
+                                                              << stored->ShortDebugString();
+}
+
+TEST_F(CachingConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfItsGrant) {
+  v1::ReserveResponse grant = *Reserve("order-1");
+  grant.set_record_id("01890a5d-ac96-774b-bcce-000000000007");
+  grant.mutable_reserved()->set_attempt(7);
+  (*grant.mutable_reserved()->mutable_labels())["build"] = "1.2";
+  store_->SetVerdict(grant);
+  ASSERT_TRUE(Reserve("order-1")->has_reserved());
+  ASSERT_TRUE(Complete("order-1", grant, v1::Reply()).ok());
+  const auto kept = Reserve("order-1");
+  ASSERT_TRUE(kept->has_replay());
+  EXPECT_EQ(kept->record_id(), grant.record_id());
+  EXPECT_EQ(kept->replay().attempt(), 7u);
+  EXPECT_EQ(kept->replay().labels().at("build"), "1.2");
+}
+
+TEST_F(CachingConnectionTest, TheReplyIsKeptBeforeTheCallerIsTold) {
+  const auto grant = Reserve("order-1");
+  v1::CompleteRequest request;
+  *request.mutable_record_key() = Question("order-1").record_key();
+  request.set_reservation_token(grant->reserved().reservation_token());
+  bool was_kept = false;
+  connection_->Complete(request, Connection::Deadline::max(), [&](const auto&) {
+    // Nothing is locked: the cache can be used from a callback.
+    was_kept = Reserve("order-1")->has_replay();
+  });
+  EXPECT_TRUE(was_kept);
+  EXPECT_EQ(asked(), 1);
+}
+
+TEST_F(CachingConnectionTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
+  const auto grant = Reserve("order-1");
+  store_->Fail(Operation::kComplete, MakeError(Reason::kStoreUnavailable, "away"), 1);
+  EXPECT_FALSE(Complete("order-1", *grant, v1::Reply()).ok());
+  EXPECT_FALSE(Reserve("order-1")->has_replay());
+  // The same Complete again, acknowledged now.
+  EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
+  const int before = asked();
+  EXPECT_TRUE(Reserve("order-1")->has_replay());
+  EXPECT_EQ(asked(), before);
+}
+
+TEST_F(CachingConnectionTest, AReplyWhoseGrantWasNotSeenIsNotKept) {
+  const auto grant = Reserve("order-1");
+  clock_.Advance(kMaxAge);
+  EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
+  const int before = asked();
+  EXPECT_TRUE(Reserve("order-1")->has_replay());
+  EXPECT_EQ(asked(), before + 1);
+}
+
+TEST_F(CachingConnectionTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
+  cache_ = std::make_shared<ReplayCache>(ReplayCacheOptions{std::size_t{1} << 30, kMaxAge}, clock_);
+  auto store = std::make_unique<FakeConnection>();
+  store_ = store.get();
+  connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
+  const auto grant = Reserve("order-1");
+  v1::Reply reply;
+  reply.set_body(std::string(limits::kMaxReplyBytes, 'x'));
+  EXPECT_TRUE(Complete("order-1", *grant, reply).ok());
+  Reserve("order-1").IgnoreError();
+  EXPECT_EQ(asked(), 2);
+}
+
+TEST_F(CachingConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
+  CompleteElsewhere("order-1");
+  ASSERT_TRUE(Reserve("order-1")->has_replay());
+  const int before = asked();
+  EXPECT_TRUE(Reserve(Question("order-1", "other"))->has_mismatch());
+  EXPECT_EQ(asked(), before + 1);
+  // It says nothing against the reply that is held.
+  EXPECT_TRUE(Reserve("order-1")->has_replay());
+  EXPECT_EQ(asked(), before + 1);
+}
+
+TEST_F(CachingConnectionTest, OnlyRepliesAreGivenAgain) {
+  for (const auto set : {+[](v1::ReserveResponse& r) { r.mutable_in_flight(); },
+                         +[](v1::ReserveResponse& r) { r.mutable_mismatch(); },
+                         +[](v1::ReserveResponse& r) { r.mutable_outcome_unknown(); },
+                         +[](v1::ReserveResponse& r) { r.mutable_expired(); },
+                         +[](v1::ReserveResponse& r) { r.mutable_reserved(); }}) {
+    v1::ReserveResponse verdict;
+    set(verdict);
+    store_->SetVerdict(verdict);
+    const int before = asked();
+    EXPECT_EQ(Reserve("order-1")->verdict_case(), verdict.verdict_case());
+    EXPECT_EQ(Reserve("order-1")->verdict_case(), verdict.verdict_case());
+    EXPECT_EQ(asked(), before + 2);
+  }
+}
+
+TEST_F(CachingConnectionTest, AnotherVerdictOfTheStoreEndsTheReply) {
+  for (const auto set : {+[](v1::ReserveResponse& r) { r.mutable_in_flight(); },
+                         +[](v1::ReserveResponse& r) { r.mutable_outcome_unknown(); },
+                         +[](v1::ReserveResponse& r) { r.mutable_expired(); },
+                         +[](v1::ReserveResponse& r) { r.mutable_reserved(); }}) {
+    CompleteElsewhere("order-1");
+    store_->SetVerdict(v1::ReserveResponse());
+    ASSERT_TRUE(Reserve("order-1")->has_replay());
+    v1::ReserveResponse verdict;
+    set(verdict);
+    store_->SetVerdict(verdict);
+    // A question that the cache leaves to the store shows that things changed.
+    Reserve(Question("order-1", "other")).IgnoreError();
+    EXPECT_EQ(Reserve("order-1")->verdict_case(), verdict.verdict_case());
+    store_->SetVerdict(v1::ReserveResponse());
+  }
+}
+
+TEST_F(CachingConnectionTest, ErrorsAreNotKeptAndEndNothing) {
+  CompleteElsewhere("order-1");
+  ASSERT_TRUE(Reserve("order-1")->has_replay());
+  store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 2);
+  EXPECT_EQ(ReasonOf(Reserve("order-2").status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(Question("order-1", "other")).status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(Reserve("order-1")->has_replay());
+  EXPECT_TRUE(Reserve("order-2")->has_reserved());
+}
+
+TEST_F(CachingConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
+  const auto grant = Reserve("order-1");
+  v1::ReserveRequest duplicate = Question("order-1");
+  duplicate.set_request_token("another");
+  EXPECT_TRUE(Reserve(duplicate)->has_in_flight());
+  EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
+  const int before = asked();
+  EXPECT_TRUE(Reserve("order-1")->has_replay());
+  EXPECT_EQ(asked(), before);
+}
+
+TEST_F(CachingConnectionTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) {
+  CompleteElsewhere("order-1");
+  store_->Hold(Operation::kReserve);
+  Reserve("order-1").IgnoreError();
+  clock_.Advance(kMaxAge - absl::Seconds(1));
+  store_->AnswerHeld(Operation::kReserve);
+  const int before = asked();
+  EXPECT_TRUE(Reserve("order-1")->has_replay());
+  EXPECT_EQ(asked(), before);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(Reserve("order-1")->has_replay());
+  EXPECT_EQ(asked(), before + 1);
+}
+
+TEST_F(CachingConnectionTest, AnswersThatComeAfterItsEndAreStillPassedOn) {
+  store_->Hold(Operation::kReserve);
+  absl::Status told;
+  connection_->Reserve(Question("order-1"), Connection::Deadline::max(),
+                       [&told](const auto& answer) { told = answer.status(); });
+  connection_.reset();
+  EXPECT_EQ(ReasonOf(told), Reason::kStoreUnavailable);
+}
+
+// Threads that run operations and retry them, against a store that answers on
+// their own threads: every retry gets its own operation's reply.
+TEST_F(CachingConnectionTest, ConcurrentOperationsGetTheirOwnReplies) {
+  constexpr int kThreads = 4;
+  constexpr int kOperations = 300;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < kOperations; ++i) {
+        const std::string key = absl::StrCat("order-", t, "-", i);
+        const auto grant = Reserve(key);
+        ASSERT_TRUE(grant.ok() && grant->has_reserved());
+        v1::Reply reply;
+        reply.set_body(absl::StrCat(key, std::string(2000, '.')));
+        ASSERT_TRUE(Complete(key, *grant, reply).ok());
+        if (i % 40 == 0) clock_.Advance(absl::Seconds(1));
+        for (const int back : {0, 1, 20}) {
+          if (i < back) continue;
+          const std::string earlier = absl::StrCat("order-", t, "-", i - back);
+          const auto retry = Reserve(earlier);
+          ASSERT_TRUE(retry.ok() && retry->has_replay());
+          ASSERT_EQ(retry->replay().reply().body(), absl::StrCat(earlier, std::string(2000, '.')));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(cache_->counters().hits, 0u);
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,106 @@
+#include "interceptors/server/reservation/checkpoint_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/errors.h"
+#include "interceptors/server/reservation/store_link.h"
+
+namespace idempotency {
+namespace {
+
+// The same again may succeed.
+bool IsPassing(const absl::Status& status) {
+  return IsIndefinite(status) || status.code() == absl::StatusCode::kResourceExhausted;
+}
+
+absl::Status NotAcknowledged() {
+  return MakeError(Reason::kStoreUnavailable,
+                   "the idempotency store did not acknowledge the checkpoint in time");
+}
+
+}  // namespace
+
+std::shared_ptr<CheckpointQueue> CheckpointQueue::Make(Scheduler& scheduler, absl::Duration timeout,
+                                                       Send send) {
+  struct Concrete : CheckpointQueue {
+    Concrete(Scheduler& s, absl::Duration t, Send f) : CheckpointQueue(s, t, std::move(f)) {}
+  };
+  return std::make_shared<Concrete>(scheduler, timeout, std::move(send));
+}
+
+CheckpointQueue::CheckpointQueue(Scheduler& scheduler, absl::Duration timeout, Send send)
+    : scheduler_(scheduler),
+      timeout_(timeout),
+      send_(std::move(send)),
+      backoff_(kFirstRepeat, kLongestRepeat) {}
+
+void CheckpointQueue::Push(std::string progress, Stored done) {
+  {
+    MutexLock lock(mutex_);
+    if (waiting_.size() < kMaxWaiting) {
+      const std::uint64_t id = ++last_id_;
+      const Scheduler::TaskId timer =
+          scheduler_.RunAt(scheduler_.Now() + absl::ToChronoNanoseconds(timeout_),
+                           [self = shared_from_this(), id] { self->Tell(id, NotAcknowledged()); });
+      waiting_.push_back({id, std::move(progress), std::move(done), timer});
+      done = nullptr;
+      if (sending_) return;
+      sending_ = true;
+    }
+  }
+  if (done != nullptr) {
+    done(MakeError(Reason::kOverloaded, "too many checkpoints are waiting to be stored"));
+  } else {
+    SendFirst();
+  }
+}
+
+void CheckpointQueue::SendFirst() {
+  std::uint64_t id = 0;
+  std::string progress;
+  {
+    MutexLock lock(mutex_);
+    if (waiting_.empty()) {
+      sending_ = false;
+      return;
+    }
+    id = waiting_.front().id;
+    progress = waiting_.front().progress;
+  }
+  send_(progress, [self = shared_from_this(), id](const absl::Status& answer) {
+    self->OnAnswer(id, answer);
+  });
+}
+
+void CheckpointQueue::OnAnswer(std::uint64_t id, const absl::Status& answer) {
+  {
+    MutexLock lock(mutex_);
+    if (IsPassing(answer) && Repeat(id)) return;
+  }
+  Tell(id, answer);
+  SendFirst();
+}
+
+bool CheckpointQueue::Repeat(std::uint64_t id) {
+  if (waiting_.empty() || waiting_.front().id != id) return false;
+  const auto again = scheduler_.Now() + absl::ToChronoNanoseconds(backoff_.Next());
+  return scheduler_.RunAt(again, [self = shared_from_this()] { self->SendFirst(); }) != 0;
+}
+
+void CheckpointQueue::Tell(std::uint64_t id, const absl::Status& answer) {
+  Stored done;
+  {
+    MutexLock lock(mutex_);
+    const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                    [id](const Waiting& waiting) { return waiting.id == id; });
+    // Told already.
+    if (found == waiting_.end()) return;
+    scheduler_.Cancel(found->timer);
+    done = std::move(found->done);
+    waiting_.erase(found);
+  }
+  done(answer);
+}
+
+}  // namespace idempotency

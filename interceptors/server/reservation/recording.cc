@@ -1,0 +1,374 @@
+#include "interceptors/server/reservation/recording.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/reply.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+using Time = Scheduler::Time;
+
+// When a caller that lost its reservation may ask for the winner's reply: if
+// the winner still runs, IN_FLIGHT tells it better.
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
+
+Time After(Time start, absl::Duration duration) {
+  return start + absl::ToChronoNanoseconds(duration);
+}
+
+// The store has spoken: this token does not hold the record any more.
+bool IsLost(const absl::Status& status) {
+  const auto reason = ReasonOf(status);
+  return reason == Reason::kReservationLost || reason == Reason::kRecordNotFound;
+}
+
+// The store will never take this reply as it is: malformed by its rules, or
+// larger than a message may be (gRPC's own RESOURCE_EXHAUSTED, no reason).
+bool RefusesContent(const absl::Status& status) {
+  const auto reason = ReasonOf(status);
+  if (reason.has_value()) return reason == Reason::kRequestInvalid;
+  return status.code() == absl::StatusCode::kResourceExhausted ||
+         status.code() == absl::StatusCode::kInvalidArgument;
+}
+
+}  // namespace
+
+absl::Status ReservationLost() {
+  ErrorDetails details;
+  details.retry_delay = kRetryDelay;
+  return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
+                           "another attempt took this operation over: call again with the same "
+                           "idempotency key for its reply",
+                           std::move(details));
+}
+
+std::shared_ptr<Recording> Recording::Make(StoreLink link, Grant grant,
+                                           absl::Duration caller_timeout) {
+  struct Concrete : Recording {
+    Concrete(StoreLink l, Grant g, absl::Duration t) : Recording(std::move(l), std::move(g), t) {}
+  };
+  return std::make_shared<Concrete>(std::move(link), std::move(grant), caller_timeout);
+}
+
+Recording::Recording(StoreLink link, Grant grant, absl::Duration caller_timeout)
+    : link_(std::move(link)),
+      grant_(std::move(grant)),
+      caller_timeout_(caller_timeout),
+      beats_until_(After(link_.scheduler.Now(), grant_.max_lease)),
+      hold_(link_.recordings->Begin()),
+      lease_deadline_(grant_.lease_deadline),
+      backoff_(kFirstRepeat, kLongestRepeat) {}
+
+void Recording::Start() {
+  MutexLock lock(mutex_);
+  // From the lease that is left: a repeated grant may be close to its end.
+  const absl::Duration left = absl::FromChrono(lease_deadline_ - link_.scheduler.Now());
+  ScheduleBeat(After(link_.scheduler.Now(), std::min(left, grant_.lease) / 3));
+}
+
+bool Recording::lost() const {
+  MutexLock lock(mutex_);
+  return refused_ || link_.scheduler.Now() >= lease_deadline_;
+}
+
+bool Recording::refused() const {
+  MutexLock lock(mutex_);
+  return refused_;
+}
+
+void Recording::OnLost(Lost told) {
+  {
+    MutexLock lock(mutex_);
+    if (!lost_told_) {
+      if (phase_ != Phase::kEnded) on_lost_.push_back(std::move(told));
+      return;
+    }
+  }
+  told();
+}
+
+void Recording::TellLost() {
+  std::vector<Lost> told;
+  {
+    MutexLock lock(mutex_);
+    lost_told_ = true;
+    told.swap(on_lost_);
+  }
+  for (const Lost& tell : told) tell();
+}
+
+void Recording::NoteRefused() {
+  {
+    MutexLock lock(mutex_);
+    refused_ = true;
+  }
+  TellLost();
+}
+
+void Recording::WatchLease() {
+  lease_watch_ = link_.scheduler.RunAt(lease_deadline_,
+                                       [self = shared_from_this()] { self->OnLeaseDeadline(); });
+}
+
+void Recording::OnLeaseDeadline() {
+  {
+    MutexLock lock(mutex_);
+    lease_watch_ = 0;
+    if (phase_ != Phase::kRunning || lost_told_) return;
+    if (link_.scheduler.Now() < lease_deadline_) {
+      WatchLease();
+      return;
+    }
+  }
+  TellLost();
+}
+
+void Recording::ScheduleBeat(Time when) {
+  // Once the outcome is known it is kept from being run again for as long as it
+  // takes to record it.
+  if (phase_ == Phase::kRunning && when >= beats_until_) {
+    beats_over_ = true;
+    return;
+  }
+  beat_ = link_.scheduler.RunAt(when, [self = shared_from_this()] { self->Beat(); });
+}
+
+v1::ExtendRequest Recording::MakeExtend(absl::Duration lease) const {
+  v1::ExtendRequest request;
+  *request.mutable_record_key() = grant_.record_key;
+  request.set_reservation_token(grant_.reservation_token);
+  *request.mutable_lease() = ToWire(lease);
+  return request;
+}
+
+void Recording::Beat() {
+  {
+    MutexLock lock(mutex_);
+    if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
+    // Not before: a call that is over within a third of its lease, as nearly
+    // all are, has nothing to watch for.
+    if (phase_ == Phase::kRunning && lease_watch_ == 0 && !lost_told_) WatchLease();
+  }
+  const Time sent = link_.scheduler.Now();
+  link_.connection.Extend(
+      MakeExtend(grant_.lease), After(sent, std::min(grant_.lease, kTryTimeout)),
+      [self = shared_from_this(), sent](auto answer) { self->OnExtended(sent, answer); });
+}
+
+void Recording::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
+  NoteExtended(sent, answer);
+  MutexLock lock(mutex_);
+  if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
+  // After a failure soon again: while a store comes and goes, many tries are
+  // what saves the lease. But never so soon that it would be a flood.
+  ScheduleBeat(answer.ok()
+                   ? After(sent, grant_.lease / 3)
+                   : After(link_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
+}
+
+void Recording::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
+  if (IsLost(answer.status())) {
+    NoteRefused();
+    return;
+  }
+  if (!answer.ok()) return;
+  MutexLock lock(mutex_);
+  lease_deadline_ = std::max(lease_deadline_, After(sent, FromWire(answer->lease_remaining())));
+}
+
+absl::Status Recording::CheckpointRefusal(const std::string& progress) {
+  if (progress.empty()) return InvalidField("checkpoint", "is empty");
+  if (progress.size() > limits::kMaxCheckpointBytes) {
+    return InvalidField("checkpoint", "is over 4 KiB");
+  }
+  MutexLock lock(mutex_);
+  const bool over = beats_over_ && link_.scheduler.Now() >= lease_deadline_;
+  return phase_ != Phase::kRunning || refused_ || over ? ReservationLost() : absl::OkStatus();
+}
+
+void Recording::Checkpoint(std::string progress, Stored done) {
+  const absl::Status refusal = CheckpointRefusal(progress);
+  if (!refusal.ok()) {
+    done(refusal);
+    return;
+  }
+  std::shared_ptr<CheckpointQueue> queue;
+  {
+    MutexLock lock(mutex_);
+    if (checkpoints_ == nullptr) {
+      // Weak: the queue is ours.
+      checkpoints_ = CheckpointQueue::Make(
+          link_.scheduler, caller_timeout_,
+          [weak = weak_from_this()](const std::string& waiting, Stored answered) {
+            if (const auto self = weak.lock()) {
+              self->SendCheckpoint(waiting, std::move(answered));
+            } else {
+              answered(ReservationLost());
+            }
+          });
+    }
+    queue = checkpoints_;
+  }
+  queue->Push(std::move(progress), std::move(done));
+}
+
+void Recording::SendCheckpoint(const std::string& progress, Stored answered) {
+  const Time sent = link_.scheduler.Now();
+  // Past max_lease a checkpoint is no way to hold on to the key.
+  v1::ExtendRequest request = MakeExtend(sent < beats_until_ ? grant_.lease : limits::kMinLease);
+  request.set_checkpoint(progress);
+  link_.connection.Extend(
+      request, After(sent, kTryTimeout),
+      [self = shared_from_this(), sent, answered = std::move(answered)](auto answer) {
+        self->NoteExtended(sent, answer);
+        answered(IsLost(answer.status()) ? ReservationLost() : answer.status());
+      });
+}
+
+void Recording::Complete(v1::Reply reply, Completed done) {
+  {
+    MutexLock lock(mutex_);
+    phase_ = Phase::kCompleting;
+    *complete_.mutable_record_key() = grant_.record_key;
+    complete_.set_reservation_token(grant_.reservation_token);
+    *complete_.mutable_reply() = std::move(reply);
+    completed_ = std::move(done);
+    if (beats_over_) {
+      ScheduleBeat(After(link_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
+    }
+    caller_timer_ = link_.scheduler.RunAt(
+        After(link_.scheduler.Now(), caller_timeout_), [self = shared_from_this()] {
+          self->TellCompleted(
+              MakeError(Reason::kOutcomeNotRecorded,
+                        "the operation finished, but its outcome is not recorded yet: "
+                        "call again with the same idempotency key"));
+        });
+  }
+  TryComplete();
+}
+
+void Recording::TryComplete() {
+  v1::CompleteRequest request;
+  {
+    MutexLock lock(mutex_);
+    if (phase_ != Phase::kCompleting) return;
+    request = complete_;
+  }
+  link_.connection.Complete(
+      request, After(link_.scheduler.Now(), kTryTimeout),
+      [self = shared_from_this()](auto answer) { self->OnCompleted(std::move(answer)); });
+}
+
+void Recording::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
+  const bool is_lost = IsLost(answer.status());
+  if (is_lost) NoteRefused();
+  {
+    MutexLock lock(mutex_);
+    if (!answer.ok() && !is_lost) {
+      if (RefusesContent(answer.status())) DropContent(answer.status());
+      link_.scheduler.RunAt(After(link_.scheduler.Now(), backoff_.Next()),
+                            [self = shared_from_this()] { self->TryComplete(); });
+      return;
+    }
+    End();
+  }
+  TellCompleted(is_lost ? ReservationLost() : std::move(answer));
+}
+
+void Recording::DropContent(const absl::Status& refusal) {
+  if (content_dropped_) return;
+  spdlog::error("the store refuses a reply of {} bytes ({}): it is recorded without its content",
+                ReplyBytes(complete_.reply()), absl::StatusCodeToString(refusal.code()));
+  content_dropped_ = true;
+  *complete_.mutable_reply() = WithoutContent(complete_.reply());
+}
+
+void Recording::TellCompleted(absl::StatusOr<v1::CompleteResponse> outcome) {
+  Completed done;
+  {
+    MutexLock lock(mutex_);
+    done.swap(completed_);
+    link_.scheduler.Cancel(caller_timer_);
+  }
+  if (done) done(std::move(outcome));
+}
+
+void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released done) {
+  {
+    MutexLock lock(mutex_);
+    phase_ = Phase::kReleasing;
+    link_.scheduler.Cancel(beat_);
+    link_.scheduler.Cancel(lease_watch_);
+    *release_.mutable_record_key() = grant_.record_key;
+    release_.set_reservation_token(grant_.reservation_token);
+    release_.set_reason(std::move(reason));
+    release_.set_outcome(outcome);
+    released_ = std::move(done);
+    caller_timer_ = link_.scheduler.RunAt(After(link_.scheduler.Now(), caller_timeout_),
+                                          [self = shared_from_this()] { self->TellReleased(); });
+  }
+  TryRelease();
+}
+
+void Recording::TryRelease() {
+  v1::ReleaseRequest request;
+  {
+    MutexLock lock(mutex_);
+    if (phase_ != Phase::kReleasing) return;
+    request = release_;
+  }
+  link_.connection.Release(
+      request, After(link_.scheduler.Now(), kTryTimeout),
+      [self = shared_from_this()](const auto& answer) { self->OnReleased(answer.status()); });
+}
+
+void Recording::OnReleased(const absl::Status& answer) {
+  if (IsLost(answer)) NoteRefused();
+  {
+    MutexLock lock(mutex_);
+    const Time again = After(link_.scheduler.Now(), backoff_.Next());
+    // Past the lease a release has nothing left to give back.
+    if (!answer.ok() && IsIndefinite(answer) && again < lease_deadline_) {
+      link_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
+      return;
+    }
+    if (!answer.ok()) {
+      spdlog::warn("a reservation could not be released ({}): it ends with its lease",
+                   absl::StatusCodeToString(answer.code()));
+    }
+    End();
+  }
+  TellReleased();
+}
+
+void Recording::TellReleased() {
+  Released done;
+  {
+    MutexLock lock(mutex_);
+    done.swap(released_);
+    link_.scheduler.Cancel(caller_timer_);
+  }
+  if (done) done();
+}
+
+void Recording::LetLapse() {
+  MutexLock lock(mutex_);
+  End();
+}
+
+void Recording::End() {
+  phase_ = Phase::kEnded;
+  link_.scheduler.Cancel(beat_);
+  link_.scheduler.Cancel(lease_watch_);
+  on_lost_.clear();
+  hold_.reset();
+}
+
+}  // namespace idempotency

@@ -1,0 +1,161 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RECORDING_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RECORDING_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/limits.h"
+#include "core/mutex.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/reservation/checkpoint_queue.h"
+#include "interceptors/server/reservation/store_link.h"
+#include "interceptors/server/threads/backoff.h"
+
+namespace idempotency {
+
+// RESERVATION_LOST with the guard's code, ABORTED, and a wait: what the caller
+// of an attempt is told that the store refused. Its retry finds the winner.
+absl::Status ReservationLost();
+
+// The life of one reservation, from its grant to its end: heartbeats at a
+// third of the lease while the handler runs, up to max_lease, then exactly one
+// of Complete, Release and LetLapse.
+//
+// It keeps itself alive until it has ended, and works on its own deadlines:
+// neither the client's hanging up nor the end of the RPC stops it. Callbacks
+// run on the connection's or the scheduler's thread and must not block.
+// Thread-safe.
+class Recording : public std::enable_shared_from_this<Recording> {
+ public:
+  using Time = Scheduler::Time;
+  using Completed = std::function<void(absl::StatusOr<v1::CompleteResponse>)>;
+  using Released = std::function<void()>;
+  using Stored = CheckpointQueue::Stored;
+  using Lost = std::function<void()>;
+
+  struct Grant {
+    v1::RecordKey record_key;
+    std::string reservation_token;
+    absl::Duration lease;
+    // By our own clock, counted from before Reserve was sent.
+    Time lease_deadline;
+    // How long heartbeats go on while the handler runs, from Make().
+    absl::Duration max_lease = limits::kDefaultMaxLease;
+  };
+
+  // The caller of Checkpoint, Complete and Release is told after `caller_timeout` at the
+  // latest.
+  static std::shared_ptr<Recording> Make(StoreLink link, Grant grant,
+                                         absl::Duration caller_timeout);
+
+  // Begins the heartbeats.
+  void Start();
+
+  // True once the store refused the token, or while our own count says that
+  // the lease has run out: another attempt may be running.
+  bool lost() const;
+  // The store has spoken: the token does not hold the record any more.
+  bool refused() const;
+
+  // `told` is called once, when the reservation is lost: its lease runs out
+  // while the handler runs, or the store refuses its token. At once if that has
+  // happened; never if it ends before.
+  void OnLost(Lost told);
+
+  // Stores what the next attempt receives, and lengthens the lease as a
+  // heartbeat does. `done` is called once, with
+  //   OK                 durable
+  //   REQUEST_INVALID    empty, or over limits::kMaxCheckpointBytes
+  //   RESERVATION_LOST   (ABORTED) not stored: another attempt may run, or this
+  //                      one has answered
+  //   OVERLOADED         too many are waiting; not stored
+  //   STORE_UNAVAILABLE  no answer within caller_timeout. It may be stored yet.
+  // Stored one after another, in the order given.
+  void Checkpoint(std::string progress, Stored done);
+
+  // Records the reply. `done` is called once, with
+  //   OK                    acknowledged: the reply is durable
+  //   RESERVATION_LOST      (ABORTED) another attempt took over; this reply is
+  //                         not the record's
+  //   OUTCOME_NOT_RECORDED  no answer within caller_timeout. Recording goes on,
+  //                         the lease being extended, until one of the above.
+  // A reply that the store refuses as such is completed without its content:
+  // better a record that says "done" than one that says "run again".
+  void Complete(v1::Reply reply, Completed done);
+
+  // Gives the reservation back; repeated until answered or the lease is over.
+  // `done` is called once it was answered, or given up, or after
+  // caller_timeout.
+  void Release(std::string reason, v1::ReleaseOutcome outcome, Released done);
+
+  // Stops the heartbeats and leaves the rest to the lease.
+  void LetLapse();
+
+ private:
+  enum class Phase { kRunning, kCompleting, kReleasing, kEnded };
+
+  Recording(StoreLink link, Grant grant, absl::Duration caller_timeout);
+
+  void Beat();
+  void OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
+  // Not past max_lease while the handler runs.
+  void ScheduleBeat(Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
+  v1::ExtendRequest MakeExtend(absl::Duration lease) const;
+
+  // Looks again when the lease should be over.
+  void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnLeaseDeadline();
+  void NoteRefused();
+  void TellLost();
+
+  absl::Status CheckpointRefusal(const std::string& progress);
+  void SendCheckpoint(const std::string& progress, Stored answered);
+
+  void TryComplete();
+  void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
+  void DropContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellCompleted(absl::StatusOr<v1::CompleteResponse> outcome);
+
+  void TryRelease();
+  void OnReleased(const absl::Status& answer);
+  void TellReleased();
+
+  void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const StoreLink link_;
+  const Grant grant_;
+  const absl::Duration caller_timeout_;
+  const Time beats_until_;
+
+  mutable Mutex mutex_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kRunning;
+  OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
+  Time lease_deadline_ ABSL_GUARDED_BY(mutex_);
+  bool refused_ ABSL_GUARDED_BY(mutex_) = false;
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
+  Scheduler::TaskId beat_ ABSL_GUARDED_BY(mutex_) = 0;
+  // max_lease is over.
+  bool beats_over_ ABSL_GUARDED_BY(mutex_) = false;
+  // 0: nobody watches.
+  Scheduler::TaskId lease_watch_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool lost_told_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Lost> on_lost_ ABSL_GUARDED_BY(mutex_);
+  // Made with the first checkpoint.
+  std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
+  Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  v1::CompleteRequest complete_ ABSL_GUARDED_BY(mutex_);
+  bool content_dropped_ ABSL_GUARDED_BY(mutex_) = false;
+  Completed completed_ ABSL_GUARDED_BY(mutex_);
+  v1::ReleaseRequest release_ ABSL_GUARDED_BY(mutex_);
+  Released released_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RECORDING_H_

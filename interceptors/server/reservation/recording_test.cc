@@ -1,0 +1,434 @@
+#include "interceptors/server/reservation/recording.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/errors.h"
+#include "core/reply.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_scheduler.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+using Operation = FakeConnection::Operation;
+
+absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
+
+class RecordingTest : public testing::Test {
+ protected:
+  RecordingTest() {
+    v1::ReserveRequest request;
+    request.mutable_record_key()->set_key("order-1");
+    request.add_fingerprints()->set_digest("digest");
+    request.set_request_token("r");
+    *request.mutable_lease() = ToWire(absl::Seconds(30));
+    grant_.record_key = request.record_key();
+    grant_.lease = absl::Seconds(30);
+    grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(30);
+    store_.Reserve(request, {}, [this](absl::StatusOr<v1::ReserveResponse> answer) {
+      grant_.reservation_token = answer->reserved().reservation_token();
+    });
+    Start();
+  }
+
+  void Start(absl::Duration max_lease = limits::kDefaultMaxLease) {
+    if (recording_ != nullptr) recording_->LetLapse();
+    grant_.max_lease = max_lease;
+    recording_ =
+        Recording::Make({store_, scheduler_, requests_, recordings_}, grant_, absl::Seconds(5));
+    recording_->Start();
+    recording_->OnLost([this] { ++lost_; });
+  }
+  void Checkpoint(std::string progress) {
+    recording_->Checkpoint(std::move(progress),
+                           [this](const absl::Status& answer) { stored_.push_back(answer); });
+  }
+
+  void Complete(std::string body = "body") {
+    v1::Reply reply;
+    reply.set_body(std::move(body));
+    recording_->Complete(reply, [this](absl::StatusOr<v1::CompleteResponse> outcome) {
+      ++told_;
+      outcome_ = outcome.status();
+    });
+  }
+  void Release(v1::ReleaseOutcome outcome = v1::RELEASE_OUTCOME_NOTHING_HAPPENED) {
+    recording_->Release("reason", outcome, [this] { ++told_; });
+  }
+  // Everything that was owed is done and nothing is left to happen.
+  bool Ended() {
+    return recordings_->WaitUntilIdle(std::chrono::steady_clock::now()) &&
+           scheduler_.pending() == 0;
+  }
+
+  FakeScheduler scheduler_;
+  FakeConnection store_;
+  std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
+  std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
+  std::shared_ptr<Recording> recording_;
+  Recording::Grant grant_;
+  int told_ = 0;
+  int lost_ = 0;
+  std::vector<absl::Status> stored_;
+  absl::Status outcome_;
+};
+
+TEST_F(RecordingTest, ExtendsAtAThirdOfTheLease) {
+  scheduler_.Advance(absl::Milliseconds(9'999));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 0);
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+  scheduler_.Advance(absl::Seconds(100));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 11);
+  EXPECT_FALSE(recording_->lost());
+  Complete();
+}
+
+TEST_F(RecordingTest, CompletesOnceAndEnds) {
+  Complete();
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(outcome_.ok());
+  EXPECT_EQ(store_.record().reply.body(), "body");
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, IsLostWhenTheStoreRefusesTheToken) {
+  store_.TakeOver();
+  EXPECT_FALSE(recording_->lost());
+  scheduler_.Advance(absl::Seconds(10));
+  EXPECT_TRUE(recording_->lost());
+  scheduler_.Advance(absl::Seconds(60));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+  Complete();
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kReservationLost);
+  EXPECT_EQ(outcome_.code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
+  // From 10 s on, twice a second: until after the lease.
+  store_.Fail(Operation::kExtend, Away(), 45);
+  scheduler_.Advance(absl::Milliseconds(29'999));
+  EXPECT_FALSE(recording_->lost());
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(recording_->lost());
+  // The store answers again, and nobody took over.
+  scheduler_.Advance(absl::Seconds(10));
+  EXPECT_FALSE(recording_->lost());
+  Complete();
+}
+
+// The store began to count before its answer was on the way.
+TEST_F(RecordingTest, AnExtendedLeaseIsCountedFromBeforeItWasAskedFor) {
+  store_.Hold(Operation::kExtend);
+  scheduler_.Advance(absl::Seconds(15));
+  store_.AnswerHeld(Operation::kExtend);
+  // Asked for at 10 s, so over at 40 s.
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  scheduler_.Advance(absl::Milliseconds(24'999));
+  EXPECT_FALSE(recording_->lost());
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(recording_->lost());
+  Complete();
+}
+
+TEST_F(RecordingTest, RepeatsCompleteUntilAcknowledged) {
+  store_.Fail(Operation::kComplete, Away(), 5);
+  Complete();
+  EXPECT_EQ(told_, 0);
+  scheduler_.Advance(absl::Seconds(4));
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(outcome_.ok());
+  EXPECT_EQ(store_.calls(Operation::kComplete), 6);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, TellsTheCallerInTimeAndGoesOnExtendingAndCompleting) {
+  store_.Fail(Operation::kComplete, Away(), 400);
+  Complete();
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
+  scheduler_.Advance(absl::Seconds(300));
+  EXPECT_EQ(told_, 1);
+  EXPECT_GE(store_.calls(Operation::kExtend), 10);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, GoesOnUntilTheReservationIsLost) {
+  store_.Fail(Operation::kComplete, Away(), 10);
+  Complete();
+  scheduler_.Advance(absl::Seconds(6));
+  store_.TakeOver();
+  scheduler_.Advance(absl::Seconds(60));
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, RefusedContentIsDropped) {
+  store_.Fail(Operation::kComplete, absl::ResourceExhaustedError("too large a message"), 1);
+  Complete();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(outcome_.ok());
+  EXPECT_EQ(told_, 1);
+  EXPECT_FALSE(IsComplete(store_.record().reply));
+}
+
+TEST_F(RecordingTest, AcknowledgementThatComesLateIsNotToldTwice) {
+  store_.Hold(Operation::kComplete);
+  Complete();
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
+  store_.AnswerHeld(Operation::kComplete);
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ReleasesAndStopsExtending) {
+  Release();
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(store_.record().release_reason, "reason");
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ReleasesAsUnknown) {
+  Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(RecordingTest, RepeatsReleaseButNotPastTheLease) {
+  store_.Fail(Operation::kRelease, Away(), 1000);
+  Release();
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_EQ(told_, 1);
+  EXPECT_FALSE(Ended());
+  scheduler_.Advance(absl::Seconds(25));
+  EXPECT_TRUE(Ended());
+  EXPECT_EQ(store_.calls(Operation::kExtend), 0);
+  EXPECT_GT(store_.calls(Operation::kRelease), 5);
+}
+
+TEST_F(RecordingTest, LetLapseOnlyStopsTheHeartbeats) {
+  recording_->LetLapse();
+  scheduler_.Advance(absl::Seconds(60));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 0);
+  EXPECT_EQ(store_.calls(Operation::kRelease), 0);
+  EXPECT_TRUE(Ended());
+}
+
+// Beats at 10, 20 ... 80 s, none at 90 s: the lease runs until 110 s.
+TEST_F(RecordingTest, HeartbeatsEndWithMaxLeaseAndThenTheExecutionIsLost) {
+  Start(absl::Seconds(85));
+  scheduler_.Advance(absl::Seconds(80));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 8);
+  scheduler_.Advance(absl::Milliseconds(29'999));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 8);
+  EXPECT_FALSE(recording_->lost());
+  EXPECT_EQ(lost_, 0);
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(recording_->lost());
+  EXPECT_EQ(lost_, 1);
+  scheduler_.Advance(absl::Minutes(10));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 8);
+  EXPECT_EQ(lost_, 1);
+}
+
+TEST_F(RecordingTest, FailedHeartbeatsEndWithMaxLeaseToo) {
+  Start(absl::Seconds(30));
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  scheduler_.Advance(absl::Minutes(10));
+  // At 10 s, and then twice a second until 30 s.
+  EXPECT_LE(store_.calls(Operation::kExtend), 41);
+  EXPECT_EQ(lost_, 1);
+}
+
+TEST_F(RecordingTest, ReplyAfterMaxLeaseIsRecordedIfNobodyTookOver) {
+  Start(absl::Seconds(30));
+  scheduler_.Advance(absl::Minutes(10));
+  ASSERT_TRUE(recording_->lost());
+  Complete();
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ReplyAfterMaxLeaseIsRefusedIfAnotherTookOver) {
+  Start(absl::Seconds(30));
+  scheduler_.Advance(absl::Minutes(10));
+  store_.TakeOver();
+  Complete();
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kReservationLost);
+  EXPECT_TRUE(DetailsOf(outcome_).retry_delay.has_value());
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, OutcomeThatIsKnownAfterMaxLeaseIsExtendedUntilItIsRecorded) {
+  Start(absl::Seconds(30));
+  scheduler_.Advance(absl::Minutes(1));
+  const int beats = store_.calls(Operation::kExtend);
+  store_.Fail(Operation::kComplete, Away(), 400);
+  Complete();
+  scheduler_.Advance(absl::Minutes(1));
+  EXPECT_GE(store_.calls(Operation::kExtend), beats + 5);
+  scheduler_.Advance(absl::Minutes(5));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, LossIsToldAtOnceWhenTheStoreRefusesAHeartbeat) {
+  store_.TakeOver();
+  scheduler_.Advance(absl::Seconds(10));
+  EXPECT_EQ(lost_, 1);
+  EXPECT_TRUE(recording_->refused());
+  scheduler_.Advance(absl::Minutes(10));
+  Complete();
+  EXPECT_EQ(lost_, 1);
+}
+
+TEST_F(RecordingTest, LossIsToldOnceThoughTheLeaseIsFoundAgainAndLostAgain) {
+  store_.Fail(Operation::kExtend, Away(), 45);
+  scheduler_.Advance(absl::Seconds(40));
+  EXPECT_EQ(lost_, 1);
+  EXPECT_FALSE(recording_->lost());
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  scheduler_.Advance(absl::Minutes(5));
+  EXPECT_TRUE(recording_->lost());
+  EXPECT_EQ(lost_, 1);
+}
+
+TEST_F(RecordingTest, LossIsToldToOneWhoAsksAfterwards) {
+  store_.TakeOver();
+  scheduler_.Advance(absl::Seconds(10));
+  recording_->OnLost([this] { lost_ += 10; });
+  EXPECT_EQ(lost_, 11);
+}
+
+TEST_F(RecordingTest, ReservationThatEndsInTimeIsNeverToldAsLost) {
+  scheduler_.Advance(absl::Seconds(20));
+  Complete();
+  scheduler_.Advance(absl::Minutes(10));
+  EXPECT_EQ(lost_, 0);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, RefusedReleaseIsALoss) {
+  store_.TakeOver();
+  Release();
+  EXPECT_EQ(lost_, 1);
+  EXPECT_TRUE(recording_->refused());
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, CheckpointIsStoredAndLeftAloneByHeartbeats) {
+  scheduler_.Advance(absl::Seconds(5));
+  Checkpoint("half");
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_TRUE(stored_[0].ok());
+  EXPECT_EQ(store_.record().checkpoint, "half");
+  // It was a heartbeat: until 35 s.
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  scheduler_.Advance(absl::Milliseconds(29'999));
+  EXPECT_FALSE(recording_->lost());
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(recording_->lost());
+}
+
+TEST_F(RecordingTest, HeartbeatLeavesTheCheckpointAsItIs) {
+  Checkpoint("half");
+  scheduler_.Advance(absl::Seconds(50));
+  EXPECT_EQ(store_.last_extend().checkpoint(), "");
+  EXPECT_EQ(store_.record().checkpoint, "half");
+}
+
+TEST_F(RecordingTest, CheckpointOfTheWrongSizeIsRefusedUnsent) {
+  Checkpoint("");
+  Checkpoint(std::string(limits::kMaxCheckpointBytes + 1, 'x'));
+  ASSERT_EQ(stored_.size(), 2u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kRequestInvalid);
+  EXPECT_EQ(ReasonOf(stored_[1]), Reason::kRequestInvalid);
+  EXPECT_EQ(store_.calls(Operation::kExtend), 0);
+  Checkpoint(std::string(limits::kMaxCheckpointBytes, 'x'));
+  EXPECT_TRUE(stored_[2].ok());
+}
+
+TEST_F(RecordingTest, CheckpointThatTheStoreRefusesIsALoss) {
+  store_.TakeOver();
+  Checkpoint("half");
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kReservationLost);
+  EXPECT_EQ(stored_[0].code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(lost_, 1);
+  Checkpoint("whole");
+  EXPECT_EQ(ReasonOf(stored_[1]), Reason::kReservationLost);
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+}
+
+TEST_F(RecordingTest, CheckpointsAreRepeatedAndKeepTheirOrder) {
+  store_.Fail(Operation::kExtend, Away(), 3);
+  Checkpoint("first");
+  Checkpoint("second");
+  EXPECT_EQ(stored_.size(), 0u);
+  scheduler_.Advance(absl::Seconds(4));
+  ASSERT_EQ(stored_.size(), 2u);
+  EXPECT_TRUE(stored_[0].ok() && stored_[1].ok());
+  EXPECT_EQ(store_.record().checkpoint, "second");
+  EXPECT_EQ(store_.calls(Operation::kExtend), 5);
+}
+
+TEST_F(RecordingTest, CheckpointThatIsNotAcknowledgedInTimeSaysSo) {
+  store_.Hold(Operation::kExtend);
+  Checkpoint("first");
+  scheduler_.Advance(absl::Seconds(1));
+  Checkpoint("second");
+  scheduler_.Advance(absl::Seconds(4));
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kStoreUnavailable);
+  store_.AnswerHeld(Operation::kExtend);
+  ASSERT_EQ(stored_.size(), 2u);
+  EXPECT_TRUE(stored_[1].ok());
+  EXPECT_EQ(store_.record().checkpoint, "second");
+}
+
+TEST_F(RecordingTest, CheckpointsThatPileUpAreRefused) {
+  store_.Hold(Operation::kExtend);
+  for (std::size_t i = 0; i < CheckpointQueue::kMaxWaiting; ++i) Checkpoint("one of many");
+  EXPECT_EQ(stored_.size(), 0u);
+  Checkpoint("one too many");
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kOverloaded);
+  store_.AnswerHeld(Operation::kExtend);
+  EXPECT_EQ(stored_.size(), 1 + CheckpointQueue::kMaxWaiting);
+}
+
+TEST_F(RecordingTest, CheckpointIsNoWayToHoldOnPastMaxLease) {
+  Start(absl::Seconds(30));
+  scheduler_.Advance(absl::Seconds(35));
+  Checkpoint("late");
+  EXPECT_TRUE(stored_[0].ok());
+  EXPECT_EQ(FromWire(store_.last_extend().lease()), limits::kMinLease);
+  scheduler_.Advance(absl::Seconds(20));
+  ASSERT_TRUE(recording_->lost());
+  const int calls = store_.calls(Operation::kExtend);
+  Checkpoint("too late");
+  EXPECT_EQ(ReasonOf(stored_[1]), Reason::kReservationLost);
+  EXPECT_EQ(store_.calls(Operation::kExtend), calls);
+}
+
+TEST_F(RecordingTest, CheckpointAfterTheAnswerIsNotStored) {
+  store_.Hold(Operation::kComplete);
+  Complete();
+  Checkpoint("late");
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kReservationLost);
+  EXPECT_EQ(store_.calls(Operation::kExtend), 0);
+  store_.AnswerHeld(Operation::kComplete);
+}
+
+}  // namespace
+}  // namespace idempotency

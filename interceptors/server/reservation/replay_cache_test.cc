@@ -1,0 +1,392 @@
+#include "interceptors/server/reservation/replay_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/message_differencer.h"
+
+#include "interceptors/server/testing/stepped_clock.h"
+
+namespace idempotency {
+namespace {
+
+constexpr absl::Duration kMaxAge = absl::Seconds(10);
+constexpr std::size_t kMiB = 1024 * 1024;
+
+v1::RecordKey Key(const std::string& key) {
+  v1::RecordKey record_key;
+  record_key.set_namespace_("payments");
+  record_key.set_scope("tenant-42");
+  record_key.set_operation("/payments.v1.Payments/Charge");
+  record_key.set_key(key);
+  return record_key;
+}
+
+ReplayCache::Fingerprints Prints(const std::vector<std::pair<int, char>>& versions) {
+  ReplayCache::Fingerprints fingerprints;
+  for (const auto& [version, digest] : versions) {
+    v1::Fingerprint& fingerprint = *fingerprints.Add();
+    fingerprint.set_version(version);
+    fingerprint.set_digest(std::string(32, digest));
+  }
+  return fingerprints;
+}
+
+void Set(google::protobuf::Timestamp& timestamp, absl::Time time) {
+  timestamp.set_seconds(absl::ToUnixSeconds(time));
+}
+
+class ReplayCacheTest : public testing::Test {
+ protected:
+  explicit ReplayCacheTest(std::size_t capacity_bytes = kMiB, std::size_t hash_mask = ~0ULL)
+      : cache_({capacity_bytes, kMaxAge}, clock_, hash_mask) {}
+
+  // A replay whose record lives for a day, by a store with the guard's time.
+  ReplayCache::Answer Replay(std::size_t body_bytes = 100) const {
+    ReplayCache::Answer answer;
+    answer.fingerprints = Prints({{1, 'a'}});
+    answer.response.set_record_id("01890a5d-ac96-774b-bcce-b302099a8057");
+    v1::Replay& replay = *answer.response.mutable_replay();
+    replay.mutable_reply()->set_body(std::string(body_bytes, 'b'));
+    replay.set_attempt(3);
+    Set(*replay.mutable_completed_at(), clock_.Now());
+    Set(*replay.mutable_expires_at(), clock_.Now() + absl::Hours(24));
+    return answer;
+  }
+  ReplayCache::Answer Grant(const std::string& token) const {
+    ReplayCache::Answer answer;
+    answer.fingerprints = Prints({{1, 'a'}});
+    answer.response.mutable_reserved()->set_reservation_token(token);
+    return answer;
+  }
+  void Keep(const std::string& key, const ReplayCache::Answer& answer) {
+    cache_.Keep(Key(key), answer, cache_.Now());
+  }
+  bool Has(const v1::RecordKey& key) {
+    return cache_.FindReplay(key, Prints({{1, 'a'}})) != nullptr;
+  }
+  bool Has(const std::string& key) { return Has(Key(key)); }
+
+  SteppedClock clock_;
+  ReplayCache cache_;
+};
+
+TEST_F(ReplayCacheTest, GivesTheAnswerAgainAsItWas) {
+  EXPECT_FALSE(Has("order-1"));
+  const ReplayCache::Answer answer = Replay();
+  Keep("order-1", answer);
+  const auto found = cache_.FindReplay(Key("order-1"), Prints({{1, 'a'}}));
+  ASSERT_NE(found, nullptr);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(found->response, answer.response));
+}
+
+TEST_F(ReplayCacheTest, PartsThatReadTheSameInARowAreDifferentKeys) {
+  v1::RecordKey one = Key("23");
+  one.set_scope("1");
+  v1::RecordKey other = Key("3");
+  other.set_scope("12");
+  cache_.Keep(one, Replay(), cache_.Now());
+  EXPECT_TRUE(Has(one));
+  EXPECT_FALSE(Has(other));
+}
+
+// Anything but the same question is the store's to answer: it may know of a
+// version that differs.
+TEST_F(ReplayCacheTest, OnlyTheSameFingerprintsAreAnswered) {
+  ReplayCache::Answer answer = Replay();
+  answer.fingerprints = Prints({{1, 'a'}, {2, 'b'}});
+  Keep("order-1", answer);
+  const auto has = [&](const std::vector<std::pair<int, char>>& versions) {
+    return cache_.FindReplay(Key("order-1"), Prints(versions)) != nullptr;
+  };
+  EXPECT_TRUE(has({{1, 'a'}, {2, 'b'}}));
+  EXPECT_FALSE(has({}));
+  EXPECT_FALSE(has({{1, 'x'}, {2, 'b'}}));
+  EXPECT_FALSE(has({{1, 'a'}, {2, 'x'}}));
+  EXPECT_FALSE(has({{1, 'x'}}));
+  EXPECT_FALSE(has({{3, 'a'}}));
+  EXPECT_FALSE(has({{1, 'a'}}));
+  EXPECT_FALSE(has({{1, 'a'}, {2, 'b'}, {3, 'c'}}));
+  EXPECT_FALSE(has({{2, 'a'}, {1, 'b'}}));
+}
+
+TEST_F(ReplayCacheTest, MaxAgeCountsFromTheQuestion) {
+  const ReplayCache::Moment asked = cache_.Now();
+  clock_.Advance(absl::Seconds(4));
+  cache_.Keep(Key("order-1"), Replay(), asked);
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_TRUE(Has("order-1"));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(Has("order-1"));
+  EXPECT_EQ(cache_.counters().entries, 0u);
+}
+
+TEST_F(ReplayCacheTest, GivingItAgainDoesNotLengthenItsLife) {
+  Keep("order-1", Replay());
+  for (int i = 0; i < 9; ++i) {
+    clock_.Advance(absl::Seconds(1));
+    EXPECT_TRUE(Has("order-1"));
+  }
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(Has("order-1"));
+}
+
+TEST_F(ReplayCacheTest, AnAnswerThatCameTooLateIsNotKept) {
+  const ReplayCache::Moment asked = cache_.Now();
+  clock_.Advance(kMaxAge);
+  cache_.Keep(Key("order-1"), Replay(), asked);
+  EXPECT_EQ(cache_.counters().entries, 0u);
+}
+
+TEST_F(ReplayCacheTest, EndsWithItsRecord) {
+  ReplayCache::Answer answer = Replay();
+  // Completed yesterday: what is left is known by the wall clock alone.
+  Set(*answer.response.mutable_replay()->mutable_completed_at(), clock_.Now() - absl::Hours(24));
+  Set(*answer.response.mutable_replay()->mutable_expires_at(), clock_.Now() + absl::Seconds(3));
+  Keep("order-1", answer);
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_TRUE(Has("order-1"));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(Has("order-1"));
+}
+
+TEST_F(ReplayCacheTest, AGuardWhoseClockIsBehindKeepsItNoLongerThanTheRecordCanLive) {
+  Keep("short", [&] {
+    ReplayCache::Answer answer = Replay();
+    Set(*answer.response.mutable_replay()->mutable_expires_at(), clock_.Now() + absl::Seconds(3));
+    return answer;
+  }());
+  Keep("long", Replay());
+  clock_.StepWall(-absl::Hours(1000));
+  clock_.AdvanceMonotonic(absl::Seconds(3));
+  EXPECT_FALSE(Has("short"));
+  EXPECT_TRUE(Has("long"));
+  clock_.AdvanceMonotonic(kMaxAge - absl::Seconds(3));
+  EXPECT_FALSE(Has("long"));
+}
+
+TEST_F(ReplayCacheTest, TimeThatPassedWhileTheMachineSleptCounts) {
+  Keep("order-1", Replay());
+  clock_.StepWall(kMaxAge);
+  EXPECT_FALSE(Has("order-1"));
+}
+
+TEST_F(ReplayCacheTest, TheAnswerAskedForLaterStays) {
+  const ReplayCache::Moment before = cache_.Now();
+  clock_.Advance(absl::Seconds(1));
+  Keep("order-1", Grant("token-2"));
+  cache_.Keep(Key("order-1"), Replay(), before);
+  EXPECT_FALSE(Has("order-1"));
+  EXPECT_NE(cache_.FindGrant(Key("order-1"), "token-2"), nullptr);
+}
+
+TEST_F(ReplayCacheTest, GrantsAreNoReplays) {
+  Keep("order-1", Grant("token-1"));
+  EXPECT_FALSE(Has("order-1"));
+  EXPECT_NE(cache_.FindGrant(Key("order-1"), "token-1"), nullptr);
+  EXPECT_EQ(cache_.FindGrant(Key("order-1"), "token-2"), nullptr);
+  EXPECT_EQ(cache_.FindGrant(Key("order-2"), "token-1"), nullptr);
+  Keep("order-1", Replay());
+  EXPECT_EQ(cache_.FindGrant(Key("order-1"), ""), nullptr);
+  EXPECT_EQ(cache_.counters().entries, 1u);
+}
+
+TEST_F(ReplayCacheTest, DroppingForgetsAReplayButNoGrant) {
+  Keep("order-1", Replay());
+  Keep("order-2", Grant("token-2"));
+  cache_.DropReplay(Key("order-1"));
+  cache_.DropReplay(Key("order-2"));
+  cache_.DropReplay(Key("order-3"));
+  EXPECT_FALSE(Has("order-1"));
+  EXPECT_NE(cache_.FindGrant(Key("order-2"), "token-2"), nullptr);
+  EXPECT_EQ(cache_.counters().entries, 1u);
+}
+
+TEST_F(ReplayCacheTest, AReplyOverItsShareIsNotKept) {
+  Keep("fits", Replay(cache_.max_entry_bytes() - 2048));
+  EXPECT_TRUE(Has("fits"));
+  Keep("too-large", Replay(cache_.max_entry_bytes()));
+  EXPECT_FALSE(Has("too-large"));
+  EXPECT_TRUE(Has("fits"));
+  EXPECT_EQ(cache_.counters().evictions, 0u);
+}
+
+TEST_F(ReplayCacheTest, NeverWeighsMoreThanItsCapacity) {
+  for (int i = 0; i < 300; ++i) {
+    Keep(absl::StrCat("order-", i), Replay(8 * 1024));
+    const ReplayCacheCounters counters = cache_.counters();
+    ASSERT_LE(counters.bytes, kMiB);
+    ASSERT_GE(counters.bytes, counters.entries * 8 * 1024);
+  }
+  const ReplayCacheCounters counters = cache_.counters();
+  EXPECT_GT(counters.entries, 100u);
+  EXPECT_EQ(counters.entries + counters.evictions, 300u);
+  EXPECT_TRUE(Has("order-299"));
+  EXPECT_FALSE(Has("order-0"));
+}
+
+TEST_F(ReplayCacheTest, KeysAndFingerprintsAndEntriesWeighToo) {
+  Keep("order-1", Replay(0));
+  const std::size_t small = cache_.counters().bytes;
+  EXPECT_GT(small, sizeof(v1::ReserveResponse) + sizeof(v1::Replay));
+  v1::RecordKey key = Key(std::string(255, 'k'));
+  key.set_operation(std::string(512, 'o'));
+  ReplayCache::Answer answer = Replay(0);
+  answer.fingerprints = Prints({{1, 'a'}, {2, 'a'}, {3, 'a'}, {4, 'a'}});
+  cache_.Keep(key, answer, cache_.Now());
+  EXPECT_GT(cache_.counters().bytes, 2 * small + 255 + 512 - 100 + 3 * 32);
+}
+
+TEST_F(ReplayCacheTest, WeighsNothingWhenAllIsForgotten) {
+  for (int i = 0; i < 50; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
+  for (int i = 0; i < 25; ++i) EXPECT_TRUE(Has(absl::StrCat("order-", i)));
+  for (int i = 0; i < 50; ++i) cache_.DropReplay(Key(absl::StrCat("order-", i)));
+  EXPECT_EQ(cache_.counters().entries, 0u);
+  EXPECT_EQ(cache_.counters().bytes, 0u);
+}
+
+TEST_F(ReplayCacheTest, WhatWasRetriedOutlastsWhatWasNot) {
+  Keep("retried", Replay(8 * 1024));
+  Keep("not-retried", Replay(8 * 1024));
+  EXPECT_TRUE(Has("retried"));
+  // Several times the capacity of operations that nobody retries.
+  for (int i = 0; i < 500; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
+  EXPECT_TRUE(Has("retried"));
+  EXPECT_FALSE(Has("not-retried"));
+}
+
+TEST_F(ReplayCacheTest, WhatWasRetriedLongestAgoMakesRoomForMoreThatIs) {
+  // All of them are retried, and together they are twice the capacity.
+  for (int i = 0; i < 250; ++i) {
+    const std::string key = absl::StrCat("order-", i);
+    Keep(key, Replay(8 * 1024));
+    ASSERT_TRUE(Has(key));
+    ASSERT_TRUE(Has("order-0")) << i;
+  }
+  EXPECT_FALSE(Has("order-1"));
+  EXPECT_TRUE(Has("order-249"));
+}
+
+TEST_F(ReplayCacheTest, WhatIsOverMakesRoomBeforeWhatIsNot) {
+  for (int i = 0; i < 100; ++i) {
+    Keep(absl::StrCat("old-", i), Replay(8 * 1024));
+    ASSERT_TRUE(Has(absl::StrCat("old-", i)));
+  }
+  clock_.Advance(kMaxAge);
+  for (int i = 0; i < 100; ++i) Keep(absl::StrCat("new-", i), Replay(8 * 1024));
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(Has(absl::StrCat("new-", i))) << i;
+  EXPECT_EQ(cache_.counters().entries, 100u);
+  EXPECT_EQ(cache_.counters().evictions, 0u);
+}
+
+TEST_F(ReplayCacheTest, CountsHitsAndMisses) {
+  Keep("order-1", Replay());
+  EXPECT_TRUE(Has("order-1"));
+  EXPECT_TRUE(Has("order-1"));
+  EXPECT_FALSE(Has("order-2"));
+  EXPECT_EQ(cache_.counters().hits, 2u);
+  EXPECT_EQ(cache_.counters().misses, 1u);
+}
+
+TEST_F(ReplayCacheTest, WhatWasRetriedLeavesRoomForWhatIsNew) {
+  for (int i = 0; i < 250; ++i) {
+    const std::string key = absl::StrCat("order-", i);
+    Keep(key, Replay(8 * 1024));
+    ASSERT_TRUE(Has(key));
+  }
+  for (int i = 0; i < 10; ++i) Keep(absl::StrCat("new-", i), Replay(8 * 1024));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(Has(absl::StrCat("new-", i))) << i;
+}
+
+TEST_F(ReplayCacheTest, WhatWasDroppedTakesNoShareOfTheProtected) {
+  for (int i = 0; i < 250; ++i) {
+    const std::string key = absl::StrCat("dropped-", i);
+    Keep(key, Replay(8 * 1024));
+    ASSERT_TRUE(Has(key));
+    cache_.DropReplay(Key(key));
+  }
+  Keep("retried", Replay(8 * 1024));
+  EXPECT_TRUE(Has("retried"));
+  for (int i = 0; i < 500; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
+  EXPECT_TRUE(Has("retried"));
+}
+
+class CollidingReplayCacheTest : public ReplayCacheTest {
+ protected:
+  CollidingReplayCacheTest() : ReplayCacheTest(kMiB, /*hash_mask=*/0) {}
+};
+
+TEST_F(CollidingReplayCacheTest, EachPartOfTheKeyIsCompared) {
+  std::vector<v1::RecordKey> keys(5, Key("order-1"));
+  keys[1].set_namespace_("other");
+  keys[2].set_scope("other");
+  keys[3].set_operation("other");
+  keys[4].set_key("other");
+  Keep("order-1", Replay());
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    EXPECT_FALSE(Has(keys[i])) << keys[i].ShortDebugString();
+    cache_.DropReplay(keys[i]);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    ReplayCache::Answer answer = Replay();
+    answer.response.set_record_id(absl::StrCat(i));
+    cache_.Keep(keys[i], answer, cache_.Now());
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto found = cache_.FindReplay(keys[i], Prints({{1, 'a'}}));
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->response.record_id(), absl::StrCat(i));
+  }
+}
+
+class LargeReplayCacheTest : public ReplayCacheTest {
+ protected:
+  LargeReplayCacheTest() : ReplayCacheTest(64 * kMiB) {}
+};
+
+TEST_F(LargeReplayCacheTest, TakesRepliesOfAMegabyteAndKeepsToItsCapacityInAllShards) {
+  EXPECT_EQ(cache_.max_entry_bytes(), kMiB);
+  for (int i = 0; i < 200; ++i) Keep(absl::StrCat("order-", i), Replay(kMiB - 4096));
+  const ReplayCacheCounters counters = cache_.counters();
+  EXPECT_LE(counters.bytes, 64 * kMiB);
+  // The keys are spread well enough to fill most of it.
+  EXPECT_GT(counters.bytes, 40 * kMiB);
+}
+
+// Threads that keep, find, drop and count under pressure: an answer found is
+// always the key's own and whole, also when it is evicted meanwhile.
+TEST_F(ReplayCacheTest, ThreadsSeeOnlyWholeAnswersOfTheirOwnKey) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 1000;
+  constexpr int kKeys = 200;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        const std::string key = absl::StrCat("order-", (i * 7 + t * 13) % kKeys);
+        ReplayCache::Answer answer = Replay(8 * 1024);
+        answer.response.set_record_id(key);
+        if (i % 3 != 0) cache_.Keep(Key(key), std::move(answer), cache_.Now());
+        const auto found = cache_.FindReplay(Key(key), Prints({{1, 'a'}}));
+        if (found != nullptr) {
+          ASSERT_EQ(found->response.record_id(), key);
+          ASSERT_EQ(found->response.replay().reply().body().size(), 8u * 1024);
+        }
+        if (i % 50 == 0) cache_.DropReplay(Key(key));
+        if (i % 100 == 0) clock_.Advance(absl::Seconds(1));
+        ASSERT_LE(cache_.counters().bytes, kMiB);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(cache_.counters().hits, 0u);
+  EXPECT_GT(cache_.counters().evictions, 0u);
+}
+
+}  // namespace
+}  // namespace idempotency

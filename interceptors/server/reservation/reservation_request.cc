@@ -1,0 +1,174 @@
+#include "interceptors/server/reservation/reservation_request.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/errors.h"
+#include "core/uuid.h"
+#include "interceptors/server/reservation/recording.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+using Time = Scheduler::Time;
+
+constexpr absl::Duration kMinPursuit = absl::Seconds(30);
+// What a caller is told to wait when the store gave no hint itself.
+constexpr absl::Duration kRetryDelay = absl::Seconds(1);
+
+Time After(Time start, absl::Duration duration) {
+  return start + absl::ToChronoNanoseconds(duration);
+}
+
+// The question may have been granted without our hearing of it.
+bool IsOpen(const absl::Status& status) {
+  const auto reason = ReasonOf(status);
+  if (reason.has_value()) return reason == Reason::kStoreUnavailable;
+  return IsIndefinite(status);
+}
+
+absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
+  ErrorDetails details = DetailsOf(cause);
+  if (!details.retry_delay.has_value()) details.retry_delay = kRetryDelay;
+  details.violations.clear();
+  return MakeError(Reason::kStoreUnavailable, message, std::move(details));
+}
+
+// One question, however often it is sent.
+v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
+  request.set_request_token(Uuid::Random().ToString());
+  if (max_wait > absl::ZeroDuration()) *request.mutable_max_wait() = ToWire(max_wait);
+  return request;
+}
+
+// What the guard's caller is told of the service's refusal. What is wrong
+// between guard and service (identity, configuration, a part that the service
+// finds malformed) is not the caller's business.
+absl::Status ForCaller(const absl::Status& failure) {
+  const auto reason = ReasonOf(failure);
+  if (reason.has_value() && reason != Reason::kRequestInvalid &&
+      reason != Reason::kStoreUnavailable) {
+    return failure;
+  }
+  if (!IsOpen(failure)) {
+    spdlog::error("idempotencyd refuses the guard's Reserve: {} {}",
+                  absl::StatusCodeToString(failure.code()), std::string(failure.message()));
+  }
+  return Unavailable("the idempotency store gave no verdict; nothing was run", failure);
+}
+
+}  // namespace
+
+std::shared_ptr<ReservationRequest> ReservationRequest::Make(StoreLink link,
+                                                             v1::ReserveRequest request,
+                                                             absl::Duration max_wait, Time deadline,
+                                                             Done done) {
+  struct Concrete : ReservationRequest {
+    Concrete(StoreLink l, v1::ReserveRequest r, absl::Duration w, Time t, Done d)
+        : ReservationRequest(std::move(l), std::move(r), w, t, std::move(d)) {}
+  };
+  return std::make_shared<Concrete>(std::move(link), std::move(request), max_wait, deadline,
+                                    std::move(done));
+}
+
+ReservationRequest::ReservationRequest(StoreLink link, v1::ReserveRequest request,
+                                       absl::Duration max_wait, Time deadline, Done done)
+    : link_(std::move(link)),
+      wait_until_(After(link_.scheduler.Now(), max_wait)),
+      deadline_(deadline),
+      pursue_until_(After(deadline, std::max(FromWire(request.lease()), kMinPursuit))),
+      request_(Asked(std::move(request), max_wait)),
+      hold_(link_.requests->Begin()),
+      backoff_(kFirstRepeat, kLongestRepeat),
+      done_(std::move(done)) {}
+
+void ReservationRequest::Start() {
+  Send(request_, deadline_);
+  MutexLock lock(mutex_);
+  // Answered at once, as a connection does that is closed: nothing to watch for.
+  if (done_ == nullptr) return;
+  timer_ = link_.scheduler.RunAt(deadline_, [self = shared_from_this()] {
+    self->GiveUp(Unavailable("the idempotency store gave no verdict in time; nothing was run",
+                             absl::OkStatus()));
+  });
+}
+
+void ReservationRequest::GiveUp(const absl::Status& status) { Tell(status); }
+
+void ReservationRequest::SendAgain() {
+  const Time sent = link_.scheduler.Now();
+  v1::ReserveRequest request = request_;
+  Time deadline = deadline_;
+  {
+    MutexLock lock(mutex_);
+    if (done_ == nullptr || sent >= wait_until_) {
+      request.clear_max_wait();
+    } else {
+      *request.mutable_max_wait() = ToWire(absl::FromChrono(wait_until_ - sent));
+    }
+    if (done_ == nullptr) deadline = After(sent, kTryTimeout);
+  }
+  Send(request, deadline);
+}
+
+void ReservationRequest::Send(const v1::ReserveRequest& request, Time deadline) {
+  const Time sent = link_.scheduler.Now();
+  link_.connection.Reserve(request, deadline, [self = shared_from_this(), sent](auto answer) {
+    self->OnAnswer(sent, std::move(answer));
+  });
+}
+
+void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
+  {
+    MutexLock lock(mutex_);
+    if (IsOpen(answer.status()) && Repeat()) return;
+  }
+  if (!answer.ok()) {
+    Tell(ForCaller(answer.status()));
+  } else {
+    Tell(ReservationAnswer{*std::move(answer), sent});
+  }
+  MutexLock lock(mutex_);
+  hold_.reset();
+}
+
+bool ReservationRequest::Repeat() {
+  const Time again = After(link_.scheduler.Now(), backoff_.Next());
+  if (again >= pursue_until_) return false;
+  link_.scheduler.RunAt(again, [self = shared_from_this()] { self->SendAgain(); });
+  return true;
+}
+
+void ReservationRequest::Tell(absl::StatusOr<ReservationAnswer> answer) {
+  Done done;
+  {
+    MutexLock lock(mutex_);
+    done.swap(done_);
+    link_.scheduler.Cancel(timer_);
+  }
+  if (done != nullptr) {
+    done(std::move(answer));
+  } else if (answer.ok() && answer->response.has_reserved()) {
+    ReleaseGrant(answer->sent, answer->response.reserved());
+  }
+}
+
+void ReservationRequest::ReleaseGrant(Time sent, const v1::Reserved& grant) {
+  Recording::Grant held;
+  held.record_key = request_.record_key();
+  held.lease = FromWire(request_.lease());
+  held.reservation_token = grant.reservation_token();
+  held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
+  Recording::Make(link_, std::move(held), kTryTimeout)
+      ->Release("the caller had stopped waiting",
+                // Nothing of this grant's; what an earlier attempt did is as
+                // unknown as before.
+                grant.recovering() ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                   : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                [] {});
+}
+
+}  // namespace idempotency

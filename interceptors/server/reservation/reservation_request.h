@@ -1,0 +1,82 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_REQUEST_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_REQUEST_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/reservation/store_link.h"
+#include "interceptors/server/threads/backoff.h"
+
+namespace idempotency {
+
+// The service's answer to Reserve, and when the question was sent: leases are
+// counted from there.
+struct ReservationAnswer {
+  v1::ReserveResponse response;
+  Scheduler::Time sent;
+};
+
+// One question for a reservation, asked until it is answered.
+//
+// A try that fails with its outcome open may still have been granted, so it is
+// repeated with the same request token. A caller that has stopped waiting is
+// told so, but the question is pursued further, and a grant that nobody waits
+// for is released: otherwise the key would be stuck for a lease. That ends
+// after the lease or 30 s, whichever is longer, when nothing can be held.
+//
+// Thread-safe. Keeps itself alive until it is answered or given up.
+class ReservationRequest : public std::enable_shared_from_this<ReservationRequest> {
+ public:
+  using Time = Scheduler::Time;
+  // Called once, on any thread, possibly inside Start(). An error of the
+  // service's own is passed on; everything else is STORE_UNAVAILABLE.
+  using Done = std::function<void(absl::StatusOr<ReservationAnswer>)>;
+
+  // `request` has everything but the request token and max_wait; the answer
+  // is wanted by `deadline`.
+  static std::shared_ptr<ReservationRequest> Make(StoreLink link, v1::ReserveRequest request,
+                                                  absl::Duration max_wait, Time deadline,
+                                                  Done done);
+
+  void Start();
+
+  // The caller waits no longer: `done` gets `status` if it has not been called.
+  void GiveUp(const absl::Status& status);
+
+ private:
+  ReservationRequest(StoreLink link, v1::ReserveRequest request, absl::Duration max_wait,
+                     Time deadline, Done done);
+
+  // `request` is only looked at.
+  void Send(const v1::ReserveRequest& request, Time deadline);
+  void SendAgain();
+  void OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer);
+  // True if the question was put off to be asked again.
+  bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseGrant(Time sent, const v1::Reserved& grant);
+  void Tell(absl::StatusOr<ReservationAnswer> answer);
+
+  const StoreLink link_;
+  const Time wait_until_;
+  const Time deadline_;
+  // When a grant that we never heard of can be held no longer.
+  const Time pursue_until_;
+
+  // As it is asked the first time.
+  const v1::ReserveRequest request_;
+  Mutex mutex_;
+  OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
+  Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Empty once the caller was told.
+  Done done_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_REQUEST_H_

@@ -1,0 +1,170 @@
+#include "interceptors/server/reservation/reservation_request.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include "core/errors.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_scheduler.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+using Operation = FakeConnection::Operation;
+
+absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
+
+class ReservationRequestTest : public testing::Test {
+ protected:
+  std::shared_ptr<ReservationRequest> Ask(absl::Duration max_wait = absl::ZeroDuration(),
+                                          bool recover = false) {
+    v1::ReserveRequest request;
+    request.set_recover(recover);
+    request.mutable_record_key()->set_key("order-1");
+    request.add_fingerprints()->set_digest("digest");
+    *request.mutable_lease() = ToWire(absl::Seconds(30));
+    auto asked = ReservationRequest::Make(
+        {store_, scheduler_, requests_, recordings_}, request, max_wait,
+        scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
+        [this](absl::StatusOr<ReservationAnswer> answer) {
+          ++told_;
+          answer_ = std::move(answer);
+        });
+    asked->Start();
+    return asked;
+  }
+  bool Ended() {
+    const auto now = std::chrono::steady_clock::now();
+    return requests_->WaitUntilIdle(now) && recordings_->WaitUntilIdle(now) &&
+           scheduler_.pending() == 0;
+  }
+
+  FakeScheduler scheduler_;
+  FakeConnection store_;
+  std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
+  std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
+  int told_ = 0;
+  absl::StatusOr<ReservationAnswer> answer_;
+};
+
+TEST_F(ReservationRequestTest, PassesTheVerdictOn) {
+  Ask();
+  EXPECT_EQ(told_, 1);
+  ASSERT_TRUE(answer_.ok());
+  EXPECT_EQ(answer_->response.reserved().attempt(), 1u);
+  EXPECT_EQ(answer_->sent, scheduler_.Now());
+  EXPECT_TRUE(Ended());
+}
+
+// The lease runs while the answer is on the way.
+TEST_F(ReservationRequestTest, TellsWhenTheVerdictWasAskedForNotWhenItCame) {
+  const auto asked = scheduler_.Now();
+  store_.Hold(Operation::kReserve);
+  Ask();
+  scheduler_.Advance(absl::Seconds(1));
+  store_.AnswerHeld(Operation::kReserve);
+  ASSERT_TRUE(answer_.ok());
+  EXPECT_EQ(answer_->sent, asked);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
+  // Granted, but the answer was lost: the repeat gets the same grant.
+  store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
+  Ask();
+  EXPECT_EQ(told_, 0);
+  const std::string token = store_.last_reserve().request_token();
+  scheduler_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(answer_.ok());
+  EXPECT_EQ(store_.last_reserve().request_token(), token);
+  EXPECT_EQ(store_.record().attempt, 1u);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, AsksEachTimeWithATokenOfItsOwn) {
+  Ask();
+  const std::string first = store_.last_reserve().request_token();
+  Ask();
+  EXPECT_NE(store_.last_reserve().request_token(), first);
+  EXPECT_TRUE(answer_->response.has_in_flight());
+}
+
+TEST_F(ReservationRequestTest, WaitsNoLongerThanWhatIsLeft) {
+  store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
+  Ask(absl::Seconds(1));
+  EXPECT_EQ(FromWire(store_.last_reserve().max_wait()), absl::Seconds(1));
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_LT(FromWire(store_.last_reserve().max_wait()), absl::Seconds(1));
+}
+
+TEST_F(ReservationRequestTest, TimeoutIsTellingAndAGrantThatComesLateIsReleased) {
+  store_.Hold(Operation::kReserve);
+  Ask();
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
+  EXPECT_FALSE(Ended());
+  store_.AnswerHeld(Operation::kReserve);
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, GrantThatRecoversAndComesLateStaysUnknown) {
+  Ask();
+  store_.LoseTrace();
+  store_.Hold(Operation::kReserve);
+  Ask(absl::ZeroDuration(), /*recover=*/true);
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(absl::Seconds(40));
+  EXPECT_EQ(store_.record().attempt, 2u);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(ReservationRequestTest, QuestionGivenUpIsPursuedUntilItsGrantIsReleased) {
+  store_.Fail(Operation::kReserve, Away(), 8, /*after=*/true);
+  const auto asked = Ask(absl::Seconds(20));
+  asked->GiveUp(Away());
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
+  scheduler_.Advance(absl::Seconds(30));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_FALSE(store_.last_reserve().has_max_wait());
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
+  store_.Fail(Operation::kReserve, Away(), 10'000);
+  Ask();
+  scheduler_.Advance(absl::Seconds(33));
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {
+  store_.Fail(Operation::kReserve, MakeError(Reason::kQuotaExceeded, "too many"), 1);
+  Ask();
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kQuotaExceeded);
+  EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, GuardsOwnFaultIsNotTheCallers) {
+  store_.Fail(Operation::kReserve, absl::PermissionDeniedError("this guard may not"), 1);
+  Ask();
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  store_.Fail(Operation::kReserve, InvalidField("lease", "too short"), 1);
+  Ask();
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(store_.calls(Operation::kReserve), 2);
+}
+
+}  // namespace
+}  // namespace idempotency

@@ -1,0 +1,76 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "client/connection.h"
+#include "core/mutex.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/reservation/closable_connection.h"
+#include "interceptors/server/reservation/recording.h"
+#include "interceptors/server/reservation/replay_cache.h"
+#include "interceptors/server/reservation/reservation_request.h"
+#include "interceptors/server/threads/timer_thread.h"
+
+namespace idempotency {
+
+// Every reservation of one guard: asked for, held, recorded. Knows nothing of
+// gRPC servers. Thread-safe.
+class Reservations {
+ public:
+  // How long the destructor waits for outstanding recordings.
+  // `cache`, which may be nullptr, answers what it can.
+  Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
+               absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr);
+  // Close(); waits until everything is recorded, released or known to be lost,
+  // closing_timeout at most (for questions without an answer 2 s); then stops.
+  // A reply that was not recorded by then
+  // is lost, and its operation runs again after the lease (or becomes UNKNOWN).
+  ~Reservations();
+  Reservations(const Reservations&) = delete;
+  Reservations& operator=(const Reservations&) = delete;
+
+  // As ReservationRequest; STORE_UNAVAILABLE at once after Close().
+  void Request(v1::ReserveRequest request, absl::Duration max_wait, Scheduler::Time deadline,
+               ReservationRequest::Done done);
+
+  // Takes a granted reservation into care; its heartbeats have begun.
+  std::shared_ptr<Recording> Hold(Recording::Grant grant);
+
+  // Fails requests that wait and refuses new ones. Recordings go on. Safe to
+  // call twice.
+  void Close();
+
+  bool closed();
+  // Its tasks are dropped when this is destroyed.
+  Scheduler& scheduler() { return timer_; }
+  Scheduler::Time Now() const { return timer_.Now(); }
+
+ private:
+  using RequestId = std::uint64_t;
+
+  void Forget(RequestId id);
+
+  const absl::Duration recording_timeout_;
+  const absl::Duration closing_timeout_;
+  const std::shared_ptr<ReplayCache> cache_;
+  TimerThread timer_;
+  ClosableConnection connection_;
+  const StoreLink link_;
+
+  Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those that somebody waits for.
+  absl::flat_hash_map<RequestId, std::shared_ptr<ReservationRequest>> waiting_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_

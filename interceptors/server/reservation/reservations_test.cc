@@ -1,0 +1,132 @@
+// Real threads and real time, for ThreadSanitizer.
+#include "interceptors/server/reservation/reservations.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "core/errors.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/wire/wire_time.h"
+
+namespace idempotency {
+namespace {
+
+using Operation = FakeConnection::Operation;
+
+constexpr auto kLong = std::chrono::seconds(20);
+
+v1::ReserveRequest RequestFor(const std::string& key) {
+  v1::ReserveRequest request;
+  request.mutable_record_key()->set_key(key);
+  request.add_fingerprints()->set_digest("digest");
+  *request.mutable_lease() = ToWire(absl::Milliseconds(30));
+  return request;
+}
+
+Recording::Grant GrantOf(const v1::ReserveRequest& request, const ReservationAnswer& answer) {
+  Recording::Grant grant;
+  grant.record_key = request.record_key();
+  grant.reservation_token = answer.response.reserved().reservation_token();
+  grant.lease = FromWire(request.lease());
+  grant.lease_deadline = answer.sent + absl::ToChronoNanoseconds(grant.lease);
+  return grant;
+}
+
+TEST(ReservationsTest, ManyThreadsReserveAndComplete) {
+  constexpr int kThreads = 8;
+  constexpr int kEach = 50;
+  auto connection = std::make_unique<FakeConnection>();
+  FakeConnection& store = *connection;
+  store.Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 20, /*after=*/true);
+  store.Fail(Operation::kComplete, MakeError(Reason::kStoreUnavailable, "away"), 20,
+             /*after=*/true);
+  Reservations reservations(std::move(connection), absl::Seconds(10), absl::Seconds(10));
+  std::atomic<int> completed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        const auto request = RequestFor(std::to_string(t) + "/" + std::to_string(i));
+        std::promise<void> done;
+        reservations.Request(request, absl::ZeroDuration(), reservations.Now() + kLong,
+                             [&](absl::StatusOr<ReservationAnswer> answer) {
+                               ASSERT_TRUE(answer.ok());
+                               auto recording = reservations.Hold(GrantOf(request, *answer));
+                               recording->Complete(
+                                   v1::Reply(), [&](absl::StatusOr<v1::CompleteResponse> outcome) {
+                                     if (outcome.ok()) ++completed;
+                                     done.set_value();
+                                   });
+                             });
+        ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(completed, kThreads * kEach);
+}
+
+TEST(ReservationsTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
+  auto connection = std::make_unique<FakeConnection>();
+  FakeConnection& store = *connection;
+  store.Hold(Operation::kReserve);
+  Reservations reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(100));
+  int failed = 0;
+  const auto expect_failure = [&failed](absl::StatusOr<ReservationAnswer> answer) {
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+    ++failed;
+  };
+  reservations.Request(RequestFor("a"), absl::ZeroDuration(), reservations.Now() + kLong,
+                       expect_failure);
+  reservations.Request(RequestFor("b"), absl::ZeroDuration(), reservations.Now() + kLong,
+                       expect_failure);
+  reservations.Close();
+  EXPECT_EQ(failed, 2);
+  reservations.Request(RequestFor("c"), absl::ZeroDuration(), reservations.Now() + kLong,
+                       expect_failure);
+  EXPECT_EQ(failed, 3);
+  reservations.Close();
+}
+
+TEST(ReservationsTest, DestructorWaitsForARecording) {
+  auto connection = std::make_unique<FakeConnection>();
+  FakeConnection& store = *connection;
+  store.Hold(Operation::kComplete);
+  std::atomic<bool> acknowledged{false};
+  std::thread late;
+  {
+    Reservations reservations(std::move(connection), absl::Seconds(10), absl::Seconds(10));
+    const auto request = RequestFor("a");
+    reservations.Request(
+        request, absl::ZeroDuration(), reservations.Now() + kLong,
+        [&](absl::StatusOr<ReservationAnswer> answer) {
+          reservations.Hold(GrantOf(request, *answer))
+              ->Complete(v1::Reply(), [&](const auto& outcome) { acknowledged = outcome.ok(); });
+        });
+    late = std::thread([&store] {
+      EXPECT_TRUE(store.WaitForCalls(Operation::kExtend, 2));
+      store.AnswerHeld(Operation::kComplete);
+    });
+    late.join();
+  }
+  EXPECT_TRUE(acknowledged);
+}
+
+TEST(ReservationsTest, DestructorGivesUpInTheEnd) {
+  auto connection = std::make_unique<FakeConnection>();
+  connection->Hold(Operation::kComplete);
+  Reservations reservations(std::move(connection), absl::Seconds(10), absl::Milliseconds(20));
+  const auto request = RequestFor("a");
+  reservations.Request(
+      request, absl::ZeroDuration(), reservations.Now() + kLong,
+      [&](absl::StatusOr<ReservationAnswer> answer) {
+        reservations.Hold(GrantOf(request, *answer))->Complete(v1::Reply(), [](const auto&) {});
+      });
+}
+
+}  // namespace
+}  // namespace idempotency

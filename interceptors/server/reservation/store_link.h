@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_LINK_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_LINK_H_
+
+#include <memory>
+
+#include "absl/time/time.h"
+
+#include "client/connection.h"
+#include "interceptors/server/threads/outstanding_work.h"
+#include "interceptors/server/threads/scheduler.h"
+
+namespace idempotency {
+
+// What a reservation needs to talk to the store. All of it outlives every
+// piece of work that was begun.
+struct StoreLink {
+  Connection& connection;
+  Scheduler& scheduler;
+  // Questions for a reservation, and reservations that are held.
+  std::shared_ptr<OutstandingWork> requests;
+  std::shared_ptr<OutstandingWork> recordings;
+};
+
+// How long one try of an operation may take before it is repeated. Above the
+// worst commit latency seen in storage tests, well under the default lease.
+inline constexpr absl::Duration kTryTimeout = absl::Seconds(2);
+// Repeats of an operation: at first quickly, for a connection that was just
+// re-made, later so that a store that comes back is not flooded: each operation
+// that waits asks about three times a second, and the daemon refuses it without
+// asking the store.
+inline constexpr absl::Duration kFirstRepeat = absl::Milliseconds(20);
+inline constexpr absl::Duration kLongestRepeat = absl::Milliseconds(500);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_LINK_H_

@@ -1,0 +1,40 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_AWAITED_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_AWAITED_H_
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/mutex.h"
+
+namespace idempotency {
+
+// What a callback is told, for a thread that waits for it. Shared by the two:
+// the waiting one may be gone before the telling one is. Thread-safe.
+template <typename Value>
+class Awaited {
+ public:
+  static std::shared_ptr<Awaited> Make() { return std::make_shared<Awaited>(); }
+
+  // Once.
+  void Tell(Value value) {
+    MutexLock lock(mutex_);
+    value_.emplace(std::move(value));
+    told_.NotifyAll();
+  }
+  // Once.
+  Value Wait() {
+    MutexLock lock(mutex_);
+    while (!value_.has_value()) told_.Wait(lock);
+    return *std::move(value_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar told_;
+  std::optional<Value> value_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_AWAITED_H_

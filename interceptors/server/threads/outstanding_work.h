@@ -1,0 +1,34 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_OUTSTANDING_WORK_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_OUTSTANDING_WORK_H_
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+#include "core/mutex.h"
+
+namespace idempotency {
+
+// Counts what the guard still owes to the store, so that it can wait for it
+// before it goes away. Thread-safe.
+class OutstandingWork : public std::enable_shared_from_this<OutstandingWork> {
+ public:
+  // One piece of work; it is done when the last copy is gone. Keeps the count
+  // alive, so that it may be dropped at any time.
+  using Hold = std::shared_ptr<void>;
+  Hold Begin();
+
+  // False if work was left at `deadline`.
+  bool WaitUntilIdle(std::chrono::steady_clock::time_point deadline);
+
+ private:
+  void End();
+
+  Mutex mutex_;
+  CondVar idle_;
+  std::size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_OUTSTANDING_WORK_H_

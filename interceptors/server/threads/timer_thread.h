@@ -1,0 +1,48 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_TIMER_THREAD_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_TIMER_THREAD_H_
+
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "core/clock.h"
+#include "core/mutex.h"
+#include "interceptors/server/threads/scheduler.h"
+
+namespace idempotency {
+
+// A Scheduler on one thread, named "guard-timer". Thread-safe.
+class TimerThread final : public Scheduler {
+ public:
+  explicit TimerThread(const Clock& clock = Clock::System());
+  // Stop().
+  ~TimerThread() override;
+
+  Time Now() const override { return clock_.Monotonic(); }
+  TaskId RunAt(Time when, Task task) override;
+  void Cancel(TaskId id) override;
+
+  // Waits for the task that runs, drops the others. Not to be called from a
+  // task. Safe to call twice.
+  void Stop();
+
+ private:
+  using Tasks = std::map<std::pair<Time, TaskId>, Task>;
+
+  void Run();
+
+  const Clock& clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  TaskId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  Tasks tasks_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<TaskId, Time> times_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_TIMER_THREAD_H_

@@ -1,0 +1,64 @@
+#include "interceptors/server/threads/timer_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+namespace idempotency {
+namespace {
+
+constexpr auto kLong = std::chrono::seconds(10);
+
+TEST(TimerThreadTest, RunsTasksInTheOrderOfTheirTimes) {
+  std::vector<int> order;
+  std::promise<void> done;
+  TimerThread timer;
+  const auto now = timer.Now();
+  timer.RunAt(now + std::chrono::milliseconds(20), [&] {
+    order.push_back(3);
+    done.set_value();
+  });
+  timer.RunAt(now + std::chrono::milliseconds(10), [&] { order.push_back(2); });
+  timer.RunAt(now - kLong, [&] { order.push_back(1); });
+  ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+  EXPECT_GE(timer.Now() - now, std::chrono::milliseconds(20));
+}
+
+TEST(TimerThreadTest, CancelledTaskNeverRuns) {
+  std::promise<void> done;
+  bool ran = false;
+  TimerThread timer;
+  const auto now = timer.Now();
+  const auto id = timer.RunAt(now + std::chrono::milliseconds(5), [&] { ran = true; });
+  timer.RunAt(now + std::chrono::milliseconds(10), [&] { done.set_value(); });
+  timer.Cancel(id);
+  timer.Cancel(id);
+  timer.Cancel(0);
+  ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_FALSE(ran);
+}
+
+TEST(TimerThreadTest, TasksMayScheduleAndCancel) {
+  std::promise<void> done;
+  TimerThread timer;
+  timer.RunAt(timer.Now(), [&] {
+    timer.Cancel(timer.RunAt(timer.Now(), [] { ADD_FAILURE(); }));
+    timer.RunAt(timer.Now(), [&] { done.set_value(); });
+  });
+  EXPECT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+}
+
+TEST(TimerThreadTest, StopDropsWhatIsLeft) {
+  TimerThread timer;
+  auto held = std::make_shared<int>(1);
+  timer.RunAt(timer.Now() + std::chrono::hours(1), [held] { ADD_FAILURE(); });
+  timer.Stop();
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_EQ(timer.RunAt(timer.Now(), [] { ADD_FAILURE(); }), 0u);
+  timer.Stop();
+}
+
+}  // namespace
+}  // namespace idempotency
