@@ -24,8 +24,8 @@ class GuardRecovery : public GuardFixture {
  protected:
   static void ShortLease(GuardedServer::Options& options) {
     MethodPolicy& policy = options.guard.policies[kAct];
-    policy.lease = absl::Milliseconds(200);
-    policy.max_lease = absl::Milliseconds(200);
+    policy.lease = absl::Seconds(1);
+    policy.max_lease = absl::Seconds(1);
   }
   static Call With(const std::string& key, const std::string& account) {
     Call call = GuardFixture::With(key);
