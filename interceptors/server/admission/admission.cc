@@ -231,8 +231,9 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
     Replay(completed->reply, execution->record_id(), completed->expires_at,
            execution->grant().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
-    if (operation_->open_outcomes != nullptr)
+    if (operation_->open_outcomes != nullptr) {
       operation_->open_outcomes->Note(operation_, question_);
+    }
     Refuse(open->why, execution->record_id());
   } else if (execution->lost()) {
     // What the handler is to run under is gone.
