@@ -42,9 +42,9 @@ class Report:
             "fault_phases": met,
             "torn_lines": self.torn_lines,
             "undecided": self.undecided,
-            "violations": {"count": sum(self.counts.values()),
-                           "by_invariant": dict(sorted(self.counts.items())),
-                           "list": self.violations},
+            "violations": sum(self.counts.values()),
+            "violations_by_invariant": dict(sorted(self.counts.items())),
+            "violations_told": self.violations,
         }
 
     def text(self):
