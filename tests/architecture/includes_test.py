@@ -1,0 +1,93 @@
+"""Includes go one way, as docs/architecture.md says: between the parts of the
+product, and between the folders of the guard."""
+
+import pathlib
+import re
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+# What a part may use beside itself and what is generated from proto/. The longest name
+# that fits a file is its part.
+PARTS = {
+    "core": set(),
+    "client": {"core"},
+    "interceptors/client": {"client", "core"},
+    "interceptors/server": {"client", "core", "interceptors/server/ledger"},
+    "interceptors/server/ledger": {"core"},
+    "server": {"core", "server/store"},
+    "server/store": {"core"},
+}
+
+# A folder of the guard uses those further down. What its users include stands beside
+# the folders, and all of them know it.
+GUARD = "interceptors/server/"
+GUARD_ORDER = [
+    ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",),
+    ("policy",), ("request",), ("wire", "threads"), ("ledger",),
+]
+GUARD_RANK = {folder: rank for rank, folders in enumerate(GUARD_ORDER) for folder in folders}
+
+
+def sources():
+    """The product's own files: no tests, and nothing that only tests link."""
+    listed = subprocess.run(["git", "ls-files", "*.h", "*.cc"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.split()
+    return [file for file in listed
+            if part_of(file) and not file.endswith("_test.cc") and "/testing/" not in file]
+
+
+def part_of(path):
+    """The part that a file or an included header belongs to; None for none of them."""
+    fitting = [part for part in PARTS if path.startswith(part + "/")]
+    return max(fitting, key=len, default=None)
+
+
+def guard_folder(path):
+    """None for what stands beside the folders."""
+    folder, slash, _ = path.removeprefix(GUARD).partition("/")
+    return folder if slash else None
+
+
+def includes(file):
+    return INCLUDE.findall((ROOT / file).read_text(encoding="utf-8"))
+
+
+class IncludesTest(unittest.TestCase):
+
+    def test_parts_use_only_those_below(self):
+        seen = set()
+        for file in sources():
+            part = part_of(file)
+            seen.add(part)
+            for header in includes(file):
+                used = part_of(header)
+                self.assertTrue(used in (None, part) or used in PARTS[part],
+                                f"{file} includes {header}: {part} may not use {used}")
+        self.assertEqual(seen, set(PARTS), "a part has no files: is it still called so?")
+
+    def test_the_guards_folders_use_only_those_below(self):
+        seen = set()
+        for file in sources():
+            folder = guard_folder(file) if file.startswith(GUARD) else None
+            if folder is None:
+                continue
+            seen.add(folder)
+            for header in includes(file):
+                used = guard_folder(header) if header.startswith(GUARD) else None
+                self.assertTrue(used in (None, folder) or GUARD_RANK[folder] < GUARD_RANK[used],
+                                f"{file} includes {header}: {folder}/ may not use {used}/")
+        self.assertEqual(seen, set(GUARD_RANK), "a folder has no place in the order, or no files")
+
+    def test_the_page_tells_of_each(self):
+        page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+        for part in PARTS:
+            self.assertTrue(f"| `{part}/`" in page, f"no row for {part}/")
+        for folder in GUARD_RANK:
+            self.assertTrue(f"`{folder}/`" in page, f"nothing about the guard's {folder}/")
+
+
+if __name__ == "__main__":
+    unittest.main()
