@@ -24,6 +24,7 @@ from .journal import Journal
 from .link_faults import LinkFaults
 from .postgres_faults import PostgresFaults
 from .process_faults import ProcessFaults
+from .progress import Progress
 from .small_disk import unshare_mounts
 from .system import Layout, System
 from .turns import Turns
@@ -116,7 +117,7 @@ def break_it(system, journal, options):
         if options.length != "smoke":
             time.sleep(_EARLIER_S)
             builds.migrate_under_load()
-        turns.run(until)
+        turns.run(until, after_each=Progress(tell, journal, options.seconds))
     finally:
         links.stop()
     system.links.tell("heal *")

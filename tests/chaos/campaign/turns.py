@@ -14,7 +14,7 @@ class Turns:
         self.kinds = {name: fault for group in groups for name, fault in group.kinds.items()}
         self.impossible = {name: why for group in groups for name, why in group.impossible.items()}
 
-    def run(self, until, pause=(0.5, 1.5)):
+    def run(self, until, pause=(0.5, 1.5), after_each=lambda: None):
         """Every kind in turn until time.monotonic() is `until`."""
         waiting = []
         while time.monotonic() < until:
@@ -22,4 +22,5 @@ class Turns:
                 waiting = [*self.kinds, *(name for name in self._often if name in self.kinds)]
                 self._random.shuffle(waiting)
             self.kinds[waiting.pop()]()
+            after_each()
             time.sleep(self._random.uniform(*pause))

@@ -1,0 +1,23 @@
+"""How far a long run is."""
+
+import time
+
+_EVERY_S = 60
+
+
+class Progress:
+    """Called after each fault; tells once a minute."""
+
+    def __init__(self, tell, journal, seconds):
+        self._tell = tell
+        self._journal = journal
+        self._seconds = seconds
+        self._began = time.monotonic()
+        self._next = _EVERY_S
+
+    def __call__(self):
+        passed = time.monotonic() - self._began
+        if passed < self._next:
+            return
+        self._next += _EVERY_S
+        self._tell(f"{passed:.0f} of {self._seconds} s, {self._journal.faults} faults")
