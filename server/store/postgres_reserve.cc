@@ -14,12 +14,6 @@
 namespace idempotency {
 namespace {
 
-bool IsRepeat(const ReserveDecision& decision) {
-  if (decision.action != ReserveAction::kAnswer || !decision.answer.ok()) return false;
-  const auto* const reserved = std::get_if<Reserved>(&*decision.answer);
-  return reserved != nullptr && reserved->repeated;
-}
-
 void AppendOptional(const std::optional<Uuid>& value, PostgresArray& array) {
   if (value) {
     array.AppendUuid(*value);
@@ -131,7 +125,6 @@ absl::Status PostgresReserve::operator()(const Indices& pending) {
   if (!std::exchange(read_next_, true)) return Insert(pending);
   Plan plan;
   if (absl::Status status = MakePlan(pending, plan); !status.ok()) return status;
-  if (absl::Status status = Repeat(plan.repeat); !status.ok()) return status;
   if (absl::Status status = Insert(plan.insert); !status.ok()) return status;
   if (absl::Status status = StartAfresh(plan.start_afresh); !status.ok()) return status;
   if (absl::Status status = GrantNext(plan.grant); !status.ok()) return status;
@@ -186,11 +179,7 @@ absl::Status PostgresReserve::PlanMissing(const Indices& missing, Plan& plan) {
 void PostgresReserve::Add(Step step, Plan& plan) {
   switch (step.decision.action) {
     case ReserveAction::kAnswer:
-      if (IsRepeat(step.decision)) {
-        plan.repeat.push_back(std::move(step));
-      } else {
-        batch_.Settle(step.index, std::move(step.decision.answer));
-      }
+      batch_.Settle(step.index, std::move(step.decision.answer));
       return;
     case ReserveAction::kInsert:
       plan.insert.push_back(step.index);
@@ -342,14 +331,6 @@ absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
                                    [index](const Step& s) { return s.index == index; });
     batch_.Settle(index, step->decision.answer);
   }
-  return absl::OkStatus();
-}
-
-absl::Status PostgresReserve::Repeat(const std::vector<Step>& steps) {
-  if (steps.empty()) return absl::OkStatus();
-  const auto confirmed = connection_.Execute(statements_.confirm, {});
-  if (!confirmed.ok()) return confirmed.status();
-  for (const Step& step : steps) batch_.Settle(step.index, step.decision.answer);
   return absl::OkStatus();
 }
 

@@ -66,8 +66,6 @@ class PostgresReserve {
     std::vector<Step> grant;
     std::vector<Step> renew_lease;
     std::vector<Step> mark_unknown;
-    // Answers that vouch for an earlier commit.
-    std::vector<Step> repeat;
   };
 
   absl::Status MakePlan(const Indices& pending, Plan& plan);
@@ -79,7 +77,6 @@ class PostgresReserve {
   absl::Status GrantNext(const std::vector<Step>& steps);
   absl::Status RenewLeases(const std::vector<Step>& steps);
   absl::Status MarkUnknown(const std::vector<Step>& steps);
-  absl::Status Repeat(const std::vector<Step>& steps);
 
   PostgresParameters GuardsOf(const std::vector<Step>& steps) const;
 

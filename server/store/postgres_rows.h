@@ -42,8 +42,6 @@ template <typename Answer>
 struct PostgresFinding {
   // nullopt: the record has changed since; try again.
   std::optional<Answer> answer;
-  // The answer vouches for an earlier commit: that one must be confirmed first.
-  bool confirm = false;
 };
 
 // Reads what stands under `indices` and settles the operations by `decide`, a
@@ -55,7 +53,6 @@ absl::Status SettleByReading(PostgresConnection& connection, const PostgresState
   if (indices.empty()) return absl::OkStatus();
   auto rows = ReadRows(connection, statements.read_to_settle, IdsOf(batch, indices));
   if (!rows.ok()) return rows.status();
-  std::vector<std::pair<std::size_t, Answer>> to_confirm;
   for (const std::size_t index : indices) {
     const auto row = rows->find(batch.op(index).id);
     if (row != rows->end() && !row->second.ok()) {
@@ -69,18 +66,8 @@ absl::Status SettleByReading(PostgresConnection& connection, const PostgresState
       now = row->second->read_at;
     }
     PostgresFinding<Answer> finding = decide(batch.op(index), now, stored);
-    if (!finding.answer) continue;
-    if (finding.confirm) {
-      to_confirm.emplace_back(index, *std::move(finding.answer));
-    } else {
-      batch.Settle(index, *std::move(finding.answer));
-    }
+    if (finding.answer) batch.Settle(index, *std::move(finding.answer));
   }
-  if (to_confirm.empty()) return absl::OkStatus();
-  if (auto confirmed = connection.Execute(statements.confirm, {}); !confirmed.ok()) {
-    return confirmed.status();
-  }
-  for (auto& [index, answer] : to_confirm) batch.Settle(index, std::move(answer));
   return absl::OkStatus();
 }
 

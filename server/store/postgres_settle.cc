@@ -127,8 +127,7 @@ absl::Status CompleteRound(PostgresConnection& connection, const PostgresStateme
       [](const CompleteOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
         CompleteDecision decision = DecideComplete(op, now, stored);
         if (decision.store) return Finding{};
-        const bool repeated = decision.answer.ok();
-        return Finding{std::move(decision.answer), repeated};
+        return Finding{std::move(decision.answer)};
       });
 }
 
@@ -155,7 +154,7 @@ absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatemen
       [](const ReleaseOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
         const ReleaseDecision decision = DecideRelease(op, now, stored);
         if (decision.becomes) return Finding{};
-        return Finding{decision.answer, decision.answer.ok()};
+        return Finding{decision.answer};
       });
 }
 
@@ -180,7 +179,7 @@ absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatement
       [](const ExtendOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
         ExtendDecision decision = DecideExtend(op, now, stored);
         if (decision.lease_expires_at) return Finding{};
-        return Finding{std::move(decision.answer), false};
+        return Finding{std::move(decision.answer)};
       });
 }
 

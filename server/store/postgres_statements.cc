@@ -20,7 +20,7 @@ namespace {
 //   {gone}        t is forgotten, and so is its tombstone
 //   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
 //                 and that its token holds; the ids are sorted
-//   {confirmed}   t's reply, if any, is where commits must be before they count
+//   {confirmed}   what was seen of t is where commits must be before they count
 //   {record}      the columns that every read has, in the order of record_column
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
@@ -51,17 +51,16 @@ constexpr std::string_view kLabels =
     "CASE WHEN t.labels IS NOT NULL"
     " THEN ARRAY(SELECT ARRAY[l.key, l.value] FROM jsonb_each_text(t.labels) l) END";
 
-// What is replayed was promised before, so it must be as durable as what is
-// promised now. A row can be seen although its commit's wait for the synchronous
-// standby was broken off (the session was cancelled or ended, the server crashed),
-// and then a failover takes it back. So where commits wait for a standby, a
-// statement that finds a reply writes a message of its own to the log, and its
-// commit waits until all that it saw is there too. Once a statement, and only if a
-// row has a reply.
+// What is told of a record must be as durable as what is promised now: a reply that is
+// replayed, but also that an attempt runs, or that a token holds no longer. A row can be
+// seen although its commit's wait for the synchronous standby was broken off (the
+// session was cancelled or ended, the server crashed), and then a failover takes it
+// back. So where commits wait for a standby, a statement that finds a row writes a
+// message of its own to the log, and its commit waits until all that it saw is there
+// too. Once a statement, and only if there is a row.
 constexpr std::string_view kConfirmed =
-    "CASE WHEN t.state = 2 THEN ("
-    "SELECT pg_logical_emit_message(true, 'idempotency', '') IS NOT NULL"
-    " WHERE current_setting('synchronous_standby_names') <> '') END";
+    "(SELECT pg_logical_emit_message(true, 'idempotency', '') IS NOT NULL"
+    " WHERE current_setting('synchronous_standby_names') <> '')";
 
 constexpr std::string_view kHeld =
     "t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{o}]"
@@ -247,10 +246,8 @@ SELECT e.id, e.lease_until, e.now FROM extended e
 
 // $1 ids.
 constexpr std::string_view kReadToSettle = R"sql(
-SELECT {record} FROM records t WHERE t.id = ANY($1::uuid[])
+SELECT {record}, {confirmed} FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
-
-constexpr std::string_view kConfirm = "SELECT pg_logical_emit_message(true, 'idempotency', '')";
 
 // $1 ids. What the server holds at this moment, confirmed or not: people look at
 // records while a standby is away, too.
@@ -464,7 +461,6 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       complete_and_insert_few{"complete_and_insert_few",
                               Fill(CompleteAndInsertOf(kFewOperations), clock_sql)},
       read_to_settle{"read_to_settle", Fill(kReadToSettle, clock_sql)},
-      confirm{"confirm", std::string(kConfirm)},
       read_whole{"read_whole", Fill(kReadWhole, clock_sql)},
       lock_sweep{"lock_sweep", std::string(kLockSweep)},
       visit_ordered{"visit_ordered", Fill(kVisitOrdered, clock_sql)},

@@ -48,11 +48,8 @@ struct PostgresStatements {
   PostgresStatement complete_and_insert;
   PostgresStatement complete_and_insert_few;
   static constexpr int kCompleteParameters = 8;
-  // For the three before these: what stands under ids that were not hit, and a commit
-  // that waits for every commit before it (a repeat may ask about one whose
-  // confirmation nobody saw).
+  // For the three before these: what stands under ids that were not hit.
   PostgresStatement read_to_settle;
-  PostgresStatement confirm;
 
   PostgresStatement read_whole;
 
@@ -99,7 +96,7 @@ enum : int {
   kTombstoneUntil,
   kStatusDigest,
   kNow,
-  // read_to_settle ends here.
+  // read_to_settle ends here, but for what stands for kConfirmed.
   kReply,
   kCheckpoint,
   // Name, value, name, value; NULL when there are none.

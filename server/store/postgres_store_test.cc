@@ -406,8 +406,6 @@ TEST_F(PostgresStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
 TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
   const ReserveOp op = OpFor("charge");
   const CompleteOp completion = CompletionOf(op, Reserve(op));
-  const ReserveOp running = OpFor("running");
-  ASSERT_TRUE(Reserve(running).ok());
   TakeStandbyAway();
   Cancelled([&] { EXPECT_FALSE(Complete(completion).ok()); });
   ASSERT_EQ(schema_->Value("SELECT state FROM records WHERE key = 'charge'"), "2")
@@ -418,12 +416,6 @@ TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
   absl::StatusOr<Verdict> answer = absl::UnknownError("did not run");
   Cancelled([&] { answer = Reserve(again); });
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
-  // Nothing was promised of this one, so there is nothing to confirm.
-  ReserveOp another = running;
-  another.request_token = Uuid::Random();
-  const auto waiting = Reserve(another);
-  ASSERT_TRUE(waiting.ok()) << waiting.status();
-  EXPECT_TRUE(std::holds_alternative<InFlight>(*waiting));
   // For people, what is there.
   GetOp look;
   look.id = op.id;
@@ -434,6 +426,43 @@ TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
   ASSERT_TRUE(replayed.ok()) << replayed.status();
   ASSERT_TRUE(std::holds_alternative<Replay>(*replayed));
   EXPECT_EQ(std::get<Replay>(*replayed).reply.bytes, completion.reply.bytes);
+}
+
+// A refusal tells of a record, too: a failover that takes the record back would make a
+// lie of it.
+TEST_F(PostgresStandbyTest, NothingIsToldOfARecordThatTheStandbyDidNotConfirm) {
+  TakeStandbyAway();
+  const ReserveOp op = OpFor("charge");
+  Cancelled([&] { EXPECT_FALSE(Reserve(op).ok()); });
+  ASSERT_EQ(schema_->Value("SELECT state FROM records WHERE key = 'charge'"), "1")
+      << "everybody can see it now";
+
+  ReserveOp another = op;
+  another.request_token = Uuid::Random();
+  ReserveOp other = another;
+  other.fingerprints = {{1, std::string(32, 'b')}};
+  CompleteOp stale;
+  stale.id = op.id;
+  stale.key = op.key;
+  stale.token = Uuid::Random();
+  stale.reply = EncodeReply(v1::Reply());
+  absl::StatusOr<Verdict> answer = absl::UnknownError("did not run");
+  for (const ReserveOp& asked : {another, other}) {
+    Cancelled([&] { answer = Reserve(asked); });
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  }
+  absl::StatusOr<Completion> completed = absl::UnknownError("did not run");
+  Cancelled([&] { completed = Complete(stale); });
+  EXPECT_EQ(ReasonOf(completed.status()), Reason::kStoreUnavailable);
+
+  SetStandbys("");
+  answer = Reserve(another);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(std::holds_alternative<InFlight>(*answer));
+  answer = Reserve(other);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(std::holds_alternative<Mismatch>(*answer));
+  EXPECT_EQ(ReasonOf(Complete(stale).status()), Reason::kReservationLost);
 }
 
 TEST_F(PostgresFaultTest, CommitsAreDurableWhateverTheDatabasesDefault) {
