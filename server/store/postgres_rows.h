@@ -37,15 +37,9 @@ PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement, const PostgresArray& ids);
 
-// What a look at a record says about an operation whose statement did not hit it.
-template <typename Answer>
-struct PostgresFinding {
-  // nullopt: the record has changed since; try again.
-  std::optional<Answer> answer;
-};
-
-// Reads what stands under `indices` and settles the operations by `decide`, a
-// PostgresFinding<Answer>(const Op&, absl::Time now, const optional<StoredRecord>&).
+// Reads what stands under `indices`, whose statements did not hit it, and settles the
+// operations by `decide`, an optional<Answer>(const Op&, absl::Time now, const
+// optional<StoredRecord>&): nothing if the record has changed since; then they try again.
 template <typename Op, typename Answer, typename Decide>
 absl::Status SettleByReading(PostgresConnection& connection, const PostgresStatements& statements,
                              PostgresBatch<Op, Answer>& batch,
@@ -65,8 +59,8 @@ absl::Status SettleByReading(PostgresConnection& connection, const PostgresState
       stored = std::move(row->second->stored);
       now = row->second->read_at;
     }
-    PostgresFinding<Answer> finding = decide(batch.op(index), now, stored);
-    if (finding.answer) batch.Settle(index, *std::move(finding.answer));
+    std::optional<Answer> answer = decide(batch.op(index), now, stored);
+    if (answer) batch.Settle(index, *std::move(answer));
   }
   return absl::OkStatus();
 }

@@ -121,13 +121,13 @@ absl::Status CompleteRound(PostgresConnection& connection, const PostgresStateme
   if (absl::Status status = WriteReplies(connection, statements, batch, slice); !status.ok()) {
     return status;
   }
-  using Finding = PostgresFinding<absl::StatusOr<Completion>>;
+  using Finding = std::optional<absl::StatusOr<Completion>>;
   return SettleByReading(
       connection, statements, batch, batch.Unanswered(pending),
       [](const CompleteOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
         CompleteDecision decision = DecideComplete(op, now, stored);
-        if (decision.store) return Finding{};
-        return Finding{std::move(decision.answer)};
+        if (decision.store) return Finding();
+        return Finding(std::move(decision.answer));
       });
 }
 
@@ -148,13 +148,13 @@ absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatemen
   for (int row = 0; row < result->rows(); ++row) {
     batch.Settle(batch.IndexOf(result->GetUuid(row, 0)), absl::OkStatus());
   }
-  using Finding = PostgresFinding<absl::Status>;
+  using Finding = std::optional<absl::Status>;
   return SettleByReading(
       connection, statements, batch, batch.Unanswered(pending),
       [](const ReleaseOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
         const ReleaseDecision decision = DecideRelease(op, now, stored);
-        if (decision.becomes) return Finding{};
-        return Finding{decision.answer};
+        if (decision.becomes) return Finding();
+        return Finding(decision.answer);
       });
 }
 
@@ -173,13 +173,13 @@ absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatement
       !status.ok()) {
     return status;
   }
-  using Finding = PostgresFinding<absl::StatusOr<Extension>>;
+  using Finding = std::optional<absl::StatusOr<Extension>>;
   return SettleByReading(
       connection, statements, batch, batch.Unanswered(pending),
       [](const ExtendOp& op, absl::Time now, const std::optional<StoredRecord>& stored) {
         ExtendDecision decision = DecideExtend(op, now, stored);
-        if (decision.lease_expires_at) return Finding{};
-        return Finding{std::move(decision.answer)};
+        if (decision.lease_expires_at) return Finding();
+        return Finding(std::move(decision.answer));
       });
 }
 
