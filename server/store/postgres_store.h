@@ -29,8 +29,9 @@ namespace idempotency {
 // What a lost connection, a timeout or an unconfirmed synchronous standby left
 // undecided is answered STORE_UNAVAILABLE; an operation that holds a value
 // which Postgres cannot keep (a NUL in a text), REQUEST_INVALID, alone. Where commits
-// wait for a synchronous standby, what was promised before (a replay, a repeated grant
-// or completion) waits for it too. Get does not: it answers what the server holds.
+// wait for a synchronous standby, whatever is told of a record that was read waits for
+// it too: a replay or a repeated grant, but also IN_FLIGHT or a token that is refused.
+// Get does not: it answers what the server holds.
 //
 // Thread-safe: calls share a pool of connections, one per call in progress.
 class PostgresStore final : public Store {
