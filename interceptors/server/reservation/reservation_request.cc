@@ -30,6 +30,12 @@ bool IsOpen(const absl::Status& status) {
   return IsIndefinite(status);
 }
 
+// Told of a grant whose lease was over before its answer came.
+bool CameTooLate(const absl::StatusOr<v1::ReserveResponse>& answer, Time sent, Time now) {
+  return answer.ok() && answer->has_reserved() &&
+         now >= After(sent, FromWire(answer->reserved().lease_remaining()));
+}
+
 absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   ErrorDetails details = DetailsOf(cause);
   if (!details.retry_delay.has_value()) details.retry_delay = kRetryDelay;
@@ -125,6 +131,8 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
   {
     MutexLock lock(mutex_);
     if (IsOpen(answer.status()) && Repeat()) return;
+    // The same token renews the lease, if nobody has taken over.
+    if (done_ != nullptr && CameTooLate(answer, sent, link_.scheduler.Now()) && Repeat()) return;
   }
   if (!answer.ok()) {
     Tell(ForCaller(answer.status()));

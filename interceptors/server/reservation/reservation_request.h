@@ -29,6 +29,9 @@ struct ReservationAnswer {
 // for is released: otherwise the key would be stuck for a lease. That ends
 // after the lease or 30 s, whichever is longer, when nothing can be held.
 //
+// A grant whose lease was over when it came is asked for again too: nothing may
+// run under it, and its repeat is granted with a new lease, or says who took over.
+//
 // Thread-safe. Keeps itself alive until it is answered or given up.
 class ReservationRequest : public std::enable_shared_from_this<ReservationRequest> {
  public:

@@ -84,6 +84,24 @@ TEST_F(ReservationRequestTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
   EXPECT_TRUE(Ended());
 }
 
+// A store that stalls for longer than the lease: nothing may run under it.
+TEST_F(ReservationRequestTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
+  store_.Hold(Operation::kReserve);
+  Ask(/*max_wait=*/absl::Minutes(1));
+  scheduler_.Advance(absl::Seconds(30));
+  store_.AnswerHeld(Operation::kReserve);
+  EXPECT_EQ(told_, 0);
+  scheduler_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(answer_.ok()) << answer_.status();
+  EXPECT_EQ(store_.calls(Operation::kReserve), 2);
+  // Another token would find the record in flight.
+  ASSERT_TRUE(answer_->response.has_reserved());
+  EXPECT_GT(answer_->sent +
+                absl::ToChronoNanoseconds(FromWire(answer_->response.reserved().lease_remaining())),
+            scheduler_.Now());
+  EXPECT_TRUE(Ended());
+}
+
 TEST_F(ReservationRequestTest, AsksEachTimeWithATokenOfItsOwn) {
   Ask();
   const std::string first = store_.last_reserve().request_token();
