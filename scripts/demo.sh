@@ -284,7 +284,7 @@ expect_balance() {
 }
 
 # until_ok COMMAND FLAG...: repeats the call with its key until it is OK, as a
-# patient client would.
+# patient client would; a disk may stall for longer than the guard waits.
 until_ok() {
   client "$@"
   local deadline=$((SECONDS + patience))
@@ -311,7 +311,7 @@ a_charge_and_its_retry() {
   scene "A charge with a key runs"
   local before first
   before="$(balance alice)"
-  client charge --account=alice --amount=500 "--key=rent-$run"
+  until_ok charge --account=alice --amount=500 "--key=rent-$run"
   first="$answer"
   expect "the charge" "OK *replayed=false record="
   expect_balance alice $((before - 500))
@@ -407,7 +407,7 @@ kill_idempotencyd() {
   scene "kill -9 of idempotencyd between two calls: what it acknowledged is not forgotten"
   local before first
   before="$(balance alice)"
-  client charge --account=alice --amount=1100 "--key=before-$run"
+  until_ok charge --account=alice --amount=1100 "--key=before-$run"
   first="$answer"
   expect "the charge" "OK *replayed=false "
   say "kill -9 ${pid_of[idempotencyd]}"
