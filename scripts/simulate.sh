@@ -19,9 +19,10 @@ esac
 
 scripts/install-dependencies.sh test
 configure release -D IDEMPOTENCY_BUILD_TESTS=ON
-cmake --build --preset release --target simulation
+cmake --build --preset release --target simulation simulation_thread_locals_test
 build/release/bin/simulation "$@"
 if [ "$#" = 0 ]; then
+  build/release/bin/simulation_thread_locals_test --gtest_brief=1
   # 77: this machine does not let a seed be the same run in another process.
   tests/simulation/repeats_test.sh build/release/bin/simulation || [ "$?" = 77 ]
 fi
