@@ -13,10 +13,14 @@ class VagueStoreFailures : public AntiPattern {};
 
 TEST_P(VagueStoreFailures, WithoutTheStoreNothingRuns) {
   std::atomic<int> runs{0};
-  GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
-    reply.set_total(++runs);
-    return grpc::Status::OK;
-  });
+  GuardedServer& server = Serve(
+      [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
+        reply.set_total(++runs);
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        options.guard.verdict_timeout = GuardOptions().verdict_timeout;
+      });
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());
 
