@@ -132,7 +132,11 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
     MutexLock lock(mutex_);
     if (IsOpen(answer.status()) && Repeat()) return;
     // The same token renews the lease, if nobody has taken over.
-    if (done_ != nullptr && CameTooLate(answer, sent, link_.scheduler.Now()) && Repeat()) return;
+    if (done_ != nullptr && CameTooLate(answer, sent, link_.scheduler.Now()) && Repeat()) {
+      spdlog::warn("a grant came after its lease had ended, and is asked for again (lease {})",
+                   absl::FormatDuration(FromWire(request_.lease())));
+      return;
+    }
   }
   if (!answer.ok()) {
     Tell(ForCaller(answer.status()));
