@@ -61,6 +61,8 @@ inline constexpr absl::Duration kMinReplyRetention = absl::Seconds(1);
 // How long a forgotten record's key is still refused.
 inline constexpr absl::Duration kMaxTombstone = absl::Hours(24 * 366);
 inline constexpr absl::Duration kMaxWait = absl::Seconds(60);
+// How long a release may keep its record from being granted again.
+inline constexpr absl::Duration kMaxReleasePause = absl::Hours(1);
 // How long after its creation an unknown UUIDv7 key may still start.
 inline constexpr absl::Duration kDefaultWindow = absl::Hours(24);
 // How far ahead of the store's clock a UUIDv7 key may be.

@@ -15,6 +15,17 @@ namespace idempotency {
 
 // The answers of Reserve. Data, not errors.
 
+// How the attempt before a grant ended.
+enum class PreviousAttempt {
+  // There was none.
+  kNone,
+  kReleased,
+  // It may have had an effect, and may still be running.
+  kLeaseExpired,
+  // Released so, or lapsed where that asks for recovery.
+  kOutcomeUnknown,
+};
+
 // The caller holds the reservation and runs the operation.
 struct Reserved {
   Uuid token;
@@ -28,6 +39,7 @@ struct Reserved {
   absl::Time expires_at;
   // Those of the record: what its first reservation gave, not this caller.
   std::map<std::string, std::string> labels;
+  PreviousAttempt previous_attempt = PreviousAttempt::kNone;
   // For counting only: an attempt whose lease had run out was taken over; an
   // expired record of the same key was started afresh; the same grant was
   // given again to a repeated request token.
@@ -46,11 +58,14 @@ struct Replay {
   std::map<std::string, std::string> labels;
 };
 
-// Another attempt holds a live lease.
+// Another attempt holds a live lease, or was released with a pause.
 struct InFlight {
-  // What is left of that lease; callers are told less (the service decides).
+  // What is left of that lease, or of that pause. Of a lease, callers are told
+  // less (the service decides).
   absl::Duration lease_remaining;
   std::uint32_t attempt = 0;
+  // Nothing runs: the record is not granted before the pause is over.
+  bool paused = false;
 };
 
 // The key belongs to a different request.
@@ -60,7 +75,14 @@ struct Mismatch {
 
 // An attempt ended without a trace and the record wants recovery.
 struct OutcomeUnknown {
+  // How that attempt ended.
+  enum class Cause { kReleased, kLeaseExpired };
   std::uint32_t attempt = 0;
+  Cause cause = Cause::kLeaseExpired;
+  // Of the release; empty for a lease that ran out.
+  std::string reason;
+  // When it was released, or its lease ended.
+  absl::Time since;
 };
 
 // The key is too old to tell whether it ran.
