@@ -1,0 +1,54 @@
+// What the wire contract allows in a request, in one place: the service checks
+// what arrives with these functions, the guard checks what its callers give
+// before it sends anything, and test doubles of the service refuse what the
+// service refuses.
+//
+// Every failure is INVALID_ARGUMENT and names the field: KEY_MISSING or
+// KEY_INVALID for record_key.key, REQUEST_INVALID for the rest. Nothing that was
+// given is quoted. Limits are in core/limits.h. All functions are thread-safe.
+#ifndef IDEMPOTENCY_CORE_REQUEST_RULES_H_
+#define IDEMPOTENCY_CORE_REQUEST_RULES_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/record_key.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+
+namespace idempotency {
+
+// Whole requests.
+absl::Status ValidateRequest(const v1::ReserveRequest& request);
+absl::Status ValidateRequest(const v1::CompleteRequest& request);
+absl::Status ValidateRequest(const v1::ReleaseRequest& request);
+absl::Status ValidateRequest(const v1::ExtendRequest& request);
+absl::Status ValidateRequest(const v1::GetRequest& request);
+
+// Parts that a caller gives by themselves. `field` is where the part stands in
+// what is being checked.
+//
+// At most limits::kMaxLabels, all of them UTF-8 without control characters, no
+// key empty, within limits::kMaxLabelKeyBytes and limits::kMaxLabelValueBytes.
+absl::Status ValidateLabels(const std::map<std::string, std::string>& labels,
+                            std::string_view field = "labels");
+// UTF-8 without control characters, within limits::kMaxReleaseReasonBytes.
+absl::Status ValidateReleaseReason(std::string_view reason, std::string_view field = "reason");
+// Any bytes, within limits::kMaxCheckpointBytes.
+absl::Status ValidateCheckpoint(std::string_view checkpoint, std::string_view field = "checkpoint");
+// A record key. REQUEST_INVALID for its key too: KEY_MISSING and KEY_INVALID are
+// reserved for the call's own key.
+absl::Status ValidateParent(const RecordKey& parent, std::string_view field = "parent");
+
+// The value of a Duration that must lie within [min, max].
+absl::StatusOr<absl::Duration> DurationFrom(std::string_view field,
+                                            const google::protobuf::Duration& proto,
+                                            absl::Duration min, absl::Duration max);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_REQUEST_RULES_H_
