@@ -33,14 +33,42 @@ enum class WireType : std::uint32_t {
 constexpr std::uint32_t kCanonicalNan32 = 0x7FC00000;
 constexpr std::uint64_t kCanonicalNan64 = 0x7FF8000000000000;
 
-// Writes into one buffer.
+std::size_t VarintBytes(std::uint64_t value) {
+  std::size_t bytes = 1;
+  while (value >= 0x80) {
+    value >>= 7;
+    ++bytes;
+  }
+  return bytes;
+}
+
+void AppendVarint(std::uint64_t value, std::string& out) {
+  while (value >= 0x80) {
+    out.push_back(static_cast<char>((value & 0x7F) | 0x80));
+    value >>= 7;
+  }
+  out.push_back(static_cast<char>(value));
+}
+
+// Writes into one buffer. The length of a message is known when its contents are
+// there; all lengths are inserted at the end, in one pass, so that a byte is
+// moved once however many messages are around it.
 class Writer {
  public:
-  explicit Writer(std::string& out) : out_(out) {}
+  explicit Writer(std::string& out) : out_(out), begin_(out.size()) {}
 
-  void WriteMessage(const Message& message, FieldPath key_field);
+  // The whole form. False, with the buffer as it was, if it is nested too deep.
+  bool Write(const Message& message, FieldPath key_field, CanonicalFormCost* cost);
 
  private:
+  // Where a length belongs. Positions do not count the lengths themselves.
+  struct Length {
+    std::size_t position;
+    // Until its contents are complete: what lengths_bytes_ was before them.
+    std::size_t value;
+  };
+
+  void WriteMessage(const Message& message, FieldPath key_field);
   void WriteField(const Message& message, const FieldDescriptor& field);
   // The first field of `key_field`: nothing of it, if nothing but the key is
   // in it.
@@ -50,8 +78,9 @@ class Writer {
   // `index` is -1 for a field that is not repeated.
   void WriteElement(const Message& message, const FieldDescriptor& field, int index);
   void WriteSubmessage(const Message& message, const FieldDescriptor& field, int index);
-  // After the tag and the contents that begin at `start`.
-  void EndSubmessage(const FieldDescriptor& field, std::size_t start);
+  // Around the contents, after the tag. A group has no length.
+  void BeginSubmessage(const FieldDescriptor& field);
+  void EndSubmessage(const FieldDescriptor& field, std::size_t index);
   void WriteString(const Message& message, const FieldDescriptor& field, int index);
   void WriteNumber(const Message& message, const FieldDescriptor& field, int index);
 
@@ -61,13 +90,27 @@ class Writer {
   void WriteTag(int number, WireType type) {
     WriteVarint((static_cast<std::uint64_t>(number) << 3) | static_cast<std::uint64_t>(type));
   }
-  void WriteVarint(std::uint64_t value);
+  void WriteVarint(std::uint64_t value) { AppendVarint(value, out_); }
   void WriteFixed(std::uint64_t value, int bytes);
   void WriteBytes(const std::string& bytes);
-  // Puts the length of everything from `start` on before it.
-  void PrefixLength(std::size_t start);
+
+  // What is written between the two gets its length in front of it. `index` is
+  // what lengths_.size() was before.
+  void BeginLength() { lengths_.push_back({out_.size(), lengths_bytes_}); }
+  void EndLength(std::size_t index);
+  void InsertLengths(CanonicalFormCost* cost);
+  // False, for good, one level below kMaxCanonicalDepth. Each true needs its Leave().
+  bool Enter();
+  void Leave() { --depth_; }
 
   std::string& out_;
+  const std::size_t begin_;
+  // In ascending order of their positions.
+  std::vector<Length> lengths_;
+  // What the complete ones take as varints.
+  std::size_t lengths_bytes_ = 0;
+  int depth_ = 0;
+  bool too_deep_ = false;
 };
 
 std::uint64_t ZigZag(std::uint64_t value) {
@@ -207,6 +250,16 @@ std::vector<const UnknownField*> SortedByNumber(const UnknownFieldSet& fields) {
   return sorted;
 }
 
+bool Writer::Write(const Message& message, FieldPath key_field, CanonicalFormCost* cost) {
+  WriteMessage(message, key_field);
+  if (too_deep_) {
+    out_.resize(begin_);
+    return false;
+  }
+  InsertLengths(cost);
+  return true;
+}
+
 void Writer::WriteMessage(const Message& message, FieldPath key_field) {
   const Reflection& reflection = *message.GetReflection();
   // Exactly the fields that count, extensions among them, in number order.
@@ -241,26 +294,33 @@ void Writer::WriteField(const Message& message, const FieldDescriptor& field) {
 void Writer::WriteWithoutKey(const Message& message, FieldPath key_field) {
   const FieldDescriptor& field = *key_field.front();
   if (key_field.size() == 1) return;
+  if (!Enter()) return;
   const std::size_t before = out_.size();
+  const std::size_t index = lengths_.size();
   WriteTag(field.number(), WireTypeOf(field));
+  BeginSubmessage(field);
   const std::size_t start = out_.size();
   WriteMessage(message.GetReflection()->GetMessage(message, &field), key_field.subspan(1));
   if (out_.size() == start) {
     out_.resize(before);
+    lengths_.resize(index);
   } else {
-    EndSubmessage(field, start);
+    EndSubmessage(field, index);
   }
+  Leave();
 }
 
 void Writer::WritePacked(const Message& message, const FieldDescriptor& field) {
   WriteTag(field.number(), WireType::kLength);
-  const std::size_t start = out_.size();
+  const std::size_t index = lengths_.size();
+  BeginLength();
   const int size = message.GetReflection()->FieldSize(message, &field);
   for (int i = 0; i < size; ++i) WriteNumber(message, field, i);
-  PrefixLength(start);
+  EndLength(index);
 }
 
 void Writer::WriteMap(const Message& message, const FieldDescriptor& field) {
+  if (!Enter()) return;
   const Reflection& reflection = *message.GetReflection();
   const int size = reflection.FieldSize(message, &field);
   std::vector<MapEntry> entries;
@@ -276,11 +336,13 @@ void Writer::WriteMap(const Message& message, const FieldDescriptor& field) {
     const auto next = entry + 1;
     if (next != entries.end() && !(*entry < *next)) continue;
     WriteTag(field.number(), WireType::kLength);
-    const std::size_t start = out_.size();
+    const std::size_t index = lengths_.size();
+    BeginLength();
     WriteElement(*entry->message, key, -1);
     WriteElement(*entry->message, value, -1);
-    PrefixLength(start);
+    EndLength(index);
   }
+  Leave();
 }
 
 void Writer::WriteElement(const Message& message, const FieldDescriptor& field, int index) {
@@ -296,19 +358,26 @@ void Writer::WriteElement(const Message& message, const FieldDescriptor& field, 
 }
 
 void Writer::WriteSubmessage(const Message& message, const FieldDescriptor& field, int index) {
+  if (!Enter()) return;
   const Reflection& reflection = *message.GetReflection();
-  const std::size_t start = out_.size();
+  const std::size_t length = lengths_.size();
+  BeginSubmessage(field);
   WriteMessage(index < 0 ? reflection.GetMessage(message, &field)
                          : reflection.GetRepeatedMessage(message, &field, index),
                FieldPath());
-  EndSubmessage(field, start);
+  EndSubmessage(field, length);
+  Leave();
 }
 
-void Writer::EndSubmessage(const FieldDescriptor& field, std::size_t start) {
+void Writer::BeginSubmessage(const FieldDescriptor& field) {
+  if (field.type() != FieldDescriptor::TYPE_GROUP) BeginLength();
+}
+
+void Writer::EndSubmessage(const FieldDescriptor& field, std::size_t index) {
   if (field.type() == FieldDescriptor::TYPE_GROUP) {
     WriteTag(field.number(), WireType::kEndGroup);
   } else {
-    PrefixLength(start);
+    EndLength(index);
   }
 }
 
@@ -353,15 +422,9 @@ void Writer::WriteUnknown(const UnknownField& field) {
 }
 
 void Writer::WriteUnknownGroup(const UnknownFieldSet& fields) {
+  if (!Enter()) return;
   for (const UnknownField* field : SortedByNumber(fields)) WriteUnknown(*field);
-}
-
-void Writer::WriteVarint(std::uint64_t value) {
-  while (value >= 0x80) {
-    out_.push_back(static_cast<char>((value & 0x7F) | 0x80));
-    value >>= 7;
-  }
-  out_.push_back(static_cast<char>(value));
+  Leave();
 }
 
 void Writer::WriteFixed(std::uint64_t value, int bytes) {
@@ -373,18 +436,46 @@ void Writer::WriteBytes(const std::string& bytes) {
   out_.append(bytes);
 }
 
-void Writer::PrefixLength(std::size_t start) {
-  // Written behind and rotated to the front: one move of what is there already
-  // costs less than measuring the whole message first.
-  const std::size_t end = out_.size();
-  WriteVarint(end - start);
-  std::rotate(out_.data() + start, out_.data() + end, out_.data() + out_.size());
+bool Writer::Enter() {
+  if (depth_ == kMaxCanonicalDepth) too_deep_ = true;
+  // Nothing of what was written will be used.
+  if (too_deep_) return false;
+  ++depth_;
+  return true;
+}
+
+void Writer::EndLength(std::size_t index) {
+  Length& length = lengths_[index];
+  length.value = out_.size() - length.position + (lengths_bytes_ - length.value);
+  lengths_bytes_ += VarintBytes(length.value);
+}
+
+// From the back, so that everything moves once, straight to its place.
+void Writer::InsertLengths(CanonicalFormCost* cost) {
+  std::size_t source_end = out_.size();
+  out_.resize(out_.size() + lengths_bytes_);
+  std::size_t end = out_.size();
+  std::size_t moved = 0;
+  std::string varint;
+  for (auto length = lengths_.rbegin(); length != lengths_.rend(); ++length) {
+    const std::size_t bytes = source_end - length->position;
+    end -= bytes;
+    std::memmove(out_.data() + end, out_.data() + length->position, bytes);
+    source_end = length->position;
+    moved += bytes;
+    varint.clear();
+    AppendVarint(length->value, varint);
+    end -= varint.size();
+    varint.copy(out_.data() + end, varint.size());
+  }
+  if (cost != nullptr) *cost = {out_.size() - begin_, moved};
 }
 
 }  // namespace
 
-void AppendCanonicalForm(const Message& message, FieldPath key_field, std::string& out) {
-  Writer(out).WriteMessage(message, key_field);
+bool AppendCanonicalForm(const Message& message, FieldPath key_field, std::string& out,
+                         CanonicalFormCost* cost) {
+  return Writer(out).Write(message, key_field, cost);
 }
 
 }  // namespace idempotency

@@ -39,7 +39,7 @@ std::string DigestV1(const FingerprintInput& input) {
   std::string bytes;
   bytes.reserve(4 + input.method.size() + input.request.ByteSizeLong());
   AppendText(input.method, bytes);
-  AppendCanonicalForm(input.request, input.key_field, bytes);
+  if (!AppendCanonicalForm(input.request, input.key_field, bytes)) return "";
   AppendMetadata(input.metadata, bytes);
   const Sha256Digest digest = Sha256(bytes);
   return std::string(digest.begin(), digest.end());

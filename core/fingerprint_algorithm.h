@@ -18,7 +18,8 @@ namespace idempotency {
 // request and the metadata, as docs/fingerprint.md specifies byte by byte.
 // Equal for equal requests in every build and language; different map orders,
 // field orders on the wire and spellings of defaults do not matter. Unknown
-// fields count.
+// fields count. Without a digest, which no service takes, if the request is nested
+// deeper than kMaxCanonicalDepth; none that came off the wire is.
 Fingerprint FingerprintV1(const FingerprintInput& input);
 
 // One way to compute fingerprints. A value type.

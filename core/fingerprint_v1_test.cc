@@ -16,6 +16,7 @@
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 
+#include "core/canonical_form.h"
 #include "core/fingerprint_algorithm.h"
 #include "core/sha256.h"
 #include "testdata/legacy_rules.pb.h"
@@ -278,6 +279,70 @@ TEST(FingerprintV1Test, DeepRequests) {
   Shapes received;
   ASSERT_TRUE(received.ParseFromString(shapes.SerializeAsString()));
   EXPECT_EQ(DigestOf(received), DigestOf(shapes));
+}
+
+// A request of `depth` messages below the outermost, each in the next, with `text`
+// in the innermost; ways in turn: a field, an element, a member of a oneof, a map's
+// value, which takes two levels.
+Shapes Nested(int depth, const std::string& text) {
+  Shapes request;
+  Shapes* innermost = &request;
+  for (int level = 0; level < depth; ++level) {
+    const int way = level % 4;
+    if (way == 3 && level + 1 < depth) {
+      innermost = &(*innermost->mutable_children_by_name())["a child"];
+      ++level;
+    } else {
+      innermost = way == 0   ? innermost->mutable_child()
+                  : way == 1 ? innermost->add_children()
+                             : innermost->mutable_choice_child();
+    }
+  }
+  innermost->set_string_value(text);
+  return request;
+}
+
+// Work is counted in bytes: with a length put in front of each message when its
+// contents are there, a byte would be moved once for each message around it.
+TEST(CanonicalFormTest, NoByteIsMovedTwiceHoweverDeepTheRequest) {
+  const std::string text(1 << 20, 't');
+  for (const int depth : {0, 1, 2, 10, kMaxCanonicalDepth}) {
+    std::string form = "before";
+    CanonicalFormCost cost;
+    ASSERT_TRUE(AppendCanonicalForm(Nested(depth, text), {}, form, &cost)) << depth;
+    EXPECT_EQ(cost.bytes_written, form.size() - 6) << depth;
+    EXPECT_LE(cost.bytes_moved, cost.bytes_written) << depth;
+    EXPECT_EQ(form.substr(0, 6), "before");
+  }
+}
+
+TEST(CanonicalFormTest, ManySmallMessagesAreMovedOnce) {
+  Shapes request;
+  for (int i = 0; i < 10'000; ++i) {
+    request.add_children()->mutable_child()->add_packed_int32(i);
+    (*request.mutable_children_by_name())[std::to_string(i)].set_int32_value(i);
+  }
+  std::string form;
+  CanonicalFormCost cost;
+  ASSERT_TRUE(AppendCanonicalForm(request, {}, form, &cost));
+  EXPECT_LE(cost.bytes_moved, form.size());
+  Shapes read;
+  ASSERT_TRUE(read.ParseFromString(form));
+  EXPECT_EQ(FingerprintV1({kMethod, read}).digest, FingerprintV1({kMethod, request}).digest);
+}
+
+TEST(CanonicalFormTest, IsAsDeepAsAParserTakes) {
+  const Shapes deepest = Nested(kMaxCanonicalDepth, "text");
+  Shapes read;
+  ASSERT_TRUE(read.ParseFromString(deepest.SerializeAsString()));
+  EXPECT_EQ(FingerprintV1({kMethod, read}).digest.size(), 32u);
+
+  const Shapes too_deep = Nested(kMaxCanonicalDepth + 1, "text");
+  EXPECT_FALSE(read.ParseFromString(too_deep.SerializeAsString())) << "no request is so deep";
+  std::string form = "before";
+  EXPECT_FALSE(AppendCanonicalForm(too_deep, {}, form));
+  EXPECT_EQ(form, "before");
+  EXPECT_EQ(FingerprintV1({kMethod, too_deep}).digest, "") << "which no service takes";
 }
 
 // Whether a client puts the key into the request or into the metadata, and how

@@ -33,7 +33,10 @@ std::string DigestOf(const Message& message, std::string_view method = kMethod) 
 
 std::string CanonicalFormOf(const Message& message) {
   std::string form;
-  AppendCanonicalForm(message, {}, form);
+  CanonicalFormCost cost;
+  Require(AppendCanonicalForm(message, {}, form, &cost), "what was parsed is not too deep");
+  Require(cost.bytes_written == form.size() && cost.bytes_moved <= form.size(),
+          "no byte is moved twice");
   return form;
 }
 

@@ -26,7 +26,7 @@ constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 FingerprintAlgorithm SecondVersion() {
   return {2, [](const FingerprintInput& input) {
             std::string bytes = absl::StrCat("second", std::string(input.method));
-            AppendCanonicalForm(input.request, input.key_field, bytes);
+            EXPECT_TRUE(AppendCanonicalForm(input.request, input.key_field, bytes));
             const Sha256Digest digest = Sha256(bytes);
             return std::string(digest.begin(), digest.end());
           }};
