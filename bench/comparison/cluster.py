@@ -9,7 +9,7 @@ import signal
 import subprocess
 import urllib.parse
 
-from .process import Process, cpu_seconds
+from .process import Process, family_cpu_seconds
 
 # What a person who runs this in production would set. Everything that makes a
 # commit durable is at its default, on.
@@ -131,15 +131,12 @@ class Cluster:
 
     def pids(self):
         """Of the server and all its processes."""
-        children = pathlib.Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
-        return [self._server.pid] + [int(child) for child in children.read_text().split()]
+        return [self._server.pid] + self._children()
 
     def cpu_seconds(self):
         """Of the server and all its processes, since it was started."""
-        total = 0
-        for pid in self.pids():
-            try:
-                total += cpu_seconds(pid)
-            except FileNotFoundError:
-                pass  # it ended; then it is in the server's own sum
-        return total
+        return family_cpu_seconds(self._server.pid, self._children)
+
+    def _children(self):
+        children = pathlib.Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
+        return [int(child) for child in children.read_text().split()]

@@ -8,13 +8,39 @@ import subprocess
 import threading
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+# A server whose children come and go all the time is read this often.
+_FAMILY_TRIES = 10
 
 
-def cpu_seconds(pid):
-    """User and system time of a process and of its children that have ended."""
+def cpu_seconds(pid, proc=pathlib.Path("/proc")):
+    """User and system time of a process and of its children that have ended.
+
+    ProcessLookupError if the process has ended: its file is missing then, or cannot be
+    read any more after it was opened."""
+    try:
+        stat = (proc / str(pid) / "stat").read_text()
+    except FileNotFoundError as error:
+        raise ProcessLookupError(f"process {pid} has ended") from error
     # The name in parentheses may hold blanks; what follows has fixed places.
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = stat.rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / _TICKS
+
+
+def family_cpu_seconds(parent, children, proc=pathlib.Path("/proc")):
+    """Of a process and all its children, those that have ended included.
+
+    `children` lists the pids of those that run. A child that ends meanwhile counts in
+    its parent's sum from then on, so all are read again; after some tries the sum is
+    taken without it."""
+    for tries_left in reversed(range(_FAMILY_TRIES)):
+        total, ended = cpu_seconds(parent, proc), False
+        for child in children():
+            try:
+                total += cpu_seconds(child, proc)
+            except ProcessLookupError:
+                ended = True
+        if not ended or tries_left == 0:
+            return total
 
 
 class Process:
