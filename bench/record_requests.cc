@@ -25,6 +25,7 @@ v1::ReserveRequest ReserveTemplate(const RecordRequests::Options& options) {
   v1::Fingerprint& fingerprint = *request.add_fingerprints();
   fingerprint.set_version(1);
   fingerprint.set_digest(Noise(32));
+  request.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
   return request;
 }
 

@@ -235,8 +235,12 @@ absl::Status ValidateRequest(const v1::CompleteRequest& request) {
 absl::Status ValidateRequest(const v1::ReleaseRequest& request) {
   if (absl::Status valid = ValidateWrite(request); !valid.ok()) return valid;
   if (absl::Status valid = ValidateReleaseReason(request.reason()); !valid.ok()) return valid;
-  if (v1::ReleaseOutcome_IsValid(request.outcome())) return absl::OkStatus();
-  return InvalidField("outcome", "is not a value of ReleaseOutcome");
+  if (!v1::ReleaseOutcome_IsValid(request.outcome())) {
+    return InvalidField("outcome", "is not a value of ReleaseOutcome");
+  }
+  if (!request.has_pause()) return absl::OkStatus();
+  return DurationFrom("pause", request.pause(), absl::ZeroDuration(), limits::kMaxReleasePause)
+      .status();
 }
 
 absl::Status ValidateRequest(const v1::ExtendRequest& request) {

@@ -46,6 +46,7 @@ class EmbeddedServiceTest : public ::testing::Test {
     v1::ReserveRequest request;
     *request.mutable_record_key() = ToProto(KeyNamed(name));
     *request.add_fingerprints() = ToProto(Fingerprint{1, std::string(32, 'a')});
+    request.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
     return request;
   }
   absl::StatusOr<v1::ReserveResponse> Reserve(const v1::ReserveRequest& request) {

@@ -52,6 +52,7 @@ class IdempotencyServiceTest : public ::testing::Test {
     v1::ReserveRequest proto;
     *proto.mutable_record_key() = ToProto(KeyNamed(name));
     *proto.add_fingerprints() = ToProto(Fingerprint{1, std::string(32, request)});
+    proto.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
     return proto;
   }
 

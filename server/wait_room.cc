@@ -10,6 +10,7 @@
 #include "core/errors.h"
 #include "core/fingerprint.h"
 #include "server/answer_scope.h"
+#include "server/store/decision.h"
 
 namespace idempotency {
 namespace {
@@ -52,7 +53,7 @@ Verdict VerdictOf(Proof proof, const Record& record) {
     case Proof::kOutcomeUnknown:
       break;
   }
-  return OutcomeUnknown{record.attempt};
+  return ToOutcomeUnknown(record);
 }
 
 }  // namespace
@@ -245,7 +246,7 @@ void WaitRoom::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, 
     // One try per pause while the store cannot answer, also after the lease.
     room.lease_end = std::max(room.lease_end, room.next_read);
   } else if (const auto* const reserved = std::get_if<Reserved>(&*answer)) {
-    LeaseRuns(room, reserved->attempt, reserved->lease_remaining);
+    LeaseRuns(room, InFlight{reserved->lease_remaining, reserved->attempt});
     if (moved) ReadNow(id, room, todo);
   } else if (!std::holds_alternative<InFlight>(*answer) || moved) {
     // It is settled, so the record can tell the others.
@@ -264,7 +265,8 @@ void WaitRoom::LearnFromRecord(Room& room, std::shared_ptr<const Record> record,
     StandUp(room, call);
     todo.proved.emplace_back(call, record);
   }
-  if (record->state == RecordState::kReserved && record->attempt == room.attempt) {
+  const RecordState running = room.paused ? RecordState::kReleased : RecordState::kReserved;
+  if (record->state == running && record->attempt == room.attempt) {
     ReadLater(room);
   } else {
     TryFirst(room, todo);
@@ -286,14 +288,16 @@ void WaitRoom::LearnFromError(Room& room, const absl::Status& error, Todo& todo)
   }
 }
 
-void WaitRoom::LeaseRuns(Room& room, std::uint32_t attempt, absl::Duration remaining) {
+void WaitRoom::LeaseRuns(Room& room, const InFlight& in_flight) {
   const Deadline now = options_.clock->Monotonic();
-  if (room.attempt != attempt) {
+  if (room.attempt != in_flight.attempt || room.paused != in_flight.paused) {
     room.pause = options_.first_pause;
     room.next_read = now + absl::ToChronoNanoseconds(room.pause);
   }
-  room.attempt = attempt;
-  room.lease_end = now + absl::ToChronoNanoseconds(std::max(remaining, kShortestLease));
+  room.attempt = in_flight.attempt;
+  room.paused = in_flight.paused;
+  room.lease_end =
+      now + absl::ToChronoNanoseconds(std::max(in_flight.lease_remaining, kShortestLease));
 }
 
 // Seats.
@@ -310,7 +314,7 @@ void WaitRoom::SitDown(const CallPtr& call, const InFlight& in_flight) {
   open_rooms_ = rooms_.size();
   room.waiters.emplace(seat, call);
   limits_.emplace(std::make_pair(call->limit, seat), call);
-  LeaseRuns(room, in_flight.attempt, in_flight.lease_remaining);
+  LeaseRuns(room, in_flight);
   Settle(call->id, room);
   observer_.WaitersChanged(limits_.size());
   if (limits_.begin()->second == call) timer_wakes_.NotifyOne();
@@ -325,7 +329,7 @@ void WaitRoom::StandUp(Room& room, const CallPtr& call) {
 
 Verdict WaitRoom::StillInFlight(const Room& room) const {
   const auto left = absl::FromChrono(room.lease_end - options_.clock->Monotonic());
-  return InFlight{std::max(left, absl::ZeroDuration()), room.attempt};
+  return InFlight{std::max(left, absl::ZeroDuration()), room.attempt, room.paused};
 }
 
 // What to look at next.

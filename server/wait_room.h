@@ -116,8 +116,10 @@ class WaitRoom {
     bool trying = false;
     // The record moved since the read or the try was sent: look again.
     bool moved = false;
-    // What is known of the running attempt.
+    // What is known of the running attempt, or of the one that was released with
+    // a pause, which then ends at `lease_end`.
     std::uint32_t attempt = 0;
+    bool paused = false;
     Deadline lease_end;
     // The pause before the next periodic read, without its jitter.
     absl::Duration pause;
@@ -163,8 +165,7 @@ class WaitRoom {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnFromError(Room& room, const absl::Status& error, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LeaseRuns(Room& room, std::uint32_t attempt, absl::Duration remaining)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaseRuns(Room& room, const InFlight& in_flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TryFirst(Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadNow(const RecordId& id, Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadLater(Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -28,9 +28,8 @@ absl::Duration WholeMicroseconds(absl::Duration duration) {
 Uuid UuidFrom(const std::string& text) { return Uuid::Parse(text).value_or(Uuid()); }
 
 LeaseExpiry LeaseExpiryFrom(const v1::ReserveRequest& request) {
-  return request.on_lease_expiry() == v1::LEASE_EXPIRY_REQUIRE_RECOVERY
-             ? LeaseExpiry::kRequireRecovery
-             : LeaseExpiry::kTakeOver;
+  return request.on_lease_expiry() == v1::LEASE_EXPIRY_TAKE_OVER ? LeaseExpiry::kTakeOver
+                                                                 : LeaseExpiry::kRequireRecovery;
 }
 
 // Who writes: what Complete, Release and Extend have in common.
@@ -106,6 +105,7 @@ absl::StatusOr<CompleteOp> CompleteOpFrom(const v1::CompleteRequest& request) {
 absl::StatusOr<ReleaseOp> ReleaseOpFrom(const v1::ReleaseRequest& request) {
   if (absl::Status valid = ValidateRequest(request); !valid.ok()) return valid;
   auto op = WriteOpFrom<ReleaseOp>(request);
+  if (request.has_pause()) op.pause = WholeMicroseconds(ValueOf(request.pause()));
   op.reason = request.reason();
   op.outcome_unknown = request.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN;
   return op;

@@ -290,7 +290,7 @@ TEST(WireRequestTest, FillsInTheDefaultsOfAReservation) {
   ASSERT_TRUE(op.ok()) << op.status();
   EXPECT_EQ(op->lease, limits::kDefaultLease);
   EXPECT_EQ(op->retention, limits::kDefaultRetention);
-  EXPECT_EQ(op->on_lease_expiry, LeaseExpiry::kTakeOver);
+  EXPECT_EQ(op->on_lease_expiry, LeaseExpiry::kRequireRecovery);
   EXPECT_FALSE(op->request_token.has_value());
   EXPECT_FALSE(op->parent.has_value());
   EXPECT_EQ(*MaxWaitFrom(request), absl::ZeroDuration());
@@ -377,8 +377,15 @@ TEST(WireRequestTest, RefusesBadReleases) {
   cases.push_back({"unheard-of outcome",
                    [](Request& r) { r.set_outcome(static_cast<v1::ReleaseOutcome>(17)); }, invalid,
                    "outcome"});
+  cases.push_back({"negative pause", [](Request& r) { Set(*r.mutable_pause(), -1, 0); }, invalid,
+                   "pause"});
+  cases.push_back({"pause over an hour", [](Request& r) { Set(*r.mutable_pause(), 3600, 1); },
+                   invalid, "pause"});
   ExpectRefused(good, cases, ReleaseOpFrom);
 
+  EXPECT_EQ(ReleaseOpFrom(good)->pause, absl::ZeroDuration());
+  Set(*good.mutable_pause(), 3600, 0);
+  EXPECT_EQ(ReleaseOpFrom(good)->pause, limits::kMaxReleasePause);
   EXPECT_FALSE(ReleaseOpFrom(good)->outcome_unknown);
   good.set_outcome(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
   EXPECT_TRUE(ReleaseOpFrom(good)->outcome_unknown);

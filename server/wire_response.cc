@@ -10,8 +10,10 @@
 #include "absl/status/statusor.h"
 
 #include "core/fingerprint.h"
+#include "core/limits.h"
 #include "core/record_key.h"
 #include "core/reply.h"
+#include "core/utf8.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency {
@@ -34,6 +36,20 @@ void Write(const std::map<std::string, std::string>& labels,
   proto.insert(labels.begin(), labels.end());
 }
 
+v1::PreviousAttempt ToProto(PreviousAttempt previous) {
+  switch (previous) {
+    case PreviousAttempt::kNone:
+      break;
+    case PreviousAttempt::kReleased:
+      return v1::PREVIOUS_ATTEMPT_RELEASED;
+    case PreviousAttempt::kLeaseExpired:
+      return v1::PREVIOUS_ATTEMPT_LEASE_EXPIRED;
+    case PreviousAttempt::kOutcomeUnknown:
+      return v1::PREVIOUS_ATTEMPT_OUTCOME_UNKNOWN;
+  }
+  return v1::PREVIOUS_ATTEMPT_UNSPECIFIED;
+}
+
 void Write(const Reserved& reserved, v1::Reserved& proto) {
   proto.set_reservation_token(reserved.token.ToString());
   proto.set_attempt(reserved.attempt);
@@ -43,6 +59,7 @@ void Write(const Reserved& reserved, v1::Reserved& proto) {
   Write(reserved.expires_at, *proto.mutable_expires_at());
   Write(reserved.created_at, *proto.mutable_created_at());
   Write(reserved.labels, *proto.mutable_labels());
+  proto.set_previous_attempt(ToProto(reserved.previous_attempt));
 }
 
 absl::Status Write(const Replay& replay, v1::Replay& proto) {
@@ -57,9 +74,22 @@ absl::Status Write(const Replay& replay, v1::Replay& proto) {
 }
 
 void Write(const InFlight& in_flight, RetryAfterBounds bounds, v1::InFlight& proto) {
-  Write(std::clamp(in_flight.lease_remaining, bounds.min, bounds.max),
-        *proto.mutable_retry_after());
+  // An attempt may end before its lease does; a pause never ends early.
+  const absl::Duration max =
+      in_flight.paused ? std::max(bounds.max, limits::kMaxReleasePause) : bounds.max;
+  Write(std::clamp(in_flight.lease_remaining, bounds.min, max), *proto.mutable_retry_after());
   proto.set_attempt(in_flight.attempt);
+}
+
+void Write(const OutcomeUnknown& unknown, v1::OutcomeUnknown& proto) {
+  proto.set_attempt(unknown.attempt);
+  proto.set_cause(unknown.cause == OutcomeUnknown::Cause::kReleased
+                      ? v1::OutcomeUnknown::CAUSE_RELEASED
+                      : v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED);
+  // A row that an older version or another hand wrote may hold anything, and one
+  // bad byte would make the whole frame unreadable.
+  proto.set_reason(ToUtf8(unknown.reason));
+  Write(unknown.since, *proto.mutable_since());
 }
 
 void WriteFingerprints(const Record& record, v1::Record& proto) {
@@ -98,7 +128,7 @@ absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfter
   } else if (const auto* const mismatch = std::get_if<Mismatch>(&verdict)) {
     response.mutable_mismatch()->set_attempt(mismatch->attempt);
   } else if (const auto* const unknown = std::get_if<OutcomeUnknown>(&verdict)) {
-    response.mutable_outcome_unknown()->set_attempt(unknown->attempt);
+    Write(*unknown, *response.mutable_outcome_unknown());
   } else {
     response.mutable_expired();
   }
@@ -132,7 +162,7 @@ absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetRespo
   }
   if (record.tombstone_until) Write(*record.tombstone_until, *proto.mutable_tombstone_until());
   proto.set_on_lease_expiry(ToProto(record.on_lease_expiry));
-  proto.set_release_reason(record.release_reason);
+  proto.set_release_reason(ToUtf8(record.release_reason));
   if (!record.reply.has_value()) return absl::OkStatus();
   return WriteReply(*record.reply, view, *proto.mutable_reply());
 }

@@ -79,6 +79,22 @@ ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
   return decision;
 }
 
+// How the attempt before the current grant ended. Only an attempt that was
+// released leaves a reason.
+PreviousAttempt BeforeGrant(const StoredRecord& stored) {
+  if (stored.record.attempt == 1) return PreviousAttempt::kNone;
+  if (stored.recovering) return PreviousAttempt::kOutcomeUnknown;
+  return stored.record.release_reason.empty() ? PreviousAttempt::kLeaseExpired
+                                              : PreviousAttempt::kReleased;
+}
+
+// How the last attempt ended, of a record that is granted again.
+PreviousAttempt BeforeNextGrant(RecordState state, ReserveAction action) {
+  if (action == ReserveAction::kGrantRecovery) return PreviousAttempt::kOutcomeUnknown;
+  return state == RecordState::kReserved ? PreviousAttempt::kLeaseExpired
+                                         : PreviousAttempt::kReleased;
+}
+
 // Line 6.
 ReserveDecision DecideRepeated(const ReserveOp& op, absl::Time now, StoredRecord stored) {
   ReserveDecision decision;
@@ -91,6 +107,7 @@ ReserveDecision DecideRepeated(const ReserveOp& op, absl::Time now, StoredRecord
   grant.expires_at = stored.record.expires_at;
   grant.checkpoint = std::move(stored.checkpoint);
   grant.labels = std::move(stored.record.labels);
+  grant.previous_attempt = BeforeGrant(stored);
   grant.token = stored.token;
   grant.repeated = true;
   if (now < grant.lease_expires_at) {
@@ -101,7 +118,7 @@ ReserveDecision DecideRepeated(const ReserveOp& op, absl::Time now, StoredRecord
   return decision;
 }
 
-// The next attempt of the same record: lines 8, 9 and 11.
+// The next attempt of the same record: lines 8, 9 and 12.
 ReserveDecision NextAttempt(const ReserveOp& op, absl::Time now, StoredRecord stored,
                             ReserveAction action) {
   ReserveDecision decision;
@@ -122,8 +139,17 @@ ReserveDecision NextAttempt(const ReserveOp& op, absl::Time now, StoredRecord st
   grant.lease_expires_at = LeaseEnd(now, op.lease, grant.expires_at);
   grant.checkpoint = std::move(stored.checkpoint);
   grant.labels = std::move(stored.record.labels);
+  grant.previous_attempt = BeforeNextGrant(stored.record.state, action);
   grant.took_over = stored.record.state == RecordState::kReserved;
   return decision;
+}
+
+OutcomeUnknown AfterTheLease(const Record& record) {
+  OutcomeUnknown unknown;
+  unknown.attempt = record.attempt;
+  unknown.cause = OutcomeUnknown::Cause::kLeaseExpired;
+  unknown.since = record.lease_expires_at;
+  return unknown;
 }
 
 // Lines 6 to 9.
@@ -139,7 +165,7 @@ ReserveDecision DecideReserved(const ReserveOp& op, absl::Time now, StoredRecord
     return NextAttempt(op, now, std::move(stored), ReserveAction::kGrant);
   }
   if (op.recover) return NextAttempt(op, now, std::move(stored), ReserveAction::kGrantRecovery);
-  ReserveDecision decision = AnswerWith(Verdict(OutcomeUnknown{record.attempt}));
+  ReserveDecision decision = AnswerWith(Verdict(AfterTheLease(record)));
   decision.action = ReserveAction::kMarkUnknown;
   decision.guard = GuardOf(stored);
   return decision;
@@ -160,7 +186,22 @@ ReserveDecision DecideCompleted(absl::Time now, StoredRecord stored) {
                                    record.expires_at, record.attempt, std::move(record.labels)}));
 }
 
-// Lines 5 to 11: the record is remembered, and it is of the same request.
+// Lines 10 to 12.
+ReserveDecision DecideReleased(const ReserveOp& op, absl::Time now, StoredRecord stored) {
+  if (op.request_token && op.request_token == stored.request_token) {
+    return AnswerWith(MakeError(Reason::kReservationLost,
+                                "the grant of this request token was released; reserve again with "
+                                "a new request token"));
+  }
+  const Record& record = stored.record;
+  if (now < record.lease_expires_at) {
+    return AnswerWith(
+        Verdict(InFlight{record.lease_expires_at - now, record.attempt, /*paused=*/true}));
+  }
+  return NextAttempt(op, now, std::move(stored), ReserveAction::kGrant);
+}
+
+// Lines 5 to 12: the record is remembered, and it is of the same request.
 ReserveDecision DecideSameRequest(const ReserveOp& op, absl::Time now, StoredRecord stored) {
   switch (stored.record.state) {
     case RecordState::kCompleted:
@@ -168,17 +209,12 @@ ReserveDecision DecideSameRequest(const ReserveOp& op, absl::Time now, StoredRec
     case RecordState::kReserved:
       return DecideReserved(op, now, std::move(stored));
     case RecordState::kUnknown:
-      if (!op.recover) return AnswerWith(Verdict(OutcomeUnknown{stored.record.attempt}));
+      if (!op.recover) return AnswerWith(Verdict(ToOutcomeUnknown(stored.record)));
       return NextAttempt(op, now, std::move(stored), ReserveAction::kGrantRecovery);
     case RecordState::kReleased:
       break;
   }
-  if (op.request_token && op.request_token == stored.request_token) {
-    return AnswerWith(MakeError(Reason::kReservationLost,
-                                "the grant of this request token was released; reserve again with "
-                                "a new request token"));
-  }
-  return NextAttempt(op, now, std::move(stored), ReserveAction::kGrant);
+  return DecideReleased(op, now, std::move(stored));
 }
 
 }  // namespace
@@ -216,6 +252,7 @@ Reserved ToReserved(Grant grant, const Uuid& token, absl::Time now) {
   reserved.created_at = grant.created_at;
   reserved.expires_at = grant.expires_at;
   reserved.labels = std::move(grant.labels);
+  reserved.previous_attempt = grant.previous_attempt;
   reserved.took_over = grant.took_over;
   reserved.after_expiry = grant.after_expiry;
   reserved.repeated = grant.repeated;
@@ -263,15 +300,29 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
                             *stored.completed_at >= stored.lease_expires_at, true}};
 }
 
+std::string_view StoredReason(const ReleaseOp& op) {
+  return op.reason.empty() ? kNoReleaseReason : std::string_view(op.reason);
+}
+
+OutcomeUnknown ToOutcomeUnknown(const Record& record) {
+  OutcomeUnknown unknown = AfterTheLease(record);
+  if (record.release_reason.empty()) return unknown;
+  unknown.cause = OutcomeUnknown::Cause::kReleased;
+  unknown.reason = record.release_reason;
+  return unknown;
+}
+
 ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
                               const std::optional<StoredRecord>& record) {
-  if (!record) return {std::nullopt, Lost()};
-  if (record->record.key != op.key) return {std::nullopt, Collision()};
-  if (IsForgotten(*record, now) || record->token != op.token) return {std::nullopt, Lost()};
+  if (!record) return {std::nullopt, {}, Lost()};
+  const Record& stored = record->record;
+  if (stored.key != op.key) return {std::nullopt, {}, Collision()};
+  if (IsForgotten(*record, now) || record->token != op.token) return {std::nullopt, {}, Lost()};
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
-  if (record->record.state == RecordState::kReserved) return {wanted, absl::OkStatus()};
-  if (record->record.state == wanted) return {std::nullopt, absl::OkStatus()};
-  return {std::nullopt, Lost()};
+  if (stored.state == wanted) return {std::nullopt, {}, absl::OkStatus()};
+  if (stored.state != RecordState::kReserved) return {std::nullopt, {}, Lost()};
+  const absl::Duration pause = op.outcome_unknown ? absl::ZeroDuration() : op.pause;
+  return {wanted, LeaseEnd(now, pause, stored.expires_at), absl::OkStatus()};
 }
 
 ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,

@@ -24,6 +24,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -78,10 +79,10 @@ enum class ReserveAction {
   // past expires_at.
   kStartAfresh,
   // Next attempt of the same record: write token, request_token, recovering,
-  // attempt, lease and state RESERVED. Everything else stays: created_at,
-  // expires_at, fingerprints, policy, parent, labels, checkpoint, reason.
-  // Guard: token, attempt, the same state, and if that was RESERVED still past
-  // its lease.
+  // attempt, lease and state RESERVED; no reason if the last attempt's lease ran
+  // out. Everything else stays: created_at, expires_at, fingerprints, policy,
+  // parent, labels, checkpoint. Guard: token, attempt, the same state, and
+  // unless that was UNKNOWN still past its lease or pause.
   kGrant,
   // As kGrant, and expires_at = max(expires_at, now + op.retention). The only
   // change that ever moves expires_at. The lease is clipped to the new one, and
@@ -91,7 +92,7 @@ enum class ReserveAction {
   // write the lease, clipped to expires_at, and nothing else. Guard: token,
   // attempt, RESERVED.
   kRenewLease,
-  // Lease over under REQUIRE_RECOVERY: write state UNKNOWN, then give `answer`
+  // Lease over under REQUIRE_RECOVERY: write state UNKNOWN, no reason, then give `answer`
   // (OutcomeUnknown). Guard: token, attempt, RESERVED, still past its lease.
   kMarkUnknown,
 };
@@ -110,6 +111,7 @@ struct Grant {
   std::string checkpoint;
   // The record's.
   std::map<std::string, std::string> labels;
+  PreviousAttempt previous_attempt = PreviousAttempt::kNone;
   // For kRenewLease the token of the row; otherwise nil: the store mints one.
   Uuid token;
   // See Reserved.
@@ -146,7 +148,8 @@ struct ReserveDecision {
 //   line 9   kGrantRecovery with op.recover; else kMarkUnknown from RESERVED,
 //            and OutcomeUnknown as an answer from UNKNOWN
 //   line 10  RESERVATION_LOST
-//   line 11  kGrant
+//   line 11  InFlight, paused, until the pause of the release is over
+//   line 12  kGrant
 // Fingerprints, policy, parent and labels are those of the first reservation.
 ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
                               std::optional<StoredRecord> record);
@@ -176,9 +179,10 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
 // Release.
 
 struct ReleaseDecision {
-  // Write this state, and the reason. Guard: token, and RESERVED. nullopt:
-  // nothing to write.
+  // Write this state, the reason (StoredReason) and the end of the pause in the
+  // lease's place. Guard: token, and RESERVED. nullopt: nothing to write.
   std::optional<RecordState> becomes;
+  absl::Time lease_expires_at;
   // Once written, or at once if there is nothing to write.
   absl::Status answer;
 };
@@ -190,6 +194,12 @@ struct ReleaseDecision {
 // nor expires_at under REQUIRE_RECOVERY: such a record is not forgotten.
 ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
                               const std::optional<StoredRecord>& record);
+
+// What a release leaves as the record's reason; never empty.
+std::string_view StoredReason(const ReleaseOp& op);
+
+// What is told of a record that is UNKNOWN, or about to be.
+OutcomeUnknown ToOutcomeUnknown(const Record& record);
 
 // Extend.
 
@@ -225,14 +235,15 @@ enum class SweepAction {
   // Replace the reply by what WithoutContent leaves of it. Guard: token,
   // attempt, COMPLETED.
   kDropReply,
-  // Guard: still RESERVED, REQUIRE_RECOVERY and past its lease.
+  // State UNKNOWN, and no reason. Guard: still RESERVED, REQUIRE_RECOVERY and
+  // past its lease.
   kMarkUnknown,
 };
 
 // What a sweep needs to know of a record.
 struct SweepView {
   RecordState state = RecordState::kReserved;
-  LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
+  LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
   absl::Time lease_expires_at;
   absl::Time expires_at;
   std::optional<absl::Time> reply_expires_at;

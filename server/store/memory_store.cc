@@ -44,12 +44,36 @@ absl::Status ReservationLost() {
   return MakeError(Reason::kReservationLost, "the token no longer holds the record");
 }
 
+PreviousAttempt HowTheLastEnded(const Record& record, bool recovering) {
+  if (record.attempt == 0) return PreviousAttempt::kNone;
+  if (recovering) return PreviousAttempt::kOutcomeUnknown;
+  return record.state == RecordState::kReleased ? PreviousAttempt::kReleased
+                                                : PreviousAttempt::kLeaseExpired;
+}
+
+// A lease that ran out leaves no reason.
+void MarkUnknown(Record& record) {
+  record.state = RecordState::kUnknown;
+  record.release_reason.clear();
+}
+
+OutcomeUnknown OutcomeUnknownOf(const Record& record) {
+  OutcomeUnknown unknown;
+  unknown.attempt = record.attempt;
+  if (!record.release_reason.empty()) unknown.cause = OutcomeUnknown::Cause::kReleased;
+  unknown.reason = record.release_reason;
+  unknown.since = record.lease_expires_at;
+  return unknown;
+}
+
 // Gives `row` its next grant.
 template <typename Row>
 Reserved GrantNextAttempt(const ReserveOp& op, absl::Time now, Row& row, bool recovering) {
   Record& record = row.record;
   Reserved reserved;
   reserved.took_over = record.state == RecordState::kReserved;
+  if (reserved.took_over) record.release_reason.clear();
+  row.previous_attempt = HowTheLastEnded(record, recovering);
   if (recovering) record.expires_at = std::max(record.expires_at, now + op.retention);
   if (row.tombstone > absl::ZeroDuration()) {
     record.tombstone_until = record.expires_at + row.tombstone;
@@ -68,6 +92,7 @@ Reserved GrantNextAttempt(const ReserveOp& op, absl::Time now, Row& row, bool re
   reserved.created_at = record.created_at;
   reserved.expires_at = record.expires_at;
   reserved.labels = record.labels;
+  reserved.previous_attempt = row.previous_attempt;
   return reserved;
 }
 
@@ -86,6 +111,7 @@ Reserved RepeatGrant(const ReserveOp& op, absl::Time now, Row& row) {
   reserved.created_at = record.created_at;
   reserved.expires_at = record.expires_at;
   reserved.labels = record.labels;
+  reserved.previous_attempt = row.previous_attempt;
   reserved.repeated = true;
   return reserved;
 }
@@ -186,6 +212,10 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
   // 10
   if (SameRequestToken(op, row->request_token)) return ReservationLost();
   // 11
+  if (LeaseLive(record, now)) {
+    return Verdict(InFlight{record.lease_expires_at - now, record.attempt, /*paused=*/true});
+  }
+  // 12
   return Verdict(GrantNextAttempt(op, now, *row, /*recovering=*/false));
 }
 
@@ -229,8 +259,8 @@ absl::StatusOr<Verdict> MemoryStore::ReserveLapsed(const ReserveOp& op, absl::Ti
   }
   // 9
   if (op.recover) return Verdict(GrantNextAttempt(op, now, row, /*recovering=*/true));
-  record.state = RecordState::kUnknown;
-  return Verdict(OutcomeUnknown{record.attempt});
+  if (record.state == RecordState::kReserved) MarkUnknown(record);
+  return Verdict(OutcomeUnknownOf(record));
 }
 
 absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
@@ -270,7 +300,9 @@ absl::Status MemoryStore::ReleaseOne(const ReleaseOp& op) {
   if (record.state == wanted) return absl::OkStatus();
   if (record.state != RecordState::kReserved) return ReservationLost();
   record.state = wanted;
-  record.release_reason = op.reason;
+  record.release_reason = op.reason.empty() ? std::string(kNoReleaseReason) : op.reason;
+  const absl::Time until = op.outcome_unknown ? now : now + op.pause;
+  record.lease_expires_at = std::min(until, record.expires_at);
   return absl::OkStatus();
 }
 
@@ -343,7 +375,7 @@ bool MemoryStore::SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
   }
   if (record.state == RecordState::kReserved &&
       record.on_lease_expiry == LeaseExpiry::kRequireRecovery && !LeaseLive(record, now)) {
-    record.state = RecordState::kUnknown;
+    MarkUnknown(record);
     progress.marked_unknown += 1;
   }
   if (record.state == RecordState::kCompleted && ReplyIsOver(record, now)) {

@@ -42,6 +42,7 @@ class MemoryStore final : public Store {
     Uuid token;
     std::optional<Uuid> request_token;
     bool recovering = false;
+    PreviousAttempt previous_attempt = PreviousAttempt::kNone;
     std::string checkpoint;
     absl::Duration tombstone;
     // Of the reply as it was completed: the sweep may have dropped its content.

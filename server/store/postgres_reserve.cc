@@ -321,6 +321,7 @@ absl::Status PostgresReserve::RenewLeases(const std::vector<Step>& steps) {
   return absl::OkStatus();
 }
 
+// Returns: id, lease_until.
 absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
   if (steps.empty()) return absl::OkStatus();
   const auto result = connection_.Execute(statements_.mark_unknown, GuardsOf(steps));
@@ -329,7 +330,9 @@ absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
     const std::size_t index = batch_.IndexOf(result->GetUuid(row, 0));
     const auto step = std::find_if(steps.begin(), steps.end(),
                                    [index](const Step& s) { return s.index == index; });
-    batch_.Settle(index, step->decision.answer);
+    auto unknown = std::get<OutcomeUnknown>(*step->decision.answer);
+    unknown.since = result->Time(row, 1);
+    batch_.Settle(index, Verdict(std::move(unknown)));
   }
   return absl::OkStatus();
 }

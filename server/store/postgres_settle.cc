@@ -135,14 +135,17 @@ absl::Status ReleaseRound(PostgresConnection& connection, const PostgresStatemen
                           ReleaseBatch& batch, const ReleaseBatch::Indices& pending) {
   PostgresArray states(PostgresType::kInt2);
   PostgresArray reasons(PostgresType::kText);
+  PostgresArray pauses(PostgresType::kInterval);
   for (const std::size_t index : pending) {
     const ReleaseOp& op = batch.op(index);
     states.AppendInt2(ToProto(op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased));
-    reasons.AppendBytes(op.reason);
+    reasons.AppendBytes(StoredReason(op));
+    pauses.AppendInterval(op.outcome_unknown ? absl::ZeroDuration() : op.pause);
   }
   PostgresParameters parameters = Holders(batch, pending);
   parameters.Add(states);
   parameters.Add(reasons);
+  parameters.Add(pauses);
   const auto result = connection.Execute(statements.release, parameters);
   if (!result.ok()) return result.status();
   for (int row = 0; row < result->rows(); ++row) {

@@ -34,7 +34,7 @@ constexpr std::string_view kRecord =
     "t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,"
     " t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at,"
     " t.completed_at, t.fingerprints, t.reply_digest, t.reply_until, t.tombstone_until,"
-    " t.status_digest, {now}";
+    " t.status_digest, t.release_reason, {now}";
 
 // What the sweep holds in memory, give or take the last reply.
 constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
@@ -161,10 +161,11 @@ UPDATE records t SET
     greatest(t.expires_at, {now} + ($9::interval[])[{i}])),
   expires_at = greatest(t.expires_at, {now} + ($9::interval[])[{i}]),
   tombstone_until = greatest(t.expires_at, {now} + ($9::interval[])[{i}])
-    + (t.tombstone_until - t.expires_at)
+    + (t.tombstone_until - t.expires_at),
+  release_reason = CASE WHEN t.state <> 1 THEN t.release_reason END
 WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
   AND t.state = ($4::smallint[])[{i}] AND t.lease_until = ($5::timestamptz[])[{i}]
-  AND (t.state <> 1 OR t.lease_until <= {now}) AND {remembered}
+  AND (t.state = 4 OR t.lease_until <= {now}) AND {remembered}
 RETURNING t.id, t.lease_until, t.expires_at, {now}
 )sql";
 
@@ -177,12 +178,12 @@ WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3
 RETURNING t.id, t.lease_until, t.expires_at, {now}
 )sql";
 
-// $1 ids, $2 tokens, $3 attempts, as read. Returns id.
+// $1 ids, $2 tokens, $3 attempts, as read. Returns id, lease_until.
 constexpr std::string_view kMarkUnknown = R"sql(
-UPDATE records t SET state = 4, watched = true
+UPDATE records t SET state = 4, watched = true, release_reason = NULL
 WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
   AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
-RETURNING t.id
+RETURNING t.id, t.lease_until
 )sql";
 
 // $1-$6 as in {held}, $7 replies, $8 their digests. Returns id, completed_at,
@@ -210,11 +211,12 @@ SELECT NULL, NULL, NULL, NULL, i.id, i.created_at, i.lease_until, i.expires_at, 
 FROM inserted i
 )sql";
 
-// $1-$6 as in {held}, $7 states to take, $8 reasons. Returns id.
+// $1-$6 as in {held}, $7 states to take, $8 reasons, $9 pauses. Returns id.
 constexpr std::string_view kRelease = R"sql(
 UPDATE records t SET
   state = ($7::smallint[])[{o}], watched = ($7::smallint[])[{o}] = 4,
-  release_reason = ($8::text[])[{o}]
+  release_reason = ($8::text[])[{o}],
+  lease_until = least({now} + ($9::interval[])[{o}], t.expires_at)
 WHERE {held} AND t.state = 1 AND {remembered}
 RETURNING t.id
 )sql";
@@ -253,7 +255,7 @@ SELECT {record}, {confirmed} FROM records t WHERE t.id = ANY($1::uuid[])
 // records while a standby is away, too.
 constexpr std::string_view kReadWhole = R"sql(
 SELECT {record}, {reply}, NULL::bytea, {labels}, NULL::boolean,
-  t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key, t.release_reason
+  t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
@@ -342,7 +344,7 @@ constexpr std::string_view kSweepCheckpoints =
 
 // $1 ids. Returns id.
 constexpr std::string_view kSweepLapsed = R"sql(
-UPDATE records t SET state = 4, watched = true
+UPDATE records t SET state = 4, watched = true, release_reason = NULL
 WHERE t.id = ANY(ARRAY(
     SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
   AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}

@@ -95,6 +95,7 @@ enum : int {
   kReplyUntil,
   kTombstoneUntil,
   kStatusDigest,
+  kReleaseReason,
   kNow,
   // read_to_settle ends here, but for what stands for kConfirmed.
   kReply,
@@ -109,7 +110,6 @@ enum : int {
   kParentScope,
   kParentOperation,
   kParentKey,
-  kReleaseReason,
 };
 }  // namespace record_column
 

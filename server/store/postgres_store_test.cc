@@ -37,6 +37,7 @@ ReserveOp OpFor(const std::string& key) {
   op.id = RecordIdFor(op.key);
   op.fingerprints = {{1, std::string(32, 'a')}};
   op.request_token = Uuid::Random();
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
   return op;
 }
 

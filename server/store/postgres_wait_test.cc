@@ -35,6 +35,7 @@ ReserveOp OpFor(const std::string& key) {
   op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
   op.id = RecordIdFor(op.key);
   op.fingerprints = {{1, std::string(32, 'a')}};
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
   return op;
 }
 

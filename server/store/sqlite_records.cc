@@ -39,18 +39,20 @@ constexpr char kInsert[] =
 constexpr char kRemove[] = "DELETE FROM records WHERE id = ?1 AND token = ?2 AND attempt = ?3";
 constexpr char kGrantNext[] =
     "UPDATE records SET state = 1, attempt = ?4, token = ?5, request_token = ?6, recovering = ?7,"
-    " lease_expires_at = ?8, expires_at = ?9, tombstone_until = ?10"
+    " lease_expires_at = ?8, expires_at = ?9, tombstone_until = ?10,"
+    " release_reason = CASE state WHEN 1 THEN '' ELSE release_reason END"
     " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state <> 2";
 constexpr char kRenewLease[] =
     "UPDATE records SET lease_expires_at = ?4"
     " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 1";
 constexpr char kMarkUnknown[] =
-    "UPDATE records SET state = 4 WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 1";
+    "UPDATE records SET state = 4, release_reason = ''"
+    " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 1";
 constexpr char kComplete[] =
     "UPDATE records SET state = 2, completed_at = ?3, reply_digest = ?4, reply = ?5"
     " WHERE id = ?1 AND token = ?2 AND state IN (1, 4)";
 constexpr char kRelease[] =
-    "UPDATE records SET state = ?3, release_reason = ?4"
+    "UPDATE records SET state = ?3, release_reason = ?4, lease_expires_at = ?5"
     " WHERE id = ?1 AND token = ?2 AND state = 1";
 constexpr char kExtend[] =
     "UPDATE records SET lease_expires_at = ?3 WHERE id = ?1 AND token = ?2 AND state = 1";
@@ -350,12 +352,14 @@ absl::Status SqliteRecords::Complete(const CompleteOp& op, absl::Time now) {
   return run->ChangeOne();
 }
 
-absl::Status SqliteRecords::Release(const ReleaseOp& op, RecordState becomes) {
+absl::Status SqliteRecords::Release(const ReleaseOp& op, RecordState becomes,
+                                    absl::Time lease_expires_at) {
   SqliteStatement::Run run(release_);
   run->Bind(1, op.id);
   run->Bind(2, op.token);
   run->Bind(3, ToProto(becomes));
-  run->BindText(4, op.reason);
+  run->BindText(4, StoredReason(op));
+  run->Bind(5, lease_expires_at);
   return run->ChangeOne();
 }
 

@@ -44,7 +44,7 @@ class SqliteRecords {
   absl::Status RenewLease(const RecordId& id, absl::Time lease_expires_at, const Guard& guard);
   absl::Status MarkUnknown(const RecordId& id, const Guard& guard);
   absl::Status Complete(const CompleteOp& op, absl::Time now);
-  absl::Status Release(const ReleaseOp& op, RecordState becomes);
+  absl::Status Release(const ReleaseOp& op, RecordState becomes, absl::Time lease_expires_at);
   absl::Status Extend(const ExtendOp& op, absl::Time lease_expires_at);
 
   // One row as the sweeper sees it.

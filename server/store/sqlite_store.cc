@@ -271,7 +271,8 @@ absl::Status SqliteStore::Answer(const ReleaseOp& op, absl::Time now, absl::Stat
   }
   ReleaseDecision decision = DecideRelease(op, now, *stored);
   answer = std::move(decision.answer);
-  return decision.becomes ? writer_.records->Release(op, *decision.becomes) : absl::OkStatus();
+  if (!decision.becomes) return absl::OkStatus();
+  return writer_.records->Release(op, *decision.becomes, decision.lease_expires_at);
 }
 
 absl::Status SqliteStore::Answer(const ExtendOp& op, absl::Time now,

@@ -81,6 +81,7 @@ class SqliteStoreTest : public ::testing::Test {
     op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
     op.id = RecordIdFor(op.key);
     op.fingerprints = {{1, std::string(32, 'a')}};
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
     return op;
   }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,7 +40,7 @@ struct ReserveOp {
   absl::Duration retention = limits::kDefaultRetention;
   // How old an unknown UUIDv7 key may be.
   absl::Duration window = limits::kDefaultWindow;
-  LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
+  LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
   bool recover = false;
   // How long the reply's content is kept, from the first reservation; nullopt:
   // as long as the record. Not over `retention`.
@@ -61,10 +62,18 @@ struct ReleaseOp {
   RecordKey key;
   RecordId id;
   Uuid token;
+  // Empty is stored as kNoReleaseReason.
   std::string reason;
   // The caller cannot say that nothing happened: the record becomes UNKNOWN.
   bool outcome_unknown = false;
+  // How long the record is not granted again, up to its end. Without effect if
+  // `outcome_unknown`.
+  absl::Duration pause = absl::ZeroDuration();
 };
+
+// A record has a reason exactly if the last of its attempts that ended was
+// released: it tells a release from a lease that ran out.
+inline constexpr std::string_view kNoReleaseReason = "no reason given";
 
 struct ExtendOp {
   RecordKey key;
@@ -102,11 +111,14 @@ struct Record {
   RecordState state = RecordState::kReserved;
   std::uint32_t attempt = 0;
   std::vector<Fingerprint> fingerprints;
-  LeaseExpiry on_lease_expiry = LeaseExpiry::kTakeOver;
+  LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
   std::optional<RecordKey> parent;
   std::map<std::string, std::string> labels;
+  // Of the last attempt that ended; empty if its lease ran out.
   std::string release_reason;
   absl::Time created_at;
+  // Of a record that was released: when it was, or when the pause of that
+  // release ends. Never after `expires_at`.
   absl::Time lease_expires_at;
   std::optional<absl::Time> completed_at;
   absl::Time expires_at;
@@ -215,8 +227,9 @@ class Store {
     return answers;
   }
 
-  // Gives a reservation back: RESERVED and token matches -> RELEASED, or
-  // UNKNOWN if `outcome_unknown`. Repeating it is OK. Otherwise
+  // Gives a reservation back: RESERVED and token matches -> RELEASED, not to be
+  // granted before `pause` is over, or UNKNOWN if `outcome_unknown`. Repeating it
+  // is OK and changes nothing. Otherwise
   // FAILED_PRECONDITION / RESERVATION_LOST. The row stays.
   virtual std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) = 0;
 

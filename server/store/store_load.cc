@@ -51,6 +51,7 @@ ReserveOp NewReservation() {
   op.id = RecordIdFor(op.key);
   op.fingerprints = {{1, std::string(32, 'f')}};
   op.request_token = Uuid::Random();
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
   return op;
 }
 

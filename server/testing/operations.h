@@ -25,6 +25,7 @@ inline ReserveOp ReserveNamed(std::string_view name, char request = 'a') {
   op.key = KeyNamed(name);
   op.id = IdNamed(name);
   op.fingerprints = {{1, std::string(32, request)}};
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
   return op;
 }
 inline CompleteOp CompleteNamed(std::string_view name, const Uuid& token,

@@ -30,6 +30,7 @@ class OrphanedPending : public AntiPattern {
     v1::ReserveRequest reserve;
     *reserve.mutable_record_key() = RecordKeyOfAct();
     *reserve.add_fingerprints() = ToProto(FingerprintV1({kAct, request}));
+    reserve.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
     reserve.mutable_lease()->set_nanos(static_cast<int>(lease.count() * 1000000));
     grpc::ClientContext context;
     v1::ReserveResponse response;

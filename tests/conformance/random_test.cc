@@ -50,7 +50,8 @@ std::string Outcome(const std::map<std::string, std::string>& labels) {
 std::string Flags(const Reserved& r) {
   return absl::StrCat(r.attempt, " lease ", absl::ToInt64Microseconds(r.lease_remaining),
                       r.recovering ? " recovering" : "", r.took_over ? " took_over" : "",
-                      r.after_expiry ? " after_expiry" : "", r.repeated ? " repeated" : "", " ",
+                      r.after_expiry ? " after_expiry" : "", r.repeated ? " repeated" : "",
+                      " after ", static_cast<int>(r.previous_attempt), " ",
                       absl::ToUnixMicros(r.created_at), "-", absl::ToUnixMicros(r.expires_at),
                       " checkpoint ", r.checkpoint, Outcome(r.labels));
 }
@@ -70,7 +71,8 @@ std::string Outcome(const absl::StatusOr<Verdict>& verdict) {
   }
   if (const auto* v = std::get_if<Mismatch>(&*verdict)) return absl::StrCat(name, " ", v->attempt);
   if (const auto* v = std::get_if<OutcomeUnknown>(&*verdict)) {
-    return absl::StrCat(name, " ", v->attempt);
+    return absl::StrCat(name, " ", v->attempt, " ", static_cast<int>(v->cause), " ", v->reason, " ",
+                        absl::ToUnixMicros(v->since));
   }
   return name;
 }
@@ -215,6 +217,8 @@ class RandomTest : public StoreTest {
     const RecordKey key = PickKey();
     const Tokens tokens = PickTokens(RecordIdFor(key));
     ReleaseOp op{key, RecordIdFor(key), tokens.store, absl::StrCat("why ", Pick(3)), OneIn(3)};
+    if (OneIn(5)) op.reason.clear();
+    if (OneIn(2)) op.pause = absl::Seconds(Pick(90));
     const auto got = store().Release({&op, 1}).at(0);
     op.token = tokens.model;
     ASSERT_EQ(Outcome(got), Outcome(model_->Release({&op, 1}).at(0))) << "Release";

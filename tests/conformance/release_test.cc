@@ -1,5 +1,6 @@
 #include <string>
 
+#include "core/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {
@@ -30,6 +31,63 @@ TEST_P(ReleaseTest, AnUnknownOutcomeBecomesUnknown) {
   const Record record = MustGet(op);
   EXPECT_EQ(record.state, RecordState::kUnknown);
   EXPECT_EQ(record.release_reason, "the reason");
+}
+
+TEST_P(ReleaseTest, WithoutAPauseTheLeaseEndsNow) {
+  const ReserveOp op = OpFor("released");
+  const Reserved first = MustReserve(op);
+  Advance(absl::Seconds(3));
+  ASSERT_THAT(Release(op, first.token), Succeeds());
+  EXPECT_EQ(MustGet(op).lease_expires_at, Now());
+  EXPECT_EQ(MustReserve(op).attempt, 2u);
+}
+
+TEST_P(ReleaseTest, APauseIsKeptInTheLeasesPlace) {
+  const ReserveOp op = OpFor("paused");
+  ASSERT_THAT(Release(op, MustReserve(op).token, false, absl::Minutes(5)), Succeeds());
+  EXPECT_EQ(MustGet(op).lease_expires_at, Now() + absl::Minutes(5));
+}
+
+TEST_P(ReleaseTest, APauseEndsWithTheRecord) {
+  ReserveOp op = OpFor("paused");
+  op.retention = absl::Minutes(1);
+  const Reserved first = MustReserve(op);
+  Advance(absl::Seconds(10));
+  ASSERT_THAT(Release(op, first.token, false, limits::kMaxReleasePause), Succeeds());
+  EXPECT_EQ(MustGet(op).lease_expires_at, first.expires_at);
+  EXPECT_EQ(Expect<InFlight>(Reserve(op)).lease_remaining, absl::Seconds(50));
+  Advance(absl::Seconds(50));
+  EXPECT_EQ(MustReserve(op).attempt, 1u) << "the record was forgotten";
+}
+
+TEST_P(ReleaseTest, RepeatingItDoesNotMoveThePause) {
+  const ReserveOp op = OpFor("paused");
+  const Reserved first = MustReserve(op);
+  ASSERT_THAT(Release(op, first.token, false, absl::Seconds(10)), Succeeds());
+  Advance(absl::Seconds(4));
+  ASSERT_THAT(Release(op, first.token, false, absl::Minutes(10)), Succeeds());
+  ASSERT_THAT(Release(op, first.token), Succeeds());
+  EXPECT_EQ(Expect<InFlight>(Reserve(op)).lease_remaining, absl::Seconds(6));
+}
+
+TEST_P(ReleaseTest, AnUnknownOutcomeHasNoPause) {
+  ReserveOp op = OpFor("unknown");
+  const Reserved first = MustReserve(op);
+  ASSERT_THAT(Release(op, first.token, /*outcome_unknown=*/true, absl::Minutes(5)), Succeeds());
+  EXPECT_EQ(MustGet(op).lease_expires_at, Now());
+  EXPECT_EQ(Expect<OutcomeUnknown>(Reserve(op)).since, Now());
+  op.recover = true;
+  EXPECT_EQ(MustReserve(op).attempt, 2u);
+}
+
+TEST_P(ReleaseTest, TheReasonIsThatOfTheLastAttemptThatEnded) {
+  const ReserveOp op = OpFor("released, then lapsed");
+  ASSERT_THAT(Release(op, MustReserve(op).token), Succeeds());
+  MustReserve(op);
+  EXPECT_EQ(MustGet(op).release_reason, "the reason") << "of attempt 1";
+  Advance(kLease);
+  MustReserve(op);
+  EXPECT_EQ(MustGet(op).release_reason, "") << "the lease of attempt 2 ran out";
 }
 
 TEST_P(ReleaseTest, AnotherTokenIsLostAndChangesNothing) {

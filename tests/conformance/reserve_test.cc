@@ -649,7 +649,121 @@ TEST_P(ReserveTest, Line9TheLeaseIsOverAtItsLastInstant) {
   Expect<OutcomeUnknown>(Reserve(op));
 }
 
-// Lines 10 and 11.
+TEST_P(ReserveTest, Line9ALapsedReservationSaysSoAndWhenItsLeaseEnded) {
+  const ReserveOp op = Lapsed(LeaseExpiry::kRequireRecovery);
+  const absl::Time end = MustGet(op).lease_expires_at;
+  Advance(absl::Seconds(7));
+  // As RESERVED, then as UNKNOWN.
+  for (int i = 0; i < 2; ++i) {
+    const auto unknown = Expect<OutcomeUnknown>(Reserve(op));
+    EXPECT_EQ(unknown.cause, OutcomeUnknown::Cause::kLeaseExpired);
+    EXPECT_EQ(unknown.reason, "");
+    EXPECT_EQ(unknown.since, end);
+  }
+}
+
+TEST_P(ReserveTest, Line9SoDoesOneThatTheSweepFound) {
+  const ReserveOp op = Lapsed(LeaseExpiry::kRequireRecovery);
+  const absl::Time end = MustGet(op).lease_expires_at;
+  ASSERT_EQ(SweepAll().marked_unknown, 1);
+  const auto unknown = Expect<OutcomeUnknown>(Reserve(op));
+  EXPECT_EQ(unknown.cause, OutcomeUnknown::Cause::kLeaseExpired);
+  EXPECT_EQ(unknown.since, end);
+}
+
+TEST_P(ReserveTest, Line9AReleasedOneSaysWhyAndSinceWhen) {
+  for (const LeaseExpiry policy : {LeaseExpiry::kTakeOver, LeaseExpiry::kRequireRecovery}) {
+    ReserveOp op = OpFor(policy == LeaseExpiry::kTakeOver ? "take-over" : "recovery");
+    op.on_lease_expiry = policy;
+    const Uuid token = MustReserve(op).token;
+    Advance(absl::Seconds(3));
+    const absl::Time released = Now();
+    ASSERT_THAT(Release(op, token, /*outcome_unknown=*/true), Succeeds());
+    Advance(kLease);
+    const auto unknown = Expect<OutcomeUnknown>(Reserve(op));
+    EXPECT_EQ(unknown.attempt, 1u);
+    EXPECT_EQ(unknown.cause, OutcomeUnknown::Cause::kReleased);
+    EXPECT_EQ(unknown.reason, "the reason");
+    EXPECT_EQ(unknown.since, released);
+  }
+}
+
+TEST_P(ReserveTest, Line9AReleaseWithoutAReasonIsNoLapsedLease) {
+  const ReserveOp op = OpFor("unknown");
+  const ReleaseOp release{op.key, op.id, MustReserve(op).token, "", /*outcome_unknown=*/true};
+  ASSERT_THAT(store().Release({&release, 1}).at(0), Succeeds());
+  const auto unknown = Expect<OutcomeUnknown>(Reserve(op));
+  EXPECT_EQ(unknown.cause, OutcomeUnknown::Cause::kReleased);
+  EXPECT_EQ(unknown.reason, kNoReleaseReason);
+}
+
+TEST_P(ReserveTest, Line9TheReasonOfAnEarlierReleaseIsNotThatOfALapsedLease) {
+  ReserveOp op = OpFor("released, then lapsed");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  const ReserveOp swept = [&] {
+    ReserveOp other = OpFor("released, then swept");
+    other.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+    return other;
+  }();
+  for (const ReserveOp& each : {op, swept}) {
+    ASSERT_THAT(Release(each, MustReserve(each).token), Succeeds());
+    MustReserve(each);
+  }
+  Advance(kLease);
+  EXPECT_EQ(Expect<OutcomeUnknown>(Reserve(op)).cause, OutcomeUnknown::Cause::kLeaseExpired);
+  ASSERT_EQ(SweepAll().marked_unknown, 1);
+  for (const ReserveOp& each : {op, swept}) {
+    const auto unknown = Expect<OutcomeUnknown>(Reserve(each));
+    EXPECT_EQ(unknown.attempt, 2u);
+    EXPECT_EQ(unknown.cause, OutcomeUnknown::Cause::kLeaseExpired);
+    EXPECT_EQ(unknown.reason, "");
+  }
+}
+
+// How the attempt before a grant ended: told with it, and again with its repeat.
+
+TEST_P(ReserveTest, AFirstGrantFollowsNoAttempt) {
+  ReserveOp op = OpFor("first");
+  op.request_token = Uuid::Random();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(MustReserve(op).previous_attempt, PreviousAttempt::kNone);
+  }
+  Advance(op.retention);
+  EXPECT_EQ(MustReserve(op).previous_attempt, PreviousAttempt::kNone) << "started afresh";
+}
+
+TEST_P(ReserveTest, AGrantSaysWhetherTheLastAttemptWasReleasedOrItsLeaseRanOut) {
+  ReserveOp op = OpFor("again");
+  Uuid held = MustReserve(op).token;
+  const auto expect_next = [&](PreviousAttempt previous) {
+    op.request_token = Uuid::Random();
+    for (int i = 0; i < 2; ++i) {
+      const Reserved reserved = MustReserve(op);
+      EXPECT_EQ(reserved.previous_attempt, previous) << "attempt " << reserved.attempt;
+      held = reserved.token;
+    }
+  };
+  ASSERT_THAT(Release(op, held), Succeeds());
+  expect_next(PreviousAttempt::kReleased);
+  Advance(kLease);
+  expect_next(PreviousAttempt::kLeaseExpired);
+  // Without a reason it was released all the same.
+  const ReleaseOp release{op.key, op.id, held, "", /*outcome_unknown=*/false};
+  ASSERT_THAT(store().Release({&release, 1}).at(0), Succeeds());
+  expect_next(PreviousAttempt::kReleased);
+}
+
+TEST_P(ReserveTest, ARecoveryGrantFollowsAnUnknownOutcome) {
+  for (ReserveOp op : {Unknown(), Lapsed(LeaseExpiry::kRequireRecovery)}) {
+    op.recover = true;
+    op.request_token = Uuid::Random();
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(MustReserve(op).previous_attempt, PreviousAttempt::kOutcomeUnknown);
+    }
+  }
+}
+
+// Lines 10 to 12.
 
 TEST_P(ReserveTest, Line10TheRequestTokenOfTheReleasedGrantIsLost) {
   ReserveOp op = OpFor("released");
@@ -671,7 +785,50 @@ TEST_P(ReserveTest, Line10OnlyThatOfTheLastGrant) {
   EXPECT_EQ(MustReserve(first).attempt, 3u);
 }
 
-TEST_P(ReserveTest, Line11AReleasedRecordIsReservedAgain) {
+TEST_P(ReserveTest, Line10AlsoWhileThePauseRuns) {
+  ReserveOp op = OpFor("released");
+  op.request_token = Uuid::Random();
+  ASSERT_THAT(Release(op, MustReserve(op).token, false, absl::Seconds(10)), Succeeds());
+  EXPECT_THAT(Reserve(op), FailsWith(Reason::kReservationLost));
+}
+
+TEST_P(ReserveTest, Line11AReleasedRecordIsInFlightUntilItsPauseIsOver) {
+  ReserveOp op = OpFor("paused");
+  const Reserved first = MustReserve(op);
+  ASSERT_THAT(Release(op, first.token, false, absl::Seconds(10)), Succeeds());
+  const std::string before = Describe(Get(op));
+  for (const absl::Duration left : {absl::Seconds(10), kTick}) {
+    const auto in_flight = Expect<InFlight>(Reserve(op));
+    EXPECT_EQ(in_flight.attempt, 1u);
+    EXPECT_EQ(in_flight.lease_remaining, left);
+    Advance(left > kTick ? left - kTick : kTick);
+  }
+  EXPECT_EQ(Describe(Get(op)), before) << "asking changes nothing";
+  const Reserved second = MustReserve(op);
+  EXPECT_EQ(second.attempt, 2u);
+  EXPECT_EQ(second.previous_attempt, PreviousAttempt::kReleased);
+  EXPECT_FALSE(second.took_over);
+  EXPECT_EQ(second.lease_remaining, kLease);
+}
+
+TEST_P(ReserveTest, Line11AnotherRequestIsAMismatchMeanwhile) {
+  ReserveOp op = OpFor("paused");
+  ASSERT_THAT(Release(op, MustReserve(op).token, false, absl::Seconds(10)), Succeeds());
+  op.fingerprints = {Print(1, 'b')};
+  EXPECT_EQ(Expect<Mismatch>(Reserve(op)).attempt, 1u);
+}
+
+TEST_P(ReserveTest, Line11RecoverMakesNoDifference) {
+  ReserveOp op = OpFor("paused");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  ASSERT_THAT(Release(op, MustReserve(op).token, false, absl::Seconds(10)), Succeeds());
+  op.recover = true;
+  Expect<InFlight>(Reserve(op));
+  Advance(absl::Seconds(10));
+  EXPECT_FALSE(MustReserve(op).recovering);
+}
+
+TEST_P(ReserveTest, Line12AReleasedRecordIsReservedAgain) {
   ReserveOp op = OpFor("released");
   op.request_token = Uuid::Random();
   const Reserved first = MustReserve(op);
@@ -689,7 +846,7 @@ TEST_P(ReserveTest, Line11AReleasedRecordIsReservedAgain) {
   EXPECT_THAT(Complete(op, first.token), FailsWith(Reason::kReservationLost));
 }
 
-TEST_P(ReserveTest, Line11AlsoUnderRequireRecovery) {
+TEST_P(ReserveTest, Line12AlsoUnderRequireRecovery) {
   ReserveOp op = OpFor("released");
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_THAT(Release(op, MustReserve(op).token), Succeeds());

@@ -68,6 +68,7 @@ ReserveOp StoreTest::OpFor(const std::string& key) {
   op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
   op.id = RecordIdFor(op.key);
   op.fingerprints = {Print(1, 'a')};
+  op.on_lease_expiry = LeaseExpiry::kTakeOver;
   return op;
 }
 
@@ -91,8 +92,9 @@ absl::StatusOr<Completion> StoreTest::Complete(const ReserveOp& of, const Uuid& 
   return store().Complete({&op, 1}).at(0);
 }
 
-absl::Status StoreTest::Release(const ReserveOp& of, const Uuid& token, bool outcome_unknown) {
-  const ReleaseOp op{of.key, of.id, token, "the reason", outcome_unknown};
+absl::Status StoreTest::Release(const ReserveOp& of, const Uuid& token, bool outcome_unknown,
+                                absl::Duration pause) {
+  const ReleaseOp op{of.key, of.id, token, "the reason", outcome_unknown, pause};
   return store().Release({&op, 1}).at(0);
 }
 

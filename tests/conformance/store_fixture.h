@@ -55,7 +55,8 @@ class StoreTest : public ::testing::TestWithParam<StoreUnderTest> {
   absl::Time Now() { return harness_->Now(); }
   void Advance(absl::Duration duration) { harness_->Advance(duration); }
 
-  // A reservation with every default, an opaque key, and a fingerprint.
+  // A reservation under TAKE_OVER with an opaque key and a fingerprint, and else
+  // with every default.
   static ReserveOp OpFor(const std::string& key);
   // A key that was made at `time`.
   static std::string KeyMadeAt(absl::Time time) { return Uuid::TimeOrdered(time).ToString(); }
@@ -65,7 +66,8 @@ class StoreTest : public ::testing::TestWithParam<StoreUnderTest> {
   absl::StatusOr<Verdict> Reserve(const ReserveOp& op);
   absl::StatusOr<Completion> Complete(const ReserveOp& of, const Uuid& token,
                                       const std::string& body = "paid");
-  absl::Status Release(const ReserveOp& of, const Uuid& token, bool outcome_unknown = false);
+  absl::Status Release(const ReserveOp& of, const Uuid& token, bool outcome_unknown = false,
+                       absl::Duration pause = absl::ZeroDuration());
   absl::StatusOr<Extension> Extend(const ReserveOp& of, const Uuid& token, absl::Duration lease,
                                    std::optional<std::string> checkpoint = std::nullopt);
   absl::StatusOr<Record> Get(const ReserveOp& of);

@@ -38,12 +38,31 @@ std::map<std::string, std::string> LabelsFrom(const Labels& labels) {
   return {labels.begin(), labels.end()};
 }
 
+absl::StatusOr<PreviousAttempt> PreviousFrom(const v1::Reserved& proto) {
+  switch (proto.previous_attempt()) {
+    case v1::PREVIOUS_ATTEMPT_UNSPECIFIED:
+      if (proto.attempt() == 1) return PreviousAttempt::kNone;
+      break;
+    case v1::PREVIOUS_ATTEMPT_RELEASED:
+      return PreviousAttempt::kReleased;
+    case v1::PREVIOUS_ATTEMPT_LEASE_EXPIRED:
+      return PreviousAttempt::kLeaseExpired;
+    case v1::PREVIOUS_ATTEMPT_OUTCOME_UNKNOWN:
+      return PreviousAttempt::kOutcomeUnknown;
+    default:
+      break;
+  }
+  return Lacking("previous_attempt");
+}
+
 absl::StatusOr<Verdict> ReservedFrom(const v1::Reserved& proto) {
   const std::optional<Uuid> token = Uuid::Parse(proto.reservation_token());
   if (!token.has_value()) return Lacking("reservation_token");
   if (!proto.has_lease_remaining() || !proto.has_created_at() || !proto.has_expires_at()) {
     return Lacking("time");
   }
+  const absl::StatusOr<PreviousAttempt> previous = PreviousFrom(proto);
+  if (!previous.ok()) return previous.status();
   Reserved reserved;
   reserved.token = *token;
   reserved.attempt = proto.attempt();
@@ -53,7 +72,26 @@ absl::StatusOr<Verdict> ReservedFrom(const v1::Reserved& proto) {
   reserved.created_at = FromWire(proto.created_at());
   reserved.expires_at = FromWire(proto.expires_at());
   reserved.labels = LabelsFrom(proto.labels());
+  reserved.previous_attempt = *previous;
   return reserved;
+}
+
+absl::StatusOr<Verdict> OutcomeUnknownFrom(const v1::OutcomeUnknown& proto) {
+  if (!proto.has_since()) return Lacking("time");
+  OutcomeUnknown unknown;
+  unknown.attempt = proto.attempt();
+  unknown.reason = proto.reason();
+  unknown.since = FromWire(proto.since());
+  switch (proto.cause()) {
+    case v1::OutcomeUnknown::CAUSE_RELEASED:
+      unknown.cause = OutcomeUnknown::Cause::kReleased;
+      return unknown;
+    case v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED:
+      unknown.cause = OutcomeUnknown::Cause::kLeaseExpired;
+      return unknown;
+    default:
+      return Lacking("cause");
+  }
 }
 
 absl::StatusOr<Verdict> ReplayFrom(const v1::Replay& proto) {
@@ -152,6 +190,7 @@ v1::ReleaseRequest RequestOf(const ReleaseOp& op) {
   request.set_reason(op.reason);
   request.set_outcome(op.outcome_unknown ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
                                          : v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+  if (op.pause > absl::ZeroDuration()) *request.mutable_pause() = ToWire(op.pause);
   return request;
 }
 
@@ -185,7 +224,7 @@ absl::StatusOr<Verdict> AnswerTo(const ReserveOp& op, const v1::ReserveResponse&
     case v1::ReserveResponse::kMismatch:
       return Mismatch{response.mismatch().attempt()};
     case v1::ReserveResponse::kOutcomeUnknown:
-      return OutcomeUnknown{response.outcome_unknown().attempt()};
+      return OutcomeUnknownFrom(response.outcome_unknown());
     case v1::ReserveResponse::kExpired:
       return Expired();
     case v1::ReserveResponse::VERDICT_NOT_SET:

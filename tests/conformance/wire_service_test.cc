@@ -38,6 +38,7 @@ class WireServiceTest : public ::testing::TestWithParam<Kind> {
     ReserveOp op;
     op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
     op.fingerprints = {{1, std::string(32, 'a')}};
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
     return op;
   }
 

@@ -142,6 +142,7 @@ class ErrorStack : public ::testing::Test {
     op.key = {"probe", "everybody", kAct, kKey};
     op.id = RecordIdFor(op.key);
     op.fingerprints = {FingerprintV1({kAct, request})};
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
     return op;
   }
   Uuid Reserve(const ReserveOp& op) {

@@ -65,8 +65,9 @@ void Checker::OnReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& answ
     Require(replay->reply == *life->reply, "a replay is not the completed reply", op.id);
   } else if (std::holds_alternative<InFlight>(*answer)) {
     journal_.Counted(Count::kInFlight);
-    Require(life->state == State::kReserved && now < life->lease_until,
-            "in flight, but nobody holds a live lease", op.id);
+    Require((life->state == State::kReserved || life->state == State::kReleased) &&
+                now < life->lease_until,
+            "in flight, but there is neither a live lease nor a pause", op.id);
   } else {
     journal_.Counted(Count::kOutcomeUnknown);
     const bool lapsed = life->state == State::kReserved && now >= life->lease_until &&
@@ -126,12 +127,19 @@ void Checker::OnNextGrant(const ReserveOp& op, const Reserved& grant, Life& life
   Require(
       life.state != State::kReleased || !op.request_token || op.request_token != life.request_token,
       "a released grant is given again to a late repeat", op.id);
+  Require(life.state != State::kReleased || now >= life.lease_until,
+          "a released record is granted before its pause is over", op.id);
   const bool lapsed = life.state == State::kReserved && now >= life.lease_until;
   Require(life.state != State::kReserved || lapsed, "two live leases", op.id);
   const bool open = life.state == State::kUnknown ||
                     (lapsed && life.on_lease_expiry == LeaseExpiry::kRequireRecovery);
   Require(open == grant.recovering && (!open || op.recover),
           "an unknown outcome is granted without recovery", op.id);
+  const PreviousAttempt previous = open     ? PreviousAttempt::kOutcomeUnknown
+                                   : lapsed ? PreviousAttempt::kLeaseExpired
+                                            : PreviousAttempt::kReleased;
+  Require(grant.previous_attempt == previous, "a grant says otherwise how the last attempt ended",
+          op.id);
   if (grant.recovering) {
     journal_.Counted(Count::kRecovering);
   } else {
@@ -174,6 +182,9 @@ void Checker::OnRelease(const ReleaseOp& op, const absl::Status& answer, absl::T
   Require(life->state == State::kReserved || life->state == wanted, "what has ended is released",
           op.id);
   journal_.Counted(op.outcome_unknown ? Count::kReleasedUnknown : Count::kReleased);
+  if (life->state == State::kReserved) {
+    life->lease_until = std::min(now + op.pause, life->expires_at);
+  }
   life->state = wanted;
 }
 

@@ -53,6 +53,7 @@ class Checker {
     std::uint32_t attempt = 0;
     Uuid token;
     std::optional<Uuid> request_token;
+    // Of a released one: not granted before.
     absl::Time lease_until;
     absl::Time expires_at;
     std::vector<Fingerprint> fingerprints;

@@ -98,6 +98,7 @@ v1::ReserveRequest SomeReserve(const std::string& key) {
   v1::Fingerprint& fingerprint = *request.add_fingerprints();
   fingerprint.set_version(1);
   fingerprint.set_digest(std::string(32, 'f'));
+  request.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
   return request;
 }
 
