@@ -11,8 +11,8 @@ namespace idempotency {
 
 // Whether a rejection of that reason may turn into an answer by itself, so
 // that the same call with the same key is worth another try. True for
-// IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE,
-// QUOTA_EXCEEDED and OVERLOADED. Every other reason is an answer: the same
+// IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE and
+// OVERLOADED. Every other reason is an answer: the same
 // call gets it again, until somebody has changed something.
 bool IsWorthARetry(Reason reason);
 

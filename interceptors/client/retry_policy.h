@@ -26,7 +26,7 @@ struct RetryPolicy {
   double backoff_multiplier = 2.0;
   // UNAVAILABLE: no answer, or STORE_UNAVAILABLE. ABORTED: IN_FLIGHT and
   // RESERVATION_LOST, whose retry finds the winner's reply.
-  // RESOURCE_EXHAUSTED: QUOTA_EXCEEDED and OVERLOADED.
+  // RESOURCE_EXHAUSTED: OVERLOADED.
   std::set<grpc::StatusCode> retryable = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::ABORTED,
                                           grpc::StatusCode::RESOURCE_EXHAUSTED};
   // What a request may weigh and still be retried; gRPC's own default is

@@ -13,7 +13,8 @@ namespace {
 // Under this hardly a reply would find room; more likely the unit is wrong.
 constexpr std::size_t kMinReplayCacheBytes = 1024 * 1024;
 constexpr absl::Duration kMinReplayMaxAge = absl::Milliseconds(1);
-// A purge that takes longer to be followed would be taken for one that failed.
+// A record that is removed by hand and still answered would be taken for one that is
+// there.
 constexpr absl::Duration kMaxReplayMaxAge = absl::Minutes(10);
 
 absl::Status Wrong(absl::string_view option, absl::string_view why) {

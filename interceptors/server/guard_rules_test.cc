@@ -178,7 +178,7 @@ TEST_F(GuardOptionsTest, ReplayCacheIsOffOrOfSomeUse) {
   options_.replay_cache.capacity_bytes = 64;
   ExpectRefused("replay_cache.capacity_bytes");
 }
-TEST_F(GuardOptionsTest, PurgesTakeEffectInTime) {
+TEST_F(GuardOptionsTest, ChangesOfTheStoreTakeEffectInTime) {
   for (const absl::Duration max_age :
        {absl::ZeroDuration(), -absl::Seconds(1), absl::Minutes(11), absl::InfiniteDuration()}) {
     options_.replay_cache.max_age = max_age;

@@ -22,10 +22,10 @@ struct ReplayCacheOptions {
   std::size_t capacity_bytes = 64 * 1024 * 1024;
 
   // The store is asked again after this: 1 ms to 10 minutes. So long may it
-  // take until a guard follows a record that was purged or changed by hand.
+  // take until a guard follows a record that was removed or changed by hand.
   // 10 s: covers the retries of one call (five within 10 s, by the retry policy
-  // of interceptors/client/), and is short for a person who has just purged a
-  // record.
+  // of interceptors/client/), and is short for a person who has just removed a
+  // record from the store's tables.
   absl::Duration max_age = absl::Seconds(10);
 };
 

@@ -113,7 +113,7 @@ class ServerGuard {
   //   OUTCOME_UNKNOWN   an attempt died under REQUIRE_RECOVERY
   //   REPLY_NOT_KEPT    it is done, but its reply was not kept
   //   STORE_UNAVAILABLE (with a retry delay)   no verdict could be had
-  // and what else idempotencyd answers (QUOTA_EXCEEDED, ...). ReasonOf() and
+  // and what else idempotencyd answers (OVERLOADED, ...). ReasonOf() and
   // DetailsOf() of core/errors.h read them.
   absl::StatusOr<BegunOperation> Begin(const BeginCall& call,
                                        const google::protobuf::Message& request);
