@@ -57,6 +57,7 @@ class Serving {
     GuardOptions options;
     options.name_space = "bench";
     options.scope = SharedScope("everybody");
+    options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
     options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
     auto guard = ServerGuard::Create(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                                                grpc::InsecureChannelCredentials(),

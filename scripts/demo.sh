@@ -297,6 +297,21 @@ until_ok() {
 
 # --- The scenes --------------------------------------------------------------
 
+the_choice() {
+  scene "First of all: what a crash or an unclear failure leads to is chosen"
+  say "declare it repeatable (TAKE_OVER)   a second execution is acceptable"
+  say "completion ledger                   the effects are in a database of yours"
+  say "recover (REQUIRE_RECOVERY)          nothing runs again before somebody has found out"
+  say "A guard without one of them does not start. Charges are declared repeatable here: the"
+  say "payments ledger has the record id as a key, and moves money once for each. At its start"
+  say "the guard says:"
+  answer="$(sed -n 's|.*/payments.v1.Payments/Charge: .*; \(after a crash .*\)$|\1|p' \
+    "$folder/payments.log" | tail -n 1)"
+  say "  $answer"
+  expect "the start-up line" "after a crash it runs again when the lease is over (${lease_seconds}s); after a failure "
+  scene_end
+}
+
 a_call_without_a_key() {
   scene "A charge without a key never reaches the handler"
   local before
@@ -456,6 +471,7 @@ a_lookup() {
 
 play() {
   step "scenes"
+  the_choice
   a_call_without_a_key
   a_charge_and_its_retry
   fifty_duplicates

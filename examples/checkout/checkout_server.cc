@@ -101,6 +101,9 @@ idempotency::GuardOptions OptionsOf(const std::string& role, const std::string& 
   options.name_space = absl::StrCat("checkout-", role);
   // Each server has a single caller.
   options.scope = idempotency::SharedScope("shop");
+  // A second execution is acceptable: each step's effect has the record id as its
+  // key, and finished steps replay.
+  options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
   options.adjustments[method] = [](idempotency::MethodPolicy& policy) {
     policy.lease = absl::GetFlag(FLAGS_lease);
   };

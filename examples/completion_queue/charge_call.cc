@@ -75,6 +75,8 @@ void ChargeCall::Begin() {
   call.operation = "payments.charge";
   call.scope = "everybody";  // or who called, by context_.auth_context()
   call.key = *key;
+  // After a crash or a failure that proves nothing: OUTCOME_UNKNOWN, no second charge.
+  call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   call.deadline = absl::FromChrono(context_.deadline());
   awaiting_ = Awaiting::kVerdict;
   server_.guard.Begin(call, request_, [this](absl::StatusOr<idempotency::BegunOperation> begun) {

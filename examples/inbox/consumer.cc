@@ -49,6 +49,8 @@ absl::Status Consumer::Consume(const Message& message) {
   call.scope = "bank";    // the one producer of this queue
   call.key = message.id;  // the producer's: the same when it sends again
   call.policy.lease = lease_;
+  // A second attempt is acceptable: it finds the first one's deposit.
+  call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
 
   auto begun = guard_.Begin(call, deposit);
   if (!begun.ok()) return begun.status();  // nothing was done

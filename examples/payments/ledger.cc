@@ -27,6 +27,11 @@ CREATE TABLE IF NOT EXISTS entries (
   CHECK ((kind = 'charge') = (amount_cents < 0)),
   CHECK ((kind = 'refund') = (refunds IS NOT NULL))
 ) STRICT;
+CREATE TABLE IF NOT EXISTS postings (
+  record_id     TEXT PRIMARY KEY CHECK (record_id <> ''),
+  entry_id      INTEGER NOT NULL REFERENCES entries (id),
+  balance_cents INTEGER NOT NULL
+) STRICT;
 CREATE INDEX IF NOT EXISTS entries_by_account ON entries (account, id);
 CREATE INDEX IF NOT EXISTS entries_by_charge ON entries (refunds) WHERE refunds IS NOT NULL;
 )sql";
@@ -183,6 +188,9 @@ absl::StatusOr<Ledger::Posting> Ledger::Charge(const std::string& account,
   idempotency::MutexLock lock(mutex_);
   Transaction transaction(db_.get());
   if (!transaction.open()) return NothingMoved();
+  const auto earlier = Find(origin);
+  if (!earlier.ok()) return earlier.status();
+  if (earlier->has_value()) return **earlier;
 
   const auto known = ReadBalance(db_.get(), account);
   if (!known.ok()) return known.status();
@@ -203,6 +211,9 @@ absl::StatusOr<Ledger::Posting> Ledger::Refund(std::int64_t charge_id, std::int6
   idempotency::MutexLock lock(mutex_);
   Transaction transaction(db_.get());
   if (!transaction.open()) return NothingMoved();
+  const auto earlier = Find(origin);
+  if (!earlier.ok()) return earlier.status();
+  if (earlier->has_value()) return **earlier;
 
   Statement charge(db_.get(),
                    "SELECT account, -amount_cents - (SELECT coalesce(sum(amount_cents), 0)"
@@ -226,6 +237,15 @@ absl::StatusOr<Ledger::Posting> Ledger::Refund(std::int64_t charge_id, std::int6
   return posting;
 }
 
+absl::StatusOr<std::optional<Ledger::Posting>> Ledger::Find(const Origin& origin) {
+  if (origin.record_id.empty()) return std::nullopt;
+  Statement select(db_.get(), "SELECT entry_id, balance_cents FROM postings WHERE record_id = ?1");
+  select.Bind(origin.record_id);
+  if (select.Next()) return Posting{select.Int(0), select.Int(1)};
+  if (select.failed()) return NothingMoved();
+  return std::nullopt;
+}
+
 absl::StatusOr<Ledger::Posting> Ledger::Insert(const std::string& account,
                                                std::int64_t amount_cents,
                                                std::optional<std::int64_t> refunds,
@@ -242,7 +262,14 @@ absl::StatusOr<Ledger::Posting> Ledger::Insert(const std::string& account,
   }
   insert.Bind(note).Bind(origin.record_id).Bind(std::int64_t{origin.attempt});
   if (!insert.Next()) return NothingMoved();
-  return Posting{insert.Int(0), balance_cents};
+  const Posting posting{insert.Int(0), balance_cents};
+  if (origin.record_id.empty()) return posting;
+  Statement claim(db_.get(),
+                  "INSERT INTO postings (record_id, entry_id, balance_cents) VALUES (?1, ?2, ?3)");
+  claim.Bind(origin.record_id).Bind(posting.entry_id).Bind(posting.balance_cents);
+  claim.Next();
+  if (claim.failed()) return NothingMoved();
+  return posting;
 }
 
 absl::StatusOr<std::int64_t> Ledger::Balance(const std::string& account) {

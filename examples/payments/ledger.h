@@ -22,9 +22,10 @@ namespace payments {
 // database: one SQLite file, WAL, synchronous=FULL. What it answered is on
 // disk.
 //
-// It does not know which calls belong together: a charge that comes twice is
-// taken twice. Keeping that from happening is the guard's work, and this file
-// is where a failure of it would show.
+// It does not know which calls belong together: a charge that comes twice without
+// a record is taken twice. Movements of one idempotency record are one: the record
+// id is a primary key, and what comes under it again gets the first posting, as it
+// must where a second execution is declared to be acceptable.
 //
 // Every method answers UNAVAILABLE when the database failed and nothing moved
 // (it was locked for 5 s, the disk is full), and INTERNAL when it failed so
@@ -33,7 +34,7 @@ namespace payments {
 // Thread-safe.
 class Ledger {
  public:
-  // The guarded execution that moves the money.
+  // The guarded execution that moves the money; without a record id there is none.
   struct Origin {
     std::string record_id;
     std::uint32_t attempt = 0;
@@ -85,6 +86,9 @@ class Ledger {
   explicit Ledger(Handle db) : db_(std::move(db)) {}
 
   // `refunds` is the charge that a refund gives back.
+  // What an earlier execution of the same record posted.
+  absl::StatusOr<std::optional<Posting>> Find(const Origin& origin)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Posting> Insert(const std::string& account, std::int64_t amount_cents,
                                  std::optional<std::int64_t> refunds, std::int64_t balance_cents,
                                  const std::string& note, const Origin& origin)

@@ -58,11 +58,26 @@ TEST_F(LedgerTest, AChargeMovesMoneyAndSaysWhoMovedIt) {
   EXPECT_THAT(entry.at, ::testing::MatchesRegex("[0-9-]*T[0-9:.]*Z"));
 }
 
-TEST_F(LedgerTest, ADoubleChargeShows) {
-  ASSERT_TRUE(ledger_->Charge("alice", 300, "", {"record-1", 1}).ok());
-  ASSERT_TRUE(ledger_->Charge("alice", 300, "", {"record-1", 1}).ok());
+TEST_F(LedgerTest, ADoubleChargeWithoutARecordShows) {
+  ASSERT_TRUE(ledger_->Charge("alice", 300, "", {}).ok());
+  ASSERT_TRUE(ledger_->Charge("alice", 300, "", {}).ok());
   EXPECT_EQ(BalanceOf("alice"), 400);
   EXPECT_EQ(EntryCount(), 2u);
+}
+
+TEST_F(LedgerTest, ASecondExecutionOfARecordFindsTheFirstOnesPosting) {
+  const auto first = ledger_->Charge("alice", 300, "", {"record-1", 1});
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(ledger_->Charge("alice", 100, "", {"record-2", 1}).ok());
+  const auto second = ledger_->Charge("alice", 300, "", {"record-1", 2});
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->entry_id, first->entry_id);
+  EXPECT_EQ(second->balance_cents, 700) << "as it was told the first time";
+  const auto refund = ledger_->Refund(first->entry_id, 300, "", {"record-3", 1});
+  ASSERT_TRUE(refund.ok());
+  EXPECT_EQ(ledger_->Refund(first->entry_id, 300, "", {"record-3", 2})->entry_id, refund->entry_id);
+  EXPECT_EQ(BalanceOf("alice"), 900);
+  EXPECT_EQ(EntryCount(), 3u);
 }
 
 TEST_F(LedgerTest, ADeclinedChargeLeavesNoTrace) {

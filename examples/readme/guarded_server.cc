@@ -16,6 +16,8 @@ std::unique_ptr<idempotency::ServerGuard> GuardPayments(grpc::ServerBuilder& bui
   idempotency::GuardOptions options;
   options.name_space = "payments";
   options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
+  // A crash or an unclear failure: nothing runs again before its outcome is known.
+  options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   auto channel =
       grpc::CreateCustomChannel("dns:///idempotencyd:7411", grpc::InsecureChannelCredentials(),
                                 idempotency::IdempotencydChannelArguments());

@@ -19,6 +19,8 @@ absl::Status SendStatement(
   call.scope = customer;
   call.key = month;  // "2026-11"
   call.policy.lease = absl::Minutes(1);
+  // A second attempt is acceptable: the mail service knows the record id.
+  call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
   call.policy.retention = absl::Hours(24 * 60);  // longer than the job could be started again
 
   auto begun = guard.Begin(call, idempotency::OpaqueRequest{"application/json", statement_json});

@@ -5,7 +5,9 @@
 
 #include "core/errors.h"
 #include "core/record_key.h"
+#include "interceptors/server/guard_options.h"
 #include "interceptors/server/policy/policy_rules.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency {
 namespace {
@@ -35,14 +37,17 @@ PolicyFaults FaultsWithoutMethod(const MethodPolicy& policy) {
 
 }  // namespace
 
-absl::Status ValidateBeginCall(const BeginCall& call, const std::string& name_space) {
-  const RecordKey key{name_space, call.scope, call.operation, NormaliseKey(call.key)};
+absl::Status ValidateBeginCall(const BeginCall& call, const GuardOptions& options) {
+  const RecordKey key{options.name_space, call.scope, call.operation, NormaliseKey(call.key)};
   if (absl::Status valid = ValidateRecordKey(key, "begin"); !valid.ok()) return valid;
   if (absl::StrContains(call.operation, '/')) {
     return InvalidField("begin.operation", "a '/' is for the names of gRPC methods");
   }
   PolicyFaults faults = FaultsOf(call.policy);
   for (std::string& fault : FaultsWithoutMethod(call.policy)) faults.push_back(std::move(fault));
+  if (!ChosenUnknownOutcome(call.policy, call.recovery, options)) {
+    faults.push_back("what an unknown outcome leads to is not chosen: " + UnknownOutcomeChoices());
+  }
   if (faults.empty()) return absl::OkStatus();
   return InvalidField("begin.policy", absl::StrJoin(faults, "; "));
 }

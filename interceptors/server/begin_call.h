@@ -14,8 +14,13 @@
 
 namespace idempotency {
 
+struct GuardOptions;
+
 // What ServerGuard::Begin is asked for: one piece of work that must not be done
 // twice. The namespace is the guard's. A value type.
+//
+//   BeginCall call{"inbox.deposit", topic, message.id()};
+//   call.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
 struct BeginCall {
   // What is done: "billing.settle-invoice", "inbox.deposit". 1-512 bytes of
   // UTF-8 without control characters and without '/', which every guarded gRPC
@@ -30,11 +35,14 @@ struct BeginCall {
   std::string key;
   // Key, key_field, fingerprint_metadata, stream, fail_open, cancel_when_lost
   // and Reply::kReference are for methods of a server and keep their defaults.
+  // What an unknown outcome leads to must be chosen: here (on_lease_expiry), with
+  // a recovery handler, or by the guard's on_unknown_outcome or ledger.
   MethodPolicy policy = {};
-  // Under REQUIRE_RECOVERY: finds out what became of an attempt that died, on a
-  // thread of the guard's, before Begin answers. It is shown the request, and is
-  // kept as long as the guard if GuardOptions::background_recovery is on.
-  // Without it Begin answers OUTCOME_UNKNOWN.
+  // Under REQUIRE_RECOVERY, which it chooses where the policy does not say more:
+  // finds out what became of an attempt whose outcome is unknown, on a thread of
+  // the guard's, before Begin answers. It is shown the request, and is kept as
+  // long as the guard if GuardOptions::background_recovery is on. Without it Begin
+  // answers OUTCOME_UNKNOWN.
   RecoveryHandler recovery = {};
   // Of the message that it completes with, where that is one type: a recovery
   // handler then cannot decide for another, and fields marked REPLY_REDACT are
@@ -61,8 +69,8 @@ struct OpaqueRequest {
 };
 
 // OK, or what cannot work: KEY_MISSING, KEY_INVALID, REQUEST_INVALID naming the
-// part.
-absl::Status ValidateBeginCall(const BeginCall& call, const std::string& name_space);
+// part. `options` are the guard's.
+absl::Status ValidateBeginCall(const BeginCall& call, const GuardOptions& options);
 
 }  // namespace idempotency
 

@@ -54,6 +54,7 @@ class BeginTest : public testing::Test {
  protected:
   BeginTest() {
     options_.name_space = "tills";
+    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
     options_.replay_cache.capacity_bytes = 0;
     options_.verdict_timeout = absl::Seconds(5);
   }
@@ -149,6 +150,7 @@ TEST_F(BeginTest, AFailureThatIsNotRecordedCannotComplete) {
 TEST_F(BeginTest, FailFollowsThePolicy) {
   EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "bank away")).ok());
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(Store().record().release_pause, absl::Seconds(1));
 
   auto second = Begin();
   ASSERT_TRUE(second.ok());
@@ -322,6 +324,27 @@ TEST_F(BeginTest, CallsThatCannotWorkAreRefusedUnasked) {
         << name;
   }
   EXPECT_EQ(Store().calls(Operation::kReserve), 0);
+}
+
+TEST_F(BeginTest, WhatAnUnknownOutcomeLeadsToMustBeChosen) {
+  options_.on_unknown_outcome = std::nullopt;
+  const absl::Status refused = Begin().status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid);
+  ASSERT_EQ(DetailsOf(refused).violations.size(), 1u);
+  EXPECT_EQ(DetailsOf(refused).violations[0].field, "begin.policy");
+  for (const char* way : {"TAKE_OVER", "completion ledger", "recovery handler"}) {
+    EXPECT_THAT(DetailsOf(refused).violations[0].description, HasSubstr(way));
+  }
+  EXPECT_EQ(Store().calls(Operation::kReserve), 0);
+
+  call_.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  EXPECT_TRUE(Begin().ok());
+  EXPECT_EQ(Store().last_reserve().on_lease_expiry(), v1::LEASE_EXPIRY_TAKE_OVER);
+  call_.policy.on_lease_expiry = std::nullopt;
+  call_.recovery = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
+  call_.key = "order-2";
+  EXPECT_TRUE(Begin().ok());
+  EXPECT_EQ(Store().last_reserve().on_lease_expiry(), v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
 }
 
 TEST_F(BeginTest, PoliciesThatCannotWorkAreRefusedUnasked) {

@@ -125,8 +125,7 @@ void BegunOperation::Complete(const grpc::Status& failure, Done done) {
   // OK is recorded, but without a message it would be no reply.
   const bool recorded =
       run_ == nullptr ||
-      (!failure.ok() && DispositionFor(run_->execution->operation().policy, failure.error_code(),
-                                       /*nothing_happened=*/false) == Disposition::kComplete);
+      (!failure.ok() && IsRecorded(run_->execution->operation().policy, failure.error_code()));
   if (!recorded) {
     done(absl::InvalidArgumentError(
         absl::StrCat("the policy does not record ", NameOf(failure.error_code()))));

@@ -78,9 +78,10 @@ class BegunOperation {
 
   // It failed; what becomes of it is for the policy to say, as for a handler: a
   // recorded code is completed; CANCELLED and DEADLINE_EXCEEDED leave the lease
-  // to run out, since the work may still be in the air; every other code lets
-  // the next attempt run at once. Under REQUIRE_RECOVERY what is not recorded
-  // becomes unknown. INVALID_ARGUMENT for OK.
+  // to run out, since the work may still go on; a released code lets the next
+  // attempt run at once, every other code after a pause that grows with the
+  // attempt (1 s to 1 min). Under REQUIRE_RECOVERY what is neither recorded nor
+  // released becomes unknown. INVALID_ARGUMENT for OK.
   absl::Status Fail(const grpc::Status& failure);
   void Fail(const grpc::Status& failure, Done done);
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,12 @@ struct GuardOptions {
   // PeerIdentityScope(): without TLS nothing is assumed, and calls from peers
   // without a verified identity fail with UNAUTHENTICATED.
   ScopeFunction scope;
+
+  // What an unknown outcome leads to, for every method and every BeginCall whose
+  // own policy does not say it (MethodPolicy::on_lease_expiry) and that has no
+  // recovery handler. nullopt: each of them says it, or there is a `ledger`;
+  // otherwise Install() and Begin() refuse. See docs/policies.md.
+  std::optional<MethodPolicy::OnLeaseExpiry> on_unknown_outcome;
 
   // Changes to what a method's proto declares, by full method name
   // ("/payments.v1.Payments/Charge"): each is called once, by Protect, with the
@@ -95,6 +102,10 @@ struct GuardOptions {
   // with its effects (Execution::RecordIn): exactly-once effects. Asked before
   // an attempt after the first runs, and after RecordIn before anything is
   // recorded or released; while it cannot be reached, such attempts do not run.
+  // Where nothing else is chosen it decides what an unknown outcome leads to:
+  // what it has is replayed, anything else runs again. That is exactly once for
+  // handlers that commit all of their effects with RecordIn, and for no others:
+  // a method that does not is given a choice of its own.
   std::shared_ptr<CompletionLedger> ledger;
 
   // How long the guard's destructor waits for recordings that the store has

@@ -1,39 +1,47 @@
 // What the guard decides without a connection, a thread or a server.
+#include <gmock/gmock.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/test/server_context_test_spouse.h>
 #include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "core/errors.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/policy/disposition.h"
+#include "interceptors/server/policy/release_pause.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/scope.h"
+#include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "testdata/till.pb.h"
 
 namespace idempotency {
 namespace {
 
-MethodPolicy Recovery() {
-  MethodPolicy policy;
-  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  return policy;
-}
+constexpr UnknownOutcome kRunAgain = UnknownOutcome::kRunAgain;
+constexpr UnknownOutcome kAskLedger = UnknownOutcome::kAskLedger;
+constexpr UnknownOutcome kRecover = UnknownOutcome::kRecover;
 
-TEST(DispositionTest, EveryCodeUnderTakeOver) {
+TEST(DispositionTest, WhereItMayRunAgainNoCodeLetsItRunAtOnce) {
   const MethodPolicy policy;
-  for (int c = 0; c <= 16; ++c) {
-    const auto code = static_cast<grpc::StatusCode>(c);
-    const bool recorded = MethodPolicy::DefaultRecorded().count(code) > 0;
-    const bool lapses =
-        code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED;
-    EXPECT_EQ(DispositionFor(policy, code, false), recorded ? Disposition::kComplete
-                                                   : lapses ? Disposition::kLetLapse
-                                                            : Disposition::kRelease)
-        << c;
-    EXPECT_EQ(DispositionFor(policy, code, true),
-              recorded ? Disposition::kComplete : Disposition::kRelease)
-        << c;
+  for (const UnknownOutcome chosen : {kRunAgain, kAskLedger}) {
+    for (int c = 0; c <= 16; ++c) {
+      const auto code = static_cast<grpc::StatusCode>(c);
+      const bool recorded = MethodPolicy::DefaultRecorded().count(code) > 0;
+      const bool lapses =
+          code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED;
+      EXPECT_EQ(DispositionFor(policy, chosen, code, false), recorded ? Disposition::kComplete
+                                                             : lapses ? Disposition::kLetLapse
+                                                                      : Disposition::kReleaseLater)
+          << c;
+      EXPECT_EQ(DispositionFor(policy, chosen, code, true),
+                recorded ? Disposition::kComplete : Disposition::kRelease)
+          << c;
+    }
   }
 }
 
@@ -41,7 +49,7 @@ TEST(DispositionTest, EveryIndefiniteCodeUnderRecoveryIsUnknown) {
   for (int c = 0; c <= 16; ++c) {
     const auto code = static_cast<grpc::StatusCode>(c);
     const bool recorded = MethodPolicy::DefaultRecorded().count(code) > 0;
-    EXPECT_EQ(DispositionFor(Recovery(), code, false),
+    EXPECT_EQ(DispositionFor(MethodPolicy(), kRecover, code, false),
               recorded ? Disposition::kComplete : Disposition::kReleaseUnknown)
         << c;
   }
@@ -50,29 +58,65 @@ TEST(DispositionTest, EveryIndefiniteCodeUnderRecoveryIsUnknown) {
 TEST(DispositionTest, OkAndLibraryCodesAreNotForThePolicyToDecide) {
   MethodPolicy policy;
   policy.recorded = {};
-  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::OK, true), Disposition::kComplete);
-  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::NOT_FOUND, false), Disposition::kRelease);
+  EXPECT_EQ(DispositionFor(policy, kRunAgain, grpc::StatusCode::OK, true), Disposition::kComplete);
+  EXPECT_EQ(DispositionFor(policy, kRunAgain, grpc::StatusCode::NOT_FOUND, false),
+            Disposition::kReleaseLater);
   policy.recorded = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::INTERNAL};
-  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::UNAVAILABLE, false), Disposition::kRelease);
-  EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::INTERNAL, false), Disposition::kComplete);
+  EXPECT_EQ(DispositionFor(policy, kRunAgain, grpc::StatusCode::UNAVAILABLE, false),
+            Disposition::kReleaseLater);
+  EXPECT_EQ(DispositionFor(policy, kRunAgain, grpc::StatusCode::INTERNAL, false),
+            Disposition::kComplete);
 }
 
 TEST(DispositionTest, ReleasedCodesSayThatNothingHappenedUnderEitherPolicy) {
-  for (MethodPolicy policy : {MethodPolicy(), Recovery()}) {
+  for (const UnknownOutcome chosen : {kRunAgain, kRecover}) {
+    MethodPolicy policy;
     for (int code = 0; code <= 16; ++code) {
       policy.released.insert(static_cast<grpc::StatusCode>(code));
     }
     policy.recorded = {grpc::StatusCode::NOT_FOUND};
-    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::RESOURCE_EXHAUSTED, false),
-              Disposition::kRelease);
-    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::OK, false), Disposition::kComplete);
-    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::NOT_FOUND, false), Disposition::kComplete);
-    const bool recovery = policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::CANCELLED, false),
-              recovery ? Disposition::kReleaseUnknown : Disposition::kLetLapse);
-    EXPECT_EQ(DispositionFor(policy, grpc::StatusCode::INTERNAL, false),
-              recovery ? Disposition::kReleaseUnknown : Disposition::kRelease);
+    const auto disposition = [&](grpc::StatusCode code) {
+      return DispositionFor(policy, chosen, code, false);
+    };
+    EXPECT_EQ(disposition(grpc::StatusCode::RESOURCE_EXHAUSTED), Disposition::kRelease);
+    EXPECT_EQ(disposition(grpc::StatusCode::OK), Disposition::kComplete);
+    EXPECT_EQ(disposition(grpc::StatusCode::NOT_FOUND), Disposition::kComplete);
+    EXPECT_EQ(disposition(grpc::StatusCode::CANCELLED),
+              chosen == kRecover ? Disposition::kReleaseUnknown : Disposition::kLetLapse);
+    EXPECT_EQ(disposition(grpc::StatusCode::INTERNAL),
+              chosen == kRecover ? Disposition::kReleaseUnknown : Disposition::kReleaseLater);
   }
+}
+
+TEST(ReleasePauseTest, GrowsWithTheAttemptUpToAMinute) {
+  EXPECT_EQ(ReleasePause(1), absl::Seconds(1));
+  EXPECT_EQ(ReleasePause(2), absl::Seconds(4));
+  EXPECT_EQ(ReleasePause(3), absl::Seconds(16));
+  EXPECT_EQ(ReleasePause(4), absl::Minutes(1));
+  EXPECT_EQ(ReleasePause(4'000'000'000), absl::Minutes(1));
+}
+
+TEST(UnknownOutcomeTest, TheMostSpecificChoiceDecides) {
+  MethodPolicy policy;
+  GuardOptions options;
+  RecoveryHandler recovery;
+  EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), std::nullopt);
+  options.ledger = std::make_shared<FakeLedger>();
+  EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kAskLedger);
+  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kRunAgain);
+  recovery = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
+  EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kRecover);
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  EXPECT_EQ(ChosenUnknownOutcome(policy, recovery, options), kRunAgain);
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  EXPECT_EQ(ChosenUnknownOutcome(policy, {}, options), kRecover);
+}
+
+TEST(UnknownOutcomeTest, TheWireIsToldExplicitly) {
+  EXPECT_EQ(LeaseExpiryFor(kRunAgain), v1::LEASE_EXPIRY_TAKE_OVER);
+  EXPECT_EQ(LeaseExpiryFor(kAskLedger), v1::LEASE_EXPIRY_TAKE_OVER);
+  EXPECT_EQ(LeaseExpiryFor(kRecover), v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
 }
 
 TEST(MethodPolicyTest, DefaultFollowsIdempotencyLevel) {
@@ -120,15 +164,50 @@ TEST(RejectionTest, VerdictsThatDoNotRun) {
 
 TEST(RejectionTest, WaitIsToldTwice) {
   v1::ReserveResponse verdict;
-  verdict.mutable_in_flight()->mutable_retry_after()->set_seconds(2);
+  verdict.mutable_in_flight()->mutable_retry_after()->set_nanos(200'000'000);
   const absl::Status rejection = RejectionFor(verdict);
-  EXPECT_EQ(DetailsOf(rejection).retry_delay, absl::Seconds(2));
+  EXPECT_EQ(DetailsOf(rejection).retry_delay, absl::Milliseconds(200));
   const v1::Reply reply = RejectionReply(rejection, "id");
   EXPECT_TRUE(reply.initial_metadata().empty());
   ASSERT_EQ(reply.trailing_metadata_size(), 2);
   EXPECT_EQ(reply.trailing_metadata(0).key(), "idempotency-record");
   EXPECT_EQ(reply.trailing_metadata(1).key(), "grpc-retry-pushback-ms");
-  EXPECT_EQ(reply.trailing_metadata(1).value(), "2000");
+  EXPECT_EQ(reply.trailing_metadata(1).value(), "200");
+}
+
+TEST(RejectionTest, ALongPauseIsForTheApplicationToWaitFor) {
+  v1::ReserveResponse verdict;
+  verdict.mutable_in_flight()->mutable_retry_after()->set_seconds(60);
+  const absl::Status rejection = RejectionFor(verdict);
+  EXPECT_EQ(DetailsOf(rejection).retry_delay, absl::Seconds(60));
+  EXPECT_EQ(RejectionReply(rejection, "").trailing_metadata(0).value(), "1000");
+}
+
+TEST(RejectionTest, AnUnknownOutcomeSaysWhatHappenedWhenAndWhatToDo) {
+  v1::ReserveResponse verdict;
+  v1::OutcomeUnknown& unknown = *verdict.mutable_outcome_unknown();
+  unknown.set_attempt(2);
+  unknown.set_cause(v1::OutcomeUnknown::CAUSE_RELEASED);
+  unknown.set_reason("the handler answered UNAVAILABLE");
+  unknown.mutable_since()->set_seconds(1);
+  const absl::Status answered = RejectionFor(verdict);
+  EXPECT_EQ(answered.code(), absl::StatusCode::kFailedPrecondition);
+  for (const char* part : {"attempt 2", "1970-01-01T00:00:01", "the handler answered UNAVAILABLE",
+                           "find out what it did"}) {
+    EXPECT_THAT(std::string(answered.message()), testing::HasSubstr(part));
+  }
+  auto metadata = DetailsOf(answered).metadata;
+  EXPECT_EQ(metadata["cause"], "RELEASED");
+  EXPECT_EQ(metadata["reason"], "the handler answered UNAVAILABLE");
+  EXPECT_EQ(metadata["attempt"], "2");
+  EXPECT_THAT(metadata["since"], testing::StartsWith("1970-01-01T00:00:01"));
+  EXPECT_EQ(RejectionReply(answered, "").trailing_metadata(0).value(), "-1");
+
+  unknown.clear_reason();
+  unknown.set_cause(v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED);
+  const absl::Status lost = RejectionFor(verdict);
+  EXPECT_THAT(std::string(lost.message()), testing::HasSubstr("its lease ran out"));
+  EXPECT_EQ(DetailsOf(lost).metadata["cause"], "LEASE_EXPIRED");
 }
 
 class GuardOptionsTest : public testing::Test {

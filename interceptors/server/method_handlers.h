@@ -14,7 +14,8 @@ namespace idempotency {
 struct MethodHandlers {
   KeyValidator key_validator;
   Normaliser normaliser;
-  // Under REQUIRE_RECOVERY: finds out what became of an attempt that died.
+  // Under REQUIRE_RECOVERY, which it chooses for a method whose policy does not
+  // say more: finds out what became of an attempt whose outcome is unknown.
   // Without it, calls of such an operation get OUTCOME_UNKNOWN.
   RecoveryHandler recovery;
   // Required by MethodPolicy::Reply::kReference.

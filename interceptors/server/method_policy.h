@@ -28,8 +28,10 @@ struct MethodPolicy {
     kReject,  // a concurrent duplicate gets IN_FLIGHT at once
     kWait,    // it waits up to max_wait for the running attempt's reply
   };
+  // What an unknown outcome leads to: the handler answered a code that is neither
+  // recorded nor released, or threw, or the lease of its attempt ran out.
   enum class OnLeaseExpiry {
-    kTakeOver,         // running again is acceptable
+    kTakeOver,         // a second execution is acceptable
     kRequireRecovery,  // nothing runs again until the outcome is known
   };
 
@@ -62,7 +64,11 @@ struct MethodPolicy {
   std::optional<absl::Duration> reply_retention;
   // How long the key of a forgotten record is still refused (KEY_EXPIRED).
   absl::Duration tombstone = absl::ZeroDuration();
-  OnLeaseExpiry on_lease_expiry = OnLeaseExpiry::kTakeOver;
+  // nullopt: not chosen here. Then a recovery handler decides, or
+  // GuardOptions::on_unknown_outcome, or GuardOptions::ledger; a guard without
+  // any of them refuses the method. There is no default: a second execution must
+  // be somebody's decision, and so must a key that stops at OUTCOME_UNKNOWN.
+  std::optional<OnLeaseExpiry> on_lease_expiry;
   // Handler outcomes that are replayed. Every other code is indefinite. OK is
   // always recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and
   // UNIMPLEMENTED never can be: gRPC makes them itself.

@@ -14,7 +14,13 @@ namespace {
 using testdata::Till;
 using testing::HasSubstr;
 
-std::unique_ptr<ServerGuard> MakeGuard(GuardOptions options = {}) {
+GuardOptions Choosing() {
+  GuardOptions options;
+  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  return options;
+}
+
+std::unique_ptr<ServerGuard> MakeGuard(GuardOptions options = Choosing()) {
   options.name_space = "tills";
   auto guard = ServerGuard::Create(std::make_unique<FakeConnection>(), std::move(options));
   EXPECT_TRUE(guard.ok()) << guard.status();

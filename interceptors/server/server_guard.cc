@@ -25,6 +25,7 @@
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/policy/method_path.h"
 #include "interceptors/server/policy/resolved_policy.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/reservation/caching_connection.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/reservation/reservations.h"
@@ -100,7 +101,10 @@ class Guard final : public ServerGuard {
   // Empty if there is none.
   ReplyLoader LoaderOf(const MethodDescriptor& method) const;
   GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
-                                 MethodPolicy policy);
+                                 const ResolvedPolicy& policy);
+  // FAILED_PRECONDITION with every guarded method of every service that does not
+  // choose what an unknown outcome leads to.
+  absl::Status CheckChoices() const;
   // INVALID_ARGUMENT unless records can be kept under `operation`.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
@@ -146,8 +150,10 @@ ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
 }
 
 GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
-                                      MethodPolicy policy) {
-  GuardedOperation operation{std::move(name), std::move(policy), options_, reservations_, workers_};
+                                      const ResolvedPolicy& policy) {
+  GuardedOperation operation{std::move(name), policy.policy(), options_, reservations_, workers_};
+  // Install refuses what has not chosen; nothing runs again before that.
+  operation.on_unknown = policy.unknown_outcome().value_or(UnknownOutcome::kRecover);
   const auto handlers = options_.handlers.find(MethodPath(method));
   if (handlers != options_.handlers.end()) {
     operation.recovery = handlers->second.recovery;
@@ -161,6 +167,9 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
 void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
                            Begun done) {
   GuardedOperation operation{call.operation, call.policy, options_, reservations_, workers_};
+  // Begin refuses what has not chosen.
+  operation.on_unknown =
+      ChosenUnknownOutcome(call.policy, call.recovery, options_).value_or(UnknownOutcome::kRecover);
   operation.recovery = call.recovery;
   if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
   operation.open_outcomes = recoverer_;
@@ -211,7 +220,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
     if (!identity.ok()) return identity.status();
     auto gate = std::make_unique<GuardedMethod>(*std::move(identity),
-                                                MakeOperation(operation, method, policy));
+                                                MakeOperation(operation, method, (*resolved)[i]));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
@@ -226,6 +235,19 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
   return absl::OkStatus();
 }
 
+absl::Status Guard::CheckChoices() const {
+  std::vector<std::string> unchosen;
+  for (const auto& [operation, policy] : policies_) {
+    if (policy.policy().key == MethodPolicy::Key::kNone || policy.unknown_outcome()) continue;
+    unchosen.push_back(operation);
+  }
+  if (unchosen.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "what is to happen when the outcome of a call is unknown (its handler fails without saying "
+      "that nothing happened, or its process is lost) is not chosen for ",
+      absl::StrJoin(unchosen, ", "), ". For each of them ", UnknownOutcomeChoices()));
+}
+
 absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
   std::set<std::string> known_paths;
@@ -234,6 +256,7 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   known.Update(CheckNames("adjustments", options_.adjustments, known_paths));
   known.Update(CheckNames("handlers", options_.handlers, known_paths));
   if (!known.ok()) return known;
+  if (const absl::Status chosen = CheckChoices(); !chosen.ok()) return chosen;
   for (const auto& [operation, policy] : policies_) {
     spdlog::info("{}: {}", operation, policy.Description());
   }

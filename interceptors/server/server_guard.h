@@ -40,7 +40,9 @@ namespace idempotency {
 // For work that comes some other way (a completion-queue server, a queue, a
 // job) there is Begin, which needs neither Protect nor Install:
 //
-//   auto begun = guard->Begin({"inbox.deposit", topic, message.id()}, message);
+//   BeginCall call{"inbox.deposit", topic, message.id()};
+//   call.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+//   auto begun = guard->Begin(call, message);
 //
 // The guard and the protected services must outlive the server. Protect and
 // Install are called before BuildAndStart by one thread; everything else is
@@ -98,6 +100,11 @@ class ServerGuard {
   // change them, give another one to ModifySendMessage. GetSendMessage() is
   // nullptr when the guard withholds a reply. Messages of a guarded stream leave
   // after every interceptor has seen them: there is no POST_SEND_MESSAGE.
+  //
+  // FAILED_PRECONDITION, with all of their names, for guarded methods that do not
+  // choose what an unknown outcome leads to (MethodPolicy::on_lease_expiry); for
+  // names in GuardOptions that no protected service has. Then no guarded method
+  // of the server runs.
   absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
     return InstallInterceptors(builder, std::move(others));
   }
@@ -110,7 +117,7 @@ class ServerGuard {
   //   IN_FLIGHT (with a retry delay)   another attempt is running
   //   KEY_REUSED        the key was used with a different request
   //   KEY_EXPIRED       the key is too old to tell whether its work ran
-  //   OUTCOME_UNKNOWN   an attempt died under REQUIRE_RECOVERY
+  //   OUTCOME_UNKNOWN   under REQUIRE_RECOVERY it is unknown what an attempt did
   //   REPLY_NOT_KEPT    it is done, but its reply was not kept
   //   STORE_UNAVAILABLE (with a retry delay)   no verdict could be had
   // and what else idempotencyd answers (OVERLOADED, ...). ReasonOf() and

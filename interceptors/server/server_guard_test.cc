@@ -177,6 +177,7 @@ class ServerGuardTest : public testing::Test {
  protected:
   ServerGuardTest() {
     options_.name_space = "tills";
+    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
     options_.scope = SharedScope("everybody");
     options_.verdict_timeout = absl::Seconds(5);
     book_.handler = [](grpc::ServerContextBase* context, const ChargeRequest& request,
@@ -427,7 +428,7 @@ TYPED_TEST(ServerGuardTest, DeterministicErrorIsReplayedWithItsDetails) {
   EXPECT_EQ(this->book_.runs, 1);
 }
 
-TYPED_TEST(ServerGuardTest, IndefiniteErrorIsReleasedAndRunsAgain) {
+TYPED_TEST(ServerGuardTest, WhereItMayRunAgainAnIndefiniteErrorIsReleasedWithAPause) {
   this->book_.handler = [](auto*, const auto&, auto*) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "bank is away");
   };
@@ -436,8 +437,10 @@ TYPED_TEST(ServerGuardTest, IndefiniteErrorIsReleasedAndRunsAgain) {
   EXPECT_EQ(first.status.error_message(), "bank is away");
   EXPECT_THAT(first.trailing, testing::Contains(Pair("idempotency-record", testing::_)));
   EXPECT_EQ(this->store_->record().state, v1::RECORD_STATE_RELEASED);
-  EXPECT_THAT(this->store_->record().release_reason, HasSubstr("UNAVAILABLE"));
+  EXPECT_EQ(this->store_->record().release_reason, "the handler answered UNAVAILABLE");
+  EXPECT_EQ(this->store_->record().release_pause, absl::Seconds(1)) << "never at once";
   this->Charge(kKey);
+  EXPECT_EQ(this->store_->record().release_pause, absl::Seconds(4)) << "grows with the attempt";
   EXPECT_EQ(this->book_.runs, 2);
   EXPECT_EQ(this->store_->record().attempt, 2u);
 }
@@ -449,6 +452,8 @@ TYPED_TEST(ServerGuardTest, HandlerThatThrowsIsNeverRecorded) {
   this->Start();
   EXPECT_FALSE(this->Charge(kKey).status.ok());
   EXPECT_EQ(this->store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(this->store_->record().release_pause, absl::Seconds(1));
+  EXPECT_THAT(this->store_->record().release_reason, HasSubstr(", or threw"));
 }
 
 TYPED_TEST(ServerGuardTest, CancelledIsLeftToTheLease) {
@@ -471,6 +476,8 @@ TYPED_TEST(ServerGuardTest, RecoveryPolicyTurnsAnIndefiniteErrorIntoUnknown) {
   EXPECT_EQ(this->store_->record().state, v1::RECORD_STATE_UNKNOWN);
   const Outcome again = this->Charge(kKey);
   EXPECT_EQ(again.reason(), Reason::kOutcomeUnknown);
+  EXPECT_THAT(again.status.error_message(), HasSubstr("the handler answered INTERNAL"));
+  EXPECT_THAT(again.trailing, testing::Contains(Pair("grpc-retry-pushback-ms", "-1")));
   EXPECT_THAT(again.initial, IsEmpty());
   EXPECT_EQ(this->book_.runs, 1);
 }

@@ -447,6 +447,7 @@ TEST_P(GuardConditions, ReplacedInterceptorsFailTheCallBeforeTheHandler) {
   GuardOptions options;
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
+  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
   auto guard = ServerGuard::Create(channel_, options).value();
   grpc::ServerBuilder builder;
   int port = 0;

@@ -95,9 +95,8 @@ MethodPolicy PolicyOf(const TablePolicy& table) {
     policy.recorded = RecordedBy(table.lists);
     policy.released = ReleasedBy(table.lists);
   }
-  if (table.require_recovery) {
-    policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  }
+  policy.on_lease_expiry = table.require_recovery ? MethodPolicy::OnLeaseExpiry::kRequireRecovery
+                                                  : MethodPolicy::OnLeaseExpiry::kTakeOver;
   policy.reply = table.reply;
   policy.fail_open = table.fail_open;
   return policy;
@@ -236,11 +235,13 @@ class Play {
     const CompleteOp op{record_key_, id_, token_, EncodeReply(reply)};
     EXPECT_TRUE(table_.service().store().Complete({&op, 1}).front().ok());
   }
-  // By an attempt with a live lease.
+  // By an attempt with a live lease, or by the pause after one.
   bool IsHeld() {
     const absl::StatusOr<Record> record = Get();
-    return record.ok() && record->state == RecordState::kReserved &&
-           record->lease_expires_at > table_.service().store_clock().Now();
+    if (!record.ok()) return false;
+    const bool can_be_held =
+        record->state == RecordState::kReserved || record->state == RecordState::kReleased;
+    return can_be_held && record->lease_expires_at > table_.service().store_clock().Now();
   }
   void EndLease() {
     table_.service().store_clock().Advance(limits::kDefaultLease + absl::Seconds(1));

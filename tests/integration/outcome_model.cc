@@ -11,7 +11,7 @@ namespace {
 using grpc::StatusCode;
 
 // What happens to a reservation whose handler has answered `code`.
-enum class Fate { kRecorded, kReleased, kUnknown, kLeftToTheLease };
+enum class Fate { kRecorded, kReleased, kReleasedWithAPause, kUnknown, kLeftToTheLease };
 
 Fate FateOf(const Cell& cell) {
   const TablePolicy& policy = cell.policy;
@@ -24,11 +24,12 @@ Fate FateOf(const Cell& cell) {
   if (ReleasedBy(policy.lists).count(cell.outcome) > 0) return Fate::kReleased;
   // Everything else is indefinite: the effect may have happened.
   if (policy.require_recovery) return Fate::kUnknown;
-  // Running again is acceptable, but not while the work may be in the air.
+  // Running again is acceptable, but not while the work may still go on, and
+  // never at once.
   if (cell.outcome == StatusCode::CANCELLED || cell.outcome == StatusCode::DEADLINE_EXCEEDED) {
     return Fate::kLeftToTheLease;
   }
-  return Fate::kReleased;
+  return Fate::kReleasedWithAPause;
 }
 
 std::string NameOf(CodeLists lists) {
@@ -208,8 +209,9 @@ std::vector<TableStep> OutcomeModel::Steps() {
   std::vector<TableStep> steps = {Call()};
   store_refuses_ = false;
   steps.push_back(Call());
-  if (state_ == State::kReserved) {
+  if (state_ == State::kReserved || paused_) {
     lease_over_ = true;
+    paused_ = false;
     steps.push_back(Call());
   }
   return steps;
@@ -227,7 +229,7 @@ TableStep OutcomeModel::Call() {
     step.answer = Reject(Reason::kKeyReused, StatusCode::FAILED_PRECONDITION);
   } else if (state_ == State::kCompleted) {
     step.answer = Replay();
-  } else if (state_ == State::kReserved && !lease_over_) {
+  } else if ((state_ == State::kReserved && !lease_over_) || paused_) {
     step.answer = Reject(Reason::kInFlight, StatusCode::ABORTED, /*retry=*/true);
   } else if (state_ == State::kUnknown ||
              (state_ == State::kReserved && cell_.policy.require_recovery)) {
@@ -274,6 +276,10 @@ void OutcomeModel::SettleAfterRun(const TableReply& reply) {
     case Fate::kReleased:
       state_ = State::kReleased;
       return;
+    case Fate::kReleasedWithAPause:
+      state_ = State::kReleased;
+      paused_ = true;
+      return;
     case Fate::kUnknown:
       state_ = State::kUnknown;
       return;
@@ -315,7 +321,8 @@ TableAnswer OutcomeModel::Reject(Reason reason, StatusCode code, bool retry) con
   answer.reason = reason;
   answer.code = code;
   answer.retry_info = retry;
-  answer.pushback = retry;
+  // An unknown outcome tells gRPC's own retries to stop.
+  answer.pushback = retry || reason == Reason::kOutcomeUnknown;
   // A verdict is of a record, also one that is not there any more.
   answer.names_record = reason != Reason::kStoreUnavailable;
   return answer;

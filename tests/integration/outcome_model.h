@@ -104,8 +104,8 @@ struct TableStep {
   std::string ToString() const;
 };
 
-// The call, the next one with the same key, and, if a lease holds the key then,
-// one more after its end.
+// The call, the next one with the same key, and, if a lease or a pause holds the
+// key then, one more after its end.
 class OutcomeModel {
  public:
   explicit OutcomeModel(const Cell& cell);
@@ -128,6 +128,7 @@ class OutcomeModel {
   State state_ = State::kNone;
   int attempt_ = 0;
   bool lease_over_ = false;
+  bool paused_ = false;
   bool other_request_ = false;
   bool store_refuses_ = false;
   TableReply stored_;

@@ -90,6 +90,8 @@ BeginCall App::BeginCallFor(const Call& call) {
   }
   if (call.policy == Call::Policy::kRecover || call.policy == Call::Policy::kUnknown) {
     begin.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  } else {
+    begin.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
   }
   if (call.policy == Call::Policy::kRecover) {
     begin.recovery = [this](const RecoveryCase& recovery) { return Recover(recovery); };

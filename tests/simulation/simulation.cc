@@ -8,6 +8,7 @@
 
 #include "core/errors.h"
 #include "core/uuid.h"
+#include "interceptors/server/policy/release_pause.h"
 
 namespace idempotency::simulation {
 namespace {
@@ -15,8 +16,11 @@ namespace {
 // Ten times what the busiest runs take.
 constexpr std::uint64_t kMaxEvents = 2'000'000;
 constexpr std::size_t kMaxKeys = 24;
-// What every key has to settle in when the faults are over, beside its lease.
+// What every key has to settle in when the faults are over, beside its lease and
+// the pause after its last failure.
 constexpr Nanos kToSettle = 10 * kSecond;
+constexpr Nanos kLongestPause = 60 * kSecond;
+static_assert(kLongestReleasePause == absl::Seconds(60));
 constexpr Nanos kCallerPatience = 6 * kSecond;
 
 std::int64_t DrawDrift(Random& random) { return random.Between(-200, 200); }
@@ -315,7 +319,7 @@ void Simulation::SettleAll() {
   for (const auto& key : keys_) {
     scheduler_.After(0, nullptr, [this, key = key.get()] { Settle(*key); });
   }
-  scheduler_.After(plan_.lease + kToSettle, nullptr, [this] {
+  scheduler_.After(plan_.lease + kLongestPause + kToSettle, nullptr, [this] {
     for (const auto& key : keys_) {
       if (key->settled) continue;
       journal_.Broken(absl::StrCat("a key does not settle after the faults (",

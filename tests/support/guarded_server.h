@@ -28,7 +28,8 @@ class GuardedServer {
     std::shared_ptr<ConnectionGate> gate;
     Api api = Api::kSync;
     ProbeHandler handler;
-    // One shared scope in the namespace "probe" unless the test says more. The
+    // One shared scope in the namespace "probe" unless the test says more; a
+    // second execution is acceptable, since tests count them. The
     // replay cache is off: what is tested is mostly that the store remembers.
     GuardOptions guard = StoreAskedEachTime();
     ServerGuard::InterceptorFactories interceptors;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/errors.h"
+#include "core/uuid.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/admission/replayed_reply.h"
 #include "interceptors/server/execution/ledger_inquiry.h"
@@ -19,14 +20,11 @@
 namespace idempotency {
 namespace {
 
-v1::LeaseExpiry ToWire(MethodPolicy::OnLeaseExpiry on_lease_expiry) {
-  return on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery
-             ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
-             : v1::LEASE_EXPIRY_TAKE_OVER;
-}
-
 void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
   const MethodPolicy& policy = operation.policy;
+  // Fresh, whoever asks again with what was asked before; known here, so that a
+  // grant can be asked for again.
+  question.set_request_token(Uuid::Random().ToString());
   *question.mutable_lease() = idempotency::ToWire(policy.lease);
   *question.mutable_retention() = idempotency::ToWire(policy.retention);
   if (policy.reply_retention) {
@@ -35,7 +33,7 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
   if (policy.tombstone > absl::ZeroDuration()) {
     *question.mutable_tombstone() = idempotency::ToWire(policy.tombstone);
   }
-  question.set_on_lease_expiry(ToWire(policy.on_lease_expiry));
+  question.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
   // Both can find out what an attempt that died has done.
   question.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
 }
@@ -91,11 +89,13 @@ void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::Reser
   Apply(*operation, question);
   const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(question),
                                                     deadline, std::move(done), request);
-  admission->operation_->reservations.Request(
-      admission->question_, admission->operation_->policy.WaitInFlight(), deadline,
-      [admission](absl::StatusOr<ReservationAnswer> answer) {
-        admission->OnVerdict(std::move(answer));
-      });
+  admission->Request(admission->operation_->policy.WaitInFlight(), deadline);
+}
+
+void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
+  operation_->reservations.Request(
+      question_, max_wait, deadline,
+      [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); });
 }
 
 Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
@@ -106,9 +106,8 @@ Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::Rese
       done_(std::move(done)),
       request_(request) {}
 
-void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer,
-                     const absl::Status& why) const {
-  if (!operation_->options.hooks.on_verdict) return;
+void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) {
+  if (std::exchange(told_, true) || !operation_->options.hooks.on_verdict) return;
   const v1::ReserveResponse& verdict =
       answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
   Call(operation_->options.hooks.on_verdict,
@@ -161,7 +160,9 @@ void Admission::Grant(const ReservationAnswer& answer) {
   auto execution = std::make_shared<LiveExecution>(operation_, question_, answer.response,
                                                    operation_->reservations.Hold(std::move(grant)));
   WatchForLoss(*execution);
-  if (operation_->options.ledger != nullptr && reserved.attempt() > 1) {
+  if (reserved.reservation_token() == cleared_token_) {
+    Start(std::move(execution));
+  } else if (operation_->options.ledger != nullptr && reserved.attempt() > 1) {
     ConsultLedger(execution);
   } else {
     Recover(std::move(execution));
@@ -212,11 +213,13 @@ void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const 
 
 void Admission::Recover(std::shared_ptr<LiveExecution> execution) {
   if (!execution->grant().recovering()) {
-    done_(Granted{std::move(execution)});
+    Start(std::move(execution));
     return;
   }
   if (operation_->recovery == nullptr) {
-    GiveBack(execution, "the outcome could not be found out", OutcomeUnknownRejection());
+    const std::string reason =
+        "the completion ledger has no reply, and there is no recovery handler";
+    GiveBack(execution, reason, OutcomeUndecided(execution->attempt(), reason));
     return;
   }
   Recovery::Run(execution, request_,
@@ -235,14 +238,27 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
       operation_->open_outcomes->Note(operation_, question_);
     }
     Refuse(open->why, execution->record_id());
-  } else if (execution->lost()) {
-    // What the handler is to run under is gone.
-    execution->recording()->Release("lost while it was recovered",
-                                    v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
-    Refuse(ReservationLost(), execution->record_id());
   } else {
-    done_(Granted{std::move(execution)});
+    Start(std::move(execution));
   }
+}
+
+void Admission::Start(std::shared_ptr<LiveExecution> execution) {
+  if (!execution->lost()) {
+    done_(Granted{std::move(execution)});
+    return;
+  }
+  spdlog::warn(
+      "{}: the lease of attempt {} was over before its handler could start; it is asked for again, "
+      "record {}",
+      operation_->name, execution->attempt(), execution->record_id());
+  // The same token renews the lease if nobody has taken over; then what was found
+  // out under this grant still holds.
+  cleared_token_ = execution->grant().reservation_token();
+  execution->recording()->LetLapse();
+  Request(/*max_wait=*/absl::ZeroDuration(),
+          std::max(deadline_, operation_->reservations.Now() +
+                                  absl::ToChronoNanoseconds(operation_->options.verdict_timeout)));
 }
 
 void Admission::Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,

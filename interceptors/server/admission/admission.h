@@ -56,7 +56,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
             Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
-  void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) const;
+  void Request(absl::Duration max_wait, Scheduler::Time deadline);
+  // The hook, once.
+  void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why);
   void OnVerdict(absl::StatusOr<ReservationAnswer> answer);
   void Grant(const ReservationAnswer& answer);
   // What an earlier attempt committed decides before anything else does.
@@ -70,6 +72,10 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // runs.
   void Recover(std::shared_ptr<LiveExecution> execution);
   void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
+  // The one way to Granted. A lease that is over by now (the ledger or the
+  // recovery handler was slow, and heartbeats failed) is asked for again with the
+  // same request token: nothing starts under it.
+  void Start(std::shared_ptr<LiveExecution> execution);
   // `labels` are the record's.
   void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
               const Labels& labels);
@@ -80,6 +86,10 @@ class Admission : public std::enable_shared_from_this<Admission> {
   const Scheduler::Time deadline_;
   const Done done_;
   const google::protobuf::Message* const request_;
+  // Both are used by one thread after another: each step begins the next.
+  bool told_ = false;
+  // Of the grant that ledger and recovery handler have let pass.
+  std::string cleared_token_;
 };
 
 }  // namespace idempotency

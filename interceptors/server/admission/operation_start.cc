@@ -16,7 +16,7 @@ namespace {
 
 absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardOptions& options, const BeginCall& call,
                                                 const google::protobuf::Message& request) {
-  const absl::Status valid = ValidateBeginCall(call, options.name_space);
+  const absl::Status valid = ValidateBeginCall(call, options);
   if (!valid.ok()) return valid;
   const absl::StatusOr<std::vector<Fingerprint>> fingerprints = RequestFingerprints(
       options.fingerprint_algorithms, FingerprintInput{call.operation, request});

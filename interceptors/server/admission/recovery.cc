@@ -17,6 +17,8 @@
 namespace idempotency {
 namespace {
 
+constexpr char kUndecided[] = "the recovery handler could not tell";
+
 RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* request) {
   RecoveryCase recovery;
   recovery.record_id = execution.record_id();
@@ -87,8 +89,7 @@ void Recovery::Settle(const RecoveryDecision& decision) {
 absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const {
   const GuardedOperation& operation = execution_->operation();
   const grpc::StatusCode code = StatusCodeFrom(decision.reply().code());
-  if (DispositionFor(operation.policy, code, /*nothing_happened=*/false) !=
-      Disposition::kComplete) {
+  if (!IsRecorded(operation.policy, code)) {
     return absl::InvalidArgumentError(absl::StrCat("its handler decided for the code ",
                                                    decision.reply().code(),
                                                    ", which the method does not record"));
@@ -116,10 +117,10 @@ void Recovery::Complete(const RecoveryDecision& decision) {
 
 void Recovery::LeaveUnknown() {
   execution_->recording()->Release(
-      "recovery could not tell the outcome", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN,
-      [self = shared_from_this()] {
-        self->done_(Open{self->execution_->recording()->refused() ? ReservationLost()
-                                                                  : OutcomeUnknownRejection()});
+      kUndecided, v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [self = shared_from_this()] {
+        self->done_(Open{self->execution_->recording()->refused()
+                             ? ReservationLost()
+                             : OutcomeUndecided(self->execution_->attempt(), kUndecided)});
       });
 }
 

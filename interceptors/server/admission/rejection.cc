@@ -2,11 +2,14 @@
 
 #include <grpcpp/support/status.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 #include "core/errors.h"
 #include "core/grpc_status.h"
@@ -18,11 +21,48 @@
 namespace idempotency {
 namespace {
 
+// What gRPC's own retries wait inside one call while an attempt runs or pauses:
+// five tries then end within about 4 s, and a pause of a minute is for the
+// application to wait for.
+constexpr absl::Duration kLongestPushback = absl::Seconds(1);
+
 absl::Status InFlightRejection(const v1::InFlight& in_flight) {
   ErrorDetails details;
   details.retry_delay = FromWire(in_flight.retry_after());
-  return MakeError(Reason::kInFlight, "another attempt of this operation is running",
+  return MakeError(Reason::kInFlight,
+                   "another attempt of this operation is running, or failed just now and has to "
+                   "pause: retry with the same idempotency key",
                    std::move(details));
+}
+
+std::string CauseName(v1::OutcomeUnknown::Cause cause) {
+  switch (cause) {
+    case v1::OutcomeUnknown::CAUSE_RELEASED:
+      return "RELEASED";
+    case v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED:
+      return "LEASE_EXPIRED";
+    default:
+      return "UNSPECIFIED";
+  }
+}
+
+std::string WhatHappened(const v1::OutcomeUnknown& unknown) {
+  if (!unknown.reason().empty()) return unknown.reason();
+  if (unknown.cause() == v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED) {
+    return "its lease ran out, since its process was lost or could not extend it";
+  }
+  return "nothing more is recorded of it";
+}
+
+// The trailer that times gRPC's own retries of a rejection.
+std::optional<std::string> PushbackFor(const absl::Status& rejection) {
+  const std::optional<Reason> reason = ReasonOf(rejection);
+  // No number of retries changes it, whatever a client's retry policy names.
+  if (reason == Reason::kOutcomeUnknown) return "-1";
+  if (reason != Reason::kInFlight) return PushbackOf(rejection);
+  ErrorDetails details = DetailsOf(rejection);
+  if (details.retry_delay) details.retry_delay = std::min(*details.retry_delay, kLongestPushback);
+  return PushbackOf(MakeError(*reason, /*message=*/"", std::move(details)));
 }
 
 }  // namespace
@@ -51,10 +91,35 @@ absl::Status ReplyNotKept(int original_code) {
                    std::move(details));
 }
 
-absl::Status OutcomeUnknownRejection() {
-  return MakeError(Reason::kOutcomeUnknown,
-                   "an earlier attempt ended without a trace and this operation must not run "
-                   "again before its outcome is known");
+absl::Status OutcomeUnknownRejection(const v1::OutcomeUnknown& unknown) {
+  ErrorDetails details;
+  details.metadata["cause"] = CauseName(unknown.cause());
+  details.metadata["attempt"] = absl::StrCat(unknown.attempt());
+  std::string when;
+  if (unknown.has_since()) {
+    const std::string since =
+        absl::FormatTime(absl::RFC3339_sec, FromWire(unknown.since()), absl::UTCTimeZone());
+    details.metadata["since"] = since;
+    when = absl::StrCat(" at ", since);
+  }
+  if (!unknown.reason().empty()) details.metadata["reason"] = unknown.reason();
+  return MakeError(
+      Reason::kOutcomeUnknown,
+      absl::StrCat("attempt ", unknown.attempt(), " ended", when,
+                   ", and its outcome is unknown: ", WhatHappened(unknown),
+                   ". It may have taken effect, so nothing runs again under this key and a retry "
+                   "does not help: find out what it did, and have the record settled (a recovery "
+                   "handler, the completion ledger, or an operator)"),
+      std::move(details));
+}
+
+absl::Status OutcomeUndecided(std::uint32_t attempt, std::string_view reason) {
+  v1::OutcomeUnknown unknown;
+  unknown.set_attempt(attempt);
+  unknown.set_cause(v1::OutcomeUnknown::CAUSE_RELEASED);
+  unknown.set_reason(std::string(reason));
+  unknown.mutable_since()->set_seconds(absl::ToUnixSeconds(absl::Now()));
+  return OutcomeUnknownRejection(unknown);
 }
 
 absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
@@ -71,7 +136,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
                        "this idempotency key was used with a different request: use a new key for "
                        "a new operation, and the same request on every retry");
     case v1::ReserveResponse::kOutcomeUnknown:
-      return OutcomeUnknownRejection();
+      return OutcomeUnknownRejection(verdict.outcome_unknown());
     case v1::ReserveResponse::kExpired:
       return MakeError(Reason::kKeyExpired,
                        "this idempotency key is too old to tell whether its operation ran");
@@ -93,7 +158,7 @@ v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_
   reply.set_message(status.error_message());
   reply.set_details(status.error_details());
   MetadataEntries trailers = RecordMetadata(record_id, absl::InfinitePast(), false);
-  if (std::optional<std::string> pushback = PushbackOf(rejection); pushback.has_value()) {
+  if (std::optional<std::string> pushback = PushbackFor(rejection); pushback.has_value()) {
     trailers.emplace_back(kPushbackMetadata, *std::move(pushback));
   }
   for (auto& [key, value] : trailers) {

@@ -8,6 +8,7 @@
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/policy/reply_type.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/recovery_handler.h"
 #include "interceptors/server/reply_loader.h"
 #include "interceptors/server/reservation/reservations.h"
@@ -24,6 +25,8 @@ struct GuardedOperation {
   const GuardOptions& options;
   Reservations& reservations;
   WorkerThreads& workers;
+  // What was chosen for it, wherever; the one that is safe without a word.
+  UnknownOutcome on_unknown = UnknownOutcome::kRecover;
   // Of its replies. Replies of a type that is not known are stored as they are.
   ReplyType reply_type = {};
   // Makes replays under MethodPolicy::Reply::kReference; empty otherwise.

@@ -11,6 +11,7 @@
 #include "interceptors/server/execution/kept_reply.h"
 #include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/ledger/recorded_reply.h"
+#include "interceptors/server/policy/release_pause.h"
 #include "interceptors/server/wire/traceparent.h"
 #include "interceptors/server/wire/wire_time.h"
 
@@ -127,14 +128,15 @@ void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
 
 void Settlement::GiveUp(const absl::Status& why) {
   instead_ = why;
-  Dispose(execution_->operation().policy.on_lease_expiry ==
-                  MethodPolicy::OnLeaseExpiry::kRequireRecovery
+  Dispose(execution_->operation().on_unknown == UnknownOutcome::kRecover
               ? Disposition::kReleaseUnknown
-              : Disposition::kRelease);
+              : Disposition::kReleaseLater);
 }
 
 Disposition Settlement::DispositionByPolicy() const {
-  return DispositionFor(execution_->operation().policy, code_, execution_->nothing_happened());
+  const GuardedOperation& operation = execution_->operation();
+  return DispositionFor(operation.policy, operation.on_unknown, code_,
+                        execution_->nothing_happened());
 }
 
 void Settlement::Dispose(Disposition disposition) {
@@ -148,6 +150,9 @@ void Settlement::Dispose(Disposition disposition) {
       return;
     case Disposition::kRelease:
       Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+      return;
+    case Disposition::kReleaseLater:
+      Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED, ReleasePause(execution_->attempt()));
       return;
     case Disposition::kReleaseUnknown:
       Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
@@ -165,15 +170,25 @@ void Settlement::Record() {
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
 }
 
-void Settlement::Release(v1::ReleaseOutcome outcome) {
-  if (release_reason_.empty()) {
-    release_reason_ =
-        "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
+  if (release_reason_.empty()) release_reason_ = HandlersAnswer();
+  execution_->recording()->Release(
+      release_reason_, outcome,
+      [self = shared_from_this(), outcome] {
+        if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
+        self->Tell({self->LossIfRefused()});
+      },
+      pause);
+}
+
+std::string Settlement::HandlersAnswer() const {
+  std::string answer =
+      "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
+  // What gRPC answers for a handler that threw, in the sync and the callback API.
+  if (code_ == grpc::StatusCode::UNKNOWN || code_ == grpc::StatusCode::UNIMPLEMENTED) {
+    answer += ", or threw";
   }
-  execution_->recording()->Release(release_reason_, outcome, [self = shared_from_this(), outcome] {
-    if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
-    self->Tell({self->LossIfRefused()});
-  });
+  return answer;
 }
 
 absl::Status Settlement::LossIfRefused() const {
@@ -197,8 +212,7 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
                 std::string(answer.status().message()));
   // Whoever took it over may leave it open again.
   if (ReasonOf(answer.status()) == Reason::kReservationLost &&
-      execution_->operation().policy.on_lease_expiry ==
-          MethodPolicy::OnLeaseExpiry::kRequireRecovery) {
+      execution_->operation().on_unknown == UnknownOutcome::kRecover) {
     LeaveOpen();
   }
   Tell({answer.status()});

@@ -53,10 +53,12 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
   void Record();
-  void Release(v1::ReleaseOutcome outcome);
+  void Release(v1::ReleaseOutcome outcome, absl::Duration pause = absl::ZeroDuration());
   // RESERVATION_LOST if the store has said that the record is another's;
   // otherwise what goes out in the reply's place, if anything does.
   absl::Status LossIfRefused() const;
+  // What the record says of a release that was given no reason.
+  std::string HandlersAnswer() const;
   // Leaves an outcome that nobody knows to the background, if it recovers.
   void LeaveOpen();
   // The caller gets `why`, and the next attempt may run, or find out.

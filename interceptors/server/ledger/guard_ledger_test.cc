@@ -53,10 +53,9 @@ class GuardLedgerTest : public testing::Test {
     store_ = connection.get();
     reservations_ = std::make_unique<Reservations>(std::move(connection),
                                                    options_.recording_timeout, absl::Seconds(10));
-    policy_.on_lease_expiry = recovery ? MethodPolicy::OnLeaseExpiry::kRequireRecovery
-                                       : MethodPolicy::OnLeaseExpiry::kTakeOver;
     operation_ = std::make_shared<const GuardedOperation>(
-        GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_, workers_});
+        GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_, workers_,
+                         recovery ? UnknownOutcome::kRecover : UnknownOutcome::kAskLedger});
   }
   ~GuardLedgerTest() override {
     ledger_->Hold(false);

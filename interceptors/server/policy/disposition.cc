@@ -1,5 +1,7 @@
 #include "interceptors/server/policy/disposition.h"
 
+#include "interceptors/server/policy/unknown_outcome.h"
+
 namespace idempotency {
 
 bool CanBeRecorded(grpc::StatusCode code) {
@@ -21,19 +23,22 @@ bool CanBeReleased(grpc::StatusCode code) {
   return CanBeRecorded(code) && code != grpc::StatusCode::OK && code != grpc::StatusCode::INTERNAL;
 }
 
-Disposition DispositionFor(const MethodPolicy& policy, grpc::StatusCode code,
-                           bool nothing_happened) {
-  if (code == grpc::StatusCode::OK) return Disposition::kComplete;
-  if (CanBeRecorded(code) && policy.recorded.count(code) > 0) return Disposition::kComplete;
+bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code) {
+  if (code == grpc::StatusCode::OK) return true;
+  return CanBeRecorded(code) && policy.recorded.count(code) > 0;
+}
+
+Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown,
+                           grpc::StatusCode code, bool nothing_happened) {
+  if (IsRecorded(policy, code)) return Disposition::kComplete;
   if (nothing_happened) return Disposition::kRelease;
   if (CanBeReleased(code) && policy.released.count(code) > 0) return Disposition::kRelease;
-  if (policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kRequireRecovery) {
-    return Disposition::kReleaseUnknown;
-  }
+  if (on_unknown == UnknownOutcome::kRecover) return Disposition::kReleaseUnknown;
   // The handler stopped waiting for work that may still be in the air.
   const bool abandoned =
       code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED;
-  return abandoned ? Disposition::kLetLapse : Disposition::kRelease;
+  // Never at once: the caller's retries would run it again and again.
+  return abandoned ? Disposition::kLetLapse : Disposition::kReleaseLater;
 }
 
 }  // namespace idempotency

@@ -10,15 +10,21 @@ namespace idempotency {
 // What becomes of a reservation when its handler has answered.
 enum class Disposition {
   kComplete,        // the reply is recorded and replayed
-  kRelease,         // the next attempt may run at once
+  kRelease,         // nothing happened: the next attempt may run at once
+  kReleaseLater,    // a second execution is acceptable, after a pause
   kReleaseUnknown,  // nothing runs before the outcome is known
   kLetLapse,        // the next attempt may run when the lease is over
 };
 
+enum class UnknownOutcome;
+
 // `nothing_happened` is the handler's own word; it counts only for codes that
-// are not recorded.
-Disposition DispositionFor(const MethodPolicy& policy, grpc::StatusCode code,
-                           bool nothing_happened);
+// are not recorded. `on_unknown` is for codes that prove nothing.
+Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown,
+                           grpc::StatusCode code, bool nothing_happened);
+
+// The policy's recorded codes, and OK.
+bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code);
 
 // gRPC makes these itself, so they never prove what a handler did.
 bool CanBeRecorded(grpc::StatusCode code);

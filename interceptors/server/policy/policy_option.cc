@@ -1,6 +1,7 @@
 #include "interceptors/server/policy/policy_option.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -80,10 +81,11 @@ void ReadEnums(const v1::Policy& option, MethodPolicy& policy, PolicyFaults& fau
            Values<InFlight>{{v1::Policy::IN_FLIGHT_REJECT, InFlight::kReject},
                             {v1::Policy::IN_FLIGHT_WAIT, InFlight::kWait}},
            policy.in_flight, faults);
-  ReadEnum("on_lease_expiry", option.on_lease_expiry(),
-           Values<Expiry>{{v1::LEASE_EXPIRY_TAKE_OVER, Expiry::kTakeOver},
-                          {v1::LEASE_EXPIRY_REQUIRE_RECOVERY, Expiry::kRequireRecovery}},
-           policy.on_lease_expiry, faults);
+  ReadEnum(
+      "on_lease_expiry", option.on_lease_expiry(),
+      Values<std::optional<Expiry>>{{v1::LEASE_EXPIRY_TAKE_OVER, Expiry::kTakeOver},
+                                    {v1::LEASE_EXPIRY_REQUIRE_RECOVERY, Expiry::kRequireRecovery}},
+      policy.on_lease_expiry, faults);
   ReadEnum("reply", option.reply(),
            Values<Reply>{{v1::Policy::REPLY_FULL, Reply::kFull},
                          {v1::Policy::REPLY_STATUS_ONLY, Reply::kStatusOnly},

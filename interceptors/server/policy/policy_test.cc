@@ -5,6 +5,8 @@
 
 #include <fstream>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,7 +20,9 @@
 #include "interceptors/server/policy/resolved_policy.h"
 #include "interceptors/server/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_ledger.h"
 #include "testdata/policies.grpc.pb.h"
+#include "testdata/till.grpc.pb.h"
 
 namespace idempotency {
 namespace {
@@ -259,6 +263,7 @@ TEST(PolicyFaultsTest, AllAtOnce) {
 }
 
 constexpr char kAdjusted[] = "/idempotency.testdata.Declaring/Adjusted";
+constexpr char kRepeating[] = "/idempotency.testdata.Declaring/Repeating";
 constexpr char kReplaced[] = "/idempotency.testdata.Declaring/Replaced";
 constexpr char kTurnedOff[] = "/idempotency.testdata.Declaring/TurnedOff";
 
@@ -270,6 +275,11 @@ GuardOptions SomeCode() {
     policy.key = MethodPolicy::Key::kNone;
   };
   options.policies[kReplaced].lease = absl::Seconds(7);
+  options.policies[kReplaced].on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
+  options.handlers[kRepeating].recovery = [](const RecoveryCase&) {
+    return RecoveryDecision::LeaveUnknown();
+  };
+  options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
   return options;
 }
 
@@ -353,6 +363,44 @@ TEST(PoliciesAtStartUpTest, EveryFaultOfEveryMethodIsTold) {
             HasSubstr("/idempotency.testdata.Mistaken/ShortMemory: recorded names UNAVAILABLE"),
             HasSubstr("/idempotency.testdata.Mistaken/ShortMemory: retention 5s is under"),
             HasSubstr("/idempotency.testdata.Mistaken/Waiting: in_flight WAIT is for unary")));
+}
+
+// Of two services, so that all of them are known at once.
+TEST(PoliciesAtStartUpTest, EveryMethodWithoutAChoiceIsToldWithTheWaysOut) {
+  GuardOptions options = SomeCode();
+  options.on_unknown_outcome = std::nullopt;
+  options.policies["/idempotency.testdata.Till/Charge"] = MethodPolicy();
+  const auto guard = MakeGuard(std::move(options));
+  Declaring::Service service;
+  testdata::Till::Service till;
+  grpc::ServerBuilder builder;
+  EXPECT_EQ(guard->Protect<Declaring>(builder, &service), absl::OkStatus());
+  EXPECT_EQ(guard->Protect<testdata::Till>(builder, &till), absl::OkStatus());
+  const absl::Status status = guard->Install(builder);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  const std::string message(status.message());
+  EXPECT_THAT(message, HasSubstr("/idempotency.testdata.Declaring/Adjusted, "
+                                 "/idempotency.testdata.Declaring/Plain, "
+                                 "/idempotency.testdata.Till/Charge. "));
+  EXPECT_THAT(message, AllOf(HasSubstr("TAKE_OVER, if a second execution is acceptable"),
+                             HasSubstr("GuardOptions::ledger"), HasSubstr("recovery handler"),
+                             HasSubstr("GuardOptions::on_unknown_outcome")));
+  // Those that choose, in the proto, in code or with a recovery handler, and
+  // those that are not guarded.
+  for (const char* method : {"Everything", "Replaced", "Repeating", "Read", "Off", "TurnedOff"}) {
+    EXPECT_THAT(message, Not(HasSubstr(method)));
+  }
+}
+
+TEST(PoliciesAtStartUpTest, ALedgerIsAChoice) {
+  GuardOptions options = SomeCode();
+  options.on_unknown_outcome = std::nullopt;
+  options.ledger = std::make_shared<FakeLedger>();
+  const auto guard = MakeGuard(std::move(options));
+  Declaring::Service service;
+  grpc::ServerBuilder builder;
+  EXPECT_EQ(guard->Protect<Declaring>(builder, &service), absl::OkStatus());
+  EXPECT_EQ(guard->Install(builder), absl::OkStatus());
 }
 
 TEST(PoliciesAtStartUpTest, AnAdjustmentOfNoMethodIsRefused) {

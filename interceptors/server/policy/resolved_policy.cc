@@ -55,6 +55,11 @@ absl::string_view TextOf(MethodPolicy::Stream stream) {
   return "";
 }
 
+absl::string_view TextOf(std::optional<MethodPolicy::OnLeaseExpiry> choice) {
+  if (!choice) return "UNSPECIFIED";
+  return *choice == MethodPolicy::OnLeaseExpiry::kTakeOver ? "TAKE_OVER" : "REQUIRE_RECOVERY";
+}
+
 std::string TextOf(const std::set<grpc::StatusCode>& codes) {
   std::vector<std::string> names;
   for (const grpc::StatusCode code : codes) {
@@ -73,7 +78,6 @@ struct Member {
 // In the same order for every policy.
 std::vector<Member> MembersOf(const MethodPolicy& policy) {
   const bool waits = policy.in_flight == MethodPolicy::InFlight::kWait;
-  const bool takes_over = policy.on_lease_expiry == MethodPolicy::OnLeaseExpiry::kTakeOver;
   return {
       {"key", std::string(TextOf(policy.key)), true},
       {"in_flight", waits ? "WAIT" : "REJECT", true},
@@ -85,7 +89,7 @@ std::vector<Member> MembersOf(const MethodPolicy& policy) {
        policy.reply_retention ? absl::FormatDuration(*policy.reply_retention) : "as the record",
        false},
       {"tombstone", absl::FormatDuration(policy.tombstone), false},
-      {"on_lease_expiry", takes_over ? "TAKE_OVER" : "REQUIRE_RECOVERY", true},
+      {"on_lease_expiry", std::string(TextOf(policy.on_lease_expiry)), true},
       {"recorded", TextOf(policy.recorded), false},
       {"released", TextOf(policy.released), false},
       {"fail_open", policy.fail_open ? "true" : "false", true},
@@ -139,6 +143,15 @@ ResolvedPolicy ResolvedPolicy::Of(const MethodDescriptor& method, const GuardOpt
   policy.resolved_ = replacement != options.policies.end() ? replacement->second : policy.declared_;
   const auto adjustment = options.adjustments.find(path);
   if (adjustment != options.adjustments.end()) adjustment->second(policy.resolved_);
+  const auto handlers = options.handlers.find(path);
+  const RecoveryHandler recovery =
+      handlers != options.handlers.end() ? handlers->second.recovery : RecoveryHandler();
+  policy.unknown_outcome_ = ChosenUnknownOutcome(policy.resolved_, recovery, options);
+  policy.unknown_outcome_in_words_ =
+      DescribeUnknownOutcome(policy.unknown_outcome_, policy.resolved_, recovery, options);
+  if (!policy.resolved_.on_lease_expiry && !recovery) {
+    policy.resolved_.on_lease_expiry = options.on_unknown_outcome;
+  }
   for (std::string& fault : FaultsOf(policy.resolved_)) faults.push_back(std::move(fault));
   for (std::string& fault : FaultsFor(method, policy.resolved_)) faults.push_back(std::move(fault));
   return policy;
@@ -165,6 +178,7 @@ std::string ResolvedPolicy::Description() const {
     if (members.empty()) continue;
     groups.push_back(absl::StrCat(TextOf(origin), ": ", absl::StrJoin(members, ", ")));
   }
+  groups.push_back(unknown_outcome_in_words_);
   return absl::StrJoin(groups, "; ");
 }
 

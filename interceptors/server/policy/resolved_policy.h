@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_RESOLVED_POLICY_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_RESOLVED_POLICY_H_
 
+#include <optional>
 #include <string>
 
 #include "google/protobuf/descriptor.h"
@@ -8,6 +9,7 @@
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/policy/policy_faults.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency {
 
@@ -21,9 +23,13 @@ class ResolvedPolicy {
                            const GuardOptions& options, PolicyFaults& faults);
 
   const MethodPolicy& policy() const { return resolved_; }
+  // nullopt if nobody has chosen.
+  std::optional<UnknownOutcome> unknown_outcome() const { return unknown_outcome_; }
 
-  // All that counts, in one line, by origin:
-  //   proto: in_flight WAIT, max_wait 2s; code: lease 5s; default: key REQUIRED, ...
+  // All that counts, in one line, by origin; then what a crash and a failure lead
+  // to:
+  //   proto: in_flight WAIT, max_wait 2s; code: lease 5s; default: key REQUIRED, ...;
+  //   after a crash it runs again when the lease is over (5s); after a failure ...
   //   not guarded: key NONE (default)
   std::string Description() const;
 
@@ -31,6 +37,8 @@ class ResolvedPolicy {
   MethodPolicy default_;
   MethodPolicy declared_;
   MethodPolicy resolved_;
+  std::optional<UnknownOutcome> unknown_outcome_;
+  std::string unknown_outcome_in_words_;
 };
 
 }  // namespace idempotency

@@ -300,7 +300,8 @@ void Recording::TellCompleted(absl::StatusOr<v1::CompleteResponse> outcome) {
   if (done) done(std::move(outcome));
 }
 
-void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released done) {
+void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
+                        absl::Duration pause) {
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kReleasing;
@@ -310,6 +311,7 @@ void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released
     release_.set_reservation_token(grant_.reservation_token);
     release_.set_reason(std::move(reason));
     release_.set_outcome(outcome);
+    if (pause > absl::ZeroDuration()) *release_.mutable_pause() = ToWire(pause);
     released_ = std::move(done);
     caller_timer_ = link_.scheduler.RunAt(After(link_.scheduler.Now(), caller_timeout_),
                                           [self = shared_from_this()] { self->TellReleased(); });

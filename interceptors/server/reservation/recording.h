@@ -90,8 +90,9 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
   // Gives the reservation back; repeated until answered or the lease is over.
   // `done` is called once it was answered, or given up, or after
-  // caller_timeout.
-  void Release(std::string reason, v1::ReleaseOutcome outcome, Released done);
+  // caller_timeout. The record is not granted again before `pause` is over.
+  void Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
+               absl::Duration pause = absl::ZeroDuration());
 
   // Stops the heartbeats and leaves the rest to the lease.
   void LetLapse();

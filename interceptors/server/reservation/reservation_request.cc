@@ -45,7 +45,7 @@ absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
 
 // One question, however often it is sent.
 v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
-  request.set_request_token(Uuid::Random().ToString());
+  if (request.request_token().empty()) request.set_request_token(Uuid::Random().ToString());
   if (max_wait > absl::ZeroDuration()) *request.mutable_max_wait() = ToWire(max_wait);
   return request;
 }

@@ -40,8 +40,8 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
   // service's own is passed on; everything else is STORE_UNAVAILABLE.
   using Done = std::function<void(absl::StatusOr<ReservationAnswer>)>;
 
-  // `request` has everything but the request token and max_wait; the answer
-  // is wanted by `deadline`.
+  // `request` has everything but max_wait; without a request token it gets a
+  // fresh one. The answer is wanted by `deadline`.
   static std::shared_ptr<ReservationRequest> Make(StoreLink link, v1::ReserveRequest request,
                                                   absl::Duration max_wait, Time deadline,
                                                   Done done);

@@ -20,17 +20,19 @@ absl::Status Closed() {
 }  // namespace
 
 Reservations::Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
-                           absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache)
+                           absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache,
+                           std::unique_ptr<Scheduler> scheduler)
     : recording_timeout_(recording_timeout),
       closing_timeout_(closing_timeout),
       cache_(std::move(cache)),
+      scheduler_(std::move(scheduler)),
       connection_(std::move(connection)),
-      link_{connection_, timer_, std::make_shared<OutstandingWork>(),
+      link_{connection_, *scheduler_, std::make_shared<OutstandingWork>(),
             std::make_shared<OutstandingWork>()} {}
 
 Reservations::~Reservations() {
   Close();
-  const Scheduler::Time now = timer_.Now();
+  const Scheduler::Time now = Now();
   const auto until = [now](absl::Duration wait) { return now + absl::ToChronoNanoseconds(wait); };
   // A question whose answer never came can hold a key for a lease, no more.
   link_.requests->WaitUntilIdle(until(std::min(kTryTimeout, closing_timeout_)));
@@ -38,7 +40,7 @@ Reservations::~Reservations() {
     spdlog::error("the guard goes away with operations that the store was not told of");
   }
   // First nothing is begun any more, then what is outstanding is answered.
-  timer_.Stop();
+  scheduler_->Stop();
   connection_.Close();
 }
 

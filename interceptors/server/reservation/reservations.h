@@ -26,7 +26,8 @@ class Reservations {
   // How long the destructor waits for outstanding recordings.
   // `cache`, which may be nullptr, answers what it can.
   Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
-               absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr);
+               absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
+               std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>());
   // Close(); waits until everything is recorded, released or known to be lost,
   // closing_timeout at most (for questions without an answer 2 s); then stops.
   // A reply that was not recorded by then
@@ -48,8 +49,8 @@ class Reservations {
 
   bool closed();
   // Its tasks are dropped when this is destroyed.
-  Scheduler& scheduler() { return timer_; }
-  Scheduler::Time Now() const { return timer_.Now(); }
+  Scheduler& scheduler() { return *scheduler_; }
+  Scheduler::Time Now() const { return scheduler_->Now(); }
 
  private:
   using RequestId = std::uint64_t;
@@ -59,7 +60,7 @@ class Reservations {
   const absl::Duration recording_timeout_;
   const absl::Duration closing_timeout_;
   const std::shared_ptr<ReplayCache> cache_;
-  TimerThread timer_;
+  const std::unique_ptr<Scheduler> scheduler_;
   ClosableConnection connection_;
   const StoreLink link_;
 

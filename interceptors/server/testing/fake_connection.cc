@@ -5,6 +5,7 @@
 
 #include "core/errors.h"
 #include "core/uuid.h"
+#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
 namespace {
@@ -81,7 +82,12 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     replay.set_attempt(record.attempt);
     *replay.mutable_labels() = record.labels;
   } else if (record.state == v1::RECORD_STATE_UNKNOWN && !request.recover()) {
-    response.mutable_outcome_unknown()->set_attempt(record.attempt);
+    v1::OutcomeUnknown& unknown = *response.mutable_outcome_unknown();
+    unknown.set_attempt(record.attempt);
+    unknown.set_cause(record.release_reason.empty() ? v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED
+                                                    : v1::OutcomeUnknown::CAUSE_RELEASED);
+    unknown.set_reason(record.release_reason);
+    unknown.mutable_since()->set_seconds(kCreatedAt);
   } else if (record.state == v1::RECORD_STATE_RESERVED &&
              record.request_token != request.request_token()) {
     response.mutable_in_flight()->set_attempt(record.attempt);
@@ -149,6 +155,7 @@ void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline /*deadl
                              ? v1::RECORD_STATE_UNKNOWN
                              : v1::RECORD_STATE_RELEASED;
         (*held)->release_reason = request.reason();
+        (*held)->release_pause = FromWire(request.pause());
         return v1::ReleaseResponse();
       },
       std::move(done));
@@ -206,6 +213,7 @@ void FakeConnection::TakeOver() {
   for (auto& [key, record] : records_) {
     ++record.attempt;
     record.reservation_token = Uuid::Random().ToString();
+    record.request_token = Uuid::Random().ToString();
   }
 }
 

@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "absl/time/time.h"
+
 #include "client/connection.h"
 #include "core/mutex.h"
 
@@ -26,6 +28,8 @@ class FakeConnection final : public Connection {
     std::string digest;
     v1::Reply reply;
     std::string release_reason;
+    // What the release asked for; it never runs out by itself, and holds nobody.
+    absl::Duration release_pause;
     google::protobuf::Map<std::string, std::string> labels;
     v1::LeaseExpiry on_lease_expiry = v1::LEASE_EXPIRY_UNSPECIFIED;
     bool recovering = false;

@@ -21,6 +21,7 @@ class FakeScheduler final : public Scheduler {
   }
   TaskId RunAt(Time when, Task task) override {
     MutexLock lock(mutex_);
+    if (stopped_) return 0;
     tasks_.emplace(std::make_pair(when, ++last_id_), std::move(task));
     return last_id_;
   }
@@ -33,6 +34,12 @@ class FakeScheduler final : public Scheduler {
       tasks_.erase(task);
       return;
     }
+  }
+  void Stop() override {
+    std::map<std::pair<Time, TaskId>, Task> dropped;
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    dropped.swap(tasks_);
   }
 
   // Runs everything that falls due, each at its own time.
@@ -63,6 +70,7 @@ class FakeScheduler final : public Scheduler {
 
   mutable Mutex mutex_;
   Time now_ ABSL_GUARDED_BY(mutex_) = Time() + std::chrono::hours(1);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   TaskId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::pair<Time, TaskId>, Task> tasks_ ABSL_GUARDED_BY(mutex_);
 };

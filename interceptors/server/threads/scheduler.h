@@ -26,6 +26,9 @@ class Scheduler {
   // A task that has not started never will. Does nothing for one that has, and
   // does not wait for it.
   virtual void Cancel(TaskId id) = 0;
+  // Waits for the task that runs, drops the others. Not to be called from a
+  // task. Safe to call twice.
+  virtual void Stop() = 0;
 };
 
 }  // namespace idempotency

@@ -24,9 +24,7 @@ class TimerThread final : public Scheduler {
   TaskId RunAt(Time when, Task task) override;
   void Cancel(TaskId id) override;
 
-  // Waits for the task that runs, drops the others. Not to be called from a
-  // task. Safe to call twice.
-  void Stop();
+  void Stop() override;
 
  private:
   using Tasks = std::map<std::pair<Time, TaskId>, Task>;

@@ -241,6 +241,7 @@ GuardOptions Options() {
   MethodPolicy policy;
   policy.lease = absl::Milliseconds(absl::GetFlag(FLAGS_lease_ms));
   policy.max_lease = absl::Milliseconds(absl::GetFlag(FLAGS_max_lease_ms));
+  policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
   options.policies[kAct] = policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   options.policies[kLook] = policy;

@@ -1,0 +1,155 @@
+// The last look at the lease before a handler starts, on a clock that a test
+// moves.
+#include "interceptors/server/admission/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "core/errors.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/fake_ledger.h"
+#include "interceptors/server/testing/fake_scheduler.h"
+
+namespace idempotency {
+namespace {
+
+using Operation = FakeConnection::Operation;
+
+// By the clock of the guard, and by that of the test.
+constexpr std::chrono::minutes kVerdictTimeout{10};
+constexpr std::chrono::seconds kPatience{30};
+
+class LeaseAtStartTest : public testing::Test {
+ protected:
+  LeaseAtStartTest() {
+    auto connection = std::make_unique<FakeConnection>();
+    store_ = connection.get();
+    auto scheduler = std::make_unique<FakeScheduler>();
+    scheduler_ = scheduler.get();
+    reservations_ = std::make_unique<Reservations>(std::move(connection), absl::Seconds(20),
+                                                   absl::ZeroDuration(), /*cache=*/nullptr,
+                                                   std::move(scheduler));
+    policy_.lease = absl::Seconds(10);
+    options_.hooks.on_verdict = [this](const VerdictEvent&) { ++verdicts_; };
+    question_.mutable_record_key()->set_namespace_("tills");
+    question_.mutable_record_key()->set_scope("alice");
+    question_.mutable_record_key()->set_key("order-1");
+    question_.add_fingerprints()->set_digest("digest");
+  }
+  ~LeaseAtStartTest() override {
+    ledger_->Hold(false);
+    reservations_->Close();
+    workers_.Stop();
+  }
+
+  std::future<Admission::Decision> Ask(UnknownOutcome on_unknown) {
+    GuardedOperation operation{"/till/Charge", policy_,  options_,
+                               *reservations_, workers_, on_unknown};
+    operation.recovery = recovery_;
+    auto decided = std::make_shared<std::promise<Admission::Decision>>();
+    Admission::Ask(std::make_shared<const GuardedOperation>(std::move(operation)), question_,
+                   reservations_->Now() + kVerdictTimeout, [decided](Admission::Decision decision) {
+                     decided->set_value(std::move(decision));
+                   });
+    return decided->get_future();
+  }
+  // nullptr if it was refused.
+  static std::shared_ptr<LiveExecution> Granted(std::future<Admission::Decision> decision) {
+    if (decision.wait_for(kPatience) != std::future_status::ready) return nullptr;
+    const Admission::Decision decided = decision.get();
+    const auto* granted = std::get_if<Admission::Granted>(&decided);
+    return granted == nullptr ? nullptr : granted->execution;
+  }
+  void PassTheLease() { scheduler_->Advance(policy_.lease + absl::Seconds(1)); }
+
+  FakeConnection* store_ = nullptr;
+  FakeScheduler* scheduler_ = nullptr;
+  std::unique_ptr<Reservations> reservations_;
+  WorkerThreads workers_;
+  const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
+  GuardOptions options_;
+  MethodPolicy policy_;
+  RecoveryHandler recovery_;
+  v1::ReserveRequest question_;
+  std::atomic<int> verdicts_{0};
+};
+
+class SlowLedgerTest : public LeaseAtStartTest {
+ protected:
+  // A second attempt, whose heartbeats do not arrive, waits for the ledger.
+  std::future<Admission::Decision> AskASlowLedger() {
+    options_.ledger = ledger_;
+    const auto first = Granted(Ask(UnknownOutcome::kAskLedger));
+    first->recording()->Release("released", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+    store_->Hold(Operation::kExtend);
+    ledger_->Hold(true);
+    auto decision = Ask(UnknownOutcome::kAskLedger);
+    EXPECT_TRUE(ledger_->WaitForFinds(1));
+    token_ = store_->last_reserve().request_token();
+    return decision;
+  }
+  std::string token_;
+};
+
+TEST_F(SlowLedgerTest, AnswersInTime) {
+  auto decision = AskASlowLedger();
+  ledger_->Hold(false);
+  ASSERT_NE(Granted(std::move(decision)), nullptr);
+  EXPECT_EQ(store_->calls(Operation::kReserve), 2) << "nothing to ask again";
+}
+
+TEST_F(SlowLedgerTest, AnswersAfterTheLease) {
+  auto decision = AskASlowLedger();
+  PassTheLease();
+  ledger_->Hold(false);
+  const auto execution = Granted(std::move(decision));
+  ASSERT_NE(execution, nullptr);
+  EXPECT_FALSE(execution->lost()) << "a handler starts under a lease that is over";
+  EXPECT_EQ(execution->attempt(), 2u);
+  EXPECT_EQ(store_->calls(Operation::kReserve), 3);
+  EXPECT_EQ(store_->last_reserve().request_token(), token_) << "another question";
+  EXPECT_EQ(ledger_->finds(), 1) << "nobody else can have run meanwhile";
+  EXPECT_EQ(verdicts_, 2) << "one for each call";
+}
+
+TEST_F(SlowLedgerTest, AnswersAfterAnotherAttemptTookOver) {
+  auto decision = AskASlowLedger();
+  PassTheLease();
+  store_->TakeOver();
+  ledger_->Hold(false);
+  ASSERT_EQ(decision.wait_for(kPatience), std::future_status::ready);
+  const Admission::Decision decided = decision.get();
+  const auto* refused = std::get_if<Admission::Refused>(&decided);
+  ASSERT_NE(refused, nullptr) << "two attempts run";
+  EXPECT_EQ(ReasonOf(refused->why), Reason::kInFlight);
+}
+
+TEST_F(LeaseAtStartTest, ARecoveryHandlerThatTookLongerThanTheLease) {
+  const auto dead = Granted(Ask(UnknownOutcome::kRecover));
+  dead->recording()->LetLapse();
+  store_->LoseTrace();
+  store_->Hold(Operation::kExtend);
+  int recoveries = 0;
+  recovery_ = [&](const RecoveryCase& recovery) {
+    ++recoveries;
+    PassTheLease();
+    EXPECT_TRUE(recovery.execution->lost());
+    return RecoveryDecision::Release();
+  };
+  const auto execution = Granted(Ask(UnknownOutcome::kRecover));
+  ASSERT_NE(execution, nullptr);
+  EXPECT_FALSE(execution->lost()) << "a handler starts under a lease that is over";
+  EXPECT_EQ(execution->attempt(), 2u);
+  EXPECT_EQ(recoveries, 1);
+  EXPECT_EQ(store_->calls(Operation::kReserve), 3);
+}
+
+}  // namespace
+}  // namespace idempotency

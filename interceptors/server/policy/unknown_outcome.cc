@@ -1,0 +1,74 @@
+#include "interceptors/server/policy/unknown_outcome.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "interceptors/server/policy/release_pause.h"
+
+namespace idempotency {
+namespace {
+
+UnknownOutcome ChosenBy(MethodPolicy::OnLeaseExpiry choice) {
+  return choice == MethodPolicy::OnLeaseExpiry::kTakeOver ? UnknownOutcome::kRunAgain
+                                                          : UnknownOutcome::kRecover;
+}
+
+std::string DescribeRunningAgain(const MethodPolicy& policy, const std::string& what) {
+  return absl::StrCat("after a crash ", what, " when the lease is over (",
+                      absl::FormatDuration(policy.lease),
+                      "); after a failure that is not recorded ", what, " after a pause (",
+                      absl::FormatDuration(kFirstReleasePause), " to ",
+                      absl::FormatDuration(kLongestReleasePause), ")");
+}
+
+}  // namespace
+
+std::optional<UnknownOutcome> ChosenUnknownOutcome(const MethodPolicy& policy,
+                                                   const RecoveryHandler& recovery,
+                                                   const GuardOptions& options) {
+  if (policy.on_lease_expiry) return ChosenBy(*policy.on_lease_expiry);
+  if (recovery) return UnknownOutcome::kRecover;
+  if (options.on_unknown_outcome) return ChosenBy(*options.on_unknown_outcome);
+  if (options.ledger != nullptr) return UnknownOutcome::kAskLedger;
+  return std::nullopt;
+}
+
+v1::LeaseExpiry LeaseExpiryFor(UnknownOutcome chosen) {
+  return chosen == UnknownOutcome::kRecover ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
+                                            : v1::LEASE_EXPIRY_TAKE_OVER;
+}
+
+std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const MethodPolicy& policy,
+                                   const RecoveryHandler& recovery, const GuardOptions& options) {
+  if (!chosen) return "not chosen: what a crash and a failure lead to";
+  const bool has_ledger = options.ledger != nullptr;
+  switch (*chosen) {
+    case UnknownOutcome::kRunAgain:
+      return DescribeRunningAgain(
+          policy, has_ledger ? "what the ledger does not have runs again" : "it runs again");
+    case UnknownOutcome::kAskLedger:
+      return DescribeRunningAgain(policy, "what the ledger does not have runs again");
+    case UnknownOutcome::kRecover:
+      break;
+  }
+  const absl::string_view unless = has_ledger ? ", unless the ledger has its reply" : "";
+  if (recovery) {
+    return absl::StrCat(
+        "after a crash or a failure that is not recorded nothing runs before the "
+        "recovery handler has decided",
+        unless);
+  }
+  return absl::StrCat(
+      "after a crash or a failure that is not recorded nothing runs again: callers "
+      "get OUTCOME_UNKNOWN until it is settled",
+      unless);
+}
+
+std::string UnknownOutcomeChoices() {
+  return "choose one of: on_lease_expiry TAKE_OVER, if a second execution is acceptable; a "
+         "completion ledger (GuardOptions::ledger), if the effects are in a database of yours; a "
+         "recovery handler, which finds out (on_lease_expiry REQUIRE_RECOVERY without one stops at "
+         "OUTCOME_UNKNOWN). GuardOptions::on_unknown_outcome chooses for a whole server";
+}
+
+}  // namespace idempotency
