@@ -120,7 +120,7 @@ TEST_F(IdempotencyServiceTest, ReservesCompletesAndReplays) {
   EXPECT_EQ(first.record_id(), IdNamed("one").ToString());
   EXPECT_EQ(first.reserved().attempt(), 1u);
   EXPECT_EQ(first.reserved().lease_remaining().seconds(), 30);
-  EXPECT_EQ(first.reserved().created_at().seconds(), absl::ToUnixSeconds(store_clock_.Now()));
+  EXPECT_EQ(first.reserved().created_at().seconds(), absl::ToUnixSeconds(clock_.Now()));
   EXPECT_EQ(first.reserved().expires_at().seconds() - first.reserved().created_at().seconds(),
             24 * 3600);
   ASSERT_TRUE(Complete("one", first.reserved().reservation_token()).ok());
@@ -187,8 +187,36 @@ TEST_F(IdempotencyServiceTest, ALapsedReservationUnderRecoveryIsOutcomeUnknown) 
 TEST_F(IdempotencyServiceTest, AnOldKeyIsExpired) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   request.mutable_record_key()->set_key(
-      Uuid::TimeOrdered(store_clock_.Now() - absl::Hours(25)).ToString());
+      Uuid::TimeOrdered(clock_.Now() - absl::Hours(25)).ToString());
   EXPECT_TRUE(Reserve(request).has_expired());
+}
+
+TEST_F(IdempotencyServiceTest, APauseIsToldInFullAndALeaseIsNot) {
+  const v1::ReserveRequest request = ReserveRequestFor("one");
+  v1::ReleaseRequest release;
+  *release.mutable_record_key() = ToProto(KeyNamed("one"));
+  release.set_reservation_token(Reserve(request).reserved().reservation_token());
+  release.mutable_pause()->set_seconds(600);
+  grpc::ClientContext context;
+  v1::ReleaseResponse released;
+  ASSERT_TRUE(stub_->Release(&context, release, &released).ok());
+  EXPECT_EQ(Reserve(request).in_flight().retry_after().seconds(), 600);
+}
+
+TEST_F(IdempotencyServiceTest, AnUnknownOutcomeSaysWhyAndSinceWhen) {
+  const v1::ReserveRequest request = ReserveRequestFor("one");
+  v1::ReleaseRequest release;
+  *release.mutable_record_key() = ToProto(KeyNamed("one"));
+  release.set_reservation_token(Reserve(request).reserved().reservation_token());
+  release.set_outcome(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+  release.set_reason("the bank did not answer");
+  grpc::ClientContext context;
+  v1::ReleaseResponse released;
+  ASSERT_TRUE(stub_->Release(&context, release, &released).ok());
+  const v1::OutcomeUnknown unknown = Reserve(request).outcome_unknown();
+  EXPECT_EQ(unknown.cause(), v1::OutcomeUnknown::CAUSE_RELEASED);
+  EXPECT_EQ(unknown.reason(), "the bank did not answer");
+  EXPECT_EQ(unknown.since().seconds(), absl::ToUnixSeconds(clock_.Now()));
 }
 
 TEST_F(IdempotencyServiceTest, ExtendsWithACheckpointAndReleases) {

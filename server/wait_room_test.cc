@@ -170,6 +170,53 @@ TEST_F(WaitRoomTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
   EXPECT_EQ(Count<Replay>(16), 15u);
 }
 
+// Another caller gave the record back, with a pause.
+TEST_F(WaitRoomTest, APauseIsWaitedForAndThenOneRuns) {
+  Make();
+  const Uuid first = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 4);
+
+  ReleaseOp release = ReleaseNamed("held", first);
+  release.pause = absl::Seconds(5);
+  ASSERT_TRUE(memory_.Release({release})[0].ok());
+  const std::size_t before = store_.CallsOf(OperationKind::kReserve);
+  room_->Moved(IdNamed("held"));
+  // One asked, learnt of the pause and sat down again.
+  while (store_.CallsOf(OperationKind::kReserve) == before) std::this_thread::yield();
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 4));
+
+  // Reads while the pause runs change nothing, and nobody asks for them again.
+  const std::size_t reads = store_.CallsOf(OperationKind::kGet);
+  clock_.Advance(absl::Seconds(1));
+  while (store_.CallsOf(OperationKind::kGet) == reads) std::this_thread::yield();
+  EXPECT_EQ(answers_.size(), 0u);
+  EXPECT_EQ(store_.CallsOf(OperationKind::kReserve), before + 1);
+
+  store_clock_.Advance(release.pause);
+  clock_.Advance(release.pause);
+  ASSERT_EQ(Count<Reserved>(1), 1u);
+  const Reserved grant = *As<Reserved>(answers_.Await(1)[0]);
+  EXPECT_EQ(grant.attempt, 2u);
+  EXPECT_EQ(grant.previous_attempt, PreviousAttempt::kReleased);
+  CompleteHere("held", grant.token);
+  EXPECT_EQ(Count<Replay>(4), 3u);
+}
+
+TEST_F(WaitRoomTest, AWaitThatEndsWithinThePauseSaysWhatIsLeftOfIt) {
+  Make();
+  ReleaseOp release = ReleaseNamed("held", Hold(ReserveNamed("held")));
+  release.pause = absl::Minutes(5);
+  ASSERT_TRUE(memory_.Release({release})[0].ok());
+  Start(ReserveNamed("held"), absl::Seconds(2));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  clock_.Advance(absl::Seconds(2));
+  ASSERT_EQ(Count<InFlight>(1), 1u);
+  const InFlight answer = *As<InFlight>(answers_.Await(1)[0]);
+  EXPECT_TRUE(answer.paused);
+  EXPECT_EQ(answer.lease_remaining, release.pause - absl::Seconds(2));
+  EXPECT_EQ(answer.attempt, 1u);
+}
+
 TEST_F(WaitRoomTest, OneWaiterTakesOverWhenTheLeaseIsOver) {
   Make();
   ReserveOp op = ReserveNamed("held");
@@ -249,9 +296,17 @@ TEST_F(WaitRoomTest, AnswersAnUnknownOutcomeToThoseWhoCannotRecover) {
 
   ReleaseOp release = ReleaseNamed("held", token);
   release.outcome_unknown = true;
+  release.reason = "the bank did not answer";
   ASSERT_TRUE(memory_.Release({release})[0].ok());
   room_->Moved(IdNamed("held"));
   EXPECT_EQ(Count<OutcomeUnknown>(5), 4u);
+  for (const auto& answer : answers_.Await(5)) {
+    const auto* const unknown = As<OutcomeUnknown>(answer);
+    if (unknown == nullptr) continue;
+    EXPECT_EQ(unknown->cause, OutcomeUnknown::Cause::kReleased);
+    EXPECT_EQ(unknown->reason, release.reason);
+    EXPECT_EQ(unknown->since, store_clock_.Now());
+  }
   EXPECT_EQ(Count<Reserved>(5), 1u);
 }
 

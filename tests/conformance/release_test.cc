@@ -81,7 +81,7 @@ TEST_P(ReleaseTest, AnUnknownOutcomeHasNoPause) {
 }
 
 TEST_P(ReleaseTest, TheReasonIsThatOfTheLastAttemptThatEnded) {
-  const ReserveOp op = OpFor("released, then lapsed");
+  const ReserveOp op = OpFor("released-then-lapsed");
   ASSERT_THAT(Release(op, MustReserve(op).token), Succeeds());
   MustReserve(op);
   EXPECT_EQ(MustGet(op).release_reason, "the reason") << "of attempt 1";

@@ -698,10 +698,10 @@ TEST_P(ReserveTest, Line9AReleaseWithoutAReasonIsNoLapsedLease) {
 }
 
 TEST_P(ReserveTest, Line9TheReasonOfAnEarlierReleaseIsNotThatOfALapsedLease) {
-  ReserveOp op = OpFor("released, then lapsed");
+  ReserveOp op = OpFor("released-then-lapsed");
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   const ReserveOp swept = [&] {
-    ReserveOp other = OpFor("released, then swept");
+    ReserveOp other = OpFor("released-then-swept");
     other.on_lease_expiry = LeaseExpiry::kRequireRecovery;
     return other;
   }();
