@@ -179,7 +179,8 @@ TEST(RetentionWatchTest, WarnsOnceWhereAStepIsForgottenFirst) {
 class AttachedCallTest : public ::testing::Test {
  protected:
   TillServer server_;
-  const std::unique_ptr<Till::Stub> stub_ = Till::NewStub(server_.Dial(RetryingChannelArguments()));
+  const std::unique_ptr<Till::Stub> stub_ =
+      Till::NewStub(server_.Dial(RetryingChannelArguments({}, {"idempotency.testdata.Till"})));
   const std::shared_ptr<ParentOperation> parent_ = MakeParent();
   ChargeRequest request_;
   ChargeReply reply_;

@@ -11,6 +11,7 @@
 #include "core/uuid.h"
 #include "interceptors/client/attached_call.h"
 #include "interceptors/client/keyed_methods.h"
+#include "interceptors/client/request_key_field.h"
 #include "interceptors/client/retention_watch.h"
 
 namespace idempotency {
@@ -26,15 +27,15 @@ using grpc::experimental::InterceptorBatchMethods;
 // metadata goes out with every attempt.
 class KeyInterceptor final : public Interceptor {
  public:
-  KeyInterceptor(std::string method, bool needs_key, RetentionWatch& retentions)
-      : method_(std::move(method)), needs_key_(needs_key), retentions_(retentions) {}
+  KeyInterceptor(std::string method, KeyedMethods::Answer keyed, RetentionWatch& retentions)
+      : method_(std::move(method)), keyed_(keyed), retentions_(retentions) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
     if (!refusal_.ok()) {
       Answer(*methods);
     } else if (methods->QueryInterceptionHookPoint(
                    InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      refusal_ = PutKey(*methods->GetSendInitialMetadata());
+      refusal_ = PutKey(*methods->GetSendInitialMetadata(), NeedsKey(*methods));
       if (!refusal_.ok()) {
         // Answered here, in gRPC's place: it comes back with the receiving half.
         methods->Hijack();
@@ -49,12 +50,20 @@ class KeyInterceptor final : public Interceptor {
   }
 
  private:
-  absl::Status PutKey(CallMetadata& metadata) {
-    auto attached = ResolveAttachedCall(method_, needs_key_, metadata);
+  bool NeedsKey(InterceptorBatchMethods& methods) const {
+    if (keyed_.with_key_field == nullptr) return keyed_.needs_key;
+    // A request comes in the same batch as the metadata, but for a stream whose
+    // requests follow: no policy can name a field of those.
+    return methods.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE) &&
+           LeavesKeyFieldEmpty(*keyed_.with_key_field, methods.GetSerializedSendMessage());
+  }
+
+  absl::Status PutKey(CallMetadata& metadata, bool needs_key) {
+    auto attached = ResolveAttachedCall(method_, needs_key, metadata);
     if (!attached.ok()) return attached.status();
     parent_ = *std::move(attached);
     const std::string name(kKeyMetadata);
-    if (needs_key_ && metadata.count(name) == 0) {
+    if (needs_key && metadata.count(name) == 0) {
       metadata.emplace(name, Uuid::TimeOrdered(Clock::System().Now()).ToString());
     }
     return absl::OkStatus();
@@ -78,7 +87,7 @@ class KeyInterceptor final : public Interceptor {
   }
 
   const std::string method_;
-  const bool needs_key_;
+  const KeyedMethods::Answer keyed_;
   RetentionWatch& retentions_;
   absl::Status refusal_;
   // nullptr unless the call is attached.
@@ -89,10 +98,10 @@ class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
  public:
   // gRPC takes ownership; none for calls that get no key and are not attached.
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
-    const bool needs_key =
-        keyed_methods_.NeedsKey(info->method(), info->type() == ClientRpcInfo::Type::UNARY);
-    if (!needs_key && ParentTable::Instance().empty()) return nullptr;
-    return std::make_unique<KeyInterceptor>(info->method(), needs_key, retentions_).release();
+    const KeyedMethods::Answer keyed =
+        keyed_methods_.Of(info->method(), info->type() == ClientRpcInfo::Type::UNARY);
+    if (!keyed.needs_key && ParentTable::Instance().empty()) return nullptr;
+    return std::make_unique<KeyInterceptor>(info->method(), keyed, retentions_).release();
   }
 
  private:

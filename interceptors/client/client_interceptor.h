@@ -13,9 +13,12 @@ namespace idempotency {
 // Puts an `idempotency-key` (a new UUIDv7) on every call that has none and
 // needs one: what the method's own proto says (keyed_methods.h) by the option
 // (idempotency.v1.policy) or by protobuf's idempotency_level. Unary methods
-// whose descriptor is not linked into this program get a key too. Methods with
-// a `key_field` get none: their caller fills it. gRPC's own retries of a call
-// keep its key. A key that the caller put on the call (WithKey) is left alone.
+// whose descriptor is not linked into this program get a key too. Where a
+// method's policy names a `key_field`, a request that has it filled brings its
+// own key, and any other gets one in its metadata; interceptors after this one
+// see such a request serialised (GetSerializedSendMessage). gRPC's own retries
+// of a call keep its key. A key that the caller put on the call (WithKey) is
+// left alone.
 //
 // A call that a guarded handler attached to its execution (Execution::Attach)
 // gets the key of that step, of whatever type it is, if it has a label or its
@@ -26,6 +29,7 @@ namespace idempotency {
 //   all.push_back(idempotency::MakeClientInterceptor());
 //   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
 //       target, credentials, idempotency::RetryingChannelArguments(), std::move(all));
+// Retries cover guarded methods only: see interceptors/client/retry_policy.h.
 std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface> MakeClientInterceptor();
 
 }  // namespace idempotency

@@ -55,6 +55,22 @@ TEST_F(ClientInterceptorTest, EveryCallGetsAKeyOfItsOwn) {
   EXPECT_NE(arrivals[0].keys, arrivals[1].keys);
 }
 
+TEST_F(ClientInterceptorTest, AnEmptyKeyFieldGetsAKeyInTheMetadata) {
+  ASSERT_TRUE(stub_->Order(&context_, request_, &reply_).ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(1));
+  ASSERT_THAT(arrivals[0].keys, SizeIs(1));
+  EXPECT_TRUE(Uuid::Parse(arrivals[0].keys[0]).has_value()) << arrivals[0].keys[0];
+}
+
+TEST_F(ClientInterceptorTest, AFilledKeyFieldIsTheOnlyKey) {
+  request_.set_note("order-17");
+  ASSERT_TRUE(stub_->Order(&context_, request_, &reply_).ok());
+  const auto arrivals = server_.arrivals();
+  ASSERT_THAT(arrivals, SizeIs(1));
+  EXPECT_THAT(arrivals[0].keys, IsEmpty());
+}
+
 TEST_F(ClientInterceptorTest, MethodsThatMayRunTwiceGetNone) {
   ASSERT_TRUE(stub_->Balance(&context_, request_, &reply_).ok());
   grpc::ClientContext second;

@@ -14,8 +14,10 @@ namespace idempotency {
 
 // Instead of grpc::CreateCustomChannel: a channel whose calls carry keys
 // (MakeClientInterceptor). Without arguments of the caller's own it retries
-// what may be retried, with the same key. A program with interceptors of its
-// own makes its channel itself, with ours among them.
+// with the same key what the protos of this program declare as guarded, and
+// what is idempotent (retry_policy.h); for services whose protos say nothing
+// pass RetryingChannelArguments(policy, {"payments.v1.Payments"}). A program with interceptors of
+// its own makes its channel itself, with ours among them.
 std::shared_ptr<grpc::Channel> CreateKeyedChannel(
     const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const grpc::ChannelArguments& arguments = RetryingChannelArguments());

@@ -15,31 +15,29 @@ constexpr std::size_t kMaxKnown = 4096;
 
 }  // namespace
 
-bool KeyedMethods::NeedsKey(std::string_view method, bool unary) {
+KeyedMethods::Answer KeyedMethods::Of(std::string_view method, bool unary) {
   // The map's own kind of view: abseil's is not the standard's everywhere.
   const absl::string_view name(method.data(), method.size());
   {
     MutexLock lock(mutex_);
     if (const auto it = known_.find(name); it != known_.end()) return it->second;
   }
-  const bool needs_key = LookUp(method, unary);
+  const Answer answer = LookUp(method, unary);
   MutexLock lock(mutex_);
-  if (known_.size() < kMaxKnown) known_.emplace(name, needs_key);
-  return needs_key;
+  if (known_.size() < kMaxKnown) known_.emplace(name, answer);
+  return answer;
 }
 
-bool KeyedMethods::LookUp(std::string_view method, bool unary) const {
-  if (method.empty() || method.front() != '/') return unary;
+KeyedMethods::Answer KeyedMethods::LookUp(std::string_view method, bool unary) const {
+  if (method.empty() || method.front() != '/') return {unary};
   std::string name(method.substr(1));
   std::replace(name.begin(), name.end(), '/', '.');
   const google::protobuf::MethodDescriptor* descriptor = pool_.FindMethodByName(name);
-  if (descriptor == nullptr) return unary;
+  if (descriptor == nullptr) return {unary};
   const absl::StatusOr<v1::Policy> declared = DeclaredPolicy(descriptor->options());
-  if (!declared.ok()) return unary;
-  // Whoever fills the field makes the key: another one beside it would be
-  // refused.
-  if (!declared->key_field().empty()) return false;
-  return KeyRule(*descriptor, *declared) != v1::Policy::KEY_NONE;
+  if (!declared.ok()) return {unary};
+  const bool needs_key = KeyRule(*descriptor, *declared) != v1::Policy::KEY_NONE;
+  return {needs_key, needs_key && !declared->key_field().empty() ? descriptor : nullptr};
 }
 
 }  // namespace idempotency

@@ -14,26 +14,33 @@ namespace idempotency {
 // Which methods' calls get a key. Thread-safe.
 class KeyedMethods {
  public:
+  struct Answer {
+    // The call needs a key.
+    bool needs_key = false;
+    // Set for a method whose policy names a key_field (core/key_field.h): the
+    // call needs a key in its metadata only where that field is empty.
+    const google::protobuf::MethodDescriptor* with_key_field = nullptr;
+  };
+
   // `pool` must outlive this.
   explicit KeyedMethods(const google::protobuf::DescriptorPool& pool) : pool_(pool) {}
 
-  // What the method's own proto says (core/declared_policy.h): false for
+  // What the method's own proto says (core/declared_policy.h): no key for
   // KEY_NONE, so without the option for NO_SIDE_EFFECTS, IDEMPOTENT and
-  // streaming methods, true for KEY_REQUIRED and KEY_OPTIONAL. False where the
-  // policy names a key_field: that key is the caller's. A method that `pool`
-  // does not know needs one if it is `unary`: a key too many costs nothing, a
-  // missing one costs the call. `method` is as on the wire,
+  // streaming methods; a key for KEY_REQUIRED and KEY_OPTIONAL. A method that
+  // `pool` does not know needs one if it is `unary`: a key too many costs
+  // nothing, a missing one costs the call. `method` is as on the wire,
   // "/payments.v1.Payments/Charge".
-  bool NeedsKey(std::string_view method, bool unary);
+  Answer Of(std::string_view method, bool unary);
 
  private:
-  bool LookUp(std::string_view method, bool unary) const;
+  Answer LookUp(std::string_view method, bool unary) const;
 
   const google::protobuf::DescriptorPool& pool_;
   Mutex mutex_;
   // Answers by method: a look-up in the pool takes its lock and several
   // allocations.
-  absl::flat_hash_map<std::string, bool> known_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Answer> known_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency

@@ -25,43 +25,50 @@ TEST(KeyedMethodsTest, FollowsTheIdempotencyLevel) {
   KeyedMethods methods = OfThisProgram();
   // Twice: the second answer comes from memory.
   for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(methods.NeedsKey("/idempotency.testdata.Till/Charge", kUnary));
-    EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/Balance", kUnary));
-    EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/SetLimit", kUnary));
+    EXPECT_TRUE(methods.Of("/idempotency.testdata.Till/Charge", kUnary).needs_key);
+    EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/Balance", kUnary).needs_key);
+    EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/SetLimit", kUnary).needs_key);
   }
 }
 
 TEST(KeyedMethodsTest, FollowsThePolicyOption) {
   KeyedMethods methods = OfThisProgram();
-  EXPECT_TRUE(methods.NeedsKey("/idempotency.testdata.Till/SetLimitOnce", kUnary));
-  EXPECT_TRUE(methods.NeedsKey("/idempotency.testdata.Till/Tip", kUnary));
-  EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/Log", kUnary));
-  // The caller's own, in the field.
-  EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/Order", kUnary));
+  EXPECT_TRUE(methods.Of("/idempotency.testdata.Till/SetLimitOnce", kUnary).needs_key);
+  EXPECT_TRUE(methods.Of("/idempotency.testdata.Till/Tip", kUnary).needs_key);
+  EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/Log", kUnary).needs_key);
+}
+
+TEST(KeyedMethodsTest, AKeyFieldIsLookedAtInEachRequest) {
+  KeyedMethods methods = OfThisProgram();
+  const KeyedMethods::Answer order = methods.Of("/idempotency.testdata.Till/Order", kUnary);
+  EXPECT_TRUE(order.needs_key);
+  ASSERT_NE(order.with_key_field, nullptr);
+  EXPECT_EQ(order.with_key_field->name(), "Order");
+  EXPECT_EQ(methods.Of("/idempotency.testdata.Till/Charge", kUnary).with_key_field, nullptr);
 }
 
 TEST(KeyedMethodsTest, StreamsGetAKeyWhereTheyAreCaptured) {
   KeyedMethods methods = OfThisProgram();
-  EXPECT_TRUE(methods.NeedsKey("/idempotency.testdata.Till/Export", !kUnary));
-  EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/Watch", !kUnary));
-  EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/ChargeMany", !kUnary));
-  EXPECT_FALSE(methods.NeedsKey("/other.v1.Other/Watch", !kUnary));
+  EXPECT_TRUE(methods.Of("/idempotency.testdata.Till/Export", !kUnary).needs_key);
+  EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/Watch", !kUnary).needs_key);
+  EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/ChargeMany", !kUnary).needs_key);
+  EXPECT_FALSE(methods.Of("/other.v1.Other/Watch", !kUnary).needs_key);
 }
 
 TEST(KeyedMethodsTest, WhatIsNotKnownGetsAKey) {
   KeyedMethods methods = OfThisProgram();
   for (const char* method : {"/other.v1.Other/Do", "/idempotency.testdata.Till/Nothing", "", "/",
                              "idempotency.testdata.Till/Balance", "/a/b/c", "//"}) {
-    EXPECT_TRUE(methods.NeedsKey(method, kUnary)) << method;
+    EXPECT_TRUE(methods.Of(method, kUnary).needs_key) << method;
   }
 }
 
 TEST(KeyedMethodsTest, RightAlsoWhenFullOfUnknownMethods) {
   KeyedMethods methods = OfThisProgram();
   for (int i = 0; i < 5000; ++i) {
-    EXPECT_TRUE(methods.NeedsKey(absl::StrCat("/unknown.S/M", i), kUnary));
+    EXPECT_TRUE(methods.Of(absl::StrCat("/unknown.S/M", i), kUnary).needs_key);
   }
-  EXPECT_FALSE(methods.NeedsKey("/idempotency.testdata.Till/Balance", kUnary));
+  EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/Balance", kUnary).needs_key);
 }
 
 TEST(KeyedMethodsTest, AskedByManyThreads) {
@@ -71,9 +78,9 @@ TEST(KeyedMethodsTest, AskedByManyThreads) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {
-        if (!methods.NeedsKey("/idempotency.testdata.Till/Charge", kUnary)) ++wrong;
-        if (methods.NeedsKey("/idempotency.testdata.Till/Balance", kUnary)) ++wrong;
-        if (!methods.NeedsKey(absl::StrCat("/unknown.S/M", i), kUnary)) ++wrong;
+        if (!methods.Of("/idempotency.testdata.Till/Charge", kUnary).needs_key) ++wrong;
+        if (methods.Of("/idempotency.testdata.Till/Balance", kUnary).needs_key) ++wrong;
+        if (!methods.Of(absl::StrCat("/unknown.S/M", i), kUnary).needs_key) ++wrong;
       }
     });
   }

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
 #include "core/errors.h"
+#include "interceptors/client/retried_methods.h"
 
 namespace idempotency {
 namespace {
@@ -93,14 +93,6 @@ absl::Status Validate(const RetryPolicy& policy) {
   return absl::OkStatus();
 }
 
-// A protobuf name: nothing in it needs escaping in JSON.
-bool IsServiceName(absl::string_view name) {
-  for (const char c : name) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') return false;
-  }
-  return !name.empty();
-}
-
 std::string JsonDuration(absl::Duration duration) {
   const std::int64_t seconds = absl::ToInt64Seconds(duration);
   const std::int64_t nanos = absl::ToInt64Nanoseconds(duration - absl::Seconds(seconds));
@@ -110,17 +102,18 @@ std::string JsonDuration(absl::Duration duration) {
 }  // namespace
 
 absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
-                                              const std::set<std::string>& services) {
+                                              const std::set<std::string>& guarded) {
   if (auto status = Validate(policy); !status.ok()) return status;
+  const absl::StatusOr<std::set<RetriedName>> retried = RetriedMethods(guarded);
+  if (!retried.ok()) return retried.status();
+  // An empty list of names would be gRPC's error, an empty name every method.
+  if (retried->empty()) return "{\"methodConfig\":[]}";
   std::vector<std::string> names;
-  for (const std::string& service : services) {
-    if (!IsServiceName(service)) {
-      return InvalidField("services", "must hold names such as payments.v1.Payments");
-    }
-    names.push_back(absl::StrCat("{\"service\":\"", service, "\"}"));
+  for (const RetriedName& name : *retried) {
+    names.push_back(name.method.empty() ? absl::StrCat("{\"service\":\"", name.service, "\"}")
+                                        : absl::StrCat("{\"service\":\"", name.service,
+                                                       "\",\"method\":\"", name.method, "\"}"));
   }
-  // An empty name is gRPC's word for every method.
-  if (names.empty()) names.push_back("{}");
   std::vector<std::string> codes;
   for (const grpc::StatusCode code : policy.retryable) {
     codes.push_back(absl::StrCat("\"", CodeName(code), "\""));
@@ -134,8 +127,8 @@ absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
 }
 
 grpc::ChannelArguments RetryingChannelArguments(const RetryPolicy& policy,
-                                                const std::set<std::string>& services) {
-  const auto config = ServiceConfigJson(policy, services);
+                                                const std::set<std::string>& guarded) {
+  const auto config = ServiceConfigJson(policy, guarded);
   if (!config.ok()) {
     std::fprintf(stderr, "RetryingChannelArguments: %s\n", config.status().ToString().c_str());
     std::abort();

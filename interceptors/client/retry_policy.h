@@ -34,15 +34,30 @@ struct RetryPolicy {
   std::size_t per_rpc_retry_buffer_bytes = 4 * 1024 * 1024;
 };
 
-// The service config (JSON) for `services` ("payments.v1.Payments"); an empty
-// set means every method. INVALID_ARGUMENT for a policy that gRPC would refuse.
+// The service config (JSON) that retries guarded methods and no other. A call
+// that no guard protects runs once for each try, so a method is retried only if
+//   - a repeat does no harm: its idempotency_level is NO_SIDE_EFFECTS or
+//     IDEMPOTENT; or
+//   - its calls carry a key and its server guards it: its proto has the option
+//     (idempotency.v1.policy), or `guarded` names its service
+//     ("payments.v1.Payments") or the method itself
+//     ("payments.v1.Payments/Charge").
+// With names only what is named is retried; without any, what the protos that
+// are linked into this program say. A service whose proto is not linked in must
+// be named, and is then retried as a whole.
+//
+// Roll the guard out first (docs/rollout.md): to an option in a proto, or a name
+// here, this takes your word that the server guards it.
+//
+// INVALID_ARGUMENT for a policy that gRPC would refuse, for a name that cannot
+// be one, and for a named method whose calls carry no key.
 absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
-                                              const std::set<std::string>& services = {});
+                                              const std::set<std::string>& guarded = {});
 
 // Channel arguments with that config, retries on, and the buffer size set.
-// Aborts on an invalid policy: it is a constant of the program.
+// Aborts where ServiceConfigJson fails: both are constants of the program.
 grpc::ChannelArguments RetryingChannelArguments(const RetryPolicy& policy = {},
-                                                const std::set<std::string>& services = {});
+                                                const std::set<std::string>& guarded = {});
 
 }  // namespace idempotency
 

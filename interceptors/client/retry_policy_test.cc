@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/errors.h"
+#include "interceptors/client/keyed_channel.h"
 #include "interceptors/client/testdata/till_server.h"
 
 namespace idempotency {
@@ -37,15 +40,32 @@ RetryPolicy QuickPolicy() {
   return policy;
 }
 
+constexpr char kTill[] = "idempotency.testdata.Till";
+constexpr char kTip[] = "idempotency.testdata.Till/Tip";
+
 class RetryPolicyTest : public ::testing::Test {
  protected:
-  grpc::Status Charge(const RetryPolicy& policy = QuickPolicy(),
-                      const std::set<std::string>& services = {}) {
-    auto stub = Till::NewStub(server_.Dial(RetryingChannelArguments(policy, services)));
+  using Method = grpc::Status (Till::Stub::*)(grpc::ClientContext*, const ChargeRequest&,
+                                              ChargeReply*);
+
+  grpc::Status Call(Method method, const RetryPolicy& policy,
+                    const std::set<std::string>& guarded) {
+    auto stub = Till::NewStub(server_.Dial(RetryingChannelArguments(policy, guarded)));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     ChargeReply reply;
-    return stub->Charge(&context, request_, &reply);
+    return (stub.get()->*method)(&context, request_, &reply);
+  }
+  grpc::Status Charge(const RetryPolicy& policy = QuickPolicy(),
+                      const std::set<std::string>& guarded = {kTill}) {
+    return Call(&Till::Stub::Charge, policy, guarded);
+  }
+  // How often a call that always fails arrives.
+  std::size_t Arrivals(Method method, const std::set<std::string>& guarded) {
+    const std::size_t before = server_.arrivals().size();
+    server_.Script(Times(10, {Unavailable(), {}, false, false}));
+    EXPECT_EQ(Call(method, QuickPolicy(), guarded).error_code(), grpc::StatusCode::UNAVAILABLE);
+    return server_.arrivals().size() - before;
   }
   // The time from one arrival to the next.
   milliseconds Pause(std::size_t after) {
@@ -133,6 +153,41 @@ TEST_F(RetryPolicyTest, RequestsOverTheBufferAreNot) {
   EXPECT_THAT(server_.arrivals(), SizeIs(1));
 }
 
+// A client that is rolled out before the guard: what no guard is known to
+// protect runs once.
+TEST_F(RetryPolicyTest, WithoutNamesOnlyWhatItsProtoDeclaresIsRetried) {
+  EXPECT_EQ(Arrivals(&Till::Stub::Charge, {}), 1u) << "nothing says that it is guarded";
+  EXPECT_EQ(Arrivals(&Till::Stub::Log, {}), 1u) << "KEY_NONE";
+  EXPECT_EQ(Arrivals(&Till::Stub::Tip, {}), 5u) << "its option";
+  EXPECT_EQ(Arrivals(&Till::Stub::Order, {}), 5u) << "its option";
+  EXPECT_EQ(Arrivals(&Till::Stub::Balance, {}), 5u) << "NO_SIDE_EFFECTS";
+  EXPECT_EQ(Arrivals(&Till::Stub::SetLimit, {}), 5u) << "IDEMPOTENT";
+}
+
+TEST_F(RetryPolicyTest, ANamedServiceIsRetriedButForWhatCarriesNoKey) {
+  EXPECT_EQ(Arrivals(&Till::Stub::Charge, {kTill}), 5u);
+  EXPECT_EQ(Arrivals(&Till::Stub::Balance, {kTill}), 5u);
+  EXPECT_EQ(Arrivals(&Till::Stub::Log, {kTill}), 1u);
+}
+
+TEST_F(RetryPolicyTest, ANamedMethodIsRetriedAlone) {
+  EXPECT_EQ(Arrivals(&Till::Stub::Tip, {kTip}), 5u);
+  EXPECT_EQ(Arrivals(&Till::Stub::Charge, {kTip}), 1u);
+}
+
+TEST_F(RetryPolicyTest, AKeyedChannelRetriesTheSame) {
+  const auto stub =
+      Till::NewStub(CreateKeyedChannel(server_.address(), grpc::InsecureChannelCredentials()));
+  server_.Script(Times(10, {Unavailable(), "1", false, false}));
+  grpc::ClientContext unguarded;
+  ChargeReply reply;
+  EXPECT_FALSE(stub->Charge(&unguarded, request_, &reply).ok());
+  EXPECT_THAT(server_.arrivals(), SizeIs(1));
+  grpc::ClientContext guarded;
+  EXPECT_FALSE(stub->Tip(&guarded, request_, &reply).ok());
+  EXPECT_THAT(server_.arrivals(), SizeIs(6));
+}
+
 TEST_F(RetryPolicyTest, OnlyTheNamedServicesAreRetried) {
   server_.Script({{Unavailable(), {}, false, false}});
   EXPECT_TRUE(Charge(QuickPolicy(), {"other.v1.Other", "idempotency.testdata.Till"}).ok());
@@ -181,8 +236,23 @@ TEST(ServiceConfigJsonTest, RefusesWhatGrpcWouldRefuse) {
                  [](RetryPolicy& p) { p.per_rpc_retry_buffer_bytes = std::size_t{1} << 31; });
 }
 
-TEST(ServiceConfigJsonTest, RefusesServiceNamesThatWouldNotBeOne) {
-  for (const char* name : {"", "a\"b", "a/b", "a b"}) {
+TEST(ServiceConfigJsonTest, NamesMethodsOfServicesThatThisProgramKnows) {
+  const auto json = ServiceConfigJson(RetryPolicy(), {kTip, "a.A/B"});
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_THAT(*json, HasSubstr(R"("name":[{"service":"a.A","method":"B"},)"
+                               R"({"service":"idempotency.testdata.Till","method":"Tip"}])"));
+}
+
+TEST(ServiceConfigJsonTest, RefusesMethodsWhoseCallsCarryNoKey) {
+  for (const char* method : {"Log", "ChargeMany", "Watch", "Nothing"}) {
+    const absl::Status status =
+        ServiceConfigJson(RetryPolicy(), {absl::StrCat(kTill, "/", method)}).status();
+    EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid) << method;
+  }
+}
+
+TEST(ServiceConfigJsonTest, RefusesNamesThatWouldNotBeOne) {
+  for (const char* name : {"", "a\"b", "a b", "/", "a/", "/b", "a/b/c", "a/b\""}) {
     EXPECT_EQ(ReasonOf(ServiceConfigJson(RetryPolicy(), {name}).status()), Reason::kRequestInvalid)
         << name;
   }

@@ -25,8 +25,8 @@ class ServerMadeKeys : public AntiPattern {
         interceptors;
     interceptors.push_back(MakeClientInterceptor());
     return Probe::NewStub(grpc::experimental::CreateCustomChannelWithInterceptors(
-        server.address(), grpc::InsecureChannelCredentials(), RetryingChannelArguments(),
-        std::move(interceptors)));
+        server.address(), grpc::InsecureChannelCredentials(),
+        RetryingChannelArguments({}, {"idempotency.testing.Probe"}), std::move(interceptors)));
   }
 };
 

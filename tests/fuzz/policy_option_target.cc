@@ -9,11 +9,11 @@
 #include "google/protobuf/descriptor.pb.h"
 
 #include "core/declared_policy.h"
+#include "core/key_field.h"
 #include "core/limits.h"
 #include "core/utf8.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
-#include "interceptors/server/request/key_field.h"
 #include "testdata/policies.pb.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"

@@ -52,12 +52,13 @@ std::vector<TillServer::Arrival> TillServer::arrivals() const {
   return arrivals_;
 }
 
+std::string TillServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
+
 std::shared_ptr<grpc::Channel> TillServer::Dial(const grpc::ChannelArguments& arguments) const {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(MakeClientInterceptor());
   return grpc::experimental::CreateCustomChannelWithInterceptors(
-      absl::StrCat("127.0.0.1:", port_), grpc::InsecureChannelCredentials(), arguments,
-      std::move(interceptors));
+      address(), grpc::InsecureChannelCredentials(), arguments, std::move(interceptors));
 }
 
 grpc::Status TillServer::Answered(grpc::ServerContext& context, const std::string& method) {
@@ -92,6 +93,15 @@ grpc::Status TillServer::Balance(grpc::ServerContext* context, const ChargeReque
 grpc::Status TillServer::SetLimit(grpc::ServerContext* context, const ChargeRequest*,
                                   ChargeReply*) {
   return Answered(*context, "SetLimit");
+}
+grpc::Status TillServer::Tip(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) {
+  return Answered(*context, "Tip");
+}
+grpc::Status TillServer::Log(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) {
+  return Answered(*context, "Log");
+}
+grpc::Status TillServer::Order(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) {
+  return Answered(*context, "Order");
 }
 grpc::Status TillServer::ChargeMany(grpc::ServerContext* context,
                                     grpc::ServerReader<ChargeRequest>* reader, ChargeReply*) {

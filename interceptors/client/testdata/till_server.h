@@ -44,12 +44,16 @@ class TillServer final : public Till::Service {
   // The next answers, in order; afterwards every call is answered OK.
   void Script(std::vector<Answer> answers);
   std::vector<Arrival> arrivals() const;
+  std::string address() const;
   // A channel with the client interceptor.
   std::shared_ptr<grpc::Channel> Dial(const grpc::ChannelArguments& arguments = {}) const;
 
   grpc::Status Charge(grpc::ServerContext*, const ChargeRequest*, ChargeReply*) override;
   grpc::Status Balance(grpc::ServerContext*, const ChargeRequest*, ChargeReply*) override;
   grpc::Status SetLimit(grpc::ServerContext*, const ChargeRequest*, ChargeReply*) override;
+  grpc::Status Tip(grpc::ServerContext*, const ChargeRequest*, ChargeReply*) override;
+  grpc::Status Log(grpc::ServerContext*, const ChargeRequest*, ChargeReply*) override;
+  grpc::Status Order(grpc::ServerContext*, const ChargeRequest*, ChargeReply*) override;
   grpc::Status ChargeMany(grpc::ServerContext*, grpc::ServerReader<ChargeRequest>*,
                           ChargeReply*) override;
   grpc::Status Watch(grpc::ServerContext*, const ChargeRequest*,

@@ -9,10 +9,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "core/key_field.h"
 #include "core/limits.h"
 #include "interceptors/server/policy/disposition.h"
 #include "interceptors/server/policy/method_path.h"
-#include "interceptors/server/request/key_field.h"
 
 namespace idempotency {
 namespace {

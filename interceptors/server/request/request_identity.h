@@ -13,8 +13,8 @@
 
 #include "core/fingerprint.h"
 #include "core/fingerprint_input.h"
+#include "core/key_field.h"
 #include "interceptors/server/guard_options.h"
-#include "interceptors/server/request/key_field.h"
 
 namespace idempotency {
 

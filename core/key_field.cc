@@ -1,4 +1,4 @@
-#include "interceptors/server/request/key_field.h"
+#include "core/key_field.h"
 
 #include <utility>
 

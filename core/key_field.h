@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_KEY_FIELD_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_KEY_FIELD_H_
+#ifndef IDEMPOTENCY_CORE_KEY_FIELD_H_
+#define IDEMPOTENCY_CORE_KEY_FIELD_H_
 
 #include <string>
 #include <string_view>
@@ -40,4 +40,4 @@ class KeyField {
 
 }  // namespace idempotency
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_KEY_FIELD_H_
+#endif  // IDEMPOTENCY_CORE_KEY_FIELD_H_

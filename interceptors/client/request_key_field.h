@@ -1,0 +1,19 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_CLIENT_REQUEST_KEY_FIELD_H_
+#define IDEMPOTENCY_INTERCEPTORS_CLIENT_REQUEST_KEY_FIELD_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "google/protobuf/descriptor.h"
+
+namespace idempotency {
+
+// True if `request`, a serialised request of `method`, has nothing in the field
+// that the method's own policy names as its key_field. False where that cannot
+// be found out: the request cannot be read, or the field cannot carry a key.
+// `request` may be nullptr.
+bool LeavesKeyFieldEmpty(const google::protobuf::MethodDescriptor& method,
+                         const grpc::ByteBuffer* request);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_REQUEST_KEY_FIELD_H_
