@@ -1,7 +1,5 @@
 #include "client/call_with_retries.h"
 
-#include <grpc/support/time.h>
-
 #include <algorithm>
 #include <string>
 
@@ -12,26 +10,21 @@
 #include "client/pinned_key.h"
 #include "client/retry_rule.h"
 #include "client/server_pause.h"
+#include "core/deadline.h"
 #include "core/grpc_status.h"
 
 namespace idempotency {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-// Zero or less once `deadline` has passed, however far away it is.
+// Zero or less once `deadline` has passed.
 absl::Duration Remaining(SteadyTime deadline, const Clock& clock) {
-  const SteadyTime now = clock.Monotonic();
-  return deadline <= now ? absl::ZeroDuration() : absl::FromChrono(deadline - now);
+  return TimeUntil(deadline, clock.Monotonic());
 }
 
-// A try's deadline, on gRPC's monotonic clock, so that a step of the wall clock
-// moves nothing. A year stands for everything longer: further out, the wall
-// clock of ClientContext::deadline() overflows.
+// A year stands for everything longer: further out, the wall clock of
+// ClientContext::deadline() overflows.
 gpr_timespec TryDeadline(absl::Duration remaining, const CallRetries& retries) {
-  const absl::Duration timeout = std::min({remaining, retries.try_timeout, absl::Hours(24 * 365)});
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(timeout), GPR_TIMESPAN));
+  return GrpcDeadlineIn(std::min({remaining, retries.try_timeout, absl::Hours(24 * 365)}));
 }
 
 void Pause(const CallRetries& retries, RetryStopper& stopper, absl::Duration pause) {

@@ -5,7 +5,6 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/server_builder.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -13,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
+
+#include "core/deadline.h"
 
 namespace idempotency {
 namespace {
@@ -74,7 +75,7 @@ GrpcListener::~GrpcListener() { Drain(absl::ZeroDuration()); }
 void GrpcListener::Drain(absl::Duration timeout) {
   if (drained_) return;
   drained_ = true;
-  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout));
+  server_->Shutdown(GrpcDeadlineIn(timeout));
   server_->Wait();
 }
 

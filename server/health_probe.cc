@@ -3,12 +3,13 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
-#include <chrono>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+
+#include "core/deadline.h"
 
 namespace idempotency {
 
@@ -20,8 +21,7 @@ absl::Status ProbeHealth(const HealthOptions& options) {
   const auto stub = ::grpc::health::v1::Health::NewStub(
       grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       absl::ToChronoNanoseconds(options.timeout));
+  context.set_deadline(GrpcDeadlineIn(options.timeout));
   HealthCheckRequest request;
   request.set_service(options.service);
   HealthCheckResponse response;

@@ -1,13 +1,10 @@
 #include "server/idempotency_service.h"
 
-#include <grpc/support/time.h>
-
-#include <chrono>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "core/deadline.h"
 #include "core/grpc_status.h"
 #include "core/idempotency_key.h"
 #include "server/pending_operation.h"
@@ -18,11 +15,7 @@ namespace {
 // The caller's deadline on our clock.
 Batcher::Deadline DeadlineOf(const grpc::CallbackServerContext& context,
                              Batcher::Deadline arrived) {
-  const gpr_timespec at = context.raw_deadline();
-  // Saturates at 24 days.
-  const int left_ms = gpr_time_to_millis(gpr_time_sub(at, gpr_now(at.clock_type)));
-  if (left_ms == std::numeric_limits<int>::max()) return Batcher::kNoDeadline;
-  return arrived + std::chrono::milliseconds(left_ms);
+  return SteadyDeadline(context.raw_deadline(), arrived);
 }
 
 // A call of a unary method. Deletes itself when gRPC is done with it.

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "server/answer_scope.h"
@@ -256,10 +257,8 @@ class SessionStream::Frame {
   template <typename Response>
   void Add(const v1::SessionOperation& operation, OperationKind kind) {
     const absl::StatusOr<absl::Duration> timeout = TimeoutFrom(operation);
-    Batcher::Deadline deadline = Batcher::kNoDeadline;
-    if (timeout.ok() && *timeout < absl::InfiniteDuration()) {
-      deadline = arrived_ + absl::ToChronoNanoseconds(*timeout);
-    }
+    const Batcher::Deadline deadline =
+        timeout.ok() ? After(arrived_, *timeout) : Batcher::kNoDeadline;
     entries_.push_back({&operation,
                         std::make_unique<CallFor<Response>>(stream_, operation.id(), share_, kind,
                                                             arrived_, deadline),

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 
+#include "core/deadline.h"
 #include "core/grpc_status.h"
 #include "core/idempotency_key.h"
 
@@ -77,7 +78,7 @@ void ChargeCall::Begin() {
   call.key = *key;
   // After a crash or a failure that proves nothing: OUTCOME_UNKNOWN, no second charge.
   call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  call.deadline = absl::FromChrono(context_.deadline());
+  call.deadline = idempotency::WallDeadline(context_.raw_deadline());
   awaiting_ = Awaiting::kVerdict;
   server_.guard.Begin(call, request_, [this](absl::StatusOr<idempotency::BegunOperation> begun) {
     // On the guard's thread, which is not for work: back to the queue's.

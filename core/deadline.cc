@@ -1,0 +1,51 @@
+#include "core/deadline.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/time/clock.h"
+
+namespace idempotency {
+
+SteadyTime After(SteadyTime start, absl::Duration wait) {
+  // Durations of abseil saturate; those of the standard library overflow.
+  const absl::Duration since_epoch = absl::FromChrono(start.time_since_epoch()) + wait;
+  if (since_epoch >= absl::FromChrono(SteadyTime::max().time_since_epoch())) return kNever;
+  if (since_epoch <= absl::FromChrono(SteadyTime::min().time_since_epoch())) {
+    return SteadyTime::min();
+  }
+  return SteadyTime(absl::ToChronoNanoseconds(since_epoch));
+}
+
+absl::Duration TimeUntil(SteadyTime deadline, SteadyTime now) {
+  if (deadline == kNever) return absl::InfiniteDuration();
+  return absl::FromChrono(deadline.time_since_epoch()) - absl::FromChrono(now.time_since_epoch());
+}
+
+absl::Duration TimeUntil(gpr_timespec deadline) {
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
+    return absl::InfiniteDuration();
+  }
+  if (gpr_time_cmp(deadline, gpr_inf_past(deadline.clock_type)) == 0) {
+    return -absl::InfiniteDuration();
+  }
+  const gpr_timespec now = gpr_now(deadline.clock_type);
+  return absl::Seconds(deadline.tv_sec) - absl::Seconds(now.tv_sec) +
+         absl::Nanoseconds(deadline.tv_nsec) - absl::Nanoseconds(now.tv_nsec);
+}
+
+SteadyTime SteadyDeadline(gpr_timespec deadline, SteadyTime now) {
+  return After(now, TimeUntil(deadline));
+}
+
+absl::Time WallDeadline(gpr_timespec deadline) { return absl::Now() + TimeUntil(deadline); }
+
+gpr_timespec GrpcDeadlineIn(absl::Duration wait) {
+  if (wait == absl::InfiniteDuration()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const absl::Duration shortest = absl::ZeroDuration();
+  const std::int64_t nanos = absl::ToInt64Nanoseconds(std::max(wait, shortest));
+  // gpr_time_add saturates.
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(nanos, GPR_TIMESPAN));
+}
+
+}  // namespace idempotency
