@@ -17,7 +17,7 @@ namespace idempotency {
 // method returns; a callback must not block. Statuses are of the catalogue in
 // core/errors.h where the service spoke; a transport failure or a passed
 // deadline is STORE_UNAVAILABLE and indefinite: repeat the call with the same
-// tokens.
+// tokens. One that was never sent says so (client/not_connected.h).
 //
 // Thread-safe.
 class Connection {

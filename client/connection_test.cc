@@ -1,5 +1,6 @@
 // What every Connection over a channel promises, whichever way it sends.
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "client/channel_arguments.h"
 #include "client/connection_factory.h"
+#include "client/not_connected.h"
 #include "client/testing/fake_service.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
@@ -130,6 +134,31 @@ TEST_P(ConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
   ExpectStoreUnavailable(seen);
   EXPECT_THAT(seen.message(), HasSubstr("status code 7"));
   EXPECT_THAT(seen.message(), Not(HasSubstr("secret.host")));
+}
+
+TEST_P(ConnectionTest, WhatARefusedConnectionCouldNotSendIsSaidToBeUnsent) {
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  for (int call = 0; call < 3; ++call) {
+    const absl::Status seen =
+        Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+    ExpectStoreUnavailable(seen);
+    EXPECT_TRUE(IsNotConnected(seen)) << "call " << call << ": " << seen;
+  }
+}
+
+TEST_P(ConnectionTest, AnOperationOverTheChannelsSendLimitIsRefusedAndNoOther) {
+  grpc::ChannelArguments arguments = IdempotencydChannelArguments();
+  arguments.SetMaxSendMessageSize(64 * 1024);
+  const auto limited = Connect(grpc::CreateCustomChannel(
+      absl::StrCat("127.0.0.1:", port_), grpc::InsecureChannelCredentials(), arguments));
+  ASSERT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("before")).ok());
+  v1::CompleteRequest complete;
+  complete.mutable_reply()->set_body(std::string(128 * 1024, 'x'));
+  const absl::Status refused =
+      Ask(*limited, &Connection::Complete, complete, In(seconds(30))).status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid) << refused;
+  EXPECT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("after")).ok());
 }
 
 TEST_P(ConnectionTest, AStoppedServerIsToldLongBeforeTheDeadline) {

@@ -49,6 +49,8 @@ class OutstandingOperation {
   // Where it was sent; nullptr while it waits.
   SessionLane* lane = nullptr;
   int times_sent = 0;
+  // A daemon may have got it: it was written to a stream that had a connection.
+  bool maybe_sent = false;
   // Which frame it was last in; they count up.
   std::uint64_t frame = 0;
   // It may be what makes its frame unreadable: shares none from now on.

@@ -40,9 +40,8 @@ std::string DescribeFailure(grpc::StatusCode code) {
 }  // namespace
 
 void Reachability::Answered() {
-  if (!reachable_.load(std::memory_order_relaxed) && !reachable_.exchange(true)) {
-    spdlog::info("idempotencyd answers again");
-  }
+  if (answers()) return;
+  if (state_.exchange(State::kAnswers) == State::kFails) spdlog::info("idempotencyd answers again");
 }
 
 absl::Status Reachability::Failed(const grpc::Status& status) {
@@ -51,13 +50,16 @@ absl::Status Reachability::Failed(const grpc::Status& status) {
     Answered();
     return from_service;
   }
+  if (IsOverSendLimit(status)) {
+    return InvalidField("request", "is over the send limit of the channel to idempotencyd");
+  }
   // A passed deadline and our own closing say nothing about the daemon.
   const grpc::StatusCode code = status.error_code();
   const bool ours =
       code == grpc::StatusCode::DEADLINE_EXCEEDED || code == grpc::StatusCode::CANCELLED;
-  if (!ours && reachable_.load(std::memory_order_relaxed) && reachable_.exchange(false)) {
-    spdlog::warn("calls to idempotencyd fail: status code {}: {}", static_cast<int>(code),
-                 status.error_message());
+  if (!ours && !fails() && state_.exchange(State::kFails) != State::kFails) {
+    spdlog::warn("calls to idempotencyd fail, until it answers (again): status code {}: {}",
+                 static_cast<int>(code), status.error_message());
   }
   ErrorDetails details;
   details.retry_delay = kRetryDelay;

@@ -17,14 +17,22 @@ class Reachability {
   // The daemon answered.
   void Answered();
 
+  // Whether the daemon answered last; false until it first did.
+  bool answers() const { return state_.load(std::memory_order_relaxed) == State::kAnswers; }
+  // Whether the last call failed.
+  bool fails() const { return state_.load(std::memory_order_relaxed) == State::kFails; }
+
   // How a call that ended with `status` is answered. A status of the catalogue
   // as it is; any other is STORE_UNAVAILABLE, since no verdict could be had. Its
   // message names the status code alone: gRPC's text, which may hold addresses,
-  // goes to the log.
+  // goes to the log. A message over the channel's send limit is REQUEST_INVALID:
+  // it can never be sent.
   absl::Status Failed(const grpc::Status& status);
 
  private:
-  std::atomic<bool> reachable_{true};
+  enum class State { kNotKnown, kAnswers, kFails };
+
+  std::atomic<State> state_{State::kNotKnown};
 };
 
 }  // namespace idempotency

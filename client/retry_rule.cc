@@ -46,7 +46,7 @@ bool IsWorthARetry(const grpc::Status& status, const std::set<grpc::StatusCode>&
   const absl::Status failure = FromGrpcStatus(status);
   const std::optional<Reason> reason = ReasonOf(failure);
   if (reason.has_value()) return IsWorthARetry(*reason);
-  return IsIndefinite(failure) || named.count(code) > 0;
+  return ProvesNothing(code) || IsIndefinite(failure) || named.count(code) > 0;
 }
 
 }  // namespace idempotency

@@ -24,7 +24,9 @@ bool IsWorthARetry(Reason reason);
 // - UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: yes. gRPC
 //   makes them when it lost the answer (a server that shuts down cancels its
 //   calls), so the operation may have happened: the key makes asking again
-//   safe, and asking again is the only way to know.
+//   safe, and asking again is the only way to know. UNIMPLEMENTED too: gRPC's
+//   callback API answers it when a handler throws, and no guard records it; from
+//   a server of the version before, it passes with the deployment.
 // - Any other: only if `named` has it. ABORTED and RESOURCE_EXHAUSTED without
 //   a reason come from the service itself or from what stands before it, and
 //   only its owner knows whether they pass.

@@ -70,7 +70,7 @@ TEST(RetryRuleTest, WithoutAReasonTheCodeDecides) {
       {StatusCode::FAILED_PRECONDITION, false},
       {StatusCode::ABORTED, false},
       {StatusCode::OUT_OF_RANGE, false},
-      {StatusCode::UNIMPLEMENTED, false},
+      {StatusCode::UNIMPLEMENTED, true},
       {StatusCode::INTERNAL, true},
       {StatusCode::UNAVAILABLE, true},
       {StatusCode::DATA_LOSS, false},

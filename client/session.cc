@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "client/not_connected.h"
 #include "client/session_frame.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
@@ -62,6 +63,28 @@ absl::Status TooLarge() {
 SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now) {
   if (deadline == Clock::time_point::max()) return std::nullopt;
   return std::max<Clock::duration>(deadline - now, kAlarmGrain);
+}
+
+absl::Status OverSendLimit() {
+  return InvalidField("session.operation", "is over the send limit of the channel to idempotencyd");
+}
+
+// The server has answered every frame before the one that it could not read, and
+// looked at none after it.
+std::uint64_t FirstFrame(const std::vector<OutstandingOperation*>& unanswered) {
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (const auto* operation : unanswered) first = std::min(first, operation->frame);
+  return first;
+}
+
+// Every frame that left was within the limit that this one is over, and nothing
+// of this one was answered.
+std::uint64_t HeaviestFrame(const std::vector<OutstandingOperation*>& unanswered) {
+  absl::flat_hash_map<std::uint64_t, std::size_t> bytes;
+  for (const auto* operation : unanswered) bytes[operation->frame] += operation->body.size();
+  const auto heaviest = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return heaviest == bytes.end() ? 0 : heaviest->first;
 }
 
 // The session whose frame of answers this thread deals with. What callers ask
@@ -346,10 +369,11 @@ void Session::OnEnd(SessionLink& stream, const grpc::Status& status) {
     ++ending_;
     if (!closing_) {
       TakeBack(*ended, status, errands);
-      if (!ended->established()) {
+      // What cannot be sent has been set apart: the others have a chance.
+      if (!ended->established() && !IsOverSendLimit(status)) {
         NoteFailedOpening(status, now);
         if (unary_only_) DivertWaiting(errands);
-        if (IsHopeless(status)) FailWaiting(reachability_.Failed(status), errands);
+        if (IsHopeless(status)) FailWaiting(status, stream.had_connection(), errands);
       }
       Pump(now, errands);
     }
@@ -381,12 +405,18 @@ void Session::NoteFailedOpening(const grpc::Status& status, Time now) {
 
 void Session::TakeBack(const SessionLane& lane, const grpc::Status& status,
                        SessionErrands& errands) {
-  const absl::Status error = FromGrpcStatus(status);
+  const bool unsendable = IsOverSendLimit(status);
+  const absl::Status error = unsendable ? OverSendLimit() : FromGrpcStatus(status);
   const std::vector<OutstandingOperation*> unanswered = UnansweredOn(lane);
-  if (ReasonOf(error) == Reason::kRequestInvalid) SetCulpritsApart(unanswered);
+  if (unsendable) {
+    SetCulpritsApart(unanswered, HeaviestFrame(unanswered));
+  } else if (ReasonOf(error) == Reason::kRequestInvalid) {
+    SetCulpritsApart(unanswered, FirstFrame(unanswered));
+  }
   std::vector<OutstandingOperation*> again;
   for (OutstandingOperation* operation : unanswered) {
     operation->lane = nullptr;
+    if (lane.stream()->had_connection()) operation->maybe_sent = true;
     if (operation->refused) {
       errands.Fail(Remove(operation->id), error);
     } else if (operation->times_sent >= kMaxTimesSent) {
@@ -406,11 +436,8 @@ std::vector<OutstandingOperation*> Session::UnansweredOn(const SessionLane& lane
   return unanswered;
 }
 
-// The server has answered every frame before the one that it could not read, and
-// looked at none after it.
-void Session::SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered) {
-  std::uint64_t bad_frame = std::numeric_limits<std::uint64_t>::max();
-  for (const auto* operation : unanswered) bad_frame = std::min(bad_frame, operation->frame);
+void Session::SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered,
+                               std::uint64_t bad_frame) {
   for (OutstandingOperation* operation : unanswered) {
     if (operation->frame != bad_frame) continue;
     operation->refused = operation->alone;
@@ -513,10 +540,13 @@ Session::Operation Session::Remove(std::uint64_t id) {
   return operation;
 }
 
-void Session::FailWaiting(const absl::Status& status, SessionErrands& errands) {
+void Session::FailWaiting(const grpc::Status& status, bool connected, SessionErrands& errands) {
+  const absl::Status failed = reachability_.Failed(status);
+  const absl::Status not_connected = connected ? failed : NotConnected();
   while (const OutstandingOperation* next = waiting_.First(/*limited_too=*/true)) {
     waiting_.RemoveFirst(*next);
-    errands.Fail(Remove(next->id), status);
+    const bool maybe_sent = next->maybe_sent;
+    errands.Fail(Remove(next->id), maybe_sent ? failed : not_connected);
   }
 }
 

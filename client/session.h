@@ -91,9 +91,10 @@ class Session final : public Connection, private SessionLink::Events {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<OutstandingOperation*> UnansweredOn(const SessionLane& lane) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a frame that the server could not read: sends its operations one by one,
-  // and refuses the one that was alone, so that nobody else suffers for it.
-  static void SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered);
+  // Of a frame that cannot be sent, or that the server could not read: sends its
+  // operations one by one, and refuses the one that was alone, so that nobody else suffers for it.
+  static void SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered,
+                               std::uint64_t bad_frame);
   // Whether another try would keep the waiting waiting for nothing.
   bool IsHopeless(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -108,7 +109,8 @@ class Session final : public Connection, private SessionLink::Events {
   std::size_t usable_lanes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Out of those that are outstanding.
   Operation Remove(std::uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FailWaiting(const absl::Status& status, SessionErrands& errands)
+  // `connected`: the stream that ended with `status` had a connection.
+  void FailWaiting(const grpc::Status& status, bool connected, SessionErrands& errands)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DivertWaiting(SessionErrands& errands) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

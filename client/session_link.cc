@@ -34,7 +34,8 @@ class GrpcSessionLink final
     : public SessionLink,
       private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::SessionResponse> {
  public:
-  GrpcSessionLink(SessionStub& stub, Events& events) : events_(events) {
+  GrpcSessionLink(grpc::Channel& channel, SessionStub& stub, Events& events)
+      : channel_(channel), events_(events) {
     stub.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
     AddHold();
   }
@@ -50,20 +51,33 @@ class GrpcSessionLink final
   }
   void HalfClose() override { StartWritesDone(); }
   void Cancel() override { context_.TryCancel(); }
+  bool had_connection() const override { return had_connection_; }
   void Release() override { RemoveHold(); }
 
  private:
   void OnReadDone(bool ok) override {
     if (!ok) return events_.OnReadEnd(*this);
+    heard_ = true;
     v1::SessionResponse frame;
     frame.Swap(&incoming_);
     events_.OnFrame(*this, std::move(frame));
   }
   void OnWriteDone(bool ok) override { events_.OnWritten(*this, ok); }
   void OnWritesDoneDone(bool ok) override { events_.OnWritten(*this, ok); }
-  void OnDone(const grpc::Status& status) override { events_.OnEnd(*this, status); }
+  void OnDone(const grpc::Status& status) override {
+    // gRPC fails a call with UNAVAILABLE once no daemon accepts a connection; a
+    // call that had one is told by its server's first frame. Asked for only
+    // then: an in-process channel has no such state.
+    had_connection_ = heard_ || status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+                      channel_.GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
+    events_.OnEnd(*this, status);
+  }
 
+  grpc::Channel& channel_;
   Events& events_;
+  // A frame came. Reads end before OnDone.
+  bool heard_ = false;
+  bool had_connection_ = true;
   grpc::ClientContext context_;
   v1::SessionResponse incoming_;
   grpc::ByteBuffer outgoing_;
@@ -72,9 +86,9 @@ class GrpcSessionLink final
 }  // namespace
 
 SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel) {
-  auto stub = std::make_shared<SessionStub>(std::move(channel));
-  return [stub = std::move(stub)](SessionLink::Events& events) {
-    return std::make_shared<GrpcSessionLink>(*stub, events);
+  auto stub = std::make_shared<SessionStub>(channel);
+  return [channel = std::move(channel), stub = std::move(stub)](SessionLink::Events& events) {
+    return std::make_shared<GrpcSessionLink>(*channel, *stub, events);
   };
 }
 

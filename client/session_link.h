@@ -50,6 +50,9 @@ class SessionLink {
   virtual void HalfClose() = 0;
   // Hastens the end. At any time.
   virtual void Cancel() = 0;
+  // In OnEnd: false if there is no connection to any daemon, and was none for
+  // this stream, so that nothing which was written to it has left.
+  virtual bool had_connection() const { return true; }
   // There will be no further Write or HalfClose, and none is under way.
   virtual void Release() = 0;
 };

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "client/not_connected.h"
 #include "client/testing/fake_links.h"
 #include "client/testing/fake_service.h"
 #include "core/errors.h"
@@ -476,6 +477,72 @@ TEST_F(SessionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgainByTheNext
   AnswerAll(stream(tried + 1));
   ASSERT_EQ(answers_.Wait(3).size(), 3u);
   EXPECT_TRUE(answers_.Wait(3)[2].ok());
+}
+
+TEST_F(SessionTest, WhatHadNoConnectionOnAnyStreamWasNeverSent) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    stream(i).HadNoConnection();
+    stream(i).End(kBroken);
+    Settle();
+  }
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_TRUE(IsNotConnected(answers[0].status())) << answers[0].status();
+}
+
+TEST_F(SessionTest, WhatOneStreamHadAConnectionForMayHaveBeenSent) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    if (i > 0) stream(i).HadNoConnection();
+    stream(i).End(kBroken);
+    Settle();
+  }
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_FALSE(IsNotConnected(answers[0].status()));
+}
+
+// gRPC ends the whole stream for a message that it does not send.
+TEST_F(SessionTest, OnlyTheOperationThatIsOverTheSendLimitIsRefused) {
+  constexpr std::size_t kLimit = 2000;
+  std::atomic<int> slow_arrivals{0};
+  streams_.SetPeer([&](FakeLink& link, const v1::SessionRequest& request) {
+    if (request.ByteSizeLong() > kLimit) {
+      return link.End(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                   "Sent message larger than max (3000 vs. 2000)"));
+    }
+    v1::SessionResponse response;
+    for (const auto& operation : request.operations()) {
+      // Sent before the frame that cannot be sent, and not answered yet.
+      const bool slow = operation.reserve().record_key().key() == "slow" && slow_arrivals++ == 0;
+      if (!slow) AnswerAsUsual(operation, response);
+    }
+    link.Say(response);
+  });
+  streams_.SetFirstFrame(Limits(100, 1 << 20));
+  Open();
+  Reserve("first");
+  Settle();
+  stream().HoldWrites();
+  for (const std::string& key :
+       {std::string("slow"), std::string("a"), std::string(kLimit, 'x'), std::string("b")}) {
+    Reserve(key);
+  }
+  stream().ReleaseWrites();
+  std::size_t refused = 0;
+  for (const Reserved& answer : answers_.Wait(5)) {
+    if (answer.ok()) continue;
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
+    ++refused;
+  }
+  EXPECT_EQ(refused, 1u);
+  EXPECT_EQ(answers_.count(), 5u);
+  EXPECT_EQ(streams_.count(), 3u);
 }
 
 TEST_F(SessionTest, ARefusalIsNotAskedForAgain) {

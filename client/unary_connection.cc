@@ -1,26 +1,23 @@
 #include "client/unary_connection.h"
 
-#include <grpc/support/time.h>
 #include <grpcpp/client_context.h>
 
 #include <chrono>
 #include <functional>
 #include <utility>
 
+#include "client/not_connected.h"
 #include "client/outstanding_calls.h"
 #include "client/reachability.h"
+#include "core/deadline.h"
+#include "core/errors.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
 namespace idempotency {
 namespace {
 
-// On gRPC's monotonic clock, so that a step of the wall clock moves nothing.
 gpr_timespec ToGrpcDeadline(Connection::Deadline deadline) {
-  if (deadline == Connection::Deadline::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  const auto remaining = std::chrono::duration_cast<std::chrono::nanoseconds>(
-      deadline - std::chrono::steady_clock::now());
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(remaining.count(), GPR_TIMESPAN));
+  return GrpcDeadlineIn(TimeUntil(deadline, std::chrono::steady_clock::now()));
 }
 
 // One RPC with all that gRPC wants to stay alive until its callback.
@@ -39,7 +36,7 @@ struct UnaryCall final : OutstandingCalls::Call {
 class UnaryConnection final : public Connection {
  public:
   explicit UnaryConnection(std::shared_ptr<grpc::Channel> channel)
-      : stub_(v1::IdempotencyService::NewStub(std::move(channel))) {}
+      : channel_(channel), stub_(v1::IdempotencyService::NewStub(std::move(channel))) {}
   ~UnaryConnection() override { calls_.CancelAndWait(); }
 
   void Reserve(const v1::ReserveRequest& request, Deadline deadline,
@@ -72,6 +69,10 @@ class UnaryConnection final : public Connection {
   template <typename Request, typename Response>
   void Send(Rpc<Request, Response> rpc, const Request& request, Deadline deadline,
             Callback<Response> done) {
+    if (reachability_.fails() && !Connected()) return done(NotConnected());
+    // Where nothing was ever answered, a call that fails may have had no
+    // connection at all.
+    const bool first = !reachability_.answers();
     auto call = std::make_shared<UnaryCall<Request, Response>>(request, std::move(done));
     call->context.set_deadline(ToGrpcDeadline(deadline));
     calls_.Add(call);
@@ -79,17 +80,30 @@ class UnaryConnection final : public Connection {
     auto* sent = call.get();
     call.reset();
     (stub_->async()->*rpc)(&sent->context, &sent->request, &sent->response,
-                           [this, sent](const grpc::Status& status) {
+                           [this, sent, first](const grpc::Status& status) {
                              if (status.ok()) {
                                reachability_.Answered();
                                sent->done(std::move(sent->response));
                              } else {
-                               sent->done(reachability_.Failed(status));
+                               sent->done(Failure(status, first));
                              }
                              calls_.End(sent);
                            });
   }
 
+  // True where it is not known. Asked for only after a failure: an in-process
+  // channel has no such state.
+  bool Connected() {
+    return channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE;
+  }
+  absl::Status Failure(const grpc::Status& status, bool first) {
+    absl::Status failed = reachability_.Failed(status);
+    const bool refused = status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+                         ReasonOf(failed) == Reason::kStoreUnavailable && first;
+    return refused && !Connected() ? NotConnected() : failed;
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::IdempotencyService::StubInterface> stub_;
   Reachability reachability_;
   OutstandingCalls calls_;

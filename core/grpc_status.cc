@@ -49,4 +49,23 @@ std::optional<std::string> PushbackOf(const absl::Status& status) {
   return std::to_string(std::clamp<std::int64_t>(millis, 1, kMostMillis));
 }
 
+bool ProvesNothing(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsOverSendLimit(const grpc::Status& status) {
+  // RESOURCE_EXHAUSTED has many causes; the text is the same in all versions.
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         status.error_message().find("Sent message larger than max") != std::string::npos;
+}
+
 }  // namespace idempotency

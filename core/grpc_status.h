@@ -24,6 +24,17 @@ grpc::Status ToGrpcStatus(const absl::Status& status);
 // The reverse: reason and details survive the round trip.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
+// True for the codes that gRPC makes itself, so that they never prove what a
+// handler did: CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN, and
+// UNIMPLEMENTED, which the callback API answers when a handler throws. A guard
+// records none of them, and a client that gets one without a reason does not
+// know whether its operation happened.
+bool ProvesNothing(grpc::StatusCode code);
+
+// True for what gRPC answers, without sending it, to a message that is over the
+// channel's send limit (GRPC_ARG_MAX_SEND_MESSAGE_LENGTH).
+bool IsOverSendLimit(const grpc::Status& status);
+
 // The value for the trailer grpc-retry-pushback-ms, if the error carries a
 // retry delay.
 std::optional<std::string> PushbackOf(const absl::Status& status);

@@ -84,6 +84,16 @@ void FakeLink::End(grpc::Status status) {
   EndIfDone();
 }
 
+void FakeLink::HadNoConnection() {
+  MutexLock lock(mutex_);
+  had_connection_ = false;
+}
+
+bool FakeLink::had_connection() const {
+  MutexLock lock(mutex_);
+  return had_connection_;
+}
+
 void FakeLink::HoldWrites() {
   MutexLock lock(mutex_);
   hold_writes_ = true;

@@ -48,6 +48,8 @@ class FakeLink final : public SessionLink {
   // What the server does. Nothing happens after End().
   void Say(v1::SessionResponse frame);
   void End(grpc::Status status);
+  // There was no connection for this stream.
+  void HadNoConnection();
   // From now on writes do not leave before ReleaseWrites().
   void HoldWrites();
   void ReleaseWrites();
@@ -61,6 +63,7 @@ class FakeLink final : public SessionLink {
   void Write(std::string frame) override;
   void HalfClose() override;
   void Cancel() override;
+  bool had_connection() const override;
   void Release() override;
 
  private:
@@ -83,6 +86,7 @@ class FakeLink final : public SessionLink {
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool had_connection_ ABSL_GUARDED_BY(mutex_) = true;
   int events_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<grpc::Status> status_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::SessionResponse> incoming_ ABSL_GUARDED_BY(mutex_);
