@@ -5,6 +5,7 @@
 
 #include "core/errors.h"
 #include "core/record_key.h"
+#include "core/request_rules.h"
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/unknown_outcome.h"
@@ -43,6 +44,7 @@ absl::Status ValidateBeginCall(const BeginCall& call, const GuardOptions& option
   if (absl::StrContains(call.operation, '/')) {
     return InvalidField("begin.operation", "a '/' is for the names of gRPC methods");
   }
+  if (absl::Status valid = ValidateLabels(call.labels, "begin.labels"); !valid.ok()) return valid;
   PolicyFaults faults = FaultsOf(call.policy);
   for (std::string& fault : FaultsWithoutMethod(call.policy)) faults.push_back(std::move(fault));
   if (!ChosenUnknownOutcome(call.policy, call.recovery, options)) {

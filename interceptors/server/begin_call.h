@@ -50,7 +50,9 @@ struct BeginCall {
   // it. What Complete() is given is always looked through.
   const google::protobuf::Descriptor* reply_type = nullptr;
   // For people who look the record up; kept from its first reservation. Up to
-  // 16, of 64 and 256 bytes.
+  // 16, keys of 1-64 bytes and values of up to 256, UTF-8 without control
+  // characters: others are refused with REQUEST_INVALID. Replace what comes from
+  // elsewhere and may hold anything.
   std::map<std::string, std::string> labels = {};
   // Of the caller. The verdict is waited for until then, and for
   // GuardOptions::verdict_timeout (on top of the policy's max_wait) at most.

@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -201,6 +202,53 @@ TEST_F(BeginTest, ReleaseLetsTheNextAttemptRunWhateverThePolicy) {
   EXPECT_EQ(Store().record().release_reason.size(), 1024u);
 }
 
+TEST_F(BeginTest, AReasonThatCannotBeKeptIsRefusedAndChangesNothing) {
+  call_.policy = Recovery();
+  auto begun = Begin();
+  for (const char* reason : {"two\nlines", "\xff", "a\x01"}) {
+    const absl::Status refused = begun->Release(reason);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << reason;
+    EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid);
+    const auto violations = DetailsOf(refused).violations;
+    ASSERT_EQ(violations.size(), 1u);
+    EXPECT_EQ(violations[0].field, "release.reason");
+  }
+  EXPECT_EQ(Store().calls(Operation::kRelease), 0);
+  EXPECT_TRUE(begun->Release("one line").ok()) << "it can still be settled";
+  auto second = Begin();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->execution()->attempt(), 2u);
+  EXPECT_TRUE(second->Complete(Reply()).ok());
+}
+
+TEST_F(BeginTest, AReleaseThatTheServiceRefusesIsNotOk) {
+  auto begun = Begin();
+  Store().Fail(Operation::kRelease, absl::PermissionDeniedError("not this namespace"), 1);
+  EXPECT_EQ(begun->Release("the file was locked").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
+
+  call_.key = "order-2";
+  auto failed = Begin();
+  Store().Fail(Operation::kRelease, InvalidField("reason", "is not kept"), 1);
+  EXPECT_EQ(ReasonOf(failed->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, ""))),
+            Reason::kRequestInvalid);
+}
+
+TEST_F(BeginTest, AReleaseThatIsNotAcknowledgedIsNotOk) {
+  options_.recording_timeout = absl::Milliseconds(50);
+  auto begun = Begin();
+  Store().Hold(Operation::kRelease);
+  EXPECT_EQ(ReasonOf(begun->Release("the file was locked")), Reason::kOutcomeNotRecorded);
+  Store().AnswerHeld(Operation::kRelease);
+  EXPECT_TRUE(Store().WaitForState(v1::RECORD_STATE_RELEASED));
+}
+
+TEST_F(BeginTest, AReleaseOfALostReservationIsNotOk) {
+  auto begun = Begin();
+  Store().TakeOver();
+  EXPECT_EQ(ReasonOf(begun->Release("the file was locked")), Reason::kReservationLost);
+}
+
 TEST_F(BeginTest, WhatIsForgottenIsLeftToItsLease) {
   { auto begun = Begin(); }
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
@@ -291,6 +339,65 @@ TEST_F(BeginTest, TheAsynchronousFormsDoNotBlock) {
   EXPECT_TRUE(answer.get().ok());
 }
 
+TEST_F(BeginTest, WhatACallbackThrowsEndsThere) {
+  std::optional<BegunOperation> first;
+  Store().Hold(Operation::kReserve);
+  Guard().Begin(call_, Request(), [&first](absl::StatusOr<BegunOperation> begun) {
+    first.emplace(*std::move(begun));
+    throw std::runtime_error("of Begin");
+  });
+  EXPECT_NO_THROW(Store().AnswerHeld(Operation::kReserve));
+  ASSERT_TRUE(first.has_value());
+  int called = 0;
+  const auto throwing = [&called](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    ++called;
+    throw std::runtime_error("of a callback");
+  };
+  EXPECT_NO_THROW(first->execution()->Checkpoint("half", throwing));
+  EXPECT_NO_THROW(first->Complete(Reply(), throwing));
+  call_.key = "order-2";
+  auto second = Begin();
+  EXPECT_NO_THROW(second->Release("not now", throwing));
+  call_.key = "order-3";
+  auto third = Begin();
+  EXPECT_NO_THROW(third->Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, ""), throwing));
+  EXPECT_EQ(called, 4);
+}
+
+// A guard that waits for less than its callers do.
+TEST_F(BeginTest, AGuardThatGoesFirstTellsEveryCallback) {
+  options_.recording_timeout = absl::Hours(1);
+  options_.closing_timeout = absl::ZeroDuration();
+  std::vector<absl::Status> told;
+  const auto note = [&told](const absl::Status& status) { told.push_back(status); };
+  {
+    auto completed = Begin();
+    Store().Hold(Operation::kComplete);
+    completed->Complete(Reply(), note);
+    call_.key = "order-2";
+    auto released = Begin();
+    Store().Hold(Operation::kRelease);
+    released->Release("not now", note);
+  }
+  EXPECT_TRUE(told.empty());
+  guard_.reset();
+  ASSERT_EQ(told.size(), 2u);
+  for (const absl::Status& status : told) {
+    EXPECT_EQ(ReasonOf(status), Reason::kOutcomeNotRecorded) << status;
+  }
+}
+
+TEST_F(BeginTest, ReadinessIsAnAnswerOfTheService) {
+  EXPECT_TRUE(Guard().WaitUntilReady(absl::Seconds(30)).ok());
+}
+
+TEST_F(BeginTest, ADeadlineThatNoClockCanCountIsNone) {
+  // Year 2500.
+  call_.deadline = absl::FromUnixSeconds(16'725'225'600);
+  ASSERT_TRUE(Begin()->Complete(Reply()).ok());
+}
+
 TEST_F(BeginTest, TheCallersDeadlineBoundsTheWait) {
   Store().Hold(Operation::kReserve);
   call_.deadline = absl::Now() + absl::Milliseconds(30);
@@ -317,6 +424,15 @@ TEST_F(BeginTest, CallsThatCannotWorkAreRefusedUnasked) {
   EXPECT_EQ(ReasonOf(refusal([](BeginCall& call) { call.scope = ""; })), Reason::kRequestInvalid);
   EXPECT_EQ(ReasonOf(refusal([](BeginCall& call) { call.operation = ""; })),
             Reason::kRequestInvalid);
+  for (const char* text : {"two\nlines", "\xff"}) {
+    const absl::Status key = refusal([&](BeginCall& call) { call.labels = {{text, "v"}}; });
+    const absl::Status value = refusal([&](BeginCall& call) { call.labels = {{"k", text}}; });
+    for (const absl::Status& status : {key, value}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid);
+      EXPECT_EQ(DetailsOf(status).violations.at(0).field, "begin.labels");
+    }
+  }
   // What a guarded method is called, on every host and on one of its own.
   for (const char* name : {"/tills.Till/Charge", "api.example.com/tills.Till/Charge"}) {
     EXPECT_EQ(ReasonOf(refusal([&](BeginCall& call) { call.operation = name; })),

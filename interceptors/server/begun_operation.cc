@@ -9,11 +9,13 @@
 
 #include "core/grpc_status.h"
 #include "core/limits.h"
+#include "core/request_rules.h"
 #include "core/utf8.h"
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/policy/disposition.h"
+#include "interceptors/server/request/application_call.h"
 #include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {
@@ -31,6 +33,22 @@ v1::Reply ReplyOf(const grpc::Status& failure) {
   reply.set_message(ToUtf8(failure.error_message()));
   reply.set_details(failure.error_details());
   return reply;
+}
+
+// OK for what the store acknowledged, and for nothing else.
+absl::Status AnswerOf(const Settlement::Outcome& outcome) {
+  return outcome.error.ok() ? outcome.release : outcome.error;
+}
+
+// The application's own callback: what it throws must not unwind the guard's
+// threads.
+BegunOperation::Done Contained(const LiveExecution& execution, BegunOperation::Done done) {
+  return [name = execution.operation().name, done = std::move(done)](const absl::Status& status) {
+    CallApplication(name, "the callback of a settled operation", [&] {
+      done(status);
+      return absl::OkStatus();
+    }).IgnoreError();
+  };
 }
 
 // Runs an asynchronous form and waits for its answer.
@@ -102,9 +120,9 @@ void BegunOperation::Settle(v1::Reply reply, Done done) {
     done(taken);
     return;
   }
-  Settlement::Settle(
-      run_->execution, std::move(reply),
-      [done = std::move(done)](const Settlement::Outcome& outcome) { done(outcome.error); });
+  Settlement::Settle(run_->execution, std::move(reply),
+                     [done = Contained(*run_->execution, std::move(done))](
+                         const Settlement::Outcome& outcome) { done(AnswerOf(outcome)); });
 }
 
 absl::Status BegunOperation::Complete(const google::protobuf::Message& reply) {
@@ -151,14 +169,18 @@ absl::Status BegunOperation::Release(std::string reason) {
 }
 
 void BegunOperation::Release(std::string reason, Done done) {
+  const std::string_view kept = Utf8Prefix(reason, limits::kMaxReleaseReasonBytes);
+  if (const absl::Status valid = ValidateReleaseReason(kept, "release.reason"); !valid.ok()) {
+    done(valid);
+    return;
+  }
   if (const absl::Status taken = Take(); !taken.ok()) {
     done(taken);
     return;
   }
-  const std::string text = ToUtf8(reason);
-  Settlement::GiveBack(
-      run_->execution, std::string(Utf8Prefix(text, limits::kMaxReleaseReasonBytes)),
-      [done = std::move(done)](const Settlement::Outcome& outcome) { done(outcome.error); });
+  Settlement::GiveBack(run_->execution, std::string(kept),
+                       [done = Contained(*run_->execution, std::move(done))](
+                           const Settlement::Outcome& outcome) { done(AnswerOf(outcome)); });
 }
 
 const v1::Reply& BegunOperation::reply() const { return reply_; }

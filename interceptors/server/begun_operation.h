@@ -26,17 +26,20 @@ class LiveExecution;
 // GuardOptions::recording_timeout at the latest, and are not for the guard's own
 // threads (inside a callback of Begin or of an asynchronous form) nor gRPC's.
 // The others call `done` once, on a thread of the guard's or inside the call,
-// which must not block. Both answer
+// which must not block; what it throws there is logged and ends there. A guard
+// that is destroyed first calls it with OUTCOME_NOT_RECORDED. Both answer
 //   OK                    acknowledged: a repeat gets this reply, byte for byte
-//                         (after Release and unrecorded failures: the
-//                         reservation was given back, or ends with its lease)
+//                         (after Release: the next attempt may run; after
+//                         unrecorded failures: what Fail says has been done)
 //   RESERVATION_LOST      (ABORTED) another attempt took over; nothing of this
 //                         one was recorded. What it did may be done again
 //   OUTCOME_NOT_RECORDED  not acknowledged yet. The guard goes on recording;
 //                         begin again later to learn what became of it
 // Where the answer is not OK, do not acknowledge the message: it comes again,
 // and Begin then tells. A call that cannot work is refused with
-// INVALID_ARGUMENT or FAILED_PRECONDITION, and changes nothing.
+// INVALID_ARGUMENT or FAILED_PRECONDITION, and changes nothing. Where
+// idempotencyd itself refuses (the guard's identity has no right, for example),
+// its status is the answer, and the reservation ends with its lease.
 //
 // Movable; its methods are thread-safe, moving and destroying it is not. The
 // guard must outlive it, and waits in its destructor for what is being recorded.
@@ -86,7 +89,9 @@ class BegunOperation {
   void Fail(const grpc::Status& failure, Done done);
 
   // Nothing happened: the next attempt may run at once, whatever the policy.
-  // `reason` is for people who look the record up: up to 1 KiB is kept.
+  // `reason` is for people who look the record up: UTF-8 without control
+  // characters, of which up to 1 KiB is kept. Any other is refused with
+  // REQUEST_INVALID, and the operation can still be settled.
   absl::Status Release(std::string reason);
   void Release(std::string reason, Done done);
 

@@ -22,6 +22,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/message_lite.h"
 
+#include "core/deadline.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/grpc_internals/any_message.h"
@@ -112,7 +113,7 @@ RpcMethod::RpcType RpcTypeOf(const MethodDescriptor& method) {
 }
 
 bool ClientDeadlinePassed(const grpc::ServerContextBase& context) {
-  return context.deadline() <= std::chrono::system_clock::now();
+  return TimeUntil(context.raw_deadline()) <= absl::ZeroDuration();
 }
 
 v1::Reply Cancelled() {

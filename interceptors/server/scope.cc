@@ -1,5 +1,6 @@
 #include "interceptors/server/scope.h"
 
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
 
 #include <algorithm>
@@ -44,6 +45,12 @@ absl::StatusOr<std::string> OneValue(const grpc::ServerContextBase& context,
       absl::StrCat("this method needs exactly one metadata entry '", key, "'"));
 }
 
+// gRPC's credentials for local connections authenticate every peer, under the
+// name of the transport ("local"): one scope for everybody, which nobody chose.
+bool NamesTheTransport(const grpc::AuthContext& auth) {
+  return auth.GetPeerIdentityPropertyName() == GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME;
+}
+
 // A certificate may name its owner more than once; the set of names is the
 // identity, in whatever order the certificate lists them. A comma inside a name
 // is escaped, so that no one name reads like two.
@@ -62,7 +69,7 @@ ScopeFunction PeerIdentityScope() {
   return [](const grpc::ServerContextBase& context) -> absl::StatusOr<std::string> {
     const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
     std::vector<absl::string_view> names;
-    if (auth != nullptr && auth->IsPeerAuthenticated()) {
+    if (auth != nullptr && auth->IsPeerAuthenticated() && !NamesTheTransport(*auth)) {
       for (const grpc::string_ref& name : auth->GetPeerIdentity()) {
         names.emplace_back(name.data(), name.size());
       }

@@ -14,6 +14,7 @@
 
 #include "client/connection_factory.h"
 #include "core/clock.h"
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/record_key.h"
 #include "core/utf8.h"
@@ -26,6 +27,7 @@
 #include "interceptors/server/policy/method_path.h"
 #include "interceptors/server/policy/resolved_policy.h"
 #include "interceptors/server/policy/unknown_outcome.h"
+#include "interceptors/server/request/application_call.h"
 #include "interceptors/server/reservation/caching_connection.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/reservation/reservations.h"
@@ -75,6 +77,19 @@ class Guard final : public ServerGuard {
   void Close() override {
     if (recoverer_ != nullptr) recoverer_->Stop();
     reservations_.Close();
+  }
+
+  absl::Status WaitUntilReady(absl::Duration timeout) override {
+    const auto ready = Awaited<absl::Status>::Make();
+    reservations_.Probe(options_.name_space, After(reservations_.Now(), timeout),
+                        [ready](const absl::Status& status) { ready->Tell(status); });
+    return ready->Wait();
+  }
+
+  // The connection logs it if nobody is there.
+  void BeginToConnect() {
+    reservations_.Probe(options_.name_space, After(reservations_.Now(), kTryTimeout),
+                        [](const absl::Status&) {});
   }
 
   ReplayCacheCounters replay_cache() const override {
@@ -280,12 +295,39 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<Guard>> MakeGuard(std::unique_ptr<Connection> connection,
+                                                 GuardOptions options) {
+  if (connection == nullptr) return absl::InvalidArgumentError("there is no connection");
+  const absl::Status valid = ValidateGuardOptions(options);
+  if (!valid.ok()) return valid;
+  const absl::Status layout = grpc_internals::CheckLayout();
+  if (!layout.ok()) return layout;
+  if (!options.scope) options.scope = PeerIdentityScope();
+  std::shared_ptr<ReplayCache> cache;
+  if (options.replay_cache.capacity_bytes > 0) {
+    cache = std::make_shared<ReplayCache>(options.replay_cache, Clock::System());
+    connection = std::make_unique<CachingConnection>(std::move(connection), cache);
+  }
+  return std::make_unique<Guard>(std::move(connection), std::move(cache), std::move(options));
+}
+
 // What an asynchronous form of Begin tells.
 template <typename Form>
 absl::StatusOr<BegunOperation> Verdict(const Form& form) {
   const auto begun = Awaited<absl::StatusOr<BegunOperation>>::Make();
   form([begun](absl::StatusOr<BegunOperation> operation) { begun->Tell(std::move(operation)); });
   return begun->Wait();
+}
+
+// What it throws must not unwind the guard's threads. A granted operation that
+// it drops so is abandoned, as one that goes away unsettled.
+ServerGuard::Begun Contained(const std::string& operation, ServerGuard::Begun done) {
+  return [operation, done = std::move(done)](absl::StatusOr<BegunOperation> begun) {
+    CallApplication(operation, "the callback of Begin", [&] {
+      done(std::move(begun));
+      return absl::OkStatus();
+    }).IgnoreError();
+  };
 }
 
 google::protobuf::Any ToAny(const OpaqueRequest& request) {
@@ -309,7 +351,7 @@ absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
 
 void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& request,
                         Begun done) {
-  BeginOperation(call, request, std::move(done));
+  BeginOperation(call, request, Contained(call.operation, std::move(done)));
 }
 
 void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Begun done) {
@@ -317,7 +359,7 @@ void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Beg
     done(InvalidField("begin.type", "must be UTF-8 without control characters"));
     return;
   }
-  BeginOperation(call, ToAny(request), std::move(done));
+  BeginOperation(call, ToAny(request), Contained(call.operation, std::move(done)));
 }
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
@@ -325,23 +367,19 @@ absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
   if (idempotencyd == nullptr) return absl::InvalidArgumentError("there is no channel");
   std::unique_ptr<Connection> connection =
       MakeConnection(std::move(idempotencyd), options.connection);
-  return Create(std::move(connection), std::move(options));
+  absl::StatusOr<std::unique_ptr<Guard>> guard =
+      MakeGuard(std::move(connection), std::move(options));
+  if (!guard.ok()) return guard.status();
+  (*guard)->BeginToConnect();
+  return *std::move(guard);
 }
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::unique_ptr<Connection> connection, GuardOptions options) {
-  if (connection == nullptr) return absl::InvalidArgumentError("there is no connection");
-  const absl::Status valid = ValidateGuardOptions(options);
-  if (!valid.ok()) return valid;
-  const absl::Status layout = grpc_internals::CheckLayout();
-  if (!layout.ok()) return layout;
-  if (!options.scope) options.scope = PeerIdentityScope();
-  std::shared_ptr<ReplayCache> cache;
-  if (options.replay_cache.capacity_bytes > 0) {
-    cache = std::make_shared<ReplayCache>(options.replay_cache, Clock::System());
-    connection = std::make_unique<CachingConnection>(std::move(connection), cache);
-  }
-  return std::make_unique<Guard>(std::move(connection), std::move(cache), std::move(options));
+  absl::StatusOr<std::unique_ptr<Guard>> guard =
+      MakeGuard(std::move(connection), std::move(options));
+  if (!guard.ok()) return guard.status();
+  return *std::move(guard);
 }
 
 }  // namespace idempotency

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "google/protobuf/message.h"
 
 #include "client/connection.h"
@@ -52,7 +53,9 @@ class ServerGuard {
   using InterceptorFactories =
       std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
 
-  // INVALID_ARGUMENT for options that cannot work, naming the option.
+  // INVALID_ARGUMENT for options that cannot work, naming the option. Does not
+  // wait for idempotencyd (WaitUntilReady does), but begins to connect: where it
+  // cannot, one line of the log says so.
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
       std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options);
   // The same over any Connection.
@@ -127,11 +130,22 @@ class ServerGuard {
   absl::StatusOr<BegunOperation> Begin(const BeginCall& call, const OpaqueRequest& request);
 
   // The same without blocking. `done` is called once, on a thread of the
-  // guard's or inside Begin, and must not block. `request` is not needed
-  // afterwards.
+  // guard's or inside Begin, and must not block; what it throws there is logged
+  // and ends there. `request` is not needed afterwards.
   using Begun = std::function<void(absl::StatusOr<BegunOperation>)>;
   void Begin(const BeginCall& call, const google::protobuf::Message& request, Begun done);
   void Begin(const BeginCall& call, const OpaqueRequest& request, Begun done);
+
+  // Blocks until idempotencyd answers this guard: it can be reached, it gives the
+  // guard access to its namespace, and it reads its store. For a server that
+  // should not take calls before (without it guarded calls are answered
+  // STORE_UNAVAILABLE at once, or fail open, for as long as there is no
+  // connection), or for its readiness check. Answers
+  //   OK                 it does
+  //   STORE_UNAVAILABLE  not within `timeout`
+  //   any other          it refuses the guard, at once: PERMISSION_DENIED, ...
+  // Not on a thread of the guard's or of gRPC's.
+  virtual absl::Status WaitUntilReady(absl::Duration timeout) = 0;
 
   // Fails calls that wait for a verdict and refuses new ones, with
   // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that

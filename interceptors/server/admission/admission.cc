@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/uuid.h"
 #include "interceptors/server/admission/rejection.h"
@@ -155,8 +156,7 @@ void Admission::Grant(const ReservationAnswer& answer) {
   grant.reservation_token = reserved.reservation_token();
   grant.lease = operation_->policy.lease;
   grant.max_lease = operation_->policy.max_lease;
-  grant.lease_deadline =
-      answer.sent + absl::ToChronoNanoseconds(FromWire(reserved.lease_remaining()));
+  grant.lease_deadline = After(answer.sent, FromWire(reserved.lease_remaining()));
   auto execution = std::make_shared<LiveExecution>(operation_, question_, answer.response,
                                                    operation_->reservations.Hold(std::move(grant)));
   WatchForLoss(*execution);

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/fingerprint_input.h"
 #include "core/record_key.h"
 #include "interceptors/server/request/request_fingerprints.h"
@@ -34,10 +35,8 @@ absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardOptions& options, con
 
 Scheduler::Time VerdictDeadline(const GuardedOperation& operation, absl::Time callers) {
   const Scheduler::Time now = operation.reservations.Now();
-  const Scheduler::Time own = now + absl::ToChronoNanoseconds(operation.options.verdict_timeout +
-                                                              operation.policy.WaitInFlight());
-  if (callers == absl::InfiniteFuture()) return own;
-  return std::min(own, now + absl::ToChronoNanoseconds(callers - absl::Now()));
+  return std::min(After(now, operation.options.verdict_timeout + operation.policy.WaitInFlight()),
+                  After(now, callers - absl::Now()));
 }
 
 }  // namespace

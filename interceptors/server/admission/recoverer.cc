@@ -5,14 +5,11 @@
 #include <utility>
 #include <variant>
 
+#include "core/deadline.h"
 #include "core/errors.h"
 
 namespace idempotency {
 namespace {
-
-Scheduler::Time After(Scheduler::Time start, absl::Duration duration) {
-  return start + absl::ToChronoNanoseconds(duration);
-}
 
 // The record may still be open.
 bool IsOpen(const absl::Status& why) {

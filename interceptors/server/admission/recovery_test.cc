@@ -21,6 +21,7 @@
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
+#include "interceptors/server/testing/sample_question.h"
 
 namespace idempotency {
 namespace {
@@ -43,10 +44,7 @@ class RecoveryTest : public testing::Test {
     store_ = connection.get();
     reservations_ =
         std::make_unique<Reservations>(std::move(connection), absl::Seconds(20), absl::Seconds(20));
-    question_.mutable_record_key()->set_namespace_("tills");
-    question_.mutable_record_key()->set_scope("alice");
-    question_.mutable_record_key()->set_key("order-1");
-    question_.add_fingerprints()->set_digest("digest");
+    question_ = SampleQuestion();
     (*question_.mutable_labels())["build"] = "7";
     recovery_ = [this](const RecoveryCase& recovery) {
       cases_.push_back(recovery);

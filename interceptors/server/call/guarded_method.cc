@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/fingerprint.h"
 #include "core/record_key.h"
@@ -104,12 +105,9 @@ absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase
 
 Scheduler::Time GuardedMethod::VerdictDeadline(const grpc::ServerContextBase& context) const {
   const Scheduler::Time now = operation_->reservations.Now();
-  const Scheduler::Time own = now + absl::ToChronoNanoseconds(operation_->options.verdict_timeout +
-                                                              operation_->policy.WaitInFlight());
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return own;
-  return std::min(own, now + std::chrono::duration_cast<Scheduler::Time::duration>(
-                                 deadline - std::chrono::system_clock::now()));
+  return std::min(
+      After(now, operation_->options.verdict_timeout + operation_->policy.WaitInFlight()),
+      SteadyDeadline(context.raw_deadline(), now));
 }
 
 void GuardedMethod::Act(const Call& call, Admission::Decision decision) {

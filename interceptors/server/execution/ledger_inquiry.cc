@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/fingerprint.h"
 #include "core/record_key.h"
@@ -93,7 +94,7 @@ void LedgerInquiry::Start() {
   if (deadline_ != Time::max()) {
     // Also while a question hangs in the ledger: its caller waits no longer.
     MutexLock lock(mutex_);
-    timer_ = execution_->operation().reservations.scheduler().RunAt(
+    timer_ = execution_->operation().reservations.scheduler().RunAtOrWhenStopped(
         deadline_, [self = shared_from_this()] { self->Tell(Unreachable()); });
   }
   Try();
@@ -117,7 +118,7 @@ bool LedgerInquiry::TryAgain() {
   Scheduler& scheduler = execution_->operation().reservations.scheduler();
   MutexLock lock(mutex_);
   if (done_ == nullptr) return true;
-  const Time again = scheduler.Now() + absl::ToChronoNanoseconds(backoff_.Next());
+  const Time again = After(scheduler.Now(), backoff_.Next());
   if (again >= deadline_) return false;
   return scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0;
 }

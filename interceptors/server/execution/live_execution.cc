@@ -14,6 +14,7 @@
 #include "core/record_key.h"
 #include "core/utf8.h"
 #include "interceptors/server/policy/disposition.h"
+#include "interceptors/server/request/application_call.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -68,7 +69,13 @@ absl::Status LiveExecution::Checkpoint(std::string_view progress) {
 }
 
 void LiveExecution::Checkpoint(std::string progress, std::function<void(absl::Status)> done) {
-  recording_->Checkpoint(std::move(progress), std::move(done));
+  recording_->Checkpoint(std::move(progress),
+                         [name = operation_->name, done = std::move(done)](absl::Status status) {
+                           CallApplication(name, "the callback of a checkpoint", [&] {
+                             done(std::move(status));
+                             return absl::OkStatus();
+                           }).IgnoreError();
+                         });
 }
 
 absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply) {

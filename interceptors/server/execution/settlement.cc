@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "interceptors/server/execution/kept_reply.h"
@@ -81,9 +82,8 @@ void Settlement::AskLedger() {
   const GuardedOperation& operation = execution_->operation();
   {
     MutexLock lock(mutex_);
-    caller_timer_ = operation.reservations.scheduler().RunAt(
-        operation.reservations.Now() +
-            absl::ToChronoNanoseconds(operation.options.recording_timeout),
+    caller_timer_ = operation.reservations.scheduler().RunAtOrWhenStopped(
+        After(operation.reservations.Now(), operation.options.recording_timeout),
         [self = shared_from_this()] {
           self->Tell(
               {NotRecorded("the operation finished, but the completion ledger cannot be "
@@ -176,7 +176,8 @@ void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
       release_reason_, outcome,
       [self = shared_from_this(), outcome] {
         if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
-        self->Tell({self->LossIfRefused()});
+        self->Tell({self->LossIfRefused(), absl::InfinitePast(),
+                    self->execution_->recording()->release_answer()});
       },
       pause);
 }

@@ -26,6 +26,9 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
     absl::Status error;
     // When the record is forgotten; InfinitePast if there is no reply in it.
     absl::Time expires_at = absl::InfinitePast();
+    // Where the reservation was given back: the store's answer to that
+    // (Recording::release_answer). OK where it was not.
+    absl::Status release = absl::OkStatus();
   };
   // Called once, on any thread, possibly inside Settle; must not block.
   using Done = std::function<void(const Outcome&)>;

@@ -1,22 +1,11 @@
 #include "interceptors/server/policy/disposition.h"
 
+#include "core/grpc_status.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency {
 
-bool CanBeRecorded(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::CANCELLED:
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::UNKNOWN:
-    // The callback API answers it when a handler throws.
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return false;
-    default:
-      return true;
-  }
-}
+bool CanBeRecorded(grpc::StatusCode code) { return !ProvesNothing(code); }
 
 bool CanBeReleased(grpc::StatusCode code) {
   // gRPC's own too, and so passed on from a call that may have had an effect.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -15,7 +16,10 @@
 
 #include "core/errors.h"
 #include "core/limits.h"
+#include "core/sha256.h"
+#include "core/uuid.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/testing/stepped_clock.h"
 
 namespace idempotency {
@@ -34,15 +38,18 @@ class CachingConnectionTest : public testing::Test {
     connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
   }
 
-  static v1::ReserveRequest Question(const std::string& key, const std::string& digest = "digest") {
-    v1::ReserveRequest request;
-    request.mutable_record_key()->set_namespace_("payments");
-    request.mutable_record_key()->set_key(key);
-    request.set_request_token(absl::StrCat("token of ", key));
-    v1::Fingerprint& fingerprint = *request.add_fingerprints();
-    fingerprint.set_version(1);
-    fingerprint.set_digest(digest);
+  static v1::ReserveRequest Question(const std::string& key,
+                                     const std::string& content = "content") {
+    v1::ReserveRequest request = SampleQuestion(key, content);
+    request.set_request_token(TokenOf(key));
     return request;
+  }
+  // The same for the same key.
+  static std::string TokenOf(const std::string& key) {
+    Uuid::Bytes bytes;
+    const Sha256Digest digest = Sha256(key);
+    std::copy_n(digest.begin(), bytes.size(), bytes.begin());
+    return Uuid(bytes).ToString();
   }
   // The verdict, if it is not held back: the cache's, and the store's where it
   // has none.
@@ -260,7 +267,7 @@ TEST_F(CachingConnectionTest, ErrorsAreNotKeptAndEndNothing) {
 TEST_F(CachingConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
   const auto grant = Reserve("order-1");
   v1::ReserveRequest duplicate = Question("order-1");
-  duplicate.set_request_token("another");
+  duplicate.set_request_token(Uuid::Random().ToString());
   EXPECT_TRUE(Reserve(duplicate)->has_in_flight());
   EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
   const int before = asked();

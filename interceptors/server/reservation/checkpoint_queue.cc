@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "interceptors/server/reservation/store_link.h"
 
@@ -40,9 +41,9 @@ void CheckpointQueue::Push(std::string progress, Stored done) {
     MutexLock lock(mutex_);
     if (waiting_.size() < kMaxWaiting) {
       const std::uint64_t id = ++last_id_;
-      const Scheduler::TaskId timer =
-          scheduler_.RunAt(scheduler_.Now() + absl::ToChronoNanoseconds(timeout_),
-                           [self = shared_from_this(), id] { self->Tell(id, NotAcknowledged()); });
+      const Scheduler::TaskId timer = scheduler_.RunAtOrWhenStopped(
+          After(scheduler_.Now(), timeout_),
+          [self = shared_from_this(), id] { self->Tell(id, NotAcknowledged()); });
       waiting_.push_back({id, std::move(progress), std::move(done), timer});
       done = nullptr;
       if (sending_) return;
@@ -84,7 +85,7 @@ void CheckpointQueue::OnAnswer(std::uint64_t id, const absl::Status& answer) {
 
 bool CheckpointQueue::Repeat(std::uint64_t id) {
   if (waiting_.empty() || waiting_.front().id != id) return false;
-  const auto again = scheduler_.Now() + absl::ToChronoNanoseconds(backoff_.Next());
+  const auto again = After(scheduler_.Now(), backoff_.Next());
   return scheduler_.RunAt(again, [self = shared_from_this()] { self->SendFirst(); }) != 0;
 }
 

@@ -6,8 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/reply.h"
+#include "core/request_rules.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -18,10 +20,6 @@ using Time = Scheduler::Time;
 // When a caller that lost its reservation may ask for the winner's reply: if
 // the winner still runs, IN_FLIGHT tells it better.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
-
-Time After(Time start, absl::Duration duration) {
-  return start + absl::ToChronoNanoseconds(duration);
-}
 
 // The store has spoken: this token does not hold the record any more.
 bool IsLost(const absl::Status& status) {
@@ -185,9 +183,7 @@ void Recording::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>
 
 absl::Status Recording::CheckpointRefusal(const std::string& progress) {
   if (progress.empty()) return InvalidField("checkpoint", "is empty");
-  if (progress.size() > limits::kMaxCheckpointBytes) {
-    return InvalidField("checkpoint", "is over 4 KiB");
-  }
+  if (absl::Status valid = ValidateCheckpoint(progress); !valid.ok()) return valid;
   MutexLock lock(mutex_);
   const bool over = beats_over_ && link_.scheduler.Now() >= lease_deadline_;
   return phase_ != Phase::kRunning || refused_ || over ? ReservationLost() : absl::OkStatus();
@@ -243,7 +239,7 @@ void Recording::Complete(v1::Reply reply, Completed done) {
     if (beats_over_) {
       ScheduleBeat(After(link_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
     }
-    caller_timer_ = link_.scheduler.RunAt(
+    caller_timer_ = link_.scheduler.RunAtOrWhenStopped(
         After(link_.scheduler.Now(), caller_timeout_), [self = shared_from_this()] {
           self->TellCompleted(
               MakeError(Reason::kOutcomeNotRecorded,
@@ -313,8 +309,9 @@ void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released
     release_.set_outcome(outcome);
     if (pause > absl::ZeroDuration()) *release_.mutable_pause() = ToWire(pause);
     released_ = std::move(done);
-    caller_timer_ = link_.scheduler.RunAt(After(link_.scheduler.Now(), caller_timeout_),
-                                          [self = shared_from_this()] { self->TellReleased(); });
+    caller_timer_ =
+        link_.scheduler.RunAtOrWhenStopped(After(link_.scheduler.Now(), caller_timeout_),
+                                           [self = shared_from_this()] { self->TellReleased(); });
   }
   TryRelease();
 }
@@ -345,9 +342,19 @@ void Recording::OnReleased(const absl::Status& answer) {
       spdlog::warn("a reservation could not be released ({}): it ends with its lease",
                    absl::StatusCodeToString(answer.code()));
     }
+    // What was not answered stays open.
+    if (!IsIndefinite(answer)) release_answer_ = IsLost(answer) ? ReservationLost() : answer;
     End();
   }
   TellReleased();
+}
+
+absl::Status Recording::release_answer() const {
+  MutexLock lock(mutex_);
+  if (release_answer_.has_value()) return *release_answer_;
+  return MakeError(Reason::kOutcomeNotRecorded,
+                   "the reservation was given back, but the store has not acknowledged it: it ends "
+                   "with its lease at the latest");
 }
 
 void Recording::TellReleased() {

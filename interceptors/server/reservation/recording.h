@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,9 +91,19 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
   // Gives the reservation back; repeated until answered or the lease is over.
   // `done` is called once it was answered, or given up, or after
-  // caller_timeout. The record is not granted again before `pause` is over.
+  // caller_timeout; release_answer() then says which. The record is not granted
+  // again before `pause` is over.
   void Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
                absl::Duration pause = absl::ZeroDuration());
+
+  // What became of Release:
+  //   OK                    acknowledged
+  //   RESERVATION_LOST      (ABORTED) the record is another attempt's
+  //   OUTCOME_NOT_RECORDED  not acknowledged; unless it is before the lease is
+  //                         over, the reservation ends with its lease
+  //   any other             the service refuses it, and the reservation ends
+  //                         with its lease
+  absl::Status release_answer() const;
 
   // Stops the heartbeats and leaves the rest to the lease.
   void LetLapse();
@@ -155,6 +166,8 @@ class Recording : public std::enable_shared_from_this<Recording> {
   Completed completed_ ABSL_GUARDED_BY(mutex_);
   v1::ReleaseRequest release_ ABSL_GUARDED_BY(mutex_);
   Released released_ ABSL_GUARDED_BY(mutex_);
+  // nullopt: not answered yet.
+  std::optional<absl::Status> release_answer_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency

@@ -9,8 +9,10 @@
 
 #include "core/errors.h"
 #include "core/reply.h"
+#include "core/uuid.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
+#include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -23,10 +25,8 @@ absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 class RecordingTest : public testing::Test {
  protected:
   RecordingTest() {
-    v1::ReserveRequest request;
-    request.mutable_record_key()->set_key("order-1");
-    request.add_fingerprints()->set_digest("digest");
-    request.set_request_token("r");
+    v1::ReserveRequest request = SampleQuestion();
+    request.set_request_token(Uuid::Random().ToString());
     *request.mutable_lease() = ToWire(absl::Seconds(30));
     grant_.record_key = request.record_key();
     grant_.lease = absl::Seconds(30);

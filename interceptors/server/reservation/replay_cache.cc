@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 
+#include "core/deadline.h"
 #include "core/mutex.h"
 #include "core/record_key.h"
 #include "interceptors/server/wire/wire_time.h"
@@ -259,7 +260,7 @@ Moment ReplayCache::EndOf(const v1::ReserveResponse& response, Moment asked) con
     life = std::min(life, expires_at - FromWire(response.replay().completed_at()));
     wall = std::min(wall, expires_at);
   }
-  return {asked.monotonic + absl::ToChronoNanoseconds(life), wall};
+  return {After(asked.monotonic, life), wall};
 }
 
 std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindReplay(

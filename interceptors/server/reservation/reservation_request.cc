@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/not_connected.h"
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/uuid.h"
 #include "interceptors/server/reservation/recording.h"
@@ -18,10 +20,6 @@ using Time = Scheduler::Time;
 constexpr absl::Duration kMinPursuit = absl::Seconds(30);
 // What a caller is told to wait when the store gave no hint itself.
 constexpr absl::Duration kRetryDelay = absl::Seconds(1);
-
-Time After(Time start, absl::Duration duration) {
-  return start + absl::ToChronoNanoseconds(duration);
-}
 
 // The question may have been granted without our hearing of it.
 bool IsOpen(const absl::Status& status) {
@@ -96,7 +94,7 @@ void ReservationRequest::Start() {
   MutexLock lock(mutex_);
   // Answered at once, as a connection does that is closed: nothing to watch for.
   if (done_ == nullptr) return;
-  timer_ = link_.scheduler.RunAt(deadline_, [self = shared_from_this()] {
+  timer_ = link_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
     self->GiveUp(Unavailable("the idempotency store gave no verdict in time; nothing was run",
                              absl::OkStatus()));
   });
@@ -130,7 +128,11 @@ void ReservationRequest::Send(const v1::ReserveRequest& request, Time deadline) 
 void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
   {
     MutexLock lock(mutex_);
-    if (IsOpen(answer.status()) && Repeat()) return;
+    // Nothing was granted that would have to be found again, and nothing is
+    // gained by keeping the caller.
+    const bool never_sent = !maybe_sent_ && IsNotConnected(answer.status());
+    if (!never_sent) maybe_sent_ = true;
+    if (!never_sent && IsOpen(answer.status()) && Repeat()) return;
     // The same token renews the lease, if nobody has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, link_.scheduler.Now()) && Repeat()) {
       spdlog::warn("a grant came after its lease had ended, and is asked for again (lease {})",

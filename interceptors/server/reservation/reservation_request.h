@@ -29,6 +29,9 @@ struct ReservationAnswer {
 // for is released: otherwise the key would be stuck for a lease. That ends
 // after the lease or 30 s, whichever is longer, when nothing can be held.
 //
+// Where no try was ever sent, because there is no connection to the service, the
+// caller is told at once, and that is the end of it.
+//
 // A grant whose lease was over when it came is asked for again too: nothing may
 // run under it, and its repeat is granted with a new lease, or says who took over.
 //
@@ -76,6 +79,8 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  // A try may have reached the service.
+  bool maybe_sent_ ABSL_GUARDED_BY(mutex_) = false;
   // Empty once the caller was told.
   Done done_ ABSL_GUARDED_BY(mutex_);
 };

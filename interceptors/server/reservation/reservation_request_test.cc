@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 
+#include "client/not_connected.h"
 #include "core/errors.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
+#include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -21,10 +23,8 @@ class ReservationRequestTest : public testing::Test {
  protected:
   std::shared_ptr<ReservationRequest> Ask(absl::Duration max_wait = absl::ZeroDuration(),
                                           bool recover = false) {
-    v1::ReserveRequest request;
+    v1::ReserveRequest request = SampleQuestion();
     request.set_recover(recover);
-    request.mutable_record_key()->set_key("order-1");
-    request.add_fingerprints()->set_digest("digest");
     *request.mutable_lease() = ToWire(absl::Seconds(30));
     auto asked = ReservationRequest::Make(
         {store_, scheduler_, requests_, recordings_}, request, max_wait,
@@ -80,6 +80,29 @@ TEST_F(ReservationRequestTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
   scheduler_.Advance(absl::Seconds(1));
   ASSERT_TRUE(answer_.ok());
   EXPECT_EQ(store_.last_reserve().request_token(), token);
+  EXPECT_EQ(store_.record().attempt, 1u);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, WhatWasNeverSentIsToldAtOnceAndNotPursued) {
+  store_.Fail(Operation::kReserve, NotConnected(), 1);
+  Ask(/*max_wait=*/absl::Seconds(5));
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
+  EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+  EXPECT_TRUE(Ended());
+}
+
+// It may be granted: only the service can tell.
+TEST_F(ReservationRequestTest, WhatMayHaveBeenSentIsPursuedWhileThereIsNoConnection) {
+  store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
+  store_.Fail(Operation::kReserve, NotConnected(), 3);
+  Ask();
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(told_, 0);
+  scheduler_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(answer_.ok()) << answer_.status();
   EXPECT_EQ(store_.record().attempt, 1u);
   EXPECT_TRUE(Ended());
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/errors.h"
 
 namespace idempotency {
@@ -33,10 +34,9 @@ Reservations::Reservations(std::unique_ptr<Connection> connection, absl::Duratio
 Reservations::~Reservations() {
   Close();
   const Scheduler::Time now = Now();
-  const auto until = [now](absl::Duration wait) { return now + absl::ToChronoNanoseconds(wait); };
   // A question whose answer never came can hold a key for a lease, no more.
-  link_.requests->WaitUntilIdle(until(std::min(kTryTimeout, closing_timeout_)));
-  if (!link_.recordings->WaitUntilIdle(until(closing_timeout_))) {
+  link_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
+  if (!link_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
     spdlog::error("the guard goes away with operations that the store was not told of");
   }
   // First nothing is begun any more, then what is outstanding is answered.
@@ -85,6 +85,11 @@ std::shared_ptr<Recording> Reservations::Hold(Recording::Grant grant) {
   auto recording = Recording::Make(link_, std::move(grant), recording_timeout_);
   recording->Start();
   return recording;
+}
+
+void Reservations::Probe(const std::string& name_space, Scheduler::Time deadline,
+                         StoreProbe::Done done) {
+  StoreProbe::Run(link_, name_space, deadline, std::move(done));
 }
 
 bool Reservations::closed() {

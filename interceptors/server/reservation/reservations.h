@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,7 @@
 #include "interceptors/server/reservation/recording.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/reservation/reservation_request.h"
+#include "interceptors/server/reservation/store_probe.h"
 #include "interceptors/server/threads/timer_thread.h"
 
 namespace idempotency {
@@ -42,6 +44,9 @@ class Reservations {
 
   // Takes a granted reservation into care; its heartbeats have begun.
   std::shared_ptr<Recording> Hold(Recording::Grant grant);
+
+  // Asks the service until it answers: see StoreProbe.
+  void Probe(const std::string& name_space, Scheduler::Time deadline, StoreProbe::Done done);
 
   // Fails requests that wait and refuses new ones. Recordings go on. Safe to
   // call twice.

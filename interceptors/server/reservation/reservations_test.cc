@@ -10,6 +10,7 @@
 
 #include "core/errors.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -20,9 +21,7 @@ using Operation = FakeConnection::Operation;
 constexpr auto kLong = std::chrono::seconds(20);
 
 v1::ReserveRequest RequestFor(const std::string& key) {
-  v1::ReserveRequest request;
-  request.mutable_record_key()->set_key(key);
-  request.add_fingerprints()->set_digest("digest");
+  v1::ReserveRequest request = SampleQuestion(key);
   *request.mutable_lease() = ToWire(absl::Milliseconds(30));
   return request;
 }

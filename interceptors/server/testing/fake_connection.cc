@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/errors.h"
+#include "core/request_rules.h"
 #include "core/uuid.h"
 #include "interceptors/server/wire/wire_time.h"
 
@@ -13,6 +14,16 @@ namespace {
 constexpr char kRecordId[] = "01890a5d-ac96-774b-bcce-b302099a8057";
 constexpr std::int64_t kCreatedAt = 1688000000;
 constexpr std::int64_t kExpiresAt = 4102444800;  // 2100-01-01
+
+// As the service: first it parses, which strings that are no UTF-8 prevent.
+template <typename Request>
+absl::Status Refusal(const Request& request) {
+  Request arrived;
+  if (!arrived.ParseFromString(request.SerializeAsString())) {
+    return InvalidField("request", "cannot be parsed");
+  }
+  return ValidateRequest(arrived);
+}
 
 absl::Status Lost() { return MakeError(Reason::kReservationLost, "lost"); }
 
@@ -58,10 +69,18 @@ void FakeConnection::Answer(Operation operation, std::function<absl::StatusOr<Re
   done(std::move(answer));
 }
 
+template <typename Request, typename Response>
+void FakeConnection::Ask(Operation operation, const Request& request,
+                         std::function<absl::StatusOr<Response>()> work, Callback<Response> done) {
+  const absl::Status refusal = Refusal(request);
+  if (!refusal.ok()) work = [refusal] { return refusal; };
+  Answer<Response>(operation, std::move(work), std::move(done));
+}
+
 void FakeConnection::Reserve(const v1::ReserveRequest& request, Deadline /*deadline*/,
                              Callback<v1::ReserveResponse> done) {
-  Answer<v1::ReserveResponse>(
-      Operation::kReserve,
+  Ask<v1::ReserveRequest, v1::ReserveResponse>(
+      Operation::kReserve, request,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(request); },
       std::move(done));
 }
@@ -128,8 +147,8 @@ absl::StatusOr<FakeConnection::Record*> FakeConnection::Held(const v1::RecordKey
 
 void FakeConnection::Complete(const v1::CompleteRequest& request, Deadline /*deadline*/,
                               Callback<v1::CompleteResponse> done) {
-  Answer<v1::CompleteResponse>(
-      Operation::kComplete,
+  Ask<v1::CompleteRequest, v1::CompleteResponse>(
+      Operation::kComplete, request,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::CompleteResponse> {
         const auto held = Held(request.record_key(), request.reservation_token());
         if (!held.ok()) return held.status();
@@ -145,8 +164,8 @@ void FakeConnection::Complete(const v1::CompleteRequest& request, Deadline /*dea
 
 void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline /*deadline*/,
                              Callback<v1::ReleaseResponse> done) {
-  Answer<v1::ReleaseResponse>(
-      Operation::kRelease,
+  Ask<v1::ReleaseRequest, v1::ReleaseResponse>(
+      Operation::kRelease, request,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ReleaseResponse> {
         const auto held = Held(request.record_key(), request.reservation_token());
         if (!held.ok()) return held.status();
@@ -163,8 +182,8 @@ void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline /*deadl
 
 void FakeConnection::Extend(const v1::ExtendRequest& request, Deadline /*deadline*/,
                             Callback<v1::ExtendResponse> done) {
-  Answer<v1::ExtendResponse>(
-      Operation::kExtend,
+  Ask<v1::ExtendRequest, v1::ExtendResponse>(
+      Operation::kExtend, request,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ExtendResponse> {
         const auto held = Held(request.record_key(), request.reservation_token());
         if (!held.ok()) return held.status();

@@ -15,7 +15,8 @@
 namespace idempotency {
 
 // A Connection over a small model of the service's decisions, in memory, that
-// can be told to fail. Leases never run out by themselves. Thread-safe.
+// can be told to fail. It refuses what the service refuses (core/request_rules.h),
+// and what could not be parsed at the other end. Leases never run out by themselves. Thread-safe.
 class FakeConnection final : public Connection {
  public:
   enum class Operation { kReserve, kComplete, kRelease, kExtend };
@@ -87,6 +88,10 @@ class FakeConnection final : public Connection {
     std::deque<std::function<void()>> waiting;
   };
 
+  // Refuses `request`, or has it answered by `work`, or as the test has said.
+  template <typename Request, typename Response>
+  void Ask(Operation operation, const Request& request,
+           std::function<absl::StatusOr<Response>()> work, Callback<Response> done);
   template <typename Response>
   void Answer(Operation operation, std::function<absl::StatusOr<Response>()> work,
               Callback<Response> done);

@@ -25,6 +25,7 @@ class FakeScheduler final : public Scheduler {
     tasks_.emplace(std::make_pair(when, ++last_id_), std::move(task));
     return last_id_;
   }
+  TaskId RunAtOrWhenStopped(Time when, Task task) override { return RunAt(when, std::move(task)); }
   void Cancel(TaskId id) override {
     Task dropped;
     MutexLock lock(mutex_);

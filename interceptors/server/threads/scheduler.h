@@ -23,11 +23,14 @@ class Scheduler {
   // It must not block: everything else waits behind it. A scheduler that was
   // stopped drops it and answers 0.
   virtual TaskId RunAt(Time when, Task task) = 0;
+  // The same for a task that somebody waits for: a scheduler that is stopped
+  // first runs it then, early, instead of dropping it.
+  virtual TaskId RunAtOrWhenStopped(Time when, Task task) = 0;
   // A task that has not started never will. Does nothing for one that has, and
   // does not wait for it.
   virtual void Cancel(TaskId id) = 0;
-  // Waits for the task that runs, drops the others. Not to be called from a
-  // task. Safe to call twice.
+  // Waits for the task that runs; then runs those of RunAtOrWhenStopped and drops
+  // the others. Not to be called from a task. Safe to call twice.
   virtual void Stop() = 0;
 };
 

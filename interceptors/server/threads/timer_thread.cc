@@ -11,11 +11,19 @@ TimerThread::TimerThread(const Clock& clock) : clock_(clock), thread_([this] { R
 TimerThread::~TimerThread() { Stop(); }
 
 Scheduler::TaskId TimerThread::RunAt(Time when, Task task) {
+  return Plan(when, {std::move(task), /*also_when_stopped=*/false});
+}
+
+Scheduler::TaskId TimerThread::RunAtOrWhenStopped(Time when, Task task) {
+  return Plan(when, {std::move(task), /*also_when_stopped=*/true});
+}
+
+Scheduler::TaskId TimerThread::Plan(Time when, Planned planned) {
   MutexLock lock(mutex_);
   if (stopped_) return 0;
   const TaskId id = ++last_id_;
   times_.emplace(id, when);
-  const auto added = tasks_.emplace(std::make_pair(when, id), std::move(task)).first;
+  const auto added = tasks_.emplace(std::make_pair(when, id), std::move(planned)).first;
   // The thread sleeps until the earliest task: only a new earliest matters.
   if (added == tasks_.begin()) changed_.NotifyOne();
   return id;
@@ -28,7 +36,7 @@ void TimerThread::Cancel(TaskId id) {
   const auto time = times_.find(id);
   if (time == times_.end()) return;
   const auto task = tasks_.find({time->second, id});
-  dropped = std::move(task->second);
+  dropped = std::move(task->second.task);
   tasks_.erase(task);
   times_.erase(time);
 }
@@ -43,6 +51,9 @@ void TimerThread::Stop() {
     changed_.NotifyOne();
   }
   if (thread_.joinable()) thread_.join();
+  for (const auto& [when, planned] : dropped) {
+    if (planned.also_when_stopped) planned.task();
+  }
 }
 
 void TimerThread::Run() {
@@ -59,7 +70,7 @@ void TimerThread::Run() {
       }
       if (stopped_) return;
       const auto first = tasks_.begin();
-      due = std::move(first->second);
+      due = std::move(first->second.task);
       times_.erase(first->first.second);
       tasks_.erase(first);
     }

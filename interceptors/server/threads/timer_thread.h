@@ -22,13 +22,20 @@ class TimerThread final : public Scheduler {
 
   Time Now() const override { return clock_.Monotonic(); }
   TaskId RunAt(Time when, Task task) override;
+  TaskId RunAtOrWhenStopped(Time when, Task task) override;
   void Cancel(TaskId id) override;
 
+  // What it runs when it stops, it runs on the thread that stops it.
   void Stop() override;
 
  private:
-  using Tasks = std::map<std::pair<Time, TaskId>, Task>;
+  struct Planned {
+    Task task;
+    bool also_when_stopped = false;
+  };
+  using Tasks = std::map<std::pair<Time, TaskId>, Planned>;
 
+  TaskId Plan(Time when, Planned planned);
   void Run();
 
   const Clock& clock_;

@@ -50,6 +50,21 @@ TEST(TimerThreadTest, TasksMayScheduleAndCancel) {
   EXPECT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
 }
 
+TEST(TimerThreadTest, StopRunsWhatSomebodyWaitsFor) {
+  TimerThread timer;
+  int ran = 0;
+  timer.RunAtOrWhenStopped(timer.Now() + std::chrono::hours(1), [&] {
+    ++ran;
+    EXPECT_EQ(timer.RunAt(timer.Now(), [] { ADD_FAILURE(); }), 0u);
+  });
+  timer.Cancel(
+      timer.RunAtOrWhenStopped(timer.Now() + std::chrono::hours(1), [] { ADD_FAILURE(); }));
+  timer.Stop();
+  EXPECT_EQ(ran, 1);
+  timer.Stop();
+  EXPECT_EQ(ran, 1);
+}
+
 TEST(TimerThreadTest, StopDropsWhatIsLeft) {
   TimerThread timer;
   auto held = std::make_shared<int>(1);

@@ -1,0 +1,92 @@
+#include "interceptors/server/reservation/store_probe.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/deadline.h"
+#include "core/errors.h"
+
+namespace idempotency {
+namespace {
+
+// Of no guarded method, which all have a '/'.
+constexpr char kNobodys[] = "guard.readiness";
+
+bool MayPass(const absl::Status& status) {
+  return IsIndefinite(status) || status.code() == absl::StatusCode::kResourceExhausted;
+}
+
+}  // namespace
+
+void StoreProbe::Run(StoreLink link, const std::string& name_space, Time deadline, Done done) {
+  struct Concrete : StoreProbe {
+    Concrete(StoreLink l, const std::string& n, Time t, Done d)
+        : StoreProbe(std::move(l), n, t, std::move(d)) {}
+  };
+  std::make_shared<Concrete>(std::move(link), name_space, deadline, std::move(done))->Start();
+}
+
+StoreProbe::StoreProbe(StoreLink link, const std::string& name_space, Time deadline, Done done)
+    : link_(std::move(link)),
+      deadline_(deadline),
+      backoff_(kFirstRepeat, kLongestRepeat),
+      last_(MakeError(Reason::kStoreUnavailable, "idempotencyd has not answered in time")),
+      done_(std::move(done)) {
+  v1::RecordKey& key = *request_.mutable_record_key();
+  key.set_namespace_(name_space);
+  key.set_scope(kNobodys);
+  key.set_operation(kNobodys);
+  key.set_key(kNobodys);
+}
+
+void StoreProbe::Start() {
+  {
+    MutexLock lock(mutex_);
+    timer_ = link_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
+      absl::Status last;
+      {
+        MutexLock relock(self->mutex_);
+        last = self->last_;
+      }
+      self->Tell(last);
+    });
+  }
+  Try();
+}
+
+void StoreProbe::Try() {
+  const Time now = link_.scheduler.Now();
+  link_.connection.Get(
+      request_, std::min(deadline_, After(now, kTryTimeout)),
+      [self = shared_from_this()](const auto& answer) { self->OnAnswer(answer.status()); });
+}
+
+void StoreProbe::OnAnswer(const absl::Status& answer) {
+  if (answer.ok() || ReasonOf(answer) == Reason::kRecordNotFound) {
+    Tell(absl::OkStatus());
+    return;
+  }
+  {
+    MutexLock lock(mutex_);
+    last_ = answer;
+    const Time again = After(link_.scheduler.Now(), backoff_.Next());
+    if (done_ == nullptr) return;
+    if (MayPass(answer) && again < deadline_ &&
+        link_.scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0) {
+      return;
+    }
+  }
+  Tell(answer);
+}
+
+void StoreProbe::Tell(const absl::Status& status) {
+  Done done;
+  {
+    MutexLock lock(mutex_);
+    done.swap(done_);
+    link_.scheduler.Cancel(timer_);
+  }
+  if (done) done(status);
+}
+
+}  // namespace idempotency

@@ -1,0 +1,54 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_PROBE_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_PROBE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "core/mutex.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/reservation/store_link.h"
+#include "interceptors/server/threads/backoff.h"
+
+namespace idempotency {
+
+// Asks the service, again and again, until it answers: a read of a record that
+// nobody has, which needs a connection, the right to the namespace, and the
+// store. Changes nothing. Thread-safe; keeps itself alive until it has answered.
+class StoreProbe : public std::enable_shared_from_this<StoreProbe> {
+ public:
+  using Time = Scheduler::Time;
+  //   OK           the service has read its store for this guard
+  //   the last failure (STORE_UNAVAILABLE if there was none)   not by `deadline`
+  //   any other    the service refuses the guard, at once: asking again will not
+  //                change that
+  // Called once, on any thread, possibly inside Run; must not block.
+  using Done = std::function<void(const absl::Status&)>;
+
+  static void Run(StoreLink link, const std::string& name_space, Time deadline, Done done);
+
+ private:
+  StoreProbe(StoreLink link, const std::string& name_space, Time deadline, Done done);
+
+  void Start();
+  void Try();
+  void OnAnswer(const absl::Status& answer);
+  void Tell(const absl::Status& status);
+
+  const StoreLink link_;
+  const Time deadline_;
+  v1::GetRequest request_;
+
+  Mutex mutex_;
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
+  Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status last_ ABSL_GUARDED_BY(mutex_);
+  // Empty once it was called.
+  Done done_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_PROBE_H_

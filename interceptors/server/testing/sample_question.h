@@ -1,0 +1,30 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_SAMPLE_QUESTION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_SAMPLE_QUESTION_H_
+
+#include <string>
+
+#include "core/sha256.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+
+namespace idempotency {
+
+// A reservation of `key` that the service takes, for a request that `content`
+// stands for; without a request token and with default terms.
+inline v1::ReserveRequest SampleQuestion(const std::string& key = "order-1",
+                                         const std::string& content = "content") {
+  v1::ReserveRequest question;
+  v1::RecordKey& record_key = *question.mutable_record_key();
+  record_key.set_namespace_("tills");
+  record_key.set_scope("alice");
+  record_key.set_operation("/tills.v1.Till/Charge");
+  record_key.set_key(key);
+  v1::Fingerprint& fingerprint = *question.add_fingerprints();
+  fingerprint.set_version(1);
+  const Sha256Digest digest = Sha256(content);
+  fingerprint.set_digest(std::string(digest.begin(), digest.end()));
+  return question;
+}
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_SAMPLE_QUESTION_H_
