@@ -42,14 +42,6 @@ absl::Status Overdue() {
       {kOverloadedRetryDelay, {}, {}});
 }
 
-// Which goes first. Completions: they end what others wait for.
-constexpr OperationKind kPrecedence[] = {OperationKind::kComplete, OperationKind::kRelease,
-                                         OperationKind::kExtend, OperationKind::kReserve,
-                                         OperationKind::kGet};
-static_assert(std::size(kPrecedence) == kOperationKinds);
-
-constexpr std::size_t Index(OperationKind kind) { return static_cast<std::size_t>(kind); }
-
 // Reservations and reads bring new work in; the others end what was let in.
 bool BringsWork(OperationKind kind) {
   return kind == OperationKind::kReserve || kind == OperationKind::kGet;
@@ -140,8 +132,8 @@ bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
 // What the store is asked for, and who wants the answer.
 template <typename Op>
 struct Batcher::QueuedOp : Queued {
-  QueuedOp(OperationKind its_kind, Op operation, Deadline until)
-      : Queued(its_kind, operation.id, WeightOf(operation), until), op(std::move(operation)) {}
+  QueuedOp(Line its_line, Op operation, Deadline until)
+      : Queued(its_line, operation.id, WeightOf(operation), until), op(std::move(operation)) {}
 
   std::string_view name_space() const override { return NamespaceOf(op); }
 
@@ -149,8 +141,8 @@ struct Batcher::QueuedOp : Queued {
 };
 
 struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
-  QueuedReserve(OperationKind its_kind, ReserveOp operation, Deadline until, ReserveDone callback)
-      : QueuedOp(its_kind, std::move(operation), until), done(std::move(callback)) {}
+  QueuedReserve(Line its_line, ReserveOp operation, Deadline until, ReserveDone callback)
+      : QueuedOp(its_line, std::move(operation), until), done(std::move(callback)) {}
 
   void Refuse(const absl::Status& status) override { Tell(status); }
   void Tell(absl::StatusOr<Verdict> answer) { done(std::move(answer), std::move(op)); }
@@ -160,8 +152,8 @@ struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
 
 template <typename Op, typename Answer>
 struct Batcher::QueuedWith final : QueuedOp<Op> {
-  QueuedWith(OperationKind its_kind, Op operation, Deadline until, Done<Answer> callback)
-      : QueuedOp<Op>(its_kind, std::move(operation), until), done(std::move(callback)) {}
+  QueuedWith(Line its_line, Op operation, Deadline until, Done<Answer> callback)
+      : QueuedOp<Op>(its_line, std::move(operation), until), done(std::move(callback)) {}
 
   void Refuse(const absl::Status& status) override { done(status); }
   void Tell(Answer answer) { done(std::move(answer)); }
@@ -188,35 +180,42 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
 Batcher::~Batcher() { Close(); }
 
 void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group) {
-  Enqueue(std::make_unique<QueuedReserve>(OperationKind::kReserve, std::move(op), deadline,
-                                          std::move(done)),
+  Enqueue(std::make_unique<QueuedReserve>(Line::kReserve, std::move(op), deadline, std::move(done)),
           group);
+}
+
+void Batcher::ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done) {
+  Enqueue(std::make_unique<QueuedReserve>(Line::kReserveForWaiter, std::move(op), deadline,
+                                          std::move(done)),
+          nullptr);
 }
 
 void Batcher::Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
                        Group* group) {
-  Enqueue(std::make_unique<QueuedComplete>(OperationKind::kComplete, std::move(op), deadline,
-                                           std::move(done)),
-          group);
+  Enqueue(
+      std::make_unique<QueuedComplete>(Line::kComplete, std::move(op), deadline, std::move(done)),
+      group);
 }
 
 void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group) {
-  Enqueue(std::make_unique<QueuedRelease>(OperationKind::kRelease, std::move(op), deadline,
-                                          std::move(done)),
+  Enqueue(std::make_unique<QueuedRelease>(Line::kRelease, std::move(op), deadline, std::move(done)),
           group);
 }
 
 void Batcher::Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
                      Group* group) {
-  Enqueue(std::make_unique<QueuedExtend>(OperationKind::kExtend, std::move(op), deadline,
-                                         std::move(done)),
+  Enqueue(std::make_unique<QueuedExtend>(Line::kExtend, std::move(op), deadline, std::move(done)),
           group);
 }
 
 void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group) {
+  Enqueue(std::make_unique<QueuedGet>(Line::kGet, std::move(op), deadline, std::move(done)), group);
+}
+
+void Batcher::GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done) {
   Enqueue(
-      std::make_unique<QueuedGet>(OperationKind::kGet, std::move(op), deadline, std::move(done)),
-      group);
+      std::make_unique<QueuedGet>(Line::kGetForWaiter, std::move(op), kNoDeadline, std::move(done)),
+      nullptr);
 }
 
 void Batcher::Enqueue(QueuedPtr queued, Group* group) {
@@ -253,14 +252,14 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
   }
   for (; to_wake > 0; --to_wake) work_.NotifyOne();
   for (const auto& [queued, status] : refused) {
-    if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind);
+    if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind());
     queued->Refuse(status);
   }
 }
 
 absl::Status Batcher::Admit(const Queued& queued) const {
   if (closed_) return Closed();
-  const bool brings_work = BringsWork(queued.kind);
+  const bool brings_work = BringsWork(queued.kind());
   const std::size_t bytes = bytes_.load();
   const std::size_t max_bytes = options_.max_bytes - (brings_work ? options_.max_bytes / 5 : 0);
   // The largest operation fits when it is alone.
@@ -283,7 +282,7 @@ bool Batcher::HasItsShare(std::string_view name_space) const {
 }
 
 void Batcher::PushOne(QueuedPtr queued) {
-  FairQueue<QueuedPtr>& queue = queues_[Index(queued->kind)];
+  FairQueue<QueuedPtr>& queue = queues_[static_cast<std::size_t>(queued->line)];
   const RecordId id = queued->id;
   const std::string_view name_space = queued->name_space();
   queue.Push(name_space, id, std::move(queued));
@@ -335,14 +334,42 @@ void Batcher::Work(std::size_t worker) {
   }
 }
 
+OperationKind Batcher::KindOf(Line line) {
+  switch (line) {
+    case Line::kComplete:
+      return OperationKind::kComplete;
+    case Line::kRelease:
+      return OperationKind::kRelease;
+    case Line::kExtend:
+      return OperationKind::kExtend;
+    case Line::kReserve:
+    case Line::kReserveForWaiter:
+      return OperationKind::kReserve;
+    case Line::kGetForWaiter:
+    case Line::kGet:
+      break;
+  }
+  return OperationKind::kGet;
+}
+
+std::size_t Batcher::PromisedBehind(std::size_t line) const {
+  constexpr auto kFirstPromised = static_cast<std::size_t>(Line::kReserveForWaiter);
+  std::size_t promised = 0;
+  for (std::size_t behind = std::max(line + 1, kFirstPromised); behind < kLines; ++behind) {
+    promised += std::min(queues_[behind].size(), options_.max_batch / kShare);
+  }
+  return promised;
+}
+
 Batcher::Batch Batcher::Take(std::vector<QueuedPtr>& overdue) {
   const Deadline now = options_.clock->Monotonic();
   const auto is_overdue = [now](const QueuedPtr& queued) { return queued->deadline <= now; };
   std::size_t room = options_.max_batch;
   Batch batch;
-  for (const OperationKind kind : kPrecedence) {
-    batch[Index(kind)] = queues_[Index(kind)].Take(room, is_overdue, overdue);
-    room -= batch[Index(kind)].size();
+  for (std::size_t line = 0; line < kLines; ++line) {
+    const std::size_t promised = std::min(PromisedBehind(line), room);
+    batch[line] = queues_[line].Take(room - promised, is_overdue, overdue);
+    room -= batch[line].size();
   }
   queued_ -= options_.max_batch - room + overdue.size();
   return batch;
@@ -366,12 +393,14 @@ Batcher::AtStore<QueuedType> Batcher::Hand(std::vector<QueuedPtr> taken) {
 }
 
 void Batcher::Run(Batch batch) {
-  const auto of = [&batch](OperationKind kind) { return std::move(batch[Index(kind)]); };
-  RunTogether(Hand<QueuedComplete>(of(OperationKind::kComplete)),
-              Hand<QueuedReserve>(of(OperationKind::kReserve)));
-  RunKind(Hand<QueuedRelease>(of(OperationKind::kRelease)), &Store::Release);
-  RunKind(Hand<QueuedExtend>(of(OperationKind::kExtend)), &Store::Extend);
-  RunKind(Hand<QueuedGet>(of(OperationKind::kGet)), &Store::Get);
+  const auto of = [&batch](Line line) { return std::move(batch[static_cast<std::size_t>(line)]); };
+  RunTogether(Hand<QueuedComplete>(of(Line::kComplete)), Hand<QueuedReserve>(of(Line::kReserve)));
+  RunKind(Hand<QueuedRelease>(of(Line::kRelease)), &Store::Release);
+  RunKind(Hand<QueuedExtend>(of(Line::kExtend)), &Store::Extend);
+  // Get waits for nothing, so it does not share a call with reads that wait for a standby.
+  RunKind(Hand<QueuedGet>(of(Line::kGet)), &Store::Get);
+  RunKind(Hand<QueuedReserve>(of(Line::kReserveForWaiter)), &Store::Reserve);
+  RunKind(Hand<QueuedGet>(of(Line::kGetForWaiter)), &Store::Get);
 }
 
 void Batcher::RunTogether(AtStore<QueuedComplete> completions,
@@ -404,7 +433,7 @@ void Batcher::Tell(AtStore<QueuedType> operations, std::vector<Answer> answers,
   // A store that does not answer every operation is broken, and guessing which
   // answer belongs to whom could grant twice.
   if (answers.size() != taken.size()) std::abort();
-  const OperationKind kind = taken.front()->kind;
+  const OperationKind kind = taken.front()->kind();
   observer_.BatchDone(kind, taken.size(), took);
 
   std::size_t replies = 0;
@@ -442,7 +471,7 @@ void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
   if (overdue.empty()) return;
   const AnswerScope scope;
   for (const QueuedPtr& queued : overdue) {
-    observer_.OperationOverdue(queued->kind);
+    observer_.OperationOverdue(queued->kind());
     bytes_.fetch_sub(queued->bytes);
     queued->Refuse(Overdue());
   }

@@ -51,9 +51,11 @@ struct BatcherOptions {
 
 // Gathers single operations into the store's batches. While every worker is
 // busy, operations queue; a free worker takes what is there, completions first,
-// then releases, extensions, reservations and reads, and gives it to the store
-// with one call per kind, at most one operation per record and kind. Within a
-// kind, namespaces take turns. Completions and reservations go in one call, so
+// then releases, extensions, reservations and reads. Reads, and what the wait room
+// asks for (ReserveForWaiter(), GetForWaiter()), have a share of every batch each
+// (kShare), so that no number of reservations holds them up. The store is given
+// one call per line of the queue, with at most one operation per record. Within a
+// line, namespaces take turns. Completions and reservations go in one call, so
 // that the store may have them share a commit. A lone operation goes to the store at once; few
 // that come while another batch is at the store wait for its end
 // (BatcherOptions::worth_a_batch). What the store leaves for its next call, because replies weigh
@@ -101,6 +103,10 @@ class Batcher {
               Group* group = nullptr);
   void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group = nullptr);
 
+  // As Reserve() and Get(), for callers that the wait room has had waiting.
+  void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done);
+  void GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done);
+
   // Queues the operations of a group, which is empty afterwards: together, so
   // that as many as fit go into one batch.
   void Submit(Group& group);
@@ -110,16 +116,34 @@ class Batcher {
   void Close();
 
  private:
+  // Where operations queue, and which of them go to the store in one call: in the
+  // order in which they leave.
+  enum class Line {
+    kComplete,
+    kRelease,
+    kExtend,
+    kReserve,
+    kReserveForWaiter,
+    kGetForWaiter,
+    kGet,
+  };
+  static constexpr std::size_t kLines = 7;
+  // Of a batch, as 1 / kShare: what reservations leave to each line behind them, as
+  // far as something waits there.
+  static constexpr std::size_t kShare = 8;
+
   // An operation on its way, of any kind.
   struct Queued {
-    Queued(OperationKind its_kind, const RecordId& record, std::size_t weight, Deadline until)
-        : kind(its_kind), id(record), bytes(weight), deadline(until) {}
+    Queued(Line its_line, const RecordId& record, std::size_t weight, Deadline until)
+        : line(its_line), id(record), bytes(weight), deadline(until) {}
     virtual ~Queued() = default;
     virtual std::string_view name_space() const = 0;
     // The answer without the store.
     virtual void Refuse(const absl::Status& status) = 0;
 
-    const OperationKind kind;
+    OperationKind kind() const { return KindOf(line); }
+
+    const Line line;
     const RecordId id;
     const std::size_t bytes;
     const Deadline deadline;
@@ -139,9 +163,12 @@ class Batcher {
   // Real time, whatever the clock is: it bounds how long a thread waits.
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // What a worker takes at once, by kind.
-  using Batch = std::array<std::vector<QueuedPtr>, kOperationKinds>;
+  // What a worker takes at once, by line.
+  using Batch = std::array<std::vector<QueuedPtr>, kLines>;
 
+  static OperationKind KindOf(Line line);
+  // What reservations and others in front leave of a batch to those behind `line`.
+  std::size_t PromisedBehind(std::size_t line) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(QueuedPtr queued, Group* group);
   // Those that are refused stay in `operations`.
   void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -188,7 +215,7 @@ class Batcher {
   CondVar work_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::array<FairQueue<QueuedPtr>, kOperationKinds> queues_ ABSL_GUARDED_BY(mutex_);
+  std::array<FairQueue<QueuedPtr>, kLines> queues_ ABSL_GUARDED_BY(mutex_);
   // When each worker took its batch; SteadyTime::min() for a free one.
   std::vector<SteadyTime> began_ ABSL_GUARDED_BY(mutex_);
   // A free worker waits until the queue may be taken; the others wait to be told.

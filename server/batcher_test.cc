@@ -408,6 +408,41 @@ TEST_F(BatcherTest, NamespacesTakeTurnsAndCompletionsStillGoFirst) {
   }
 }
 
+// Reservations of one namespace hold up neither the reads of another nor those who
+// waited for a running attempt.
+TEST_F(BatcherTest, ReadsAndWhatWaitersNeedAreInTheNextBatch) {
+  Batcher& batcher = Make(/*max_queued=*/5000);
+  const auto of = [](std::string_view name_space, std::string name) {
+    ReserveOp op = ReserveNamed(name);
+    op.key.name_space = std::string(name_space);
+    op.id = RecordIdFor(op.key);
+    return op;
+  };
+  OccupyWorker();
+  for (int i = 0; i < 3000; ++i) {
+    batcher.Reserve(of("busy", std::to_string(i)), kNoDeadline, ReserveSink(verdicts_));
+  }
+  const ReserveOp read = of("calm", "read");
+  const ReserveOp waited = of("calm", "waited");
+  const ReserveOp retried = of("calm", "retried");
+  Answers<absl::StatusOr<Verdict>> retries;
+  batcher.Get({read.id, read.key}, kNoDeadline, records_.Sink());
+  batcher.GetForWaiter({waited.id, waited.key, true}, records_.Sink());
+  batcher.ReserveForWaiter(retried, kNoDeadline, ReserveSink(retries));
+  // The batch after the one that is at the store: its reservations, and these.
+  for (int i = 0; i < 5; ++i) store_.Admit();
+  EXPECT_THAT(records_.Await(2), SizeIs(2));
+  ASSERT_THAT(retries.Await(1), SizeIs(1));
+  EXPECT_NE(As<Reserved>(retries.Await(1)[0]), nullptr);
+  EXPECT_LE(verdicts_.size(), limits::kMaxBatch) << "one batch";
+  const auto calls = store_.calls();
+  ASSERT_GE(calls.size(), 5u);
+  EXPECT_EQ(calls[1].kind, OperationKind::kReserve);
+  EXPECT_THAT(calls[1].ids, SizeIs(limits::kMaxBatch - 3)) << "what nobody needs is not kept free";
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(3000), SizeIs(3000));
+}
+
 TEST_F(BatcherTest, AFullQueueHasRoomForANamespaceThatHasLittleInIt) {
   Batcher& batcher = Make(/*max_queued=*/16);
   OccupyWorker();

@@ -158,7 +158,7 @@ void WaitRoom::Moved(const RecordId& id) {
     if (room.reading || room.trying) {
       room.moved = true;
     } else {
-      ReadNow(id, room, todo);
+      ReadNow(id, room, /*confirming=*/true, todo);
     }
     Settle(id, room);
   }
@@ -218,12 +218,15 @@ void WaitRoom::ReadDone(const RecordId& id, absl::StatusOr<Record> record) {
     --reads_;
     Room& room = rooms_.at(id);
     room.reading = false;
-    if (record.ok()) {
+    if (!std::exchange(room.confirming, false)) {
+      LearnWhetherToConfirm(id, room, record, todo);
+    } else if (record.ok()) {
       LearnFromRecord(room, std::make_shared<const Record>(*std::move(record)), todo);
     } else {
       LearnFromError(room, record.status(), todo);
     }
-    if (std::exchange(room.moved, false) && !room.trying) ReadNow(id, room, todo);
+    if (std::exchange(room.moved, false) && !room.trying && !room.reading)
+      ReadNow(id, room, /*confirming=*/true, todo);
     Settle(id, room);
     // A read that the timer held back may go now.
     timer_wakes_.NotifyOne();
@@ -240,19 +243,37 @@ void WaitRoom::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, 
   // One branch per outcome, alike or not. NOLINTNEXTLINE(bugprone-branch-clone)
   if (absl::IsCancelled(answer.status())) {
     // It never got to the store.
-    ReadNow(id, room, todo);
+    ReadNow(id, room, /*confirming=*/true, todo);
   } else if (!answer.ok()) {
     ReadLater(room);
     // One try per pause while the store cannot answer, also after the lease.
     room.lease_end = std::max(room.lease_end, room.next_read);
   } else if (const auto* const reserved = std::get_if<Reserved>(&*answer)) {
     LeaseRuns(room, InFlight{reserved->lease_remaining, reserved->attempt});
-    if (moved) ReadNow(id, room, todo);
+    if (moved) ReadNow(id, room, /*confirming=*/true, todo);
   } else if (!std::holds_alternative<InFlight>(*answer) || moved) {
     // It is settled, so the record can tell the others.
-    ReadNow(id, room, todo);
+    ReadNow(id, room, /*confirming=*/true, todo);
   }
   Settle(id, room);
+}
+
+void WaitRoom::LearnWhetherToConfirm(const RecordId& id, Room& room,
+                                     const absl::StatusOr<Record>& found, Todo& todo) {
+  if (!found.ok() && ReasonOf(found.status()) != Reason::kRecordDamaged) {
+    return LearnFromError(room, found.status(), todo);
+  }
+  const bool proves =
+      found.ok() &&
+      std::any_of(room.waiters.begin(), room.waiters.end(), [&found](const auto& waiter) {
+        return ProofFrom(*found, waiter.second->op).has_value();
+      });
+  if (!found.ok() || proves) {
+    ReadNow(id, room, /*confirming=*/true, todo);
+  } else {
+    // A reservation is confirmed by itself.
+    WaitOrTry(room, *found, todo);
+  }
 }
 
 void WaitRoom::LearnFromRecord(Room& room, std::shared_ptr<const Record> record, Todo& todo) {
@@ -265,8 +286,12 @@ void WaitRoom::LearnFromRecord(Room& room, std::shared_ptr<const Record> record,
     StandUp(room, call);
     todo.proved.emplace_back(call, record);
   }
+  WaitOrTry(room, *record, todo);
+}
+
+void WaitRoom::WaitOrTry(Room& room, const Record& record, Todo& todo) {
   const RecordState running = room.paused ? RecordState::kReleased : RecordState::kReserved;
-  if (record->state == running && record->attempt == room.attempt) {
+  if (record.state == running && record.attempt == room.attempt) {
     ReadLater(room);
   } else {
     TryFirst(room, todo);
@@ -275,7 +300,8 @@ void WaitRoom::LearnFromRecord(Room& room, std::shared_ptr<const Record> record,
 
 void WaitRoom::LearnFromError(Room& room, const absl::Status& error, Todo& todo) {
   const std::optional<Reason> reason = ReasonOf(error);
-  if (reason == Reason::kRecordNotFound) {
+  if (reason == Reason::kRecordNotFound || reason == Reason::kRecordIdCollision) {
+    // Reserve tells what that means.
     TryFirst(room, todo);
   } else if (reason == Reason::kRecordDamaged) {
     while (!room.waiters.empty()) {
@@ -343,12 +369,13 @@ void WaitRoom::TryFirst(Room& room, Todo& todo) {
   todo.tries.push_back(call);
 }
 
-void WaitRoom::ReadNow(const RecordId& id, Room& room, Todo& todo) {
+void WaitRoom::ReadNow(const RecordId& id, Room& room, bool confirming, Todo& todo) {
   if (room.waiters.empty()) return;
   room.reading = true;
+  room.confirming = confirming;
   room.read_before = next_seat_;
   ++reads_;
-  todo.reads.push_back(id);
+  todo.reads.push_back({id, room.waiters.begin()->second->op.key, confirming});
 }
 
 void WaitRoom::ReadLater(Room& room) {
@@ -382,7 +409,7 @@ void WaitRoom::Do(Todo todo) {
     call->done(VerdictOf(*ProofFrom(*record, call->op), *record));
   }
   for (const CallPtr& call : todo.tries) SendTry(call);
-  for (const RecordId& id : todo.reads) SendRead(id);
+  for (GetOp& op : todo.reads) SendRead(std::move(op));
 }
 
 void WaitRoom::SendTry(const CallPtr& call, Batcher::Group* group) {
@@ -395,25 +422,27 @@ void WaitRoom::SendTry(const CallPtr& call, Batcher::Group* group) {
   CallbackBegins();
   call->self = call;
   // A pointer fits into the callback without memory of its own.
-  batcher_.Reserve(
-      std::move(call->op), call->deadline,
-      [returned = call.get()](absl::StatusOr<Verdict> answer, ReserveOp op) {
-        const CallPtr asked = std::move(returned->self);
-        asked->op = std::move(op);
-        WaitRoom& room = asked->room;
-        room.Answered(asked, std::move(answer));
-        room.CallbackReturns();
-      },
-      group);
+  const auto answered = [returned = call.get()](absl::StatusOr<Verdict> answer, ReserveOp op) {
+    const CallPtr asked = std::move(returned->self);
+    asked->op = std::move(op);
+    WaitRoom& room = asked->room;
+    room.Answered(asked, std::move(answer));
+    room.CallbackReturns();
+  };
+  if (call->trying) {
+    batcher_.ReserveForWaiter(std::move(call->op), call->deadline, answered);
+  } else {
+    batcher_.Reserve(std::move(call->op), call->deadline, answered, group);
+  }
 }
 
-void WaitRoom::SendRead(const RecordId& id) {
+void WaitRoom::SendRead(GetOp op) {
   CallbackBegins();
-  batcher_.Get(GetOp{id, std::nullopt}, Batcher::kNoDeadline,
-               [this, id](absl::StatusOr<Record> record) {
-                 ReadDone(id, std::move(record));
-                 CallbackReturns();
-               });
+  const RecordId id = op.id;
+  batcher_.GetForWaiter(std::move(op), [this, id](absl::StatusOr<Record> record) {
+    ReadDone(id, std::move(record));
+    CallbackReturns();
+  });
 }
 
 void WaitRoom::GiveBack(const CallPtr& call, const Reserved& grant) {
@@ -488,7 +517,7 @@ WaitRoom::Todo WaitRoom::TakeDue() {
     if (room.lease_end <= now) {
       TryFirst(room, todo);
     } else {
-      ReadNow(id, room, todo);
+      ReadNow(id, room, /*confirming=*/false, todo);
     }
     Settle(id, room);
   }

@@ -45,7 +45,10 @@ struct WaitRoomOptions {
 // when the running attempt's lease is over.
 //
 // What a read proves is answered from it, to every waiter at once: a completed
-// record is a replay for the same request and a mismatch for another. To run,
+// record is a replay for the same request and a mismatch for another. Such a read
+// is a confirmed one (GetOp), so that waiters are answered nothing that a failover
+// takes back; the periodic ones, which cost the store no commit, only find out
+// whether there is something to confirm. To run,
 // the calls go to the store again, one per record at a time: the first one wins
 // and the others wait for it.
 //
@@ -109,8 +112,10 @@ class WaitRoom {
   struct Room {
     // In the order in which they sat down.
     absl::btree_map<Seat, CallPtr> waiters;
-    // A read is under way. It speaks for those who sat down before it was sent.
+    // A read is under way. It speaks for those who sat down before it was sent, if
+    // it is confirmed.
     bool reading = false;
+    bool confirming = false;
     Seat read_before = 0;
     // One of the waiters has gone to the store again.
     bool trying = false;
@@ -136,7 +141,7 @@ class WaitRoom {
     // the lock, one by one: a reply may be large.
     std::vector<std::pair<CallPtr, std::shared_ptr<const Record>>> proved;
     std::vector<CallPtr> tries;
-    std::vector<RecordId> reads;
+    std::vector<GetOp> reads;
   };
 
   // The batcher's answers.
@@ -145,7 +150,7 @@ class WaitRoom {
 
   void Do(Todo todo) ABSL_LOCKS_EXCLUDED(mutex_);
   void SendTry(const CallPtr& call, Batcher::Group* group = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SendRead(const RecordId& id) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendRead(GetOp op) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const CallPtr& call, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
   void CallbackBegins() { callbacks_.fetch_add(1, std::memory_order_relaxed); }
   // The end of every callback: nothing of the room may be touched after it.
@@ -161,13 +166,22 @@ class WaitRoom {
   // What a try means for those who stayed.
   void Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a read found that is not confirmed: whether one is needed that is.
+  void LearnWhetherToConfirm(const RecordId& id, Room& room, const absl::StatusOr<Record>& found,
+                             Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnFromRecord(Room& room, std::shared_ptr<const Record> record, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Where the record proves nothing: the attempt that is known still runs, or somebody
+  // may run.
+  void WaitOrTry(Room& room, const Record& record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnFromError(Room& room, const absl::Status& error, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaseRuns(Room& room, const InFlight& in_flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TryFirst(Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReadNow(const RecordId& id, Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `confirming`: what it finds is told to the waiters.
+  void ReadNow(const RecordId& id, Room& room, bool confirming, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadLater(Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Brings due_ up to date after any change of the room; forgets a room that
   // is not needed any more.

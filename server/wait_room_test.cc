@@ -131,7 +131,50 @@ TEST_F(WaitRoomTest, ACompletionByAnotherReplicaIsFoundByReading) {
   EXPECT_EQ(answers_.size(), 0u);
   clock_.Advance(absl::Milliseconds(20));
   EXPECT_EQ(Count<Replay>(8), 8u);
-  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
+  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 2u) << "one that looks, one that is confirmed";
+}
+
+// What a read shows may be taken back by a failover, until the standby has it.
+TEST_F(WaitRoomTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfirm) {
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  const Uuid completes = Hold(ReserveNamed("completed"));
+  const Uuid fails = Hold(ReserveNamed("unknown"));
+  ReserveOp expires = ReserveNamed("another");
+  expires.lease = expires.retention = absl::Seconds(1);
+  Hold(expires);
+  for (const auto name : {"completed", "unknown", "another"}) {
+    for (int i = 0; i < 4; ++i) Start(ReserveNamed(name));
+  }
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 12));
+
+  store_.FailConfirmedReads(Reason::kStoreUnavailable);
+  CompleteElsewhere("completed", completes);
+  ReleaseOp release = ReleaseNamed("unknown", fails);
+  release.outcome_unknown = true;
+  ASSERT_TRUE(memory_.Release({release})[0].ok());
+  store_clock_.Advance(absl::Seconds(1));
+  const Uuid other = Hold(ReserveNamed("another", 'b'));
+  CompleteElsewhere("another", other);
+  // The only worker answers a read behind them after it has told the room.
+  const auto settle = [&] {
+    Answers<absl::StatusOr<Record>> behind;
+    batcher_->GetForWaiter(GetNamed("completed"), behind.Sink());
+    EXPECT_THAT(behind.Await(1), SizeIs(1));
+  };
+  for (const auto name : {"completed", "unknown", "another"}) room_->Moved(IdNamed(name));
+  settle();
+  EXPECT_EQ(answers_.size(), 0u) << "this process has seen them move";
+  clock_.Advance(absl::Milliseconds(100));
+  ASSERT_TRUE(observer_.AwaitAtLeast(&Counts::store_failures, 6));
+  settle();
+  EXPECT_EQ(answers_.size(), 0u) << "a periodic read has found them";
+  EXPECT_EQ(observer_.counts().waiters, 12u);
+
+  store_.FailConfirmedReads(std::nullopt);
+  clock_.Advance(absl::Milliseconds(250));
+  EXPECT_EQ(Count<Replay>(12), 4u);
+  EXPECT_EQ(Count<OutcomeUnknown>(12), 4u);
+  EXPECT_EQ(Count<Mismatch>(12), 4u);
 }
 
 TEST_F(WaitRoomTest, ARecordIsReadOnceAtATime) {

@@ -259,6 +259,13 @@ SELECT {record}, {reply}, NULL::bytea, {labels}, NULL::boolean,
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
+// The same for an answer to a caller of a guarded method.
+constexpr std::string_view kReadWholeConfirmed = R"sql(
+SELECT {record}, {reply}, NULL::bytea, {labels}, {confirmed},
+  t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key, t.release_reason
+FROM records t WHERE t.id = ANY($1::uuid[])
+)sql";
+
 // One replica sweeps a schema at a time.
 constexpr std::string_view kLockSweep =
     "SELECT pg_try_advisory_xact_lock(hashtextextended('idempotency sweep ' || current_schema, 0))";
@@ -464,6 +471,7 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
                               Fill(CompleteAndInsertOf(kFewOperations), clock_sql)},
       read_to_settle{"read_to_settle", Fill(kReadToSettle, clock_sql)},
       read_whole{"read_whole", Fill(kReadWhole, clock_sql)},
+      read_whole_confirmed{"read_whole_confirmed", Fill(kReadWholeConfirmed, clock_sql)},
       lock_sweep{"lock_sweep", std::string(kLockSweep)},
       visit_ordered{"visit_ordered", Fill(kVisitOrdered, clock_sql)},
       visit_hashed{"visit_hashed", Fill(kVisitHashed, clock_sql)},
@@ -490,6 +498,7 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &complete_and_insert,
           &read_to_settle,
           &read_whole,
+          &read_whole_confirmed,
           &visit_ordered,
           &visit_hashed,
           &sweep_forgotten,

@@ -52,6 +52,7 @@ struct PostgresStatements {
   PostgresStatement read_to_settle;
 
   PostgresStatement read_whole;
+  PostgresStatement read_whole_confirmed;
 
   // Sweep.
   PostgresStatement lock_sweep;
@@ -71,8 +72,8 @@ struct PostgresStatements {
   std::vector<const PostgresStatement*> OverTables() const;
 };
 
-// Columns of read_to_reserve, read_to_settle and read_whole; the first ones are
-// the same in all three.
+// Columns of read_to_reserve, read_to_settle and read_whole, confirmed or not; the first
+// ones are the same in all.
 namespace record_column {
 enum : int {
   kId,
@@ -104,8 +105,8 @@ enum : int {
   kLabels,
   // Not read.
   kConfirmed,
-  // read_to_reserve ends here; read_whole has NULL for the checkpoint and for
-  // kConfirmed.
+  // read_to_reserve ends here; read_whole has NULL for the checkpoint, and for
+  // kConfirmed unless it is read_whole_confirmed.
   kParentNamespace,
   kParentScope,
   kParentOperation,

@@ -33,7 +33,12 @@ using GetBatch = PostgresBatch<GetOp, absl::StatusOr<Record>>;
 
 absl::Status GetRound(PostgresConnection& connection, const PostgresStatements& statements,
                       GetBatch& batch, const GetBatch::Indices& pending) {
-  auto rows = ReadRows(connection, statements.read_whole, IdsOf(batch, pending));
+  const bool confirmed = std::any_of(pending.begin(), pending.end(), [&batch](std::size_t index) {
+    return batch.op(index).confirmed;
+  });
+  auto rows =
+      ReadRows(connection, confirmed ? statements.read_whole_confirmed : statements.read_whole,
+               IdsOf(batch, pending));
   if (!rows.ok()) return rows.status();
   for (const std::size_t index : pending) {
     const GetOp& op = batch.op(index);

@@ -421,12 +421,20 @@ TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
   GetOp look;
   look.id = op.id;
   EXPECT_TRUE(store_->Get({&look, 1}).at(0).ok());
+  // For callers that waited, what the standby has too.
+  look.confirmed = true;
+  absl::StatusOr<Record> found = absl::UnknownError("did not run");
+  Cancelled([&] { found = store_->Get({&look, 1}).at(0); });
+  EXPECT_EQ(ReasonOf(found.status()), Reason::kStoreUnavailable);
 
   SetStandbys("");
   const auto replayed = Reserve(again);
   ASSERT_TRUE(replayed.ok()) << replayed.status();
   ASSERT_TRUE(std::holds_alternative<Replay>(*replayed));
   EXPECT_EQ(std::get<Replay>(*replayed).reply.bytes, completion.reply.bytes);
+  found = store_->Get({&look, 1}).at(0);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->state, RecordState::kCompleted);
 }
 
 // A refusal tells of a record, too: a failover that takes the record back would make a

@@ -88,6 +88,12 @@ struct GetOp {
   RecordId id;
   // When set, a record of another key under this id is an error.
   std::optional<RecordKey> key;
+  // What is read is an answer to a caller of a guarded method, and so as durable as
+  // a completion: where commits wait for a standby, the read waits for it too, and
+  // is answered STORE_UNAVAILABLE if the standby does not confirm. Otherwise it
+  // shows what the store holds at this moment, which a failover may take back: for
+  // people, and to see whether something has changed.
+  bool confirmed = false;
 };
 
 // Results.

@@ -51,6 +51,14 @@ class CountingObserver final : public Observer {
     return counts_.*field == value;
   }
 
+  bool AwaitAtLeast(std::size_t Counts::*field, std::size_t value) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    MutexLock lock(mutex_);
+    while (counts_.*field < value && changed_.WaitUntil(lock, deadline)) {
+    }
+    return counts_.*field >= value;
+  }
+
   void RpcFinished(OperationKind, const absl::Status& status, absl::Duration) override {
     Add(&Counts::rpcs);
     if (!status.ok()) Add(&Counts::failed_rpcs);

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_TESTING_GATED_STORE_H_
 #define IDEMPOTENCY_SERVER_TESTING_GATED_STORE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -51,6 +52,12 @@ class GatedStore final : public Store {
     reason_ = reason;
   }
 
+  // As Fail(), for reads that are to be confirmed and no others.
+  void FailConfirmedReads(std::optional<Reason> reason) {
+    MutexLock lock(mutex_);
+    unconfirmed_ = reason;
+  }
+
   // True once `count` calls have come, held back or not; false after `limit`.
   bool AwaitCalls(std::size_t count,
                   std::chrono::steady_clock::duration limit = std::chrono::seconds(20)) {
@@ -88,6 +95,9 @@ class GatedStore final : public Store {
   }
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
     if (auto error = Pass(OperationKind::kGet, ops)) return {ops.size(), *error};
+    const bool confirmed =
+        std::any_of(ops.begin(), ops.end(), [](const GetOp& op) { return op.confirmed; });
+    if (auto error = confirmed ? Unconfirmed() : std::nullopt) return {ops.size(), *error};
     return store_.Get(ops);
   }
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
@@ -107,6 +117,12 @@ class GatedStore final : public Store {
     return MakeError(*reason_, "the test made it fail", {kRetryDelay, {}, {}});
   }
 
+  std::optional<absl::Status> Unconfirmed() {
+    MutexLock lock(mutex_);
+    if (!unconfirmed_.has_value()) return std::nullopt;
+    return MakeError(*unconfirmed_, "the test's standby does not confirm", {kRetryDelay, {}, {}});
+  }
+
   Store& store_;
   Mutex mutex_;
   CondVar changed_;
@@ -114,6 +130,7 @@ class GatedStore final : public Store {
   int admitted_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<OperationKind> failing_ ABSL_GUARDED_BY(mutex_);
   std::optional<Reason> reason_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Reason> unconfirmed_ ABSL_GUARDED_BY(mutex_);
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "core/errors.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/metrics_page.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 #include "tests/support/service_client.h"
@@ -68,6 +70,14 @@ class FailoverTest : public ::testing::Test {
     RunAtPrimary(
         "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
         " WHERE wait_event = 'SyncRep'");
+  }
+
+  void AwaitWaiters(int count) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (testing::MetricsPage::Fetch(daemon_->metrics_address()).Value("idempotency_waiters") !=
+           count) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    }
   }
 
   // Until it is answered by something else than STORE_UNAVAILABLE.
@@ -129,6 +139,48 @@ TEST_F(FailoverTest, WhatWasToldSurvivesAndWhatCouldBeLostIsNotTold) {
   const auto completed = Persist(SomeComplete("untold", token, "kept"));
   ASSERT_TRUE(completed.ok()) << completed.status();
   EXPECT_EQ(Persist(SomeReserve("untold"))->replay().reply().body(), "kept");
+}
+
+TEST_F(FailoverTest, ADuplicateThatWaitedIsAnsweredNothingThatTheStandbyDoesNotHave) {
+  const auto first = client_->Call(SomeReserve("waited")).value();
+  const std::string token = first.reserved().reservation_token();
+  std::atomic<bool> replayed{false};
+  std::string replay;
+  std::thread duplicate([&] {
+    pthread_setname_np(pthread_self(), "duplicate");
+    v1::ReserveRequest waits = SomeReserve("waited");
+    waits.mutable_max_wait()->set_seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (!replayed && std::chrono::steady_clock::now() < deadline) {
+      const auto answer = client_->Call(waits);
+      if (!answer.ok() || !answer->has_replay()) continue;
+      replay = answer->replay().reply().body();
+      replayed = true;
+    }
+  });
+  AwaitWaiters(1);
+
+  ASSERT_TRUE(standby_->StopImmediate().ok());
+  std::thread completes([&] {
+    pthread_setname_np(pthread_self(), "completes");
+    EXPECT_EQ(ReasonOf(client_->Call(SomeComplete("waited", token, "done")).status()),
+              Reason::kStoreUnavailable);
+  });
+  BreakTheWaitOff();
+  completes.join();
+  Await("SELECT state FROM idempotency.records WHERE key = 'waited'", "2");
+  // Everybody can read it now. What looks for the duplicate waits for the standby, and
+  // does not answer when that wait is broken off either.
+  for (int i = 0; i < 2; ++i) BreakTheWaitOff();
+  EXPECT_FALSE(replayed) << "a failover would take that back";
+
+  ASSERT_TRUE(standby_->Start().ok());
+  duplicate.join();
+  EXPECT_TRUE(replayed);
+  EXPECT_EQ(replay, "done");
+  ASSERT_TRUE(primary_->StopImmediate().ok());
+  standby_->Promote();
+  EXPECT_EQ(Persist(SomeReserve("waited"))->replay().reply().body(), "done");
 }
 
 TEST_F(FailoverTest, AServerThatOnlyReadsIsNeverAsked) {
