@@ -53,11 +53,13 @@ std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
 // What an operation weighs beside its texts.
 constexpr std::size_t kOperationBytes = 1024;
 
-std::size_t WeightOf(const ReserveOp& op) {
-  std::size_t bytes = kOperationBytes;
-  for (const auto& [key, value] : op.labels) bytes += key.size() + value.size();
-  return bytes;
+std::size_t WeightOf(const RecordKey& key) {
+  return key.name_space.size() + key.scope.size() + key.operation.size() + key.key.size();
 }
+// One in a map, beside its texts.
+constexpr std::size_t kLabelBytes = 96;
+
+std::size_t WeightOf(const ReserveOp& op) { return Batcher::BytesOf(op); }
 std::size_t WeightOf(const CompleteOp& op) { return kOperationBytes + op.reply.bytes.size(); }
 std::size_t WeightOf(const ReleaseOp& op) { return kOperationBytes + op.reason.size(); }
 std::size_t WeightOf(const ExtendOp& op) {
@@ -161,6 +163,14 @@ struct Batcher::QueuedWith final : QueuedOp<Op> {
   const Done<Answer> done;
 };
 
+std::size_t Batcher::BytesOf(const ReserveOp& op) {
+  std::size_t bytes = kOperationBytes + WeightOf(op.key);
+  if (op.parent.has_value()) bytes += WeightOf(*op.parent);
+  for (const Fingerprint& fingerprint : op.fingerprints) bytes += fingerprint.digest.size();
+  for (const auto& [key, value] : op.labels) bytes += kLabelBytes + key.size() + value.size();
+  return bytes;
+}
+
 Batcher::Group::~Group() {
   if (!operations_.empty()) std::abort();
 }
@@ -169,6 +179,7 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
     : store_(store),
       observer_(observer),
       options_(options),
+      budget_(options.max_bytes, observer),
       began_(static_cast<std::size_t>(std::max(1, options.threads)), SteadyTime::min()) {
   MutexLock lock(join_mutex_);
   for (std::size_t worker = 0; worker < static_cast<std::size_t>(std::max(1, options_.threads));
@@ -241,7 +252,7 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
     for (QueuedPtr& queued : operations) {
       absl::Status admitted = Admit(*queued);
       if (admitted.ok()) {
-        bytes_.fetch_add(queued->bytes);
+        budget_.Add(queued->bytes);
         PushOne(std::move(queued));
       } else {
         refused.emplace_back(std::move(queued), std::move(admitted));
@@ -260,10 +271,7 @@ void Batcher::Push(absl::Span<QueuedPtr> operations) {
 absl::Status Batcher::Admit(const Queued& queued) const {
   if (closed_) return Closed();
   const bool brings_work = BringsWork(queued.kind());
-  const std::size_t bytes = bytes_.load();
-  const std::size_t max_bytes = options_.max_bytes - (brings_work ? options_.max_bytes / 5 : 0);
-  // The largest operation fits when it is alone.
-  if (bytes > 0 && bytes + queued.bytes > max_bytes) return Overloaded();
+  if (!budget_.HasRoomFor(queued.bytes, brings_work)) return Overloaded();
   if (queued_ < options_.max_queued) return absl::OkStatus();
   if (queued_ >= WithReserve(options_.max_queued)) return Overloaded();
   if (brings_work && HasItsShare(queued.name_space())) return Overloaded();
@@ -436,10 +444,7 @@ void Batcher::Tell(AtStore<QueuedType> operations, std::vector<Answer> answers,
   const OperationKind kind = taken.front()->kind();
   observer_.BatchDone(kind, taken.size(), took);
 
-  std::size_t replies = 0;
-  for (const Answer& answer : answers) replies += ReplyIn(answer);
-  bytes_.fetch_add(replies);
-  std::size_t answered = replies;
+  for (const Answer& answer : answers) budget_.Add(ReplyIn(answer));
   std::vector<QueuedPtr> left;
   for (std::size_t i = 0; i < taken.size(); ++i) {
     auto& queued = static_cast<QueuedType&>(*taken[i]);
@@ -449,10 +454,11 @@ void Batcher::Tell(AtStore<QueuedType> operations, std::vector<Answer> answers,
       continue;
     }
     Observe(observer_, kind, answers[i]);
-    answered += queued.bytes;
+    const std::size_t bytes = queued.bytes + ReplyIn(answers[i]);
     queued.Tell(std::move(answers[i]));
+    taken[i].reset();
+    budget_.Remove(bytes);
   }
-  bytes_.fetch_sub(answered);
   if (!left.empty()) PutBack(std::move(left));
 }
 
@@ -472,8 +478,8 @@ void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
   const AnswerScope scope;
   for (const QueuedPtr& queued : overdue) {
     observer_.OperationOverdue(queued->kind());
-    bytes_.fetch_sub(queued->bytes);
     queued->Refuse(Overdue());
+    budget_.Remove(queued->bytes);
   }
 }
 

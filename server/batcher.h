@@ -2,7 +2,6 @@
 #define IDEMPOTENCY_SERVER_BATCHER_H_
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "core/limits.h"
 #include "core/mutex.h"
 #include "server/fair_queue.h"
+#include "server/memory_budget.h"
 #include "server/observer.h"
 #include "server/store/store.h"
 
@@ -33,9 +33,9 @@ struct BatcherOptions {
   // Operations that wait for a worker. The latter get a quarter more, and so
   // does a namespace that has less than its share of them.
   std::size_t max_queued = limits::kMaxQueuedOperations;
-  // What all operations weigh, from here until they are answered, with the
-  // replies that the store gave. Reservations and reads leave a fifth of it to
-  // the others.
+  // Of budget(): what operations weigh from here until they are answered, with the
+  // replies that the store gave, and what others hold of it. Reservations and reads
+  // leave a fifth of it to the others.
   std::size_t max_bytes = limits::kDefaultQueuedBytes;
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;
@@ -110,6 +110,11 @@ class Batcher {
   // Queues the operations of a group, which is empty afterwards: together, so
   // that as many as fit go into one batch.
   void Submit(Group& group);
+
+  // For all that is held for the callers of this batcher's service.
+  MemoryBudget& budget() { return budget_; }
+  // What a reservation weighs, here or where it waits.
+  static std::size_t BytesOf(const ReserveOp& op);
 
   // Refuses new operations, has the queued ones answered and joins the workers.
   // Returns when the last callback has returned. May be called again.
@@ -208,8 +213,7 @@ class Batcher {
   Observer& observer_;
   const BatcherOptions options_;
 
-  // What operations and their answers weigh.
-  std::atomic<std::size_t> bytes_{0};
+  MemoryBudget budget_;
 
   Mutex mutex_;
   CondVar work_;

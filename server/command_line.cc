@@ -123,8 +123,9 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                   "time.");
   set.AddInt("queue_mib", &options->queue_mib, ServiceOptions::kMinQueueMib,
              ServiceOptions::kMaxQueueMib,
-             "What operations that are queued or being done may weigh, in MiB. Over it\n"
-             "reservations are refused, so that memory stays bounded under large replies.");
+             "What may be held for callers, in MiB: operations that are queued, being done or\n"
+             "waiting, and replies until they have been written. Over it reservations and\n"
+             "replays are refused, so that memory stays bounded under large replies.");
   set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
                   "How long running calls may take to finish after SIGTERM; then they are\n"
                   "cancelled. Stay under the grace period of what stops the process.");

@@ -22,18 +22,19 @@ Batcher::Deadline DeadlineOf(const grpc::CallbackServerContext& context,
 template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<Response> {
  public:
-  UnaryCall(OperationKind kind, grpc::CallbackServerContext* context, WaitRoom& wait_room,
+  UnaryCall(OperationKind kind, grpc::CallbackServerContext* context, Operations& operations,
             Batcher::Deadline arrived, Response* response)
       : PendingResponse<Response>(kind, arrived, DeadlineOf(*context, arrived)),
         context_(context),
-        wait_room_(wait_room),
+        operations_(operations),
         response_(response) {}
 
   // gRPC calls none of the reactions before the method's handler has returned,
   // so whatever waits is in place when they come.
   void OnCancel() override {
-    if (this->waiting() != nullptr) wait_room_.Cancel(this->waiting());
+    if (this->waiting() != nullptr) operations_.wait_room().Cancel(this->waiting());
   }
+  // The response has been written, or nobody takes it any more.
   void OnDone() override { delete this; }
 
  private:
@@ -43,13 +44,19 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
     if (const std::optional<std::string> pushback = PushbackOf(status)) {
       context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
     }
+    held_ = this->TakeHold();
+    if (status.ok() && held_.bytes() == 0) {
+      held_ = operations_.batcher().budget().HoldAnswer(response_->ByteSizeLong());
+    }
     // Neither the context nor messages may be touched afterwards.
     grpc::ServerUnaryReactor::Finish(ToGrpcStatus(status));
   }
 
   grpc::CallbackServerContext* const context_;
-  WaitRoom& wait_room_;
+  Operations& operations_;
   Response* const response_;
+  // The response's part of the memory budget, until OnDone.
+  MemoryBudget::Hold held_;
 };
 
 template <typename Request, typename Response>
@@ -59,7 +66,7 @@ grpc::ServerUnaryReactor* Answer(Operations& operations, OperationKind kind,
                                  void (Operations::*ask)(const Request&, PendingResponse<Response>&,
                                                          Batcher::Group*)) {
   // It deletes itself in OnDone.
-  auto* const call = std::make_unique<UnaryCall<Response>>(kind, context, operations.wait_room(),
+  auto* const call = std::make_unique<UnaryCall<Response>>(kind, context, operations,
                                                            operations.clock().Monotonic(), response)
                          .release();
   (operations.*ask)(*request, *call, nullptr);

@@ -87,6 +87,9 @@ Metrics::Metrics()
       repeated_grants_(NewCounter("idempotency_repeated_grants_total",
                                   "Repeated Reserve calls that got the grant they already had.")),
       waiters_(NewGauge("idempotency_waiters", "Calls that wait for a running attempt.")),
+      held_bytes_(NewGauge("idempotency_held_bytes",
+                           "What is held for callers: operations, those that wait, and answers "
+                           "until they have been written. Bounded by --queue_mib.")),
       swept_(NewCounter("idempotency_swept_records_total", "Forgotten records that were removed.")),
       marked_unknown_(NewCounter("idempotency_marked_unknown_total",
                                  "Lapsed reservations that became UNKNOWN in a sweep.")),
@@ -219,6 +222,7 @@ void Metrics::RetriedAfterExpiry() { retries_after_expiry_.Increment(); }
 
 void Metrics::GrantRepeated() { repeated_grants_.Increment(); }
 
+void Metrics::MemoryHeldChanged(std::size_t bytes) { held_bytes_.Set(static_cast<double>(bytes)); }
 void Metrics::WaitersChanged(std::size_t waiters) { waiters_.Set(static_cast<double>(waiters)); }
 
 void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) {

@@ -47,6 +47,7 @@ class Metrics : public Observer {
   void TookOver() override;
   void RetriedAfterExpiry() override;
   void GrantRepeated() override;
+  void MemoryHeldChanged(std::size_t bytes) override;
   void WaitersChanged(std::size_t waiters) override;
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
@@ -94,6 +95,7 @@ class Metrics : public Observer {
   prometheus::Counter& retries_after_expiry_;
   prometheus::Counter& repeated_grants_;
   prometheus::Gauge& waiters_;
+  prometheus::Gauge& held_bytes_;
 
   prometheus::Counter& swept_;
   prometheus::Counter& marked_unknown_;

@@ -91,6 +91,7 @@ TEST(MetricsTest, CountsTheService) {
   metrics.VerdictGiven(Expired{});
   metrics.MismatchSeen("payments", "/p.P/Charge", RecordId{});
   metrics.WaitersChanged(7);
+  metrics.MemoryHeldChanged(4096);
   const std::string rpc = "idempotency_rpc_duration_seconds";
   EXPECT_EQ(ValueOf(metrics, rpc, {"OK", "Reserve"}), 1);
   EXPECT_EQ(ValueOf(metrics, rpc, {"NOT_FOUND", "Get"}), 1);
@@ -101,6 +102,7 @@ TEST(MetricsTest, CountsTheService) {
   EXPECT_EQ(ValueOf(metrics, "idempotency_verdicts_total", {"replay"}), 0);
   EXPECT_EQ(ValueOf(metrics, "idempotency_mismatches_total"), 1);
   EXPECT_EQ(ValueOf(metrics, "idempotency_waiters"), 7);
+  EXPECT_EQ(ValueOf(metrics, "idempotency_held_bytes"), 4096);
 }
 
 TEST(MetricsTest, CountsSessions) {

@@ -76,6 +76,10 @@ class Observer {
   virtual void FrameReceived(std::size_t /*operations*/) {}
   virtual void FrameSent() {}
 
+  // What all that is held for callers weighs (server/memory_budget.h), after every
+  // change.
+  virtual void MemoryHeldChanged(std::size_t /*bytes*/) {}
+
   // The batcher: what the store answered, also to calls that nobody waits for
   // any more.
 

@@ -1,13 +1,25 @@
 #include "server/operations.h"
 
+#include <cstddef>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "core/errors.h"
 #include "server/answer_scope.h"
 #include "server/wire_request.h"
 #include "server/wire_response.h"
 
 namespace idempotency {
+
+namespace {
+
+// A reply in a message, and its bytes as gRPC sends them.
+constexpr std::size_t kCopiesOfAReply = 2;
+// As the batcher's: when some of what is held may have been read.
+constexpr absl::Duration kUnreadRetryDelay = absl::Milliseconds(500);
+
+}  // namespace
 
 // The callbacks below hold two pointers at most: as much as std::function keeps
 // without memory of its own.
@@ -37,6 +49,12 @@ void Operations::Reserve(const v1::ReserveRequest& request,
 absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
                                PendingResponse<v1::ReserveResponse>& pending) {
   if (!answer.ok()) return answer.status();
+  const auto* const replay = std::get_if<Replay>(&*answer);
+  if (replay != nullptr) {
+    const absl::Status held =
+        HoldReply(replay->reply, WaitRoom::OpOf(pending.waiting_).key.name_space, pending);
+    if (!held.ok()) return held;
+  }
   const RetryAfterBounds bounds{options_.min_retry_after, options_.max_retry_after};
   const absl::Status written = WriteVerdict(*answer, pending.id_, bounds, pending.response());
   if (written.ok()) observer_.VerdictGiven(*answer);
@@ -102,10 +120,34 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
       *std::move(op), pending.deadline_,
       [this, &pending, view = request.view()](const absl::StatusOr<Record>& answer) {
         const AnswerScope scope;
-        Finish(pending,
-               answer.ok() ? WriteRecord(*answer, view, pending.response()) : answer.status());
+        Finish(pending, Write(answer, view, pending));
       },
       group);
+}
+
+absl::Status Operations::Write(const absl::StatusOr<Record>& answer, v1::RecordView view,
+                               PendingResponse<v1::GetResponse>& pending) {
+  if (!answer.ok()) return answer.status();
+  if (view == v1::RECORD_VIEW_FULL && answer->reply.has_value()) {
+    const absl::Status held = HoldReply(*answer->reply, answer->key.name_space, pending);
+    if (!held.ok()) return held;
+  }
+  return WriteRecord(*answer, view, pending.response());
+}
+
+absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view name_space,
+                                   PendingOperation& pending) {
+  std::optional<MemoryBudget::Hold> hold =
+      batcher_.budget().TryHoldReply(name_space, kCopiesOfAReply * reply.bytes.size());
+  if (hold.has_value()) {
+    pending.hold_ = *std::move(hold);
+    return absl::OkStatus();
+  }
+  observer_.OperationShed(pending.kind_);
+  return MakeError(Reason::kOverloaded,
+                   "Replies that callers have not read fill the memory for them. The record is as "
+                   "it was; ask for it again later.",
+                   {kUnreadRetryDelay, {}, {}});
 }
 
 void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {

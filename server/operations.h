@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_SERVER_OPERATIONS_H_
 #define IDEMPOTENCY_SERVER_OPERATIONS_H_
 
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -61,6 +63,11 @@ class Operations {
   void Finish(PendingOperation& pending, const absl::Status& status);
   absl::Status Write(const absl::StatusOr<Verdict>& answer,
                      PendingResponse<v1::ReserveResponse>& pending);
+  absl::Status Write(const absl::StatusOr<Record>& answer, v1::RecordView view,
+                     PendingResponse<v1::GetResponse>& pending);
+  // Room for a reply in a response; OVERLOADED where answers that nobody reads fill it.
+  absl::Status HoldReply(const EncodedReply& reply, std::string_view name_space,
+                         PendingOperation& pending);
 
   Batcher& batcher_;
   WaitRoom& wait_room_;

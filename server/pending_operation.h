@@ -1,10 +1,13 @@
 #ifndef IDEMPOTENCY_SERVER_PENDING_OPERATION_H_
 #define IDEMPOTENCY_SERVER_PENDING_OPERATION_H_
 
+#include <utility>
+
 #include "absl/status/status.h"
 
 #include "core/uuid.h"
 #include "server/batcher.h"
+#include "server/memory_budget.h"
 #include "server/observer.h"
 #include "server/wait_room.h"
 
@@ -28,6 +31,11 @@ class PendingOperation {
   // it was refused, nullptr.
   const WaitRoom::CallPtr& waiting() const { return waiting_; }
 
+ protected:
+  // What the response weighs, from right before Finish(): whoever has the response
+  // keeps this until it was written. None for a response without a reply.
+  MemoryBudget::Hold TakeHold() { return std::move(hold_); }
+
  private:
   friend class Operations;
 
@@ -40,6 +48,7 @@ class PendingOperation {
   const Batcher::Deadline deadline_;
   RecordId id_;
   WaitRoom::CallPtr waiting_;
+  MemoryBudget::Hold hold_;
 };
 
 // One that is answered with a `Response`.

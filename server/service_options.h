@@ -29,8 +29,10 @@ struct ServiceOptions {
   // Between two passes that remove forgotten records: 100 ms to 24 h. One
   // process sweeps a Postgres schema at a time.
   absl::Duration sweep_interval = absl::Minutes(1);
-  // What operations that are queued or being done may weigh, in MiB: 32 to
-  // 65,536. Over it reservations are refused.
+  // What may be held for callers, in MiB: 32 to 65,536. Operations that are queued or
+  // being done, those that wait, and replies until they have been written. Over it
+  // reservations and replays are refused (server/memory_budget.h). At least four times
+  // the largest reply, so that some of them go out together.
   int queue_mib = static_cast<int>(limits::kDefaultQueuedBytes / (1024 * 1024));
 };
 

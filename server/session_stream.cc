@@ -87,7 +87,8 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
     return *answer_;
   }
 
-  void Add(std::uint64_t id, const absl::Status& status) {
+  // `hold` is what the answer holds of the memory budget already.
+  void Add(std::uint64_t id, const absl::Status& status, MemoryBudget::Hold hold = {}) {
     v1::SessionAnswer& made = answer();
     if (!status.ok()) {
       made.Clear();
@@ -99,7 +100,9 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
                  *made.mutable_error());
     }
     made.set_id(id);
+    const std::size_t before = frames_.bytes();
     frames_.Append(made);
+    Hold(std::move(hold), frames_.bytes() - before);
     ids_.push_back(id);
     answer_ = nullptr;
     arena_.Reset();
@@ -108,9 +111,24 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
   void Flush() override { stream_.Deliver(*this); }
 
   AnswerFrames& frames() { return frames_; }
+  // What the frames hold of the memory budget.
+  std::vector<MemoryBudget::Hold> TakeHolds() {
+    holds_.push_back(stream_.operations_.batcher().budget().HoldAnswer(others_bytes_));
+    return std::move(holds_);
+  }
   const std::vector<std::uint64_t>& ids() const { return ids_; }
 
  private:
+  // Of the answer nothing is left but its bytes in the frame.
+  void Hold(MemoryBudget::Hold hold, std::size_t bytes) {
+    if (hold.bytes() < bytes) {
+      others_bytes_ += bytes;
+    } else {
+      hold.ShrinkTo(bytes);
+      holds_.push_back(std::move(hold));
+    }
+  }
+
   google::protobuf::ArenaOptions ArenaOptions() {
     google::protobuf::ArenaOptions options;
     options.initial_block = block_.data();
@@ -126,6 +144,9 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
 
   SessionStream& stream_;
   AnswerFrames frames_;
+  std::vector<MemoryBudget::Hold> holds_;
+  // What the answers weigh that hold nothing yet.
+  std::size_t others_bytes_ = 0;
   std::vector<std::uint64_t> ids_;
   // Enough for an answer without its texts.
   alignas(std::max_align_t) std::array<char, 2048> block_;
@@ -186,7 +207,9 @@ class SessionStream::CallFor final : public Call, private PendingResponse<Respon
   Response& response() override {
     return In(stream_.Gather().answer(), static_cast<const Response*>(nullptr));
   }
-  void Finish(const absl::Status& status) override { stream_.Gather().Add(this->id(), status); }
+  void Finish(const absl::Status& status) override {
+    stream_.Gather().Add(this->id(), status, this->TakeHold());
+  }
 
   SessionStream& stream_;
 };
@@ -448,7 +471,9 @@ void SessionStream::Deliver(Gathered& gathered) {
       answered.push_back(std::move(call->second));
       calls_.erase(call);
     }
+    appended_bytes_ += gathered.frames().bytes();
     frames_.Append(std::move(gathered.frames()));
+    holds_.emplace_back(appended_bytes_, gathered.TakeHolds());
     next = Step();
   }
   // What is next keeps the stream. Without it another thread may have ended it since.
@@ -484,6 +509,11 @@ void SessionStream::Cancel(const std::vector<WaitRoom::CallPtr>& calls) {
 SessionStream::Next SessionStream::Step() {
   Next next;
   if (cancelled_) frames_.Clear();
+  const std::size_t unwritten = frames_.bytes() + writing_bytes_;
+  while (!holds_.empty() &&
+         (unwritten == 0 || holds_.front().first + unwritten <= appended_bytes_)) {
+    holds_.pop_front();
+  }
   if (!writing_ && !finished_ && !frames_.empty()) {
     std::string frame = frames_.Pop();
     writing_bytes_ = frame.size();

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +19,7 @@
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/answer_frames.h"
+#include "server/memory_budget.h"
 #include "server/operations.h"
 #include "server/session_registry.h"
 
@@ -121,6 +124,11 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // What the caller did wrong.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);
+  // All answers so far, and what those hold of the memory budget that have not gone
+  // out: with where the answers end that came with them.
+  std::uint64_t appended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<std::pair<std::uint64_t, std::vector<MemoryBudget::Hold>>> holds_
+      ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
   std::size_t calls_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Reservations and reads among them.

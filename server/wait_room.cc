@@ -87,6 +87,7 @@ class WaitRoom::Call {
   std::atomic<Caller> caller{Caller::kWaits};
   // Set while it waits; under the mutex.
   std::optional<Seat> seat;
+  MemoryBudget::Hold held;
   // It has gone to the store on behalf of its room. Set before it goes, and
   // cleared by its answer.
   bool trying = false;
@@ -197,8 +198,7 @@ void WaitRoom::Answered(const CallPtr& call, absl::StatusOr<Verdict> answer) {
   std::optional<Reserved> unwanted;
   {
     MutexLock lock(mutex_);
-    const bool sits = in_flight != nullptr && MayWait(*call);
-    if (sits) SitDown(call, *in_flight);
+    const bool sits = in_flight != nullptr && SitDown(call, *in_flight);
     if (std::exchange(call->trying, false)) Learn(call->id, answer, todo);
     if (!sits) {
       const bool gone = call->caller.load() == Call::Caller::kGone;
@@ -328,12 +328,19 @@ void WaitRoom::LeaseRuns(Room& room, const InFlight& in_flight) {
 
 // Seats.
 
-bool WaitRoom::MayWait(const Call& call) const {
-  return !closed_ && call.caller.load() == Call::Caller::kWaits &&
-         limits_.size() < options_.max_waiters && options_.clock->Monotonic() < call.limit;
-}
-
-void WaitRoom::SitDown(const CallPtr& call, const InFlight& in_flight) {
+bool WaitRoom::SitDown(const CallPtr& call, const InFlight& in_flight) {
+  if (closed_ || call->caller.load() != Call::Caller::kWaits ||
+      options_.clock->Monotonic() >= call->limit) {
+    return false;
+  }
+  const std::string& name_space = call->op.key.name_space;
+  const std::size_t left = options_.max_waiters - std::min(options_.max_waiters, seats_.total());
+  if (!seats_.MayTake(name_space, 1, left)) return false;
+  std::optional<MemoryBudget::Hold> held =
+      batcher_.budget().TryHoldWaiter(name_space, Batcher::BytesOf(call->op));
+  if (!held.has_value()) return false;
+  call->held = *std::move(held);
+  seats_.Add(name_space, 1);
   const Seat seat = next_seat_++;
   call->seat = seat;
   Room& room = rooms_[call->id];
@@ -344,11 +351,14 @@ void WaitRoom::SitDown(const CallPtr& call, const InFlight& in_flight) {
   Settle(call->id, room);
   observer_.WaitersChanged(limits_.size());
   if (limits_.begin()->second == call) timer_wakes_.NotifyOne();
+  return true;
 }
 
 void WaitRoom::StandUp(Room& room, const CallPtr& call) {
   const Seat seat = *std::exchange(call->seat, std::nullopt);
   limits_.erase({call->limit, seat});
+  seats_.Remove(call->op.key.name_space, 1);
+  call->held.Release();
   observer_.WaitersChanged(limits_.size());
   room.waiters.erase(seat);
 }

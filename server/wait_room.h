@@ -21,13 +21,16 @@
 #include "core/limits.h"
 #include "core/mutex.h"
 #include "server/batcher.h"
+#include "server/namespace_shares.h"
 #include "server/observer.h"
 #include "server/store/store.h"
 
 namespace idempotency {
 
 struct WaitRoomOptions {
-  // Over this, a call that would wait is answered `in_flight` at once.
+  // Over this, a call that would wait is answered `in_flight` at once, and so is one
+  // whose namespace has its share of the places (NamespaceShares), or of the batcher's
+  // MemoryBudget.
   std::size_t max_waiters = limits::kMaxWaiters;
   // How often a record with waiters is read, to see what other replicas did:
   // the pause grows from the first to the longest, with jitter.
@@ -158,8 +161,8 @@ class WaitRoom {
   // Takes the call out of the room, if it waits there, and answers CANCELLED.
   void AnswerCancelled(const CallPtr& call, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  bool MayWait(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SitDown(const CallPtr& call, const InFlight& in_flight)
+  // False if the call does not wait.
+  bool SitDown(const CallPtr& call, const InFlight& in_flight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a waiter out of its room.
   void StandUp(Room& room, const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -205,6 +208,8 @@ class WaitRoom {
   absl::node_hash_map<RecordId, Room> rooms_ ABSL_GUARDED_BY(mutex_);
   // Everybody who waits, by when it stops waiting. Its size is their number.
   absl::btree_map<std::pair<Deadline, Seat>, CallPtr> limits_ ABSL_GUARDED_BY(mutex_);
+  // Their places, by namespace.
+  NamespaceShares seats_ ABSL_GUARDED_BY(mutex_);
   absl::btree_set<std::pair<Deadline, RecordId>> due_ ABSL_GUARDED_BY(mutex_);
   std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   // Operations that the batcher has not answered. Falls to 0 under the lock only.

@@ -41,6 +41,7 @@ class WaitRoomTest : public ::testing::Test {
   WaitRoom& Make(std::size_t max_waiters = 1000, int threads = 2) {
     BatcherOptions batching;
     batching.threads = threads;
+    batching.max_bytes = max_bytes_;
     batching.clock = &clock_;
     batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
     WaitRoomOptions options;
@@ -82,6 +83,7 @@ class WaitRoomTest : public ::testing::Test {
     return count;
   }
 
+  std::size_t max_bytes_ = BatcherOptions().max_bytes;
   ManualClock store_clock_;
   ManualClock clock_;
   MemoryStore memory_{store_clock_};
@@ -435,13 +437,47 @@ TEST_F(GrantWhileCancelledTest, GoesOnAskingForRecovery) {
 }
 
 TEST_F(WaitRoomTest, AFullRoomTurnsCallersAway) {
-  Make(/*max_waiters=*/2);
+  // A namespace takes no more places than it leaves to the others.
+  Make(/*max_waiters=*/5);
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
 
   Start(ReserveNamed("held"));
   EXPECT_EQ(Count<InFlight>(1), 1u);
   EXPECT_EQ(observer_.counts().waiters, 2u);
+
+  ReserveOp calm = ReserveNamed("held");
+  calm.key.name_space = "calm";
+  calm.id = RecordIdFor(calm.key);
+  Hold(calm);
+  Start(calm);
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 3)) << "others have their share";
+}
+
+TEST_F(WaitRoomTest, WhatWaitersWeighIsBounded) {
+  max_bytes_ = 100 * 1024;
+  Make();
+  ReserveOp heavy = ReserveNamed("held");
+  for (std::size_t i = 0; i < limits::kMaxLabels; ++i) {
+    heavy.labels[std::to_string(i)] = std::string(limits::kMaxLabelValueBytes, 'l');
+  }
+  const Uuid token = Hold(heavy);
+  // One after the other, so that the batcher never holds many.
+  std::size_t asked = 0;
+  while (answers_.size() == 0 && asked < 100) {
+    Start(heavy);
+    ++asked;
+    while (observer_.counts().waiters + answers_.size() < asked) std::this_thread::yield();
+  }
+  EXPECT_EQ(Count<InFlight>(1), 1u);
+  const std::size_t waiters = observer_.counts().waiters;
+  EXPECT_GT(waiters, 1u);
+  EXPECT_LE(waiters, max_bytes_ / 4 / (limits::kMaxLabels * limits::kMaxLabelValueBytes));
+
+  CompleteHere("held", token);
+  EXPECT_EQ(Count<Replay>(asked), waiters);
+  batcher_->Close();
+  EXPECT_EQ(batcher_->budget().held(), 0u);
 }
 
 TEST_F(WaitRoomTest, CloseAnswersEverybodyAndNobodyWaitsAfterwards) {

@@ -1,0 +1,99 @@
+#ifndef IDEMPOTENCY_SERVER_MEMORY_BUDGET_H_
+#define IDEMPOTENCY_SERVER_MEMORY_BUDGET_H_
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/mutex.h"
+#include "server/namespace_shares.h"
+#include "server/observer.h"
+
+namespace idempotency {
+
+// What all that the service holds for its callers may weigh: operations from their
+// arrival until they are answered, those that wait for a running attempt, and answers
+// until gRPC has written them, so that a caller who does not read fills this and not
+// the machine.
+//
+// Answers that hold a reply, and those who wait, have half of it at most: what they
+// hold may be asked for again. So completions have the other half, whatever the
+// callers do that do not read. Of what answers and waiters have, each namespace takes
+// no more than it leaves to the others (NamespaceShares).
+//
+// The bound is kept up to one reply: where no other is held, one always goes out, so
+// that the largest is not refused for ever.
+//
+// Thread-safe.
+class MemoryBudget {
+ public:
+  // Bytes of the budget, given back at its end. Must not outlive the budget.
+  class Hold {
+   public:
+    Hold() = default;
+    Hold(Hold&& other) noexcept { *this = std::move(other); }
+    Hold& operator=(Hold&& other) noexcept;
+    ~Hold() { Release(); }
+
+    std::size_t bytes() const { return bytes_; }
+    // The thing became smaller.
+    void ShrinkTo(std::size_t bytes);
+    void Release() { ShrinkTo(0); }
+
+   private:
+    friend class MemoryBudget;
+    enum class For { kAnswer, kReply, kWaiter };
+
+    Hold(MemoryBudget& budget, For held_for, std::string_view name_space, std::size_t bytes)
+        : budget_(&budget), for_(held_for), name_space_(name_space), bytes_(bytes) {}
+
+    MemoryBudget* budget_ = nullptr;
+    For for_ = For::kAnswer;
+    std::string name_space_;
+    std::size_t bytes_ = 0;
+  };
+
+  // `observer` must outlive this.
+  MemoryBudget(std::size_t max_bytes, Observer& observer)
+      : max_bytes_(max_bytes), observer_(observer) {}
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+
+  // Operations on their way to the store and back. Those that bring work in leave a
+  // fifth to those that end what was let in before. The largest fits when it is alone.
+  bool HasRoomFor(std::size_t bytes, bool brings_work) const;
+  void Add(std::size_t bytes);
+  void Remove(std::size_t bytes);
+
+  // For an answer with a reply; nullopt: it must not be made, and its caller asks again.
+  std::optional<Hold> TryHoldReply(std::string_view name_space, std::size_t bytes);
+  // For a call that waits; nullopt: it must be answered at once.
+  std::optional<Hold> TryHoldWaiter(std::string_view name_space, std::size_t bytes);
+  // For any other answer, which cannot be refused.
+  Hold HoldAnswer(std::size_t bytes);
+
+  // Everything.
+  std::size_t held() const { return held_.load(std::memory_order_relaxed); }
+
+ private:
+  std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(const Hold& hold, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::size_t max_bytes_;
+  Observer& observer_;
+  std::atomic<std::size_t> held_{0};
+
+  Mutex mutex_;
+  // Replies and waiters.
+  NamespaceShares shares_ ABSL_GUARDED_BY(mutex_);
+  // Replies alone.
+  std::size_t replies_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_MEMORY_BUDGET_H_
