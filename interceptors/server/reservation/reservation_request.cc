@@ -147,11 +147,14 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
   }
   MutexLock lock(mutex_);
   hold_.reset();
+  pursuit_.reset();
 }
 
 bool ReservationRequest::Repeat() {
   const Time again = After(link_.scheduler.Now(), backoff_.Next());
   if (again >= pursue_until_) return false;
+  if (done_ == nullptr && pursuit_ == nullptr) pursuit_ = link_.pursuits.TryTake();
+  if (done_ == nullptr && pursuit_ == nullptr) return false;
   link_.scheduler.RunAt(again, [self = shared_from_this()] { self->SendAgain(); });
   return true;
 }

@@ -27,7 +27,8 @@ struct ReservationAnswer {
 // repeated with the same request token. A caller that has stopped waiting is
 // told so, but the question is pursued further, and a grant that nobody waits
 // for is released: otherwise the key would be stuck for a lease. That ends
-// after the lease or 30 s, whichever is longer, when nothing can be held.
+// after the lease or 30 s, whichever is longer, when nothing can be held, and where
+// too many are pursued already (QuestionLimits::pursued).
 //
 // Where no try was ever sent, because there is no connection to the service, the
 // caller is told at once, and that is the end of it.
@@ -62,7 +63,8 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
   void Send(const v1::ReserveRequest& request, Time deadline);
   void SendAgain();
   void OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer);
-  // True if the question was put off to be asked again.
+  // True if the question was put off to be asked again: not if nobody waits for it and
+  // there is no place to pursue it.
   bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseGrant(Time sent, const v1::Reserved& grant);
   void Tell(absl::StatusOr<ReservationAnswer> answer);
@@ -77,6 +79,8 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
   const v1::ReserveRequest request_;
   Mutex mutex_;
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
+  // Set once it is pursued although nobody waits.
+  Places::Place pursuit_ ABSL_GUARDED_BY(mutex_);
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
   // A try may have reached the service.

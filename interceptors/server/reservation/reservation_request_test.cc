@@ -27,7 +27,7 @@ class ReservationRequestTest : public testing::Test {
     request.set_recover(recover);
     *request.mutable_lease() = ToWire(absl::Seconds(30));
     auto asked = ReservationRequest::Make(
-        {store_, scheduler_, requests_, recordings_}, request, max_wait,
+        {store_, scheduler_, requests_, recordings_, pursuits_}, request, max_wait,
         scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
         [this](absl::StatusOr<ReservationAnswer> answer) {
           ++told_;
@@ -46,6 +46,7 @@ class ReservationRequestTest : public testing::Test {
   FakeConnection store_;
   std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
+  Places pursuits_{2};
   int told_ = 0;
   absl::StatusOr<ReservationAnswer> answer_;
 };
@@ -187,6 +188,25 @@ TEST_F(ReservationRequestTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
   scheduler_.Advance(absl::Seconds(33));
   EXPECT_EQ(told_, 1);
   EXPECT_TRUE(Ended());
+}
+
+// Each call of a long outage leaves a question behind.
+TEST_F(ReservationRequestTest, OnlySoManyQuestionsArePursuedThatNobodyWaitsFor) {
+  store_.Fail(Operation::kReserve, Away(), 100'000);
+  for (int i = 0; i < 50; ++i) Ask();
+  scheduler_.Advance(absl::Seconds(3));
+  EXPECT_EQ(told_, 50);
+  const int before = store_.calls(Operation::kReserve);
+  scheduler_.Advance(absl::Seconds(10));
+  const int repeats = store_.calls(Operation::kReserve) - before;
+  EXPECT_GT(repeats, 0) << "the first two";
+  EXPECT_LE(repeats, 2 * 10 * 4) << "each about three times a second";
+  scheduler_.Advance(absl::Seconds(30));
+  EXPECT_TRUE(Ended());
+  // Their places are free again.
+  Ask();
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_FALSE(Ended());
 }
 
 TEST_F(ReservationRequestTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {

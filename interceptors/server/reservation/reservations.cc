@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
+
 #include "core/deadline.h"
 #include "core/errors.h"
+#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
 namespace {
@@ -18,18 +21,32 @@ absl::Status Closed() {
                    std::move(details));
 }
 
+// When a caller that found too many others comes back: they have their answers then.
+constexpr absl::Duration kBusyKeyDelay = absl::Milliseconds(500);
+
+v1::ReserveResponse InFlightHere() {
+  v1::ReserveResponse response;
+  *response.mutable_in_flight()->mutable_retry_after() = ToWire(kBusyKeyDelay);
+  return response;
+}
+
+std::size_t HashOf(const v1::RecordKey& key) {
+  return absl::HashOf(key.namespace_(), key.scope(), key.operation(), key.key());
+}
+
 }  // namespace
 
 Reservations::Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                            absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache,
-                           std::unique_ptr<Scheduler> scheduler)
-    : recording_timeout_(recording_timeout),
+                           std::unique_ptr<Scheduler> scheduler, const QuestionLimits& limits)
+    : limits_(limits),
+      recording_timeout_(recording_timeout),
       closing_timeout_(closing_timeout),
       cache_(std::move(cache)),
       scheduler_(std::move(scheduler)),
       connection_(std::move(connection)),
       link_{connection_, *scheduler_, std::make_shared<OutstandingWork>(),
-            std::make_shared<OutstandingWork>()} {}
+            std::make_shared<OutstandingWork>(), Places(limits.pursued)} {}
 
 Reservations::~Reservations() {
   Close();
@@ -51,25 +68,37 @@ void Reservations::Request(v1::ReserveRequest request, absl::Duration max_wait,
     if (known != nullptr) return done(ReservationAnswer{known->response, Now()});
   }
   std::shared_ptr<ReservationRequest> asked;
+  bool closed = false;
   {
     MutexLock lock(mutex_);
-    if (!closed_) {
-      const RequestId id = ++last_id_;
-      asked = ReservationRequest::Make(
-          link_, std::move(request), max_wait, deadline,
-          [this, id, done = std::move(done)](absl::StatusOr<ReservationAnswer> answer) {
-            Forget(id);
-            done(std::move(answer));
-          });
-      waiting_.emplace(id, asked);
-    }
+    closed = closed_;
+    if (!closed) asked = Admit(request, max_wait, deadline, done);
   }
-  if (asked == nullptr) {
-    // Nobody was made to move it into. NOLINTNEXTLINE(bugprone-use-after-move)
-    done(Closed());
-    return;
-  }
-  asked->Start();
+  if (asked != nullptr) return asked->Start();
+  if (closed) return done(Closed());
+  done(ReservationAnswer{InFlightHere(), Now()});
+}
+
+std::shared_ptr<ReservationRequest> Reservations::Admit(v1::ReserveRequest& request,
+                                                        absl::Duration max_wait,
+                                                        Scheduler::Time deadline,
+                                                        ReservationRequest::Done& done) {
+  const std::size_t key = HashOf(request.record_key());
+  std::size_t& of_key = of_key_[key];
+  if (of_key >= limits_.of_a_key) return nullptr;
+  ++of_key;
+  if (waits_ >= limits_.waiting) max_wait = absl::ZeroDuration();
+  const bool waits = max_wait > absl::ZeroDuration();
+  if (waits) ++waits_;
+  const RequestId id = ++last_id_;
+  auto asked = ReservationRequest::Make(
+      link_, std::move(request), max_wait, deadline,
+      [this, id, done = std::move(done)](absl::StatusOr<ReservationAnswer> answer) {
+        Forget(id);
+        done(std::move(answer));
+      });
+  waiting_.emplace(id, Question{asked, key, waits});
+  return asked;
 }
 
 void Reservations::Forget(RequestId id) {
@@ -77,7 +106,10 @@ void Reservations::Forget(RequestId id) {
   MutexLock lock(mutex_);
   const auto found = waiting_.find(id);
   if (found == waiting_.end()) return;
-  dropped = std::move(found->second);
+  const auto of_key = of_key_.find(found->second.key);
+  if (--of_key->second == 0) of_key_.erase(of_key);
+  if (found->second.waits) --waits_;
+  dropped = std::move(found->second.request);
   waiting_.erase(found);
 }
 
@@ -98,13 +130,15 @@ bool Reservations::closed() {
 }
 
 void Reservations::Close() {
-  absl::flat_hash_map<RequestId, std::shared_ptr<ReservationRequest>> waiting;
+  absl::flat_hash_map<RequestId, Question> waiting;
   {
     MutexLock lock(mutex_);
     closed_ = true;
     waiting.swap(waiting_);
+    of_key_.clear();
+    waits_ = 0;
   }
-  for (const auto& [id, request] : waiting) request->GiveUp(Closed());
+  for (const auto& [id, question] : waiting) question.request->GiveUp(Closed());
 }
 
 }  // namespace idempotency

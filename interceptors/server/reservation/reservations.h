@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/closable_connection.h"
+#include "interceptors/server/reservation/question_limits.h"
 #include "interceptors/server/reservation/recording.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/reservation/reservation_request.h"
@@ -29,7 +31,8 @@ class Reservations {
   // `cache`, which may be nullptr, answers what it can.
   Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
-               std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>());
+               std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
+               const QuestionLimits& limits = {});
   // Close(); waits until everything is recorded, released or known to be lost,
   // closing_timeout at most (for questions without an answer 2 s); then stops.
   // A reply that was not recorded by then
@@ -38,7 +41,8 @@ class Reservations {
   Reservations(const Reservations&) = delete;
   Reservations& operator=(const Reservations&) = delete;
 
-  // As ReservationRequest; STORE_UNAVAILABLE at once after Close().
+  // As ReservationRequest; STORE_UNAVAILABLE at once after Close(), and `in_flight` at
+  // once where so many ask for the same record already (QuestionLimits).
   void Request(v1::ReserveRequest request, absl::Duration max_wait, Scheduler::Time deadline,
                ReservationRequest::Done done);
 
@@ -60,8 +64,22 @@ class Reservations {
  private:
   using RequestId = std::uint64_t;
 
+  // A question that somebody waits for.
+  struct Question {
+    std::shared_ptr<ReservationRequest> request;
+    std::size_t key = 0;
+    // It lets the daemon wait for a running attempt.
+    bool waits = false;
+  };
+
+  // Counts one more; nullptr if its key has its share, and nothing is counted.
+  std::shared_ptr<ReservationRequest> Admit(v1::ReserveRequest& request, absl::Duration max_wait,
+                                            Scheduler::Time deadline,
+                                            ReservationRequest::Done& done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(RequestId id);
 
+  const QuestionLimits limits_;
   const absl::Duration recording_timeout_;
   const absl::Duration closing_timeout_;
   const std::shared_ptr<ReplayCache> cache_;
@@ -72,9 +90,11 @@ class Reservations {
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Those that somebody waits for.
-  absl::flat_hash_map<RequestId, std::shared_ptr<ReservationRequest>> waiting_
-      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<RequestId, Question> waiting_ ABSL_GUARDED_BY(mutex_);
+  // How many of them there are of a key, by its hash: two keys of one hash share what
+  // one has. And how many of them wait for a running attempt.
+  absl::flat_hash_map<std::size_t, std::size_t> of_key_ ABSL_GUARDED_BY(mutex_);
+  std::size_t waits_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace idempotency

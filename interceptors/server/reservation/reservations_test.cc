@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <future>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -89,6 +91,66 @@ TEST(ReservationsTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
                        expect_failure);
   EXPECT_EQ(failed, 3);
   reservations.Close();
+}
+
+class QuestionLimitsTest : public testing::Test {
+ protected:
+  QuestionLimitsTest() {
+    auto connection = std::make_unique<FakeConnection>();
+    store_ = connection.get();
+    store_->Hold(Operation::kReserve);
+    QuestionLimits limits;
+    limits.of_a_key = 3;
+    limits.waiting = 5;
+    reservations_.emplace(std::move(connection), absl::Seconds(1), absl::Milliseconds(100), nullptr,
+                          std::make_unique<TimerThread>(), limits);
+  }
+  void Ask(const std::string& key, absl::Duration max_wait = absl::Seconds(10)) {
+    reservations_->Request(RequestFor(key), max_wait, reservations_->Now() + kLong,
+                           [this](absl::StatusOr<ReservationAnswer> answer) {
+                             if (answer.ok()) answers_.push_back(answer->response);
+                           });
+  }
+
+  // So that nobody has a reservation to end.
+  void AnswerAll() {
+    v1::ReserveResponse in_flight;
+    in_flight.mutable_in_flight()->set_attempt(1);
+    store_->SetVerdict(in_flight);
+    store_->AnswerHeld(Operation::kReserve);
+  }
+
+  FakeConnection* store_ = nullptr;
+  std::vector<v1::ReserveResponse> answers_;
+  std::optional<Reservations> reservations_;
+};
+
+TEST_F(QuestionLimitsTest, DuplicatesOfAKeyOverItsShareAreInFlightAtOnce) {
+  for (int i = 0; i < 3; ++i) Ask("hot");
+  EXPECT_EQ(answers_.size(), 0u);
+  for (int i = 0; i < 100; ++i) Ask("hot");
+  ASSERT_EQ(answers_.size(), 100u);
+  EXPECT_TRUE(answers_.back().has_in_flight());
+  EXPECT_GT(FromWire(answers_.back().in_flight().retry_after()), absl::ZeroDuration());
+  EXPECT_EQ(store_->calls(Operation::kReserve), 3);
+  Ask("calm");
+  EXPECT_EQ(store_->calls(Operation::kReserve), 4);
+
+  AnswerAll();
+  EXPECT_EQ(answers_.size(), 104u);
+  Ask("hot");
+  EXPECT_EQ(store_->calls(Operation::kReserve), 5) << "its places are free again";
+}
+
+TEST_F(QuestionLimitsTest, WaitersOfAllKeysLeaveRoomForOtherCalls) {
+  for (int i = 0; i < 5; ++i) Ask(std::to_string(i));
+  Ask("one more");
+  AnswerAll();
+  EXPECT_EQ(store_->calls(Operation::kReserve), 6);
+  EXPECT_FALSE(store_->last_reserve().has_max_wait()) << "answered at once";
+
+  Ask("later");
+  EXPECT_TRUE(store_->last_reserve().has_max_wait());
 }
 
 TEST(ReservationsTest, DestructorWaitsForARecording) {

@@ -6,7 +6,9 @@
 #include "absl/time/time.h"
 
 #include "client/connection.h"
+#include "interceptors/server/reservation/question_limits.h"
 #include "interceptors/server/threads/outstanding_work.h"
+#include "interceptors/server/threads/places.h"
 #include "interceptors/server/threads/scheduler.h"
 
 namespace idempotency {
@@ -19,6 +21,8 @@ struct StoreLink {
   // Questions for a reservation, and reservations that are held.
   std::shared_ptr<OutstandingWork> requests;
   std::shared_ptr<OutstandingWork> recordings;
+  // QuestionLimits::pursued.
+  Places pursuits{QuestionLimits().pursued};
 };
 
 // How long one try of an operation may take before it is repeated. Above the
