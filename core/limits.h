@@ -80,6 +80,37 @@ inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
 inline constexpr std::size_t kDefaultQueuedBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 
+// The listener. Descriptors that connections never get: those of the store's sessions,
+// files, metrics and gRPC itself.
+inline constexpr int kReservedDescriptors = 256;
+// A process with fewer is told so: every client of a replica needs one.
+inline constexpr int kFewDescriptors = 4096;
+// Connections, whatever the descriptors allow: an idle one weighs some 50 KiB with TLS.
+inline constexpr int kMaxConnections = 8 * 1024;
+// Until a new connection must have finished its TLS handshake and sent its settings.
+inline constexpr absl::Duration kHandshakeTimeout = absl::Seconds(20);
+// Until a connection without a call is closed.
+inline constexpr absl::Duration kMaxConnectionIdle = absl::Minutes(10);
+// How long a client may leave bytes or a ping unacknowledged.
+inline constexpr absl::Duration kPeerTimeout = absl::Seconds(10);
+// Calls at a time on one connection; more wait in the client.
+inline constexpr int kMaxStreams = 1024;
+// Then a connection ends, so that clients find replicas that were added. Its calls may
+// go on for the grace: twice kMaxWait, of which a session has one to be moved in.
+inline constexpr absl::Duration kMaxConnectionAge = absl::Minutes(15);
+inline constexpr absl::Duration kConnectionGrace = absl::Seconds(120);
+// What gRPC holds for all connections: what was received and not yet parsed, and the
+// calls themselves.
+inline constexpr std::size_t kListenerBytes = 512 * 1024 * 1024;
+// Threads for the services that gRPC brings along, such as reflection. Ours have none.
+inline constexpr int kMaxListenerThreads = 64;
+
+// The metrics' listener. Scrapes at a time: the oldest one ends when another comes.
+inline constexpr std::size_t kMaxScrapes = 32;
+// From the connection to the last byte of the page.
+inline constexpr absl::Duration kScrapeTimeout = absl::Seconds(10);
+inline constexpr std::size_t kMaxScrapeRequestBytes = 8 * 1024;
+
 // A Session stream. Unanswered reservations and reads of one session: a quarter
 // of the queue that all of them share.
 inline constexpr std::size_t kMaxSessionInFlight = 4 * 1024;

@@ -21,7 +21,7 @@ operation, and complete it; every later call with that key gets the same reply.
 Usage:
   idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
   idempotencyd migrate --store=ADDRESS [flags]  bring a Postgres schema up to date
-  idempotencyd health --address=ADDRESS         ask a server whether it is SERVING
+  idempotencyd health [flags]                   ask a server whether it is SERVING
   idempotencyd --help | --version
 
 `idempotencyd COMMAND --help` lists a command's flags.
@@ -66,10 +66,15 @@ Flags:
 )";
 
 constexpr absl::string_view kHealthSummary =
-    R"(idempotencyd health --address=ADDRESS [flags]
+    R"(idempotencyd health [flags]
 
-Asks grpc.health.v1.Health of any gRPC server, without TLS. Exits 0 if the
-answer is SERVING, 1 if it is not or does not come: for container health checks.
+Asks grpc.health.v1.Health of a gRPC server. Exits 0 if the answer is SERVING, 1
+if it is not or does not come: for container health checks.
+
+Without --address it asks the one idempotencyd that serves on this machine or in
+this container, where and how its command line says: with TLS without verifying
+its certificate, and with mutual TLS with the server's own certificate, which
+--tls_client_ca has to accept. Otherwise give --tls_cert and --tls_key.
 
 Flags:
 )";
@@ -94,6 +99,8 @@ absl::Status AboutFlag(absl::string_view flag, const absl::Status& status) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", status.message()));
 }
 
+constexpr std::size_t kMib = 1024 * 1024;
+
 // What stands on the command line of `serve`, before it is validated.
 struct ServeFlags {
   explicit ServeFlags(ServeOptions* options);
@@ -102,6 +109,7 @@ struct ServeFlags {
   std::string store;
   std::string metrics = "127.0.0.1:9464";
   std::string log_level = "info";
+  int transport_mib = static_cast<int>(limits::kListenerBytes / kMib);
   FlagSet set;
 };
 
@@ -126,6 +134,27 @@ ServeFlags::ServeFlags(ServeOptions* options) {
              "What may be held for callers, in MiB: operations that are queued, being done or\n"
              "waiting, and replies until they have been written. Over it reservations and\n"
              "replays are refused, so that memory stays bounded under large replies.");
+  set.AddInt("max_connections", &options->max_connections, 0, 1'000'000,
+             "Connections at a time; more are closed at once, and so are those of one address\n"
+             "that has half of them. 0 is what the limit of open descriptors leaves, at most\n"
+             "8192. The soft limit is raised to the hard one at the start.");
+  set.AddDuration("max_connection_age", &options->listener.max_connection_age,
+                  absl::Milliseconds(100), absl::Hours(24 * 365),
+                  "A connection ends after that, a tenth more or less, so that clients also find\n"
+                  "replicas that were added. Calls are moved, none fails.");
+  set.AddDuration("connection_grace", &options->listener.connection_grace, absl::Milliseconds(200),
+                  absl::Hours(1), "How long the calls of such a connection may still take.");
+  set.AddDuration("handshake_timeout", &options->listener.handshake_timeout,
+                  absl::Milliseconds(100), absl::Minutes(10),
+                  "How long a new connection may take until it is ready for calls.");
+  set.AddDuration("max_connection_idle", &options->listener.max_connection_idle,
+                  absl::Milliseconds(100), absl::Hours(24 * 365),
+                  "A connection without a call ends after that.");
+  set.AddInt("max_streams", &options->listener.max_streams, 1, 1'000'000,
+             "Calls at a time on one connection; more wait in the client. A session is one.");
+  set.AddInt("transport_mib", &transport_mib, 32, 64 * 1024,
+             "What gRPC may hold for all connections, in MiB: bytes that were received and not\n"
+             "read yet, and calls. Over it, it ends the calls that hold the most.");
   set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
                   "How long running calls may take to finish after SIGTERM; then they are\n"
                   "cancelled. Stay under the grace period of what stops the process.");
@@ -193,6 +222,8 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   options.log_level = *level;
 
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
+  options.listener.max_bytes = static_cast<std::size_t>(flags.transport_mib) * kMib;
+  options.session_age = options.listener.session_age();
   return options;
 }
 
@@ -232,7 +263,18 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
 struct HealthFlags {
   explicit HealthFlags(HealthOptions* options) {
     set.AddText("address", "ADDRESS", &address,
-                "The server: HOST:PORT, [IPV6]:PORT or unix:PATH. Required.");
+                "The server: HOST:PORT, [IPV6]:PORT or unix:PATH. Empty for the idempotencyd that\n"
+                "runs here.");
+    set.AddSwitch("tls", &options->tls,
+                  "The server at --address has TLS. Without --tls_ca any certificate will do.");
+    set.AddText("tls_ca", "FILE", &options->tls_ca,
+                "PEM file of the authorities that the server's certificate must be of.");
+    set.AddText("tls_name", "NAME", &options->tls_name,
+                "The name that the server's certificate must be for. Empty for that of --address.");
+    set.AddText("tls_cert", "FILE", &options->tls_certificate,
+                "PEM file of the certificate that is shown to a server with mutual TLS.");
+    set.AddText("tls_key", "FILE", &options->tls_key,
+                "PEM file of that certificate's private key.");
     set.AddText("service", "NAME", &options->service,
                 "The service to ask about. Empty for the server as a whole.");
     set.AddDuration("timeout", &options->timeout, absl::Milliseconds(10), absl::Minutes(1),
@@ -247,10 +289,13 @@ absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args
   HealthOptions options;
   HealthFlags flags(&options);
   if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
-  if (flags.address.empty()) {
-    return absl::InvalidArgumentError(
-        "--address is missing; write for example --address=127.0.0.1:7411");
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls_cert and --tls_key go together; give both or neither");
   }
+  if (!options.tls_name.empty() && options.tls_ca.empty()) {
+    return absl::InvalidArgumentError("--tls_name needs --tls_ca: nothing is verified without");
+  }
+  if (flags.address.empty()) return options;
   absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(flags.address);
   if (!address.ok()) return AboutFlag("address", address.status());
   options.address = *std::move(address);

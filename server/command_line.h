@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "server/listener_options.h"
 #include "server/log.h"
 #include "server/network_address.h"
 #include "server/service_options.h"
@@ -34,6 +35,9 @@ struct ServeOptions : ServiceOptions {
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   TlsFiles tls;
+  // 0: what the descriptors allow.
+  int max_connections = 0;
+  ListenerOptions listener;
 };
 
 // What `idempotencyd migrate` was asked for, validated.
@@ -48,7 +52,17 @@ struct MigrateOptions {
 
 // What `idempotencyd health` was asked for, validated.
 struct HealthOptions {
-  NetworkAddress address;
+  // nullopt: the idempotencyd that runs here, as its command line says.
+  std::optional<NetworkAddress> address;
+  // The server speaks TLS; also where one of these files is given.
+  bool tls = false;
+  // Empty: the server's certificate is not verified, for a server of this machine.
+  std::string tls_ca;
+  // What the certificate has to be for; empty: the address' host.
+  std::string tls_name;
+  // The client's own, for mutual TLS.
+  std::string tls_certificate;
+  std::string tls_key;
   // Empty: the server as a whole.
   std::string service;
   absl::Duration timeout = absl::Seconds(2);

@@ -73,9 +73,11 @@ TEST(CommandLineTest, MigrateTakesATargetOrAsksForTheStatus) {
 TEST(CommandLineTest, HealthTakesAnAddress) {
   const auto options = ParseAs<HealthOptions>(
       {"health", "--address=127.0.0.1:7412", "--service=a.B", "--timeout=1s"});
-  EXPECT_EQ(options.address.ToString(), "127.0.0.1:7412");
+  ASSERT_TRUE(options.address.has_value());
+  EXPECT_EQ(options.address->ToString(), "127.0.0.1:7412");
   EXPECT_EQ(options.service, "a.B");
   EXPECT_EQ(options.timeout, absl::Seconds(1));
+  EXPECT_FALSE(ParseAs<HealthOptions>({"health"}).address.has_value());
 }
 
 struct Bad {
@@ -111,7 +113,8 @@ TEST(CommandLineTest, SaysWhatIsWrong) {
       {"serve --store=sqlite:r.db --tls_cert=c.pem", "go together"},
       {"serve --store=sqlite:r.db --tls_key=k.pem", "go together"},
       {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},
-      {"health", "--address is missing"},
+      {"health --address=a:1 --tls_cert=c", "--tls_cert and --tls_key go together"},
+      {"health --address=a:1 --tls_name=n", "--tls_name needs --tls_ca"},
       {"health --address=7411", "--address: '7411' is not an address"},
       {"health --address=a:1 --timeout=2m", "10ms to 1m"},
       {"migrate", "--store is missing"},

@@ -1,7 +1,10 @@
 #include "server/daemon.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "core/limits.h"
+#include "server/descriptor_limit.h"
 #include "server/listener_credentials.h"
 #include "server/log.h"
 #include "server/store_factory.h"
@@ -14,6 +17,21 @@ void WarnIfExposed(const ServeOptions& options) {
   Log(LogLevel::kWarn, "any client that reaches the address may read and complete records",
       {{"listen", options.listen.ToString()},
        {"advice", "set --tls_cert, --tls_key and --tls_client_ca"}});
+}
+
+ListenerOptions BoundListener(const ServeOptions& options) {
+  ListenerOptions listener = options.listener;
+  const int wanted =
+      options.max_connections == 0 ? limits::kMaxConnections : options.max_connections;
+  const int allowed = DescriptorLimit::Current().ForConnections();
+  if (options.max_connections > allowed) {
+    Log(LogLevel::kWarn, "fewer connections than --max_connections",
+        {{"wanted", wanted},
+         {"connections", allowed},
+         {"advice", "raise the limit of open descriptors"}});
+  }
+  listener.connections = ListenerOptions::ConnectionsWithin(std::min(wanted, allowed));
+  return listener;
 }
 
 }  // namespace
@@ -30,20 +48,23 @@ Daemon::Daemon(const ServeOptions& options, StopRequest* stop) : options_(option
 absl::Status Daemon::StartParts() {
   // Whatever is wrong with files, the store or the schema shows before a port
   // opens.
-  const auto credentials = MakeListenerCredentials(options_.tls);
+  auto credentials = ListenerCredentials::Make(options_.tls);
   if (!credentials.ok()) return credentials.status();
+  credentials_ = *std::move(credentials);
   auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_);
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
   WarnIfExposed(options_);
 
   if (options_.metrics.has_value()) {
-    auto exposer = MetricsExposer::Start(*options_.metrics, metrics_.registry());
+    auto exposer = MetricsExposer::Start(*options_.metrics, metrics_.registry(), {}, metrics_);
     if (!exposer.ok()) return exposer.status();
     exposer_ = *std::move(exposer);
   }
 
-  auto listener = GrpcListener::Start(options_.listen, *credentials, *stack_);
+  auto listener =
+      GrpcListener::Start(options_.listen, credentials_->credentials(), BoundListener(options_),
+                          *stack_, metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
 

@@ -9,6 +9,7 @@
 #include "server/command_line.h"
 #include "server/grpc_listener.h"
 #include "server/health.h"
+#include "server/listener_credentials.h"
 #include "server/logging_metrics.h"
 #include "server/metrics_exposer.h"
 #include "server/service_stack.h"
@@ -51,6 +52,7 @@ class Daemon {
   StopRequest* const stop_;
 
   LoggingMetrics metrics_;
+  std::unique_ptr<ListenerCredentials> credentials_;
   std::unique_ptr<ServiceStack> stack_;
   std::unique_ptr<MetricsExposer> exposer_;
   std::unique_ptr<GrpcListener> listener_;

@@ -4,25 +4,37 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "server/connection_acceptor.h"
+#include "server/listener_options.h"
 #include "server/network_address.h"
+#include "server/observer.h"
+#include "server/port_probe.h"
 #include "server/service_stack.h"
 
 namespace idempotency {
 
 // The gRPC server: one service of ours, with reflection, health and channelz
-// beside it, on one address. Destruction shuts it down at once.
+// beside it, on one address. Connections are accepted here and passed to gRPC, so that
+// they are bounded, and a burst of them does not end the listening
+// (docs/adr/0024-own-acceptor.md). Destruction shuts it down at once.
 class GrpcListener {
  public:
-  // FAILED_PRECONDITION if it cannot listen there. `stack` must outlive it.
+  // Why nobody can connect any more, on one of its threads.
+  using OnDeaf = std::function<void(const absl::Status&)>;
+
+  // FAILED_PRECONDITION if it cannot listen there. `stack` and `observer` must outlive
+  // it.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
       const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
-      ServiceStack& stack);
+      const ListenerOptions& options, ServiceStack& stack, Observer& observer, OnDeaf on_deaf);
   ~GrpcListener();
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;
@@ -37,10 +49,18 @@ class GrpcListener {
   void Drain(absl::Duration timeout);
 
  private:
-  GrpcListener(std::unique_ptr<grpc::Server> server, NetworkAddress address);
+  // Where gRPC takes a connection over.
+  using Handover = grpc::experimental::ExternalConnectionAcceptor;
+
+  GrpcListener(std::unique_ptr<grpc::Server> server, std::unique_ptr<Handover> handover,
+               NetworkAddress address);
 
   const std::unique_ptr<grpc::Server> server_;
+  const std::unique_ptr<Handover> handover_;
   const NetworkAddress address_;
+  // Gone once it drains.
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
+  std::unique_ptr<PortProbe> probe_;
   bool drained_ = false;
 };
 

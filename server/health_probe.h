@@ -8,7 +8,8 @@
 namespace idempotency {
 
 // `idempotencyd health`: OK if the server answers SERVING in time. Otherwise
-// UNAVAILABLE with what it answered, or that it did not.
+// UNAVAILABLE with what it answered, or that it did not; INVALID_ARGUMENT for a file that
+// cannot be read, and the errors of FindServingProcess().
 absl::Status ProbeHealth(const HealthOptions& options);
 
 }  // namespace idempotency

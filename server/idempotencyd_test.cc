@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "tests/support/certificate_authority.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
@@ -69,7 +70,12 @@ class IdempotencydTest : public ::testing::Test {
 
   std::string Store() const { return absl::StrCat("--store=sqlite:", folder_.File("records.db")); }
 
+  void Write(const std::string& name, const std::string& content) {
+    std::ofstream(folder_.File(name)) << content;
+  }
+
   TempFolder folder_;
+  ::idempotency::testing::CertificateAuthority authority_;
 };
 
 // "127.0.0.1:PORT" out of the ready line.
@@ -142,6 +148,45 @@ TEST_F(IdempotencydTest, ListensOnAUnixSocket) {
   EXPECT_EQ(*line, "idempotencyd: serving on " + address);
   EXPECT_EQ(Run({"health", "--address=" + address}).code, 0);
   EXPECT_EQ(EndWith(*process, SIGTERM), 0);
+}
+
+TEST_F(IdempotencydTest, HealthIsAskedOverTls) {
+  const auto server = authority_.Issue("idempotencyd", "DNS:idempotencyd.example");
+  Write("server.pem", server.certificate);
+  Write("server.key", server.key);
+  Write("ca.pem", authority_.root());
+  const std::vector<std::string> tls = {"--metrics=", "--tls_cert=" + folder_.File("server.pem"),
+                                        "--tls_key=" + folder_.File("server.key")};
+  std::string ready;
+  const auto process = Serve(&ready, tls);
+  const std::string address = "--address=" + AddressIn(ready);
+  EXPECT_EQ(Run({"health", address}).code, 1);
+  EXPECT_EQ(Run({"health", address, "--tls"}).code, 0);
+  const std::string ca = "--tls_ca=" + folder_.File("ca.pem");
+  EXPECT_EQ(Run({"health", address, ca, "--tls_name=idempotencyd.example"}).code, 0);
+  EXPECT_EQ(Run({"health", address, ca, "--tls_name=another.example"}).code, 1);
+  EXPECT_THAT(Run({"health", address, "--tls_ca=" + folder_.File("missing")}).err,
+              HasSubstr("missing: cannot be read"));
+}
+
+TEST_F(IdempotencydTest, HealthIsAskedOverMutualTls) {
+  const auto server = authority_.Issue("idempotencyd");
+  const auto client = authority_.Issue("health");
+  Write("server.pem", server.certificate);
+  Write("server.key", server.key);
+  Write("client.pem", client.certificate);
+  Write("client.key", client.key);
+  Write("ca.pem", authority_.root());
+  std::string ready;
+  const auto process = Serve(&ready, {"--metrics=", "--tls_cert=" + folder_.File("server.pem"),
+                                      "--tls_key=" + folder_.File("server.key"),
+                                      "--tls_client_ca=" + folder_.File("ca.pem")});
+  const std::string address = "--address=" + AddressIn(ready);
+  EXPECT_EQ(Run({"health", address, "--tls"}).code, 1);
+  EXPECT_EQ(Run({"health", address, "--tls_cert=" + folder_.File("client.pem"),
+                 "--tls_key=" + folder_.File("client.key")})
+                .code,
+            0);
 }
 
 TEST_F(IdempotencydTest, TwoOfThemDoNotShareAPort) {

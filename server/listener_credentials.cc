@@ -7,16 +7,20 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <pthread.h>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+
+#include "server/log.h"
 
 namespace idempotency {
 namespace {
@@ -81,18 +85,19 @@ absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
   return absl::OkStatus();
 }
 
-// The files as they are, and as they will be.
-std::shared_ptr<grpc::ServerCredentials> Watched(const TlsFiles& files) {
+// What stands in these files now and later.
+std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
+                                                 const std::string& client_ca) {
   using grpc::experimental::FileWatcherCertificateProvider;
   using grpc::experimental::TlsServerCredentialsOptions;
   const auto seconds = static_cast<unsigned>(absl::ToInt64Seconds(kCertificateRefresh));
   TlsServerCredentialsOptions options(
-      files.client_ca.empty()
-          ? std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate, seconds)
-          : std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate,
-                                                             files.client_ca, seconds));
+      client_ca.empty()
+          ? std::make_shared<FileWatcherCertificateProvider>(identity, identity, seconds)
+          : std::make_shared<FileWatcherCertificateProvider>(identity, identity, client_ca,
+                                                             seconds));
   options.watch_identity_key_cert_pairs();
-  if (!files.client_ca.empty()) {
+  if (!client_ca.empty()) {
     options.watch_root_certs();
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   }
@@ -101,10 +106,28 @@ std::shared_ptr<grpc::ServerCredentials> Watched(const TlsFiles& files) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeListenerCredentials(
+absl::StatusOr<std::unique_ptr<ListenerCredentials>> ListenerCredentials::Make(
     const TlsFiles& files) {
-  if (files.certificate.empty()) return grpc::InsecureServerCredentials();
+  // Private constructor.
+  std::unique_ptr<ListenerCredentials> made(new ListenerCredentials(files));
+  if (files.certificate.empty()) {
+    made->credentials_ = grpc::InsecureServerCredentials();
+    return made;
+  }
+  absl::StatusOr<Content> content = Read(files);
+  if (!content.ok()) return content.status();
+  if (absl::Status watching = made->StartWatching(*std::move(content)); !watching.ok()) {
+    return watching;
+  }
+  return made;
+}
 
+ListenerCredentials::~ListenerCredentials() {
+  stop_.Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<ListenerCredentials::Content> ListenerCredentials::Read(const TlsFiles& files) {
   absl::StatusOr<std::string> certificate = ReadFile("tls_cert", files.certificate);
   if (!certificate.ok()) return certificate.status();
   absl::Status checked = CheckCertificate("tls_cert", files.certificate, *certificate);
@@ -115,13 +138,50 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeListenerCredentials
   checked = CheckKey(files, *certificate, *key);
   if (!checked.ok()) return checked;
 
+  Content content{absl::StrCat(*key, "\n", *certificate), ""};
   if (!files.client_ca.empty()) {
     absl::StatusOr<std::string> authority = ReadFile("tls_client_ca", files.client_ca);
     if (!authority.ok()) return authority.status();
     checked = CheckCertificate("tls_client_ca", files.client_ca, *authority);
     if (!checked.ok()) return checked;
+    content.client_ca = *std::move(authority);
   }
-  return Watched(files);
+  return content;
+}
+
+absl::Status ListenerCredentials::StartWatching(Content content) {
+  absl::StatusOr<MemoryFile> identity = MemoryFile::Make(content.identity);
+  if (!identity.ok()) return identity.status();
+  absl::StatusOr<MemoryFile> client_ca = MemoryFile::Make(content.client_ca);
+  if (!client_ca.ok()) return client_ca.status();
+  credentials_ = Watched(identity->path(), files_.client_ca.empty() ? "" : client_ca->path());
+  identity_ = *std::move(identity);
+  client_ca_ = *std::move(client_ca);
+  current_ = std::move(content);
+  thread_ = std::thread([this] { Watch(); });
+  pthread_setname_np(thread_.native_handle(), "certificates");
+  return absl::OkStatus();
+}
+
+void ListenerCredentials::Watch() {
+  while (stop_.WaitFor(kCertificateRefresh)) Refresh();
+}
+
+void ListenerCredentials::Refresh() {
+  absl::StatusOr<Content> content = Read(files_);
+  absl::Status refused = content.status();
+  if (refused.ok() && !(*content == current_)) {
+    refused = identity_->Replace(content->identity);
+    if (refused.ok()) refused = client_ca_->Replace(content->client_ca);
+    if (refused.ok()) {
+      current_ = *std::move(content);
+      Log(LogLevel::kInfo, "certificates replaced", {{"tls_cert", files_.certificate}});
+    }
+  }
+  const std::string complaint(refused.message());
+  if (std::exchange(complaint_, complaint) == complaint || complaint.empty()) return;
+  Log(LogLevel::kWarn, "certificates cannot be used, the former ones stay",
+      {{"error", complaint}, {"advice", "mend the files; they are read again every second"}});
 }
 
 }  // namespace idempotency

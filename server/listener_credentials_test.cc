@@ -64,7 +64,7 @@ class ListenerCredentialsTest : public ::testing::Test {
   }
 
   static std::string ErrorOf(const TlsFiles& files) {
-    const absl::Status status = MakeListenerCredentials(files).status();
+    const absl::Status status = ListenerCredentials::Make(files).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   }
@@ -76,12 +76,12 @@ class ListenerCredentialsTest : public ::testing::Test {
 };
 
 TEST_F(ListenerCredentialsTest, WithoutFilesThereIsNoTls) {
-  EXPECT_TRUE(MakeListenerCredentials({}).ok());
+  EXPECT_TRUE(ListenerCredentials::Make({}).ok());
 }
 
 TEST_F(ListenerCredentialsTest, TakesACertificateWithItsKeyAndAnAuthority) {
-  EXPECT_TRUE(MakeListenerCredentials({good_certificate_, good_key_, ""}).ok());
-  EXPECT_TRUE(MakeListenerCredentials({good_certificate_, good_key_, good_certificate_}).ok());
+  EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, ""}).ok());
+  EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, good_certificate_}).ok());
 }
 
 TEST_F(ListenerCredentialsTest, SaysWhichFileIsWrong) {

@@ -20,6 +20,14 @@ void LoggingMetrics::MismatchSeen(std::string_view name_space, std::string_view 
        {"left_out", *left_out}});
 }
 
+void LoggingMetrics::ConnectionRefused(ConnectionRefusal refusal) {
+  Metrics::ConnectionRefused(refusal);
+  const std::optional<std::int64_t> left_out = refused_connections_.Admit();
+  if (!left_out.has_value()) return;
+  Log(LogLevel::kWarn, "connection refused",
+      {{"reason", AbslView(RefusalName(refusal))}, {"left_out", *left_out}});
+}
+
 void LoggingMetrics::StoreFailed(OperationKind kind, const absl::Status& status) {
   Metrics::StoreFailed(kind, status);
   const std::optional<std::int64_t> left_out = store_failures_.Admit();

@@ -9,16 +9,18 @@
 namespace idempotency {
 
 // Metrics that also logs what somebody should look into: a client that reuses
-// keys, a store that fails. Thread-safe.
+// keys, a store that fails, connections over a limit. Thread-safe.
 class LoggingMetrics final : public Metrics {
  public:
   void MismatchSeen(std::string_view name_space, std::string_view operation,
                     const RecordId& id) override;
+  void ConnectionRefused(ConnectionRefusal refusal) override;
   void StoreFailed(OperationKind kind, const absl::Status& status) override;
 
  private:
   LogThrottle mismatches_;
   LogThrottle store_failures_;
+  LogThrottle refused_connections_;
 };
 
 }  // namespace idempotency

@@ -13,6 +13,7 @@
 
 #include "server/command_line.h"
 #include "server/daemon.h"
+#include "server/descriptor_limit.h"
 #include "server/health_probe.h"
 #include "server/log.h"
 #include "server/migrate_command.h"
@@ -63,6 +64,7 @@ void SetUpProcess() {
 int Run(const ServeOptions& options) {
   SetUpProcess();
   StartLog(options.log_level);
+  DescriptorLimit::Raise();
   StopRequest stop;
   const SignalThread signals([&stop](int number) {
     Log(LogLevel::kInfo, "signal", {{"number", number}});

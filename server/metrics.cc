@@ -107,6 +107,13 @@ Metrics::Metrics()
                           "Connections to the store, by what they do.")) {
   prometheus::Family<prometheus::Counter>& verdicts =
       Counters(*registry_, "idempotency_verdicts_total", "Answers of Reserve, by verdict.");
+  prometheus::Family<prometheus::Counter>& refused =
+      Counters(*registry_, "idempotency_connections_refused_total",
+               "Connections that were closed instead of being served, by reason.");
+  for (const ConnectionRefusal refusal : kAllConnectionRefusals) {
+    connections_refused_[static_cast<std::size_t>(refusal)] =
+        &refused.Add({{"reason", std::string(RefusalName(refusal))}});
+  }
   prometheus::Family<prometheus::Counter>& frames =
       Counters(*registry_, "idempotency_session_frames_total", "Frames of sessions.");
   frames_received_ = &frames.Add({{"direction", "received"}});
@@ -180,6 +187,10 @@ void Metrics::VerdictGiven(const Verdict& verdict) { verdicts_[verdict.index()]-
 
 void Metrics::MismatchSeen(std::string_view, std::string_view, const RecordId&) {
   mismatches_.Increment();
+}
+
+void Metrics::ConnectionRefused(ConnectionRefusal refusal) {
+  connections_refused_[static_cast<std::size_t>(refusal)]->Increment();
 }
 
 void Metrics::SessionsChanged(std::size_t sessions) {

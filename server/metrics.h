@@ -34,6 +34,7 @@ class Metrics : public Observer {
   void VerdictGiven(const Verdict& verdict) override;
   void MismatchSeen(std::string_view name_space, std::string_view operation,
                     const RecordId& id) override;
+  void ConnectionRefused(ConnectionRefusal refusal) override;
   void SessionsChanged(std::size_t sessions) override;
   void FrameReceived(std::size_t operations) override;
   void FrameSent() override;
@@ -77,6 +78,8 @@ class Metrics : public Observer {
       rpc_latency_{};
   std::array<prometheus::Counter*, kVerdicts> verdicts_{};
   prometheus::Counter& mismatches_;
+
+  std::array<prometheus::Counter*, std::size(kAllConnectionRefusals)> connections_refused_{};
 
   prometheus::Gauge& sessions_;
   prometheus::Counter& session_operations_;

@@ -1,103 +1,123 @@
 #include "server/metrics_exposer.h"
 
-#include <netdb.h>
+#include <poll.h>
+#include <prometheus/text_serializer.h>
 #include <pthread.h>
-#include <sys/socket.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <exception>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-
-#include "core/mutex.h"
+#include "server/listening_sockets.h"
+#include "server/log.h"
 
 namespace idempotency {
 namespace {
 
-// civetweb looks whether it is to stop when a connection comes, and otherwise
-// every two seconds, which is how long each shutdown would take: it is given
-// connections until it has stopped.
-class Waker {
- public:
-  explicit Waker(NetworkAddress address)
-      : address_(std::move(address)), thread_([this] { Loop(); }) {
-    pthread_setname_np(thread_.native_handle(), "metrics-waker");
-  }
-  ~Waker() {
-    {
-      MutexLock lock(mutex_);
-      stopped_ = true;
-      stop_.NotifyOne();
-    }
-    thread_.join();
-  }
+using SteadyClock = std::chrono::steady_clock;
 
- private:
-  void Loop() {
-    MutexLock lock(mutex_);
-    while (!stopped_) {
-      Connect();
-      stop_.WaitUntil(lock, std::chrono::steady_clock::now() + std::chrono::milliseconds(10));
-    }
-  }
+// The exposer has limits of its own, which close the oldest connection instead of
+// refusing the newest.
+constexpr ConnectionTable::Limits kUnlimited = {std::numeric_limits<int>::max(),
+                                                std::numeric_limits<int>::max()};
 
-  // Whether it succeeds does not matter: then nobody listens any more.
-  void Connect() const {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (getaddrinfo(address_.host.c_str(), std::to_string(address_.port).c_str(), &hints, &found) !=
-        0) {
-      return;
-    }
-    const int connection = socket(found->ai_family, found->ai_socktype | SOCK_NONBLOCK, 0);
-    if (connection >= 0) {
-      static_cast<void>(connect(connection, found->ai_addr, found->ai_addrlen));
-      close(connection);
-    }
-    freeaddrinfo(found);
-  }
-
-  const NetworkAddress address_;
-  Mutex mutex_;
-  CondVar stop_;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
-};
+int MillisecondsUntil(SteadyClock::time_point deadline) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - SteadyClock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, std::numeric_limits<int>::max()));
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(
-    const NetworkAddress& address, const std::shared_ptr<prometheus::Registry>& registry) {
-  std::unique_ptr<prometheus::Exposer> exposer;
-  try {
-    exposer = std::make_unique<prometheus::Exposer>(address.ToString());
-  } catch (const std::exception&) {
-    // What civetweb throws does not say why.
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", address.ToString(),
-                     " for metrics: the port may be in use, or the address not of this machine"));
-  }
-  exposer->RegisterCollectable(registry);
-  NetworkAddress bound = address;
-  if (const std::vector<int> ports = exposer->GetListeningPorts(); !ports.empty()) {
-    bound.port = static_cast<std::uint16_t>(ports.front());
-  }
-  return std::unique_ptr<MetricsExposer>(new MetricsExposer(std::move(exposer), std::move(bound)));
+    const NetworkAddress& address, std::shared_ptr<prometheus::Registry> registry,
+    const Limits& limits, Observer& observer) {
+  absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Bind(address, " for metrics");
+  if (!sockets.ok()) return sockets.status();
+  // Private constructor.
+  std::unique_ptr<MetricsExposer> exposer(new MetricsExposer(std::move(registry), limits));
+  MetricsExposer& made = *exposer;
+  made.acceptor_.emplace(*std::move(sockets), kUnlimited,
+                         ConnectionAcceptor::Callbacks{[&made](int socket, int) {
+                                                         MutexLock lock(made.mutex_);
+                                                         made.arrivals_.emplace_back(socket);
+                                                         made.Wake();
+                                                       },
+                                                       // Calls are served without metrics too.
+                                                       [](const absl::Status&) {}},
+                         observer);
+  return exposer;
 }
 
-MetricsExposer::MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer, NetworkAddress address)
-    : exposer_(std::move(exposer)), address_(std::move(address)) {}
+MetricsExposer::MetricsExposer(std::shared_ptr<prometheus::Registry> registry, const Limits& limits)
+    : registry_(std::move(registry)),
+      limits_(limits),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this] { Run(); }) {
+  pthread_setname_np(thread_.native_handle(), "metrics");
+}
 
 MetricsExposer::~MetricsExposer() {
-  const Waker waker(address_);
-  exposer_.reset();
+  acceptor_.reset();
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    Wake();
+  }
+  thread_.join();
+}
+
+void MetricsExposer::Wake() {
+  const std::uint64_t one = 1;
+  static_cast<void>(write(wake_.get(), &one, sizeof(one)));
+}
+
+void MetricsExposer::Run() {
+  while (Wait()) {
+    TakeArrivals();
+    AdvanceScrapes();
+  }
+}
+
+bool MetricsExposer::Wait() {
+  std::vector<pollfd> polled;
+  polled.reserve(scrapes_.size() + 1);
+  polled.push_back({wake_.get(), POLLIN, 0});
+  for (const Scrape& scrape : scrapes_) polled.push_back({scrape.socket(), scrape.events(), 0});
+  poll(polled.data(), polled.size(),
+       scrapes_.empty() ? -1 : MillisecondsUntil(scrapes_.front().deadline()));
+  std::uint64_t count = 0;
+  static_cast<void>(read(wake_.get(), &count, sizeof(count)));
+  MutexLock lock(mutex_);
+  return !stopping_;
+}
+
+void MetricsExposer::TakeArrivals() {
+  std::vector<FileDescriptor> arrivals;
+  {
+    MutexLock lock(mutex_);
+    arrivals.swap(arrivals_);
+  }
+  for (FileDescriptor& socket : arrivals) {
+    if (scrapes_.size() >= limits_.scrapes) scrapes_.pop_front();
+    scrapes_.emplace_back(std::move(socket),
+                          SteadyClock::now() + absl::ToChronoNanoseconds(limits_.timeout));
+  }
+}
+
+void MetricsExposer::AdvanceScrapes() {
+  const auto page = [this] { return prometheus::TextSerializer().Serialize(registry_->Collect()); };
+  const auto now = SteadyClock::now();
+  for (auto scrape = scrapes_.begin(); scrape != scrapes_.end();) {
+    const bool goes_on = scrape->deadline() > now && scrape->Advance(page);
+    scrape = goes_on ? std::next(scrape) : scrapes_.erase(scrape);
+  }
 }
 
 }  // namespace idempotency

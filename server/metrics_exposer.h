@@ -1,37 +1,78 @@
 #ifndef IDEMPOTENCY_SERVER_METRICS_EXPOSER_H_
 #define IDEMPOTENCY_SERVER_METRICS_EXPOSER_H_
 
-#include <prometheus/exposer.h>
 #include <prometheus/registry.h>
 
+#include <cstddef>
+#include <list>
 #include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
+#include "core/limits.h"
+#include "core/mutex.h"
+#include "server/connection_acceptor.h"
+#include "server/file_descriptor.h"
 #include "server/network_address.h"
+#include "server/observer.h"
+#include "server/scrape.h"
 
 namespace idempotency {
 
-// Answers GET /metrics over plain HTTP, on threads of its own, until it is
-// destroyed.
+// Answers GET /metrics over plain HTTP until it is destroyed, one request for each
+// connection. One thread answers all of them and waits for none: a client that sends
+// or reads slowly, or not at all, holds up nobody else.
 class MetricsExposer {
  public:
-  // FAILED_PRECONDITION if it cannot listen there. Answers scrapes as long as
-  // the registry lives.
-  static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
-      const NetworkAddress& address, const std::shared_ptr<prometheus::Registry>& registry);
+  struct Limits {
+    // At one more the oldest connection is closed.
+    std::size_t scrapes = limits::kMaxScrapes;
+    // How long one may last.
+    absl::Duration timeout = limits::kScrapeTimeout;
+  };
 
-  // Stops listening; returns at once if no scrape is being answered.
+  // FAILED_PRECONDITION if it cannot listen there. `observer` must outlive it.
+  static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(
+      const NetworkAddress& address, std::shared_ptr<prometheus::Registry> registry,
+      const Limits& limits, Observer& observer);
+
+  // Stops listening, and closes what is open.
   ~MetricsExposer();
+  MetricsExposer(const MetricsExposer&) = delete;
+  MetricsExposer& operator=(const MetricsExposer&) = delete;
 
   // With the real port where 0 was asked for.
-  const NetworkAddress& address() const { return address_; }
+  const NetworkAddress& address() const { return acceptor_->address(); }
 
  private:
-  MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer, NetworkAddress address);
+  MetricsExposer(std::shared_ptr<prometheus::Registry> registry, const Limits& limits);
 
-  std::unique_ptr<prometheus::Exposer> exposer_;
-  const NetworkAddress address_;
+  void Run();
+  // False once it is to stop.
+  bool Wait();
+  void TakeArrivals();
+  void AdvanceScrapes();
+  void Wake();
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const Limits limits_;
+  // Readable when there is something new for the thread.
+  const FileDescriptor wake_;
+
+  Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<FileDescriptor> arrivals_ ABSL_GUARDED_BY(mutex_);
+
+  // The thread's own; the oldest one first.
+  std::list<Scrape> scrapes_;
+
+  std::thread thread_;
+  std::optional<ConnectionAcceptor> acceptor_;
 };
 
 }  // namespace idempotency

@@ -46,6 +46,30 @@ struct StoreConnections {
   int broken = 0;
 };
 
+// Why a connection was closed as soon as it came.
+enum class ConnectionRefusal {
+  // The process has as many as it may have.
+  kLimit,
+  // Its address has.
+  kPeerLimit,
+  // No descriptor or memory was left for it.
+  kNoDescriptor,
+};
+inline constexpr ConnectionRefusal kAllConnectionRefusals[] = {
+    ConnectionRefusal::kLimit, ConnectionRefusal::kPeerLimit, ConnectionRefusal::kNoDescriptor};
+
+constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
+  switch (refusal) {
+    case ConnectionRefusal::kLimit:
+      return "limit";
+    case ConnectionRefusal::kPeerLimit:
+      return "peer_limit";
+    case ConnectionRefusal::kNoDescriptor:
+      return "no_descriptor";
+  }
+  return "";
+}
+
 // What the parts of the service tell about themselves, so that only one class
 // knows how numbers are published. Every method does nothing by default.
 //
@@ -67,6 +91,11 @@ class Observer {
   // VerdictGiven. Only what may be logged; never the key.
   virtual void MismatchSeen(std::string_view /*name_space*/, std::string_view /*operation*/,
                             const RecordId&) {}
+
+  // The listener.
+
+  // A connection was closed instead of being served.
+  virtual void ConnectionRefused(ConnectionRefusal) {}
 
   // Sessions.
 

@@ -34,6 +34,9 @@ struct ServiceOptions {
   // reservations and replays are refused (server/memory_budget.h). At least four times
   // the largest reply, so that some of them go out together.
   int queue_mib = static_cast<int>(limits::kDefaultQueuedBytes / (1024 * 1024));
+  // When a session asks its client to go on with another one (docs/session.md). Only
+  // a server whose connections end by age has a use for it.
+  absl::Duration session_age = absl::InfiniteDuration();
 };
 
 // OK, or INVALID_ARGUMENT naming the option that is out of its range.

@@ -55,7 +55,9 @@ void ServiceStack::StartParts() {
   batching.max_bytes = static_cast<std::size_t>(options_.queue_mib) * 1024 * 1024;
   batcher_.emplace(*store_, observer_, batching);
   wait_room_.emplace(*batcher_, observer_);
-  service_.emplace(*batcher_, *wait_room_, observer_);
+  IdempotencyServiceOptions serving;
+  serving.session.max_age = options_.session_age;
+  service_.emplace(*batcher_, *wait_room_, observer_, serving);
 }
 
 void ServiceStack::Register(grpc::ServerBuilder& builder) {

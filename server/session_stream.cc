@@ -64,6 +64,12 @@ v1::GetResponse& In(v1::SessionAnswer& answer, const v1::GetResponse*) {
   return *answer.mutable_get();
 }
 
+v1::SessionResponse Farewell() {
+  v1::SessionResponse farewell;
+  farewell.set_draining(true);
+  return farewell;
+}
+
 void WriteError(const absl::Status& status, v1::SessionError& error) {
   const grpc::Status on_wire = ToGrpcStatus(status);
   error.set_code(on_wire.error_code());
@@ -301,6 +307,7 @@ SessionStream::SessionStream(Operations& operations, SessionRegistry& registry,
     : operations_(operations),
       registry_(registry),
       options_(options),
+      began_(operations.clock().Monotonic()),
       frame_block_(kFrameBlockBytes),
       frames_(options.max_answer_frame_bytes) {}
 
@@ -322,12 +329,10 @@ void SessionStream::Start() {
 }
 
 void SessionStream::AnnounceDraining() {
-  v1::SessionResponse farewell;
-  farewell.set_draining(true);
   Next next;
   {
     MutexLock lock(mutex_);
-    frames_.Append(farewell);
+    frames_.Append(Farewell());
     next = Step();
   }
   Do(next);
@@ -344,6 +349,7 @@ void SessionStream::OnReadDone(bool ok) {
     reading_ = false;
     if (!ok) half_closed_ = true;
     if (std::exchange(submitting_, false) && cancelled_) waiting = Waiting();
+    if (ComesOfAge()) frames_.Append(Farewell());
     next = Step();
   }
   Do(next);
@@ -505,6 +511,12 @@ void SessionStream::Cancel(const std::vector<WaitRoom::CallPtr>& calls) {
 }
 
 // What comes next.
+
+bool SessionStream::ComesOfAge() {
+  if (of_age_ || options_.max_age == absl::InfiniteDuration()) return false;
+  of_age_ = operations_.clock().Monotonic() - began_ >= absl::ToChronoNanoseconds(options_.max_age);
+  return of_age_;
+}
 
 SessionStream::Next SessionStream::Step() {
   Next next;

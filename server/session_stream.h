@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 #include "core/limits.h"
 #include "core/mutex.h"
@@ -38,6 +39,9 @@ struct SessionOptions {
   // Over this, replays and records are answered OVERLOADED: what was read before
   // reading stopped could bring a reply each.
   std::size_t max_held_bytes = limits::kMaxSessionHeldBytes;
+  // The first frame after that is answered with `draining`: the caller goes on with
+  // another stream, which finds another connection if this one is to end.
+  absl::Duration max_age = absl::InfiniteDuration();
 };
 
 // One Session stream: reads frames, puts their operations into the batcher
@@ -89,6 +93,8 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::vector<WaitRoom::CallPtr> Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Cancel(const std::vector<WaitRoom::CallPtr>& calls);
 
+  // True once: when max_age is over.
+  bool ComesOfAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -99,6 +105,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   Operations& operations_;
   SessionRegistry& registry_;
   const SessionOptions options_;
+  const Batcher::Deadline began_;
 
   // For the frame that is being taken, used again for the next one.
   std::vector<char> frame_block_;
@@ -118,6 +125,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // A frame's calls are registered, and their wait room handles are being set.
   bool submitting_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool of_age_ ABSL_GUARDED_BY(mutex_) = false;
   // The caller is gone.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

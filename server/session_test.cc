@@ -574,6 +574,27 @@ TEST_F(SessionTest, DrainingIsAnnouncedAndWhatComesIsStillAnswered) {
   shutdown.join();
 }
 
+TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {
+  SessionOptions session;
+  session.max_age = absl::Minutes(1);
+  Serve(session);
+  Caller caller(*stub_);
+  caller.First();
+  EXPECT_TRUE(caller.Ask(ReserveAs(1, "a")).reserve().has_reserved());
+  clock_.Advance(absl::Minutes(1));
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "b")}));
+  ASSERT_TRUE(caller.Send({ReserveAs(3, "c")}));
+  int farewells = 0;
+  std::size_t answers = 0;
+  v1::SessionResponse frame;
+  while ((farewells == 0 || answers < 2) && caller.Read(frame)) {
+    farewells += frame.draining() ? 1 : 0;
+    answers += frame.answers_size();
+  }
+  EXPECT_EQ(farewells, 1);
+  EXPECT_EQ(answers, 2);
+}
+
 TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainIsToldSo) {
   service_->DrainSessions();
   Caller caller(*stub_);

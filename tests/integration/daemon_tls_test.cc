@@ -8,11 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "client/channel_arguments.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
@@ -41,10 +44,12 @@ class DaemonTlsTest : public ::testing::Test {
     Write("key", identity.key);
     Write("ca", client_root);
     daemon_ = std::make_unique<testing::DaemonProcess>(
-        absl::StrCat("sqlite:", folder_.File("records.db")),
-        std::vector<std::string>{absl::StrCat("--tls_cert=", folder_.File("cert")),
-                                 absl::StrCat("--tls_key=", folder_.File("key")),
-                                 absl::StrCat("--tls_client_ca=", folder_.File("ca"))});
+        absl::StrCat("sqlite:", folder_.File("records.db")), TlsFlags());
+  }
+  std::vector<std::string> TlsFlags() const {
+    return {absl::StrCat("--tls_cert=", folder_.File("cert")),
+            absl::StrCat("--tls_key=", folder_.File("key")),
+            absl::StrCat("--tls_client_ca=", folder_.File("ca"))};
   }
 
   // On a connection of its own.
@@ -73,7 +78,17 @@ class DaemonTlsTest : public ::testing::Test {
     return true;
   }
 
+  bool AwaitLog(const std::string& event) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!absl::StrContains(daemon_->process().Stderr(), event)) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+    }
+    return true;
+  }
+
   static constexpr char kHere[] = "IP:127.0.0.1";
+  // How often the daemon looks at its files.
+  static constexpr std::chrono::seconds kCertificateRefresh{1};
 
   testing::TempFolder folder_;
   CertificateAuthority first_;
@@ -87,6 +102,38 @@ TEST_F(DaemonTlsTest, OnlyClientsWithACertificateOfTheAuthorityConnect) {
   EXPECT_EQ(Ask(*Connect(first_.root(), {})).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(Ask(*Connect(first_.root(), second_.Issue("guard"))).error_code(),
             grpc::StatusCode::UNAVAILABLE);
+}
+
+// A list of addresses has no name of its own that a certificate could be for.
+TEST_F(DaemonTlsTest, AListOfAddressesIsVerifiedByTheNameThatIsGiven) {
+  const auto identity = first_.Issue("idempotencyd", "DNS:idempotencyd.example");
+  Serve(identity, first_.root());
+  const testing::DaemonProcess second(absl::StrCat("sqlite:", folder_.File("second.db")),
+                                      TlsFlags());
+  const std::string target = absl::StrCat("ipv4:", daemon_->address(), ",", second.address());
+  const auto guard = first_.Issue("guard");
+  const auto credentials = grpc::SslCredentials({first_.root(), guard.key, guard.certificate});
+
+  const auto named = v1::IdempotencyService::NewStub(grpc::CreateCustomChannel(
+      target, credentials, IdempotencydChannelArguments("idempotencyd.example")));
+  std::set<std::string> reached;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (reached.size() < 2 && std::chrono::steady_clock::now() < deadline) {
+    grpc::ClientContext context;
+    v1::GetResponse response;
+    // There is no such record.
+    EXPECT_EQ(named->Get(&context, testing::SomeGet("order"), &response).error_code(),
+              grpc::StatusCode::NOT_FOUND);
+    reached.insert(context.peer());
+  }
+  EXPECT_EQ(reached.size(), 2);
+
+  const auto unnamed = v1::IdempotencyService::NewStub(
+      grpc::CreateCustomChannel(target, credentials, IdempotencydChannelArguments()));
+  const grpc::Status refused = Ask(*unnamed);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "is not in peer certificate"))
+      << refused.error_message();
 }
 
 TEST_F(DaemonTlsTest, NewFilesCountForNewConnections) {
@@ -105,21 +152,23 @@ TEST_F(DaemonTlsTest, NewFilesCountForNewConnections) {
   EXPECT_TRUE(Ask(*before).ok()) << "a connection that is there goes on";
 }
 
-TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateDoesNoHarmOnceItIsMended) {
+TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
   Serve(first_.Issue("idempotencyd", kHere), first_.root());
   const auto guard = first_.Issue("guard");
-  const auto before = Connect(first_.root(), guard);
-  ASSERT_TRUE(Ask(*before).ok());
-  const auto renewed = first_.Issue("idempotencyd", kHere);
+  const auto renewed = second_.Issue("idempotencyd", kHere);
   Write("key", renewed.key);
-  // Once it was seen, nobody new comes in.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (Ask(*Connect(first_.root(), guard)).ok()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  // Twice as long as it takes gRPC to look at what it is given.
+  ASSERT_TRUE(AwaitLog("certificates cannot be used, the former ones stay"));
+  const auto seen = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() < seen + 4 * kCertificateRefresh) {
+    ASSERT_TRUE(Ask(*Connect(first_.root(), guard)).ok());
   }
-  EXPECT_TRUE(Ask(*before).ok());
+  const std::string log = daemon_->process().Stderr();
+  EXPECT_EQ(log.find("the former ones stay"), log.rfind("the former ones stay")) << "logged once";
+
   Write("cert", renewed.certificate);
-  EXPECT_TRUE(Reaches(first_.root(), guard));
+  EXPECT_TRUE(Reaches(second_.root(), guard));
+  EXPECT_TRUE(AwaitLog("certificates replaced"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -132,6 +133,27 @@ TEST(RollingRestartTest, SessionsMoveWithoutAFailedOperation) {
     }
   }
   EXPECT_TRUE(cycles.AwaitMore(200));
+  EXPECT_EQ(cycles.failed(), 0);
+}
+
+// Connections that end by their age: a channel finds its daemons anew, and no operation
+// notices.
+TEST(RollingRestartTest, SessionsMoveFromConnectionsThatAreOldWithoutAFailedOperation) {
+  auto cluster = PostgresCluster::Create().value();
+  MigrateStore(cluster->url());
+  const std::vector<std::string> ages = {"--max_connection_age=300ms", "--connection_grace=2s"};
+  DaemonProcess first(cluster->url(), ages);
+  DaemonProcess second(cluster->url(), ages);
+  const auto channel =
+      grpc::CreateCustomChannel(absl::StrCat("ipv4:", first.address(), ",", second.address()),
+                                grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
+  ConnectionOptions options;
+  options.session.streams = 2;
+  const auto connection = MakeConnection(channel, options);
+  Cycles cycles(*connection);
+  // Some ages of a connection, and of a session.
+  const auto end = std::chrono::steady_clock::now() + seconds(6);
+  while (std::chrono::steady_clock::now() < end) ASSERT_TRUE(cycles.AwaitMore(50));
   EXPECT_EQ(cycles.failed(), 0);
 }
 

@@ -14,8 +14,9 @@
 
 namespace idempotency::testing {
 
-DaemonProcess::DaemonProcess(std::string store, std::vector<std::string> flags)
-    : store_(std::move(store)), flags_(std::move(flags)) {
+DaemonProcess::DaemonProcess(std::string store, std::vector<std::string> flags,
+                             std::optional<int> descriptors)
+    : store_(std::move(store)), flags_(std::move(flags)), descriptors_(descriptors) {
   Start("127.0.0.1:0");
 }
 
@@ -23,6 +24,12 @@ void DaemonProcess::Start(const std::string& listen) {
   std::vector<std::string> arguments = {"idempotencyd", "serve", absl::StrCat("--listen=", listen),
                                         absl::StrCat("--store=", store_), "--metrics=127.0.0.1:0"};
   arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+  if (descriptors_.has_value()) {
+    arguments.front() = absl::StrCat(BinaryFolder(), "/idempotencyd");
+    arguments.insert(
+        arguments.begin(),
+        {"/bin/sh", "-c", absl::StrCat("ulimit -n ", *descriptors_, " && exec \"$0\" \"$@\"")});
+  }
   static constexpr char kReady[] = "idempotencyd: serving on ";
   auto process = Process::Start(arguments);
   const absl::StatusOr<std::string> line = process.ok()

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_TESTS_SUPPORT_DAEMON_PROCESS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,10 @@ namespace idempotency::testing {
 // Thread-compatible.
 class DaemonProcess {
  public:
-  // `store` as for --store; `flags` are added as they are.
-  explicit DaemonProcess(std::string store, std::vector<std::string> flags = {});
+  // `store` as for --store; `flags` are added as they are. `descriptors` is the hard
+  // limit of what it may have open.
+  explicit DaemonProcess(std::string store, std::vector<std::string> flags = {},
+                         std::optional<int> descriptors = std::nullopt);
 
   // "127.0.0.1:PORT"; the same after Restart().
   const std::string& address() const { return address_; }
@@ -34,6 +37,7 @@ class DaemonProcess {
 
   const std::string store_;
   const std::vector<std::string> flags_;
+  const std::optional<int> descriptors_;
   std::string address_;
   std::string metrics_address_;
   std::unique_ptr<Process> process_;

@@ -1,0 +1,76 @@
+#ifndef IDEMPOTENCY_SERVER_CONNECTION_ACCEPTOR_H_
+#define IDEMPOTENCY_SERVER_CONNECTION_ACCEPTOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+#include "absl/status/status.h"
+
+#include "server/connection_table.h"
+#include "server/file_descriptor.h"
+#include "server/listening_sockets.h"
+#include "server/observer.h"
+
+namespace idempotency {
+
+// Accepts connections on a thread of its own and passes them on. gRPC 1.51 does that
+// itself until accept() fails once, for example because the process has no descriptor
+// left, and then never again (CVE-2023-4785).
+//
+// Here a lack of descriptors or memory costs the connection that came at that moment:
+// it is accepted with a descriptor that is kept for that, and closed, so that its client
+// notices. Destruction stops the thread and the listening.
+class ConnectionAcceptor {
+ public:
+  struct Callbacks {
+    // Takes over the connection `socket`, which came to `listening_socket`. On the
+    // acceptor's thread; returns soon.
+    std::function<void(int socket, int listening_socket)> connected;
+    // The sockets cannot be used any more, and nothing is accepted from here on. At most
+    // once, on the acceptor's thread.
+    std::function<void(const absl::Status&)> failed;
+  };
+
+  // `observer` must outlive it.
+  ConnectionAcceptor(ListeningSockets sockets, const ConnectionTable::Limits& limits,
+                     Callbacks callbacks, Observer& observer);
+  ~ConnectionAcceptor();
+  ConnectionAcceptor(const ConnectionAcceptor&) = delete;
+  ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
+
+  const NetworkAddress& address() const { return sockets_.address(); }
+  // Connections that were passed on, or refused because of the limits. Those that no
+  // descriptor was left for do not count. Thread-safe.
+  std::uint64_t accepted() const { return accepted_.load(std::memory_order_relaxed); }
+
+ private:
+  // What accept() said.
+  enum class Outcome { kConnection, kNoneLeft, kNoResources, kFailed };
+
+  void Run();
+  // False once the sockets have failed.
+  bool AcceptFrom(int listening_socket);
+  Outcome Accept(int listening_socket);
+  void TakeConnection(FileDescriptor socket, const sockaddr_storage& peer, int listening_socket);
+  void Shed(int listening_socket);
+
+  const ListeningSockets sockets_;
+  const Callbacks callbacks_;
+  Observer& observer_;
+  std::atomic<std::uint64_t> accepted_{0};
+  // Readable once the thread is to end.
+  const FileDescriptor stop_;
+
+  // The thread's own.
+  ConnectionTable table_;
+  FileDescriptor spare_;
+  bool out_of_resources_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_CONNECTION_ACCEPTOR_H_

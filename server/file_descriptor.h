@@ -1,0 +1,39 @@
+#ifndef IDEMPOTENCY_SERVER_FILE_DESCRIPTOR_H_
+#define IDEMPOTENCY_SERVER_FILE_DESCRIPTOR_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace idempotency {
+
+// Owns one descriptor, or none (-1), and closes it. Thread-compatible.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int number) : number_(number) {}
+  ~FileDescriptor() { Close(); }
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    if (this != &other) {
+      Close();
+      number_ = other.Release();
+    }
+    return *this;
+  }
+
+  bool valid() const { return number_ >= 0; }
+  int get() const { return number_; }
+  // The caller closes it from here on.
+  int Release() { return std::exchange(number_, -1); }
+  void Close() {
+    if (valid()) close(Release());
+  }
+
+ private:
+  int number_ = -1;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_FILE_DESCRIPTOR_H_

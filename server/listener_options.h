@@ -1,0 +1,39 @@
+#ifndef IDEMPOTENCY_SERVER_LISTENER_OPTIONS_H_
+#define IDEMPOTENCY_SERVER_LISTENER_OPTIONS_H_
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+
+#include "core/limits.h"
+#include "server/connection_table.h"
+#include "server/port_probe.h"
+
+namespace idempotency {
+
+// What bounds the connections of a server, and what they hold.
+struct ListenerOptions {
+  // Half of them for one address, so that one client never shuts out the others.
+  static ConnectionTable::Limits ConnectionsWithin(int max_connections) {
+    return {max_connections, (max_connections + 1) / 2};
+  }
+
+  ConnectionTable::Limits connections = ConnectionsWithin(limits::kMaxConnections);
+  absl::Duration handshake_timeout = limits::kHandshakeTimeout;
+  absl::Duration max_connection_idle = limits::kMaxConnectionIdle;
+  // A tenth more or less, by gRPC's own choice, so that connections of one moment do
+  // not end in one moment.
+  absl::Duration max_connection_age = limits::kMaxConnectionAge;
+  absl::Duration connection_grace = limits::kConnectionGrace;
+  int max_streams = limits::kMaxStreams;
+  std::size_t max_bytes = limits::kListenerBytes;
+  PortProbe::Intervals probe;
+
+  // When a session asks its client for another one. It began before its connection's
+  // age was reached, so that half of the grace is left then.
+  absl::Duration session_age() const { return connection_grace / 2; }
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_LISTENER_OPTIONS_H_

@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_SERVER_MEMORY_FILE_H_
+#define IDEMPOTENCY_SERVER_MEMORY_FILE_H_
+
+#include <ctime>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "server/file_descriptor.h"
+
+namespace idempotency {
+
+// A file of this process alone, in memory, with a path for those who can only read
+// files. Thread-compatible; the path may be read at any time.
+class MemoryFile {
+ public:
+  static absl::StatusOr<MemoryFile> Make(absl::string_view content);
+
+  // Opens the content as it is at that moment, whole.
+  std::string path() const;
+  // Replaces the content in one step, under a modification time that is a second later
+  // at least: who reads it twice can tell. The former content stays if that fails.
+  absl::Status Replace(absl::string_view content);
+
+ private:
+  MemoryFile() = default;
+
+  FileDescriptor file_;
+  std::time_t modified_ = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_MEMORY_FILE_H_

@@ -1,0 +1,53 @@
+#ifndef IDEMPOTENCY_SERVER_SCRAPE_H_
+#define IDEMPOTENCY_SERVER_SCRAPE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "server/file_descriptor.h"
+
+namespace idempotency {
+
+// One HTTP connection that asks for the metrics: read, answered once, and closed.
+// Never blocks. Thread-compatible.
+class Scrape {
+ public:
+  using Page = std::function<std::string()>;
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `socket` is non-blocking. The connection is over at `deadline`, whatever has gone
+  // out by then.
+  Scrape(FileDescriptor socket, Time deadline);
+  // Closes it. A client that has not read its answer loses the rest, which the system
+  // would keep for it otherwise.
+  ~Scrape();
+  Scrape(const Scrape&) = delete;
+  Scrape& operator=(const Scrape&) = delete;
+
+  int socket() const { return socket_.get(); }
+  Time deadline() const { return deadline_; }
+  // What the socket is to be waited for: POLLIN, then POLLOUT.
+  short events() const;
+
+  // Goes on as far as it can. `page` makes the metrics once the request has come.
+  // False when the connection is over.
+  bool Advance(const Page& page);
+
+ private:
+  // False if the client has left or sent too much.
+  bool Receive(const Page& page);
+  bool Send();
+
+  FileDescriptor socket_;
+  const Time deadline_;
+  std::string request_;
+  // Empty until the request has come.
+  std::string answer_;
+  std::size_t sent_ = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_SCRAPE_H_

@@ -1,0 +1,22 @@
+#ifndef IDEMPOTENCY_SERVER_SERVING_PROCESS_H_
+#define IDEMPOTENCY_SERVER_SERVING_PROCESS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "server/command_line.h"
+
+namespace idempotency {
+
+// How the one `idempotencyd serve` of this machine, or of this container, was started:
+// its command line as `proc`, the process file system, shows it, with the paths of files
+// as this process can open them.
+//
+// NOT_FOUND if there is none, FAILED_PRECONDITION if there are several or its port is
+// not known from its command line; both say to name the address.
+absl::StatusOr<ServeOptions> FindServingProcess(const std::string& proc = "/proc");
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_SERVING_PROCESS_H_

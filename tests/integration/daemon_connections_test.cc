@@ -1,0 +1,117 @@
+// What the connections of one client can do to a real idempotencyd and its other
+// clients.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "tests/support/daemon_process.h"
+#include "tests/support/metrics_page.h"
+#include "tests/support/raw_connection.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+namespace {
+
+constexpr int kDescriptors = 160;
+constexpr int kBurst = 500;
+
+class DaemonConnectionsTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+
+  std::string Store() const { return absl::StrCat("sqlite:", folder_.File("records.db")); }
+
+  // Whether a new client is answered within 30 s.
+  static bool Serves(const DaemonProcess& daemon) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (ServiceClient(daemon.address()).Call(SomeGet("order")).ok()) return true;
+    }
+    return false;
+  }
+
+  static double Refused(const DaemonProcess& daemon, const std::string& reason) {
+    return MetricsPage::Fetch(daemon.metrics_address())
+        .Value(absl::StrCat("idempotency_connections_refused_total{reason=\"", reason, "\"}"));
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(DaemonConnectionsTest, ABurstOverTheDescriptorsDoesNotEndTheListening) {
+  DaemonProcess daemon(Store(), {}, kDescriptors);
+  const ServiceClient before(daemon.address());
+  ASSERT_TRUE(before.Call(SomeReserve("order")).ok());
+  {
+    std::vector<RawConnection> burst;
+    for (int i = 0; i < kBurst; ++i) {
+      // From as many addresses as it takes to be over every limit.
+      burst.emplace_back(daemon.address(), absl::StrCat("127.0.1.", 1 + i % 50));
+    }
+    EXPECT_TRUE(burst.back().AwaitClose());
+    EXPECT_TRUE(before.Call(SomeGet("order")).ok()) << "a connection that is there goes on";
+    EXPECT_GT(Refused(daemon, "limit"), 0);
+  }
+  EXPECT_TRUE(Serves(daemon));
+  EXPECT_EQ(daemon.Terminate().code, 0);
+}
+
+TEST_F(DaemonConnectionsTest, ABurstFromOneAddressLeavesRoomForTheOthers) {
+  DaemonProcess daemon(Store(), {}, kDescriptors);
+  std::vector<RawConnection> burst;
+  for (int i = 0; i < kBurst; ++i) burst.emplace_back(daemon.address(), "127.0.0.2");
+  EXPECT_TRUE(burst.back().AwaitClose());
+  EXPECT_GT(Refused(daemon, "peer_limit"), 0);
+  EXPECT_EQ(Refused(daemon, "limit"), 0);
+  EXPECT_TRUE(RawConnection(daemon.address(), "127.0.0.3").BeginHttp2());
+  EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("order")).ok());
+}
+
+TEST_F(DaemonConnectionsTest, AConnectionThatSaysNothingEnds) {
+  DaemonProcess daemon(Store(), {"--handshake_timeout=300ms"});
+  RawConnection silent(daemon.address());
+  EXPECT_TRUE(silent.AwaitClose());
+}
+
+TEST_F(DaemonConnectionsTest, AConnectionEndsByItsAge) {
+  DaemonProcess daemon(Store(), {"--max_connection_age=200ms", "--connection_grace=200ms"});
+  RawConnection connection(daemon.address());
+  ASSERT_TRUE(connection.BeginHttp2());
+  EXPECT_TRUE(connection.AwaitClose());
+}
+
+TEST_F(DaemonConnectionsTest, SettingsBoundTheCallsOfAConnection) {
+  DaemonProcess daemon(Store(), {"--max_streams=77"});
+  RawConnection connection(daemon.address());
+  ASSERT_TRUE(connection.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+  const std::string header = connection.Receive(9);
+  ASSERT_EQ(header.size(), 9);
+  const std::string settings = connection.Receive(static_cast<unsigned char>(header[2]));
+  // SETTINGS_MAX_CONCURRENT_STREAMS is number 3.
+  EXPECT_NE(settings.find(std::string("\0\3\0\0\0\115", 6)), std::string::npos);
+}
+
+TEST_F(DaemonConnectionsTest, FewDescriptorsAreLoggedWithWhatToDo) {
+  DaemonProcess daemon(Store(), {}, kDescriptors);
+  EXPECT_TRUE(absl::StrContains(daemon.process().Stderr(), "few descriptors"))
+      << daemon.process().Stderr();
+  EXPECT_TRUE(absl::StrContains(daemon.process().Stderr(), "LimitNOFILE"));
+}
+
+}  // namespace
+}  // namespace idempotency::testing

@@ -1,0 +1,39 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_RAW_CONNECTION_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_RAW_CONNECTION_H_
+
+#include <string>
+
+namespace idempotency::testing {
+
+// A TCP connection by hand, for what no well-behaved client does. Closed with the
+// object. Thread-compatible.
+class RawConnection {
+ public:
+  // To "IPV4:PORT", from another address of this machine, such as 127.0.0.2.
+  explicit RawConnection(const std::string& address, const std::string& from = "127.0.0.1");
+  ~RawConnection();
+  RawConnection(RawConnection&& other) noexcept;
+  RawConnection& operator=(RawConnection&&) = delete;
+
+  // False if it could not be made, or not sent.
+  bool connected() const { return connected_; }
+  bool Send(const std::string& bytes);
+  // Makes the system keep few bytes that were received and not read.
+  void KeepFewBytes();
+  // Up to `bytes`, as they come; fewer at the end of the connection, or after 30 s.
+  std::string Receive(std::size_t bytes);
+  // Waits up to 30 s for the other side to close it.
+  bool AwaitClose();
+  // Waits up to 30 s, without reading, for the other side to cut it off.
+  bool AwaitReset();
+  // Begins HTTP/2, and waits for the server to do so.
+  bool BeginHttp2();
+
+ private:
+  int descriptor_;
+  bool connected_ = false;
+};
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_RAW_CONNECTION_H_
