@@ -13,6 +13,7 @@
 
 #include "core/errors.h"
 #include "core/limits.h"
+#include "core/private_file.h"
 #include "core/uuid.h"
 
 namespace idempotency {
@@ -207,6 +208,8 @@ SqliteKeyStore::SqliteKeyStore(Database database, const Clock& clock)
 
 absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
     const std::string& path, const SqliteKeyStoreOptions& options) {
+  // Whoever reads a key can ask for the reply of its operation.
+  MakePrivateFile(path);
   sqlite3* opened = nullptr;
   // No mutex of SQLite's own: it is used under ours.
   const int result =

@@ -11,6 +11,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 
+#include "core/private_file.h"
 #include "core/reply.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
@@ -99,6 +100,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (!file.ok()) return file.status();
   absl::StatusOr<FileLock> lock = FileLock::Acquire(absl::StrCat(*file, ".lock"));
   if (!lock.ok()) return lock.status();
+  MakePrivateFile(*file);
+  // Those that are there: what a crash left, and the lock file, which stays.
+  for (const char* suffix : {"-wal", "-shm", ".lock"}) RestrictFile(absl::StrCat(*file, suffix));
   absl::StatusOr<Session> writer = OpenWriter(*file, options);
   if (!writer.ok()) return writer.status();
   absl::StatusOr<Session> reader = OpenReader(*file, options);

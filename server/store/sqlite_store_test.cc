@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -92,6 +93,31 @@ class SqliteStoreTest : public ::testing::Test {
 TEST_F(SqliteStoreTest, OpensAnEmptyFile) {
   std::ofstream(path_).flush();
   EXPECT_NE(Open(), nullptr);
+}
+
+TEST_F(SqliteStoreTest, NoOtherUserMayReadItsFiles) {
+  const mode_t before = umask(0);
+  const std::vector<std::string> files = {path_, path_ + "-wal", path_ + "-shm", path_ + ".lock"};
+  const auto modes = [&files] {
+    std::vector<unsigned> found;
+    for (const std::string& file : files) {
+      struct stat status {};
+      EXPECT_EQ(stat(file.c_str(), &status), 0) << file;
+      found.push_back(status.st_mode & 0777U);
+    }
+    return found;
+  };
+  {
+    const auto store = Open();
+    ASSERT_NE(store, nullptr);
+    EXPECT_THAT(modes(), ::testing::Each(0600U));
+    // As an earlier version made them.
+    for (const std::string& file : files) chmod(file.c_str(), 0644);
+  }
+  const auto store = Open();
+  ASSERT_NE(store, nullptr);
+  EXPECT_THAT(modes(), ::testing::Each(0600U));
+  umask(before);
 }
 
 TEST_F(SqliteStoreTest, AnEmptyPathIsRefused) {

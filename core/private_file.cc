@@ -1,0 +1,28 @@
+#include "core/private_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace idempotency {
+
+void RestrictFile(const std::string& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+  if ((found.st_mode & (S_IRWXG | S_IRWXO)) == 0) return;
+  // It fails for a file of another user, who has chosen who may use it.
+  static_cast<void>(chmod(path.c_str(), found.st_mode & S_IRWXU));
+}
+
+void MakePrivateFile(const std::string& path) {
+  const int made = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (made >= 0) {
+    close(made);
+  } else if (errno == EEXIST) {
+    RestrictFile(path);
+  }
+}
+
+}  // namespace idempotency

@@ -1,0 +1,22 @@
+#ifndef IDEMPOTENCY_CORE_PRIVATE_FILE_H_
+#define IDEMPOTENCY_CORE_PRIVATE_FILE_H_
+
+#include <string>
+
+namespace idempotency {
+
+// For files that only this user may read and write (0600). SQLite gives the files that it
+// puts beside a database the permissions of the database.
+//
+// Neither ever opens a file that is there: closing it would end the locks that this process
+// has on it. What cannot be done is left to whoever opens the file afterwards: a folder
+// that is missing, another user's file.
+
+// Takes all permissions of other users from a file, if it is there.
+void RestrictFile(const std::string& path);
+// Creates it, empty, if it is missing; otherwise RestrictFile().
+void MakePrivateFile(const std::string& path);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_PRIVATE_FILE_H_
