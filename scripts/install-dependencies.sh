@@ -44,7 +44,7 @@ as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
   elif command -v sudo >/dev/null; then
-    sudo --preserve-env=DEBIAN_FRONTEND "$@"
+    sudo --preserve-env=DEBIAN_FRONTEND,PGSYSCONFDIR "$@"
   else
     echo "error: installing packages needs root or sudo: run this script as root once" >&2
     exit 1
@@ -56,16 +56,23 @@ apt_install() {
     -o Dpkg::Use-Pty=0 "$@" >/dev/null
 }
 
-# Debian's package would start a server of its own on port 5432. The tests
-# start private ones, so none is wanted: it is told not to, for this install.
+# Debian's package would make a cluster and start its server on port 5432. The tests start
+# private ones, so none is wanted. The machine's own setting for that is left alone, so that
+# nothing has to be put back, however this script ends: only in the environment of this
+# install, pg_createcluster reads another folder's configuration, which it refuses, and the
+# package goes on without a cluster.
 install_postgres() {
+  local folder
+  folder=$(cd "$(dirname "$0")/no_cluster" && pwd)
+  restore_saved_setting
+  PGSYSCONFDIR=$folder apt_install "$@" 2> >(grep -v -e "$folder" -e 'create default cluster' \
+    -e 'pg_createcluster' -e 'or a similar command' >&2)
+}
+
+# What a former version of this script left behind if it was killed.
+restore_saved_setting() {
   local conf=/etc/postgresql-common/createcluster.conf
-  apt_install postgresql-common
-  as_root sed -i.idempotency-saved 's/^#\?create_main_cluster.*/create_main_cluster = false/' "$conf"
-  local status=0
-  apt_install "$@" || status=$?
-  as_root mv "$conf.idempotency-saved" "$conf"
-  return "$status"
+  [ ! -e "$conf.idempotency-saved" ] || as_root mv "$conf.idempotency-saved" "$conf"
 }
 
 install() {
