@@ -21,8 +21,9 @@ constexpr int kKeepaliveTimeoutMs = 5000;
 
 }  // namespace
 
-grpc::ChannelArguments IdempotencydChannelArguments() {
+grpc::ChannelArguments IdempotencydChannelArguments(const std::string& certificate_name) {
   grpc::ChannelArguments arguments;
+  if (!certificate_name.empty()) arguments.SetSslTargetNameOverride(certificate_name);
   arguments.SetLoadBalancingPolicyName("round_robin");
   arguments.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);

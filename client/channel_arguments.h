@@ -3,6 +3,8 @@
 
 #include <grpcpp/support/channel_arguments.h>
 
+#include <string>
+
 namespace idempotency {
 
 // What a channel to idempotencyd should be made with; gRPC's defaults are made
@@ -20,7 +22,13 @@ namespace idempotency {
 // while calls are outstanding: unacknowledged bytes break the connection after
 // 5 s, and a quiet one is pinged every 20 s. An idle connection is not pinged:
 // servers with gRPC's defaults would close it for that.
-grpc::ChannelArguments IdempotencydChannelArguments();
+//
+// With TLS, `certificate_name` is the name that every daemon's certificate is for. Empty:
+// the target's host, as of dns:///idempotencyd:7411. A list of addresses, such as
+// ipv4:10.0.0.1:7411,10.0.0.2:7411, has no such name and needs one here: without it gRPC
+// compares the whole list with the certificate and refuses every connection ("Peer name
+// ... is not in peer certificate").
+grpc::ChannelArguments IdempotencydChannelArguments(const std::string& certificate_name = "");
 
 }  // namespace idempotency
 
