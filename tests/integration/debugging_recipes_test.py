@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs every recipe of docs/debugging.md against a real idempotencyd.
+"""Pastes every recipe of docs/debugging.md into one bash, as they stand, against a real
+idempotencyd.
 
 With grpcurl where it is installed or Go can install it; otherwise with
 reflection_client, which takes the same words. Which one it was is printed.
 
-In a recipe, `#> text` is something that must be printed, `#= NAME field` keeps
-a field of the JSON answer for later recipes, and `fails=Code` in the opening
+In a recipe, `#> text` is something that must be printed, and `fails=Code` in the opening
 line says that the call must fail with that code.
 
 usage: debugging_recipes_test.py BIN_FOLDER DEBUGGING_MD
@@ -42,40 +42,36 @@ def find_grpcurl(bin_folder):
 
 
 def recipes(path):
-    """(line, options, commands, wanted texts, kept fields) of every recipe."""
+    """(line, options, text as it stands, wanted texts) of every recipe."""
     found = []
     text = open(path, encoding="utf-8").read()
     for match in re.finditer(r"^```sh recipe(.*?)\n(.*?)^```", text, re.M | re.S):
-        lines = match.group(2).splitlines()
-        wanted = [line[3:] for line in lines if line.startswith("#> ")]
-        kept = [line[3:].split() for line in lines if line.startswith("#= ")]
-        command = "\n".join(line for line in lines if not line.startswith(("#> ", "#= ")))
-        found.append((text.count("\n", 0, match.start()) + 1, match.group(1).strip(), command, wanted, kept))
+        wanted = [line[3:] for line in match.group(2).splitlines() if line.startswith("#> ")]
+        found.append((text.count("\n", 0, match.start()) + 1, match.group(1).strip(), match.group(2), wanted))
     return found
 
 
-def run_recipe(recipe, binary, address, variables):
-    """The faults of one recipe."""
-    line, options, command, wanted, kept = recipe
-    command = command.replace("127.0.0.1:7411", address)
-    script = f'grpcurl() {{ "{binary}" "$@"; }}\n{command}'
-    done = subprocess.run(["bash", "-c", script], env={**os.environ, **variables},
-                          capture_output=True, text=True, timeout=60, check=False)
-    output = done.stdout + done.stderr
+def paste(found, folder, address):
+    """What each recipe printed, and its exit status: all of them go into one shell, which
+    reads them as it would read a terminal."""
+    mark = "@@ the end of a recipe:"
+    script = "".join(f"{text}\nprintf '\\n{mark} %s\\n' $?\n" for _, _, text, _ in found)
+    environment = {**os.environ, "DAEMON": address, "PATH": f"{folder}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "--norc", "-s"], input=script, env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
+    printed = re.split(rf"\n{mark} (\d+)\n", done.stdout)
+    return list(zip(printed[::2], map(int, printed[1::2])))
+
+
+def faults_of(recipe, output, status):
+    line, options, _, wanted = recipe
     expected = 64 + CODES[options.removeprefix("fails=")] if options else 0
-    faults = []
-    if done.returncode != expected:
-        faults.append(f"line {line}: exit {done.returncode}, not {expected}\n{output}")
+    if status != expected:
+        yield f"line {line}: exit {status}, not {expected}\n{output}"
     for text in wanted:
         # grpcurl and protobuf print JSON with different spaces.
         if re.sub(r"\s", "", text) not in re.sub(r"\s", "", output):
-            faults.append(f"line {line}: did not print {text!r}\n{output}")
-    for name, field in kept:
-        if value := re.search(rf'"{field}":\s*"([^"]*)"', output):
-            variables[name] = value.group(1)
-        else:
-            faults.append(f"line {line}: no field {field}\n{output}")
-    return faults
+            yield f"line {line}: did not print {text!r}\n{output}"
 
 
 def main():
@@ -91,9 +87,12 @@ def main():
             address = re.search(r"serving on (\S+?)(,|\s|$)", ready).group(1)
             found = recipes(document)
             assert len(found) >= 12, f"only {len(found)} recipes in {document}"
-            variables, faults = {}, []
-            for recipe in found:
-                faults += run_recipe(recipe, binary, address, variables)
+            os.symlink(os.path.abspath(binary), os.path.join(folder, "grpcurl"))
+            printed = paste(found, folder, address)
+            faults = [fault for recipe, (output, status) in zip(found, printed)
+                      for fault in faults_of(recipe, output, status)]
+            if len(printed) != len(found):
+                faults.append(f"the shell ended after {len(printed)} recipes")
             print(f"{len(found)} recipes, {len(faults)} faults")
             print("\n".join(faults))
             return 1 if faults else 0
