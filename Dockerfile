@@ -15,7 +15,7 @@ FROM debian:12-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       libgrpc++1.51 libprotobuf32 libabsl20220623 libssl3 libpqxx-6.4 libpq5 libsqlite3-0 \
-      libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libspdlog1.10 libfmt9 \
+      libprometheus-cpp-core1.0 libspdlog1.10 libfmt9 \
       ca-certificates \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --home-dir /var/lib/idempotency --create-home idempotency
@@ -25,8 +25,10 @@ USER idempotency
 WORKDIR /var/lib/idempotency
 VOLUME /var/lib/idempotency
 EXPOSE 7411 9464
-# Asks the service's own health check.
+# Asks the health check of the service that runs here, wherever it listens, with or without
+# TLS (docs/operations.md). Each connection takes a descriptor: run the container with
+# --ulimit nofile=65536:65536 or more.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=3 \
-  CMD ["idempotencyd", "health", "--address=127.0.0.1:7411"]
+  CMD ["idempotencyd", "health"]
 ENTRYPOINT ["idempotencyd"]
 CMD ["serve", "--listen=0.0.0.0:7411", "--metrics=0.0.0.0:9464", "--store=sqlite:/var/lib/idempotency/records.db"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks Dockerfile and docker-compose.yml without a Docker engine.
+"""Checks Dockerfile, docker-compose.yml and the systemd unit without an engine for them.
 
 - The compose file is valid YAML of known shape: images or builds, commands,
   dependencies on services that exist, volumes that are declared.
@@ -7,6 +7,8 @@
 - Every binary that they run is built by the project, and takes every flag that
   they pass: the binaries themselves are asked.
 - Every CMake target that the Dockerfile builds exists.
+- No command line holds a password, in these files or in the README.
+- What runs idempotencyd says how many descriptors it may have.
 - The runtime packages hold every shared library that the binaries need.
 
 usage: deploy_files_test.py PROJECT_ROOT BIN_FOLDER
@@ -21,9 +23,10 @@ import sys
 import yaml
 
 SERVICE_KEYS = {"image", "build", "command", "entrypoint", "environment", "volumes", "ports",
-                "depends_on", "healthcheck", "restart", "networks"}
+                "depends_on", "healthcheck", "restart", "networks", "ulimits"}
 CONDITIONS = {"service_healthy", "service_started", "service_completed_successfully"}
 OURS = {"idempotencyd", "payments_server", "payments_client"}
+PASSWORD_IN_URI = re.compile(r"\w+://[^\s/:@]+:[^\s/@]+@")
 
 
 def read(*path):
@@ -31,11 +34,11 @@ def read(*path):
         return file.read()
 
 
-def flags_of(binary, bin_folder):
+def flags_of(binary, command, bin_folder):
     """What the binary's own help says that it takes."""
     text = ""
-    for option in ("--help", "--helpfull"):
-        done = subprocess.run([os.path.join(bin_folder, binary), option], capture_output=True, text=True,
+    for options in ([command, "--help"],) if command else (["--help"], ["--helpfull"]):
+        done = subprocess.run([os.path.join(bin_folder, binary), *options], capture_output=True, text=True,
                               timeout=30, check=False)
         text += done.stdout + done.stderr
     return text
@@ -48,8 +51,13 @@ def command_faults(where, words, bin_folder):
     if not os.path.exists(os.path.join(bin_folder, binary)):
         yield f"{where}: {binary} is not built"
         return
-    known = flags_of(binary, bin_folder)
+    command = ""
+    if binary == "idempotencyd":
+        command, *arguments = arguments
+    known = flags_of(binary, command, bin_folder)
     for argument in arguments:
+        if PASSWORD_IN_URI.search(argument):
+            yield f"{where}: a password in {argument.split('=')[0]}"
         name = argument.split("=")[0]
         if not re.search(re.escape(name) + r"\b", known):
             yield f"{where}: {binary} does not know {name}"
@@ -136,16 +144,31 @@ def service_faults(name, service, compose, root, bin_folder):
     if service.get("image") == "grpc-idempotency":
         words = service.get("entrypoint", ["idempotencyd"]) + service.get("command", [])
         yield from command_faults(name, words, bin_folder)
+        if words[:2] == ["idempotencyd", "serve"] and "nofile" not in service.get("ulimits", {}):
+            yield f"{name}: no ulimits.nofile"
     check = service.get("healthcheck", {}).get("test", [])
     if check[:1] == ["CMD"]:
         yield from command_faults(f"{name} healthcheck", check[1:], bin_folder)
+
+
+def unit_faults(root, bin_folder):
+    name = "deploy/idempotencyd.service"
+    text = read(root, name).replace("\\\n", " ")
+    yield from command_faults(name, ["idempotencyd", *re.search(
+        r"^ExecStart=/usr/bin/idempotencyd (.*)$", text, re.M).group(1).split()], bin_folder)
+    for setting in ("LimitNOFILE", "Restart"):
+        if not re.search(rf"^{setting}=", text, re.M):
+            yield f"{name}: no {setting}"
 
 
 def main():
     root, bin_folder = sys.argv[1:3]
     compose = yaml.safe_load(read(root, "docker-compose.yml"))
     faults = list(dockerfile_faults(root, bin_folder))
-    wanted = {"postgres", "migrate", "idempotencyd-1", "idempotencyd-2", "payments", "prometheus"}
+    faults += unit_faults(root, bin_folder)
+    for page in ("README.md", "docker-compose.yml", "Dockerfile"):
+        faults += [f"{page}: a password in {uri}" for uri in PASSWORD_IN_URI.findall(read(root, page))]
+    wanted = {"password", "postgres", "migrate", "idempotencyd-1", "idempotencyd-2", "payments", "prometheus"}
     if missing := wanted - set(compose["services"]):
         faults.append(f"compose: no {sorted(missing)}")
     for name, service in compose["services"].items():

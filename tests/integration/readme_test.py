@@ -4,8 +4,8 @@
 - Each C++ and proto block of the PAGEs names a source and a marker, and is equal to the
   part of that source between `// [page:name]` and `// [page:end]` (which the
   build compiles).
-- The README's error table has exactly the reasons of core/errors.h, with their
-  status codes.
+- The README's error table has exactly the reasons of core/errors.h that are answered,
+  with their status codes.
 - Every file that a Markdown page links to exists.
 
 usage: readme_test.py PROJECT_ROOT PAGE...   (pages from the root)
@@ -14,6 +14,9 @@ usage: readme_test.py PROJECT_ROOT PAGE...   (pages from the root)
 import os
 import re
 import sys
+
+# In the catalogue so that clients know it; no version answers it yet.
+RESERVED = {"QUOTA_EXCEEDED"}
 
 
 def read(*path):
@@ -37,7 +40,7 @@ def snippet_faults(root, page):
 def reason_faults(root):
     catalogue = dict(re.findall(r"^\s+k\w+,\s+// ([A-Z_]+), ([A-Z_]+)", read(root, "core/errors.h"), re.M))
     table = dict(re.findall(r"^\| `([A-Z_]+)` \| ([A-Z_]+)", read(root, "README.md"), re.M))
-    for reason in sorted(set(catalogue) ^ set(table)):
+    for reason in sorted((set(catalogue) - RESERVED) ^ set(table)):
         yield f"{reason} is not in both core/errors.h and README.md"
     for reason in sorted(set(catalogue) & set(table)):
         # RESERVATION_LOST is told with the guard's code first.
