@@ -7,7 +7,6 @@
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
