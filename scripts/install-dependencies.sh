@@ -17,10 +17,10 @@ build_packages=(
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )
 # The tests are built by clang: its sanitizers and its gcov are in packages of their own.
-# faketime: clocks that tests/chaos shifts.
+# faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller.
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
-  procps faketime
+  procps faketime python3-h2
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,12 +21,14 @@ from .build_faults import BuildFaults
 from .builds import Builds
 from .certificate_faults import CertificateFaults
 from .clock_faults import ClockFaults
+from .hostile_faults import HostileFaults
 from .journal import Journal
 from .link_faults import LinkFaults
 from .postgres_faults import PostgresFaults
 from .process_faults import ProcessFaults
 from .progress import Progress
 from .small_disk import unshare_mounts
+from .sweep_faults import SweepFaults
 from .system import Layout, System
 from .turns import Turns
 
@@ -78,6 +81,12 @@ holds every promise against what was logged.""",
     return options
 
 
+def raise_file_limit():
+    """A burst of connections takes more descriptors than a program has by default."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def bound(seconds):
     """Has this thread give up after `seconds`, or when it is told to end: then all is stopped."""
     def give_up(number, _):
@@ -105,7 +114,9 @@ def break_it(system, journal, options):
     turns = Turns([processes, builds,
                    PostgresFaults(system, journal, generator(), links),
                    ClockFaults(system, journal, generator()),
-                   CertificateFaults(system, journal, generator())],
+                   CertificateFaults(system, journal, generator()),
+                   HostileFaults(system, journal, generator(), links),
+                   SweepFaults(system, journal, generator(), links)],
                   generator(), often=("kill_daemon", "kill_bank"))
     until = time.monotonic() + options.seconds
     if options.length == "smoke":
@@ -176,6 +187,7 @@ def run(options, folder, no_disks):
 
 def main():
     options = parse(sys.argv[1:])
+    raise_file_limit()
     began = time.monotonic()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos."))
     os.chmod(folder, 0o711)  # Postgres runs as another user

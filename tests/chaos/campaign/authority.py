@@ -108,12 +108,17 @@ class Authority:
         os.replace(link, self._folder / name)
         return int(serial.partition("=")[2], 16)
 
-    def served(self, path):
-        """The serial number of the certificate that a new connection to the socket is shown."""
+    def context(self):
+        """For connections to daemons, with a certificate that they take."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.bundle)
         context.load_cert_chain(self.certificate("orchestrator"), self.key("orchestrator"))
         context.set_alpn_protocols(["h2"])
+        return context
+
+    def served(self, path):
+        """The serial number of the certificate that a new connection to the socket is shown."""
+        context = self.context()
         with socket.socket(socket.AF_UNIX) as plain:
             plain.settimeout(10)
             plain.connect(str(path))

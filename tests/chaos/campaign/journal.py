@@ -21,13 +21,16 @@ class Journal:
         with self._lock:
             self._file.write(line)
 
-    def fault(self, kind, target, began, until=None, servers=None):
-        """Of a fault that is over. `servers` is left out if it reaches all of them."""
+    def fault(self, kind, target, began, until=None, servers=None, served=None):
+        """Of a fault that is over. `servers` is left out if it reaches all of them. `served` is
+        the share of calls that have to be served while it lasts, where nothing else is broken."""
         fields = {"kind": kind, "target": target, "t": began}
         if until is not None:
             fields["until"] = until
         if servers is not None:
             fields["servers"] = servers
+        if served is not None:
+            fields["served"] = served
         self.write("fault", **fields)
         with self._lock:
             self.faults += 1

@@ -16,6 +16,10 @@ from .postgres_pair import PostgresPair
 from .shifted_clock import ShiftedClock
 from .small_disk import SmallDisk
 
+# File descriptors of a daemon: few enough for a burst of connections to take them all.
+_DAEMON_FILES = 640
+# One replica sweeps at a time.
+_SWEEP_INTERVAL = "1s"
 _LEDGER_TABLE = "interceptors/server/ledger/migrations/postgres/001_completions.up.sql"
 _EFFECTS_TABLE = """
 CREATE TABLE effects (namespace text, scope text, operation text, key text, attempt bigint,
@@ -149,10 +153,11 @@ class System:
         """What runs under that name."""
         return pathlib.Path(f"/proc/{self.processes[name].pid}/exe").resolve()
 
-    def _start(self, name, command, clock=None, **options):
+    def _start(self, name, command, clock=None, files=None, **options):
         self._starts[name] = self._starts.get(name, 0) + 1
         log = self.folder / f"{name}-{self._starts[name]:02}.log"
-        prefix = [] if clock is None else clock.prefix
+        prefix = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
+        prefix += [] if clock is None else clock.prefix
         self.processes[name] = Process([*prefix, *command], log, **options)
         return self.processes[name]
 
@@ -174,9 +179,10 @@ class System:
                            f"--listen=unix:{self.socket(name)}",
                            f"--store=postgresql://postgres@{self._hosts(name)}/idem"
                            "?target_session_attrs=read-write&sslmode=disable&gssencmode=disable",
-                           "--metrics=", "--drain_timeout=3s", *self._credentials(name),
+                           "--metrics=", "--drain_timeout=3s",
+                           f"--sweep_interval={_SWEEP_INTERVAL}", *self._credentials(name),
                            f"--tls_client_ca={self.authority.bundle}"],
-                    clock).wait_for_line("serving on")
+                    clock, _DAEMON_FILES).wait_for_line("serving on")
 
     def _daemons_for(self, name):
         return "ipv4:" + ",".join(self.links.address(f"{name}-daemon{d}")

@@ -5,6 +5,7 @@ import collections
 import dataclasses
 
 from .events import NEVER
+from .service import Service
 from .violation import Violation
 
 VERDICTS = ("reserved", "replay", "in_flight", "mismatch", "outcome_unknown", "expired")
@@ -36,6 +37,7 @@ class Coverage:
         self.outcomes = collections.Counter()
         self.events = collections.Counter()
         self.met = collections.Counter()
+        self.service = Service()
 
     def see(self, history):
         executions = {}
@@ -43,6 +45,7 @@ class Coverage:
             executions.setdefault(execution.call, execution)
         effects = {effect.attempt: effect for effect in history.effects}
         self.operations += len(history.operations)
+        self.service.see(history)
         for op in history.operations:
             self.events[op.event] += 1
             self.outcomes[op.verdict] += 1
@@ -78,6 +81,7 @@ class Coverage:
         self.operations += other.operations
         for name in ("outcomes", "events", "met"):
             getattr(self, name).update(getattr(other, name))
+        self.service.merge(other.service)
 
     def check(self, run, thresholds, orders):
         """Yields what the run lacks. `orders` is (decided, undecided) of the invariant `order`."""
@@ -100,6 +104,7 @@ class Coverage:
                 if self.met[kind, phase] < thresholds.per_fault_phase:
                     yield lacks(f"fault {kind} met {self.met[kind, phase]} calls that were "
                                 f"{phase}, at least {thresholds.per_fault_phase} are wanted")
+        yield from map(lacks, self.service.lacks(run))
         decided, undecided = orders
         if undecided > thresholds.undecided_share * (decided + undecided):
             yield lacks(f"the order of {undecided} of {decided + undecided} records was too "

@@ -149,7 +149,7 @@ class Probe:
 class Fault:
     """Something that a nemesis did, from `began` to `ended` (the same for a kill)."""
 
-    __slots__ = ("kind", "target", "began", "ended", "servers", "store_shift", "line")
+    __slots__ = ("kind", "target", "began", "ended", "servers", "store_shift", "served", "line")
 
     def __init__(self, event, line):
         self.kind = event["kind"]
@@ -160,4 +160,6 @@ class Fault:
         self.servers = event.get("servers")
         # How far it moved the store's clock at its beginning, and back at its end.
         self.store_shift = abs(event.get("store_shift_ms", 0)) * 1_000_000
+        # The share of calls that have to be served while it lasts; None: it says nothing of them.
+        self.served = event.get("served")
         self.line = line

@@ -110,6 +110,14 @@ def ran_without_key(story):
     return True
 
 
+def refused_for_another(story):
+    if not story.record[3]:
+        return False
+    last = _of(story, "probe")[-1]["t"]
+    story.tell(story.ask(last + MS), "fail", "invalid", last + 2 * MS)
+    return True
+
+
 def never_settled(story):
     if not story.record[3]:
         return False
@@ -132,5 +140,6 @@ MUTATIONS = {
     attempt_from_nowhere: "order",
     seen_by_another: "scope",
     ran_without_key: "key",
+    refused_for_another: "innocence",
     never_settled: "liveness",
 }

@@ -40,6 +40,7 @@ class Report:
             "outcomes": dict(sorted(self.coverage.outcomes.items())),
             "faults": dict(sorted(self.faults.items())),
             "fault_phases": met,
+            "service": self.coverage.service.to_json(),
             "torn_lines": self.torn_lines,
             "undecided": self.undecided,
             "violations": sum(self.counts.values()),

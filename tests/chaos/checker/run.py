@@ -19,6 +19,8 @@ class Run:
         self.slack = 50 * MS
         self.settle_within = 10_000 * MS
         self.faults = []
+        # Those that have to leave the other callers alone.
+        self.serving = []
         self.phases = {}
         self._jumps = []
         self._jumped = [0]
@@ -38,6 +40,7 @@ class Run:
     def seal(self):
         self.faults.sort(key=lambda fault: fault.began)
         self.fault_times = [fault.began for fault in self.faults]
+        self.serving = [fault for fault in self.faults if fault.served is not None]
         jumps = sorted((at, fault.store_shift) for fault in self.faults if fault.store_shift
                        for at in (fault.began, fault.ended))
         self._jumps = [at for at, _ in jumps]

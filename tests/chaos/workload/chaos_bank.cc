@@ -247,7 +247,9 @@ GuardOptions Options() {
   options.policies[kLook] = policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
   policy.in_flight = MethodPolicy::InFlight::kWait;
-  policy.max_wait = absl::Milliseconds(300);
+  // Longer than a standby is away before a failover: who waits then is answered from what only
+  // the primary has, unless every answer waits for the standby.
+  policy.max_wait = absl::Milliseconds(1500);
   options.policies[kTwinAct] = policy;
   return options;
 }

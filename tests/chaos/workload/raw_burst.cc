@@ -95,6 +95,7 @@ RawOperation RawBurst::DrawHeld(const Record& record) {
     return With(Kind::kComplete, record, made_up ? Uuid::Random().ToString() : record.stale.back());
   }
   RawOperation operation = Reserve(record);
+  operation.waits = draw % 2 == 0;
   // The same call again.
   if (draw < 92) operation.request_token = record.request_token;
   return operation;

@@ -20,6 +20,9 @@ using google::protobuf::util::TimeUtil;
 // record that was taken over meanwhile.
 constexpr std::chrono::milliseconds kTimeout(1000);
 
+// Of a reservation that waits for a running attempt: less than the time to answer.
+constexpr std::chrono::milliseconds kWait(600);
+
 Connection::Deadline DeadlineFromNow() { return std::chrono::steady_clock::now() + kTimeout; }
 
 std::string DigestOf(const v1::Reply& reply) {
@@ -159,6 +162,8 @@ void RawClient::SendReserve(const RawOperation& operation, const std::string& id
   request.set_on_lease_expiry(operation.recovery ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
                                                  : v1::LEASE_EXPIRY_TAKE_OVER);
   request.set_recover(operation.recover);
+  if (operation.waits)
+    *request.mutable_max_wait() = TimeUtil::MillisecondsToDuration(kWait.count());
   connection_->Reserve(request, DeadlineFromNow(),
                        [this, id, done = std::move(done)](absl::StatusOr<v1::ReserveResponse> got) {
                          if (got.ok()) {

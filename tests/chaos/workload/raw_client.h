@@ -24,6 +24,8 @@ struct RawOperation {
   std::string request_token;
   bool recovery = false;
   bool recover = false;
+  // For a running attempt to end, instead of being told that there is one.
+  bool waits = false;
   // Of the others.
   std::string token;
   std::string reply;

@@ -3,6 +3,7 @@
 from .completions_kept import CompletionsKept
 from .effects_per_attempt import EffectsPerAttempt
 from .fingerprints_apart import FingerprintsApart
+from .innocence import Innocence
 from .keys_required import KeysRequired
 from .leases_apart import LeasesApart
 from .ledger_effects import LedgerEffects
@@ -16,4 +17,4 @@ from .whole_operations import WholeOperations
 
 INVARIANTS = (EffectsPerAttempt, RisingAttempts, LedgerEffects, OneReply, CompletionsKept,
               FingerprintsApart, StaleTokens, LeasesApart, WholeOperations, SerialOrder,
-              ScopesApart, KeysRequired, Liveness)
+              ScopesApart, KeysRequired, Innocence, Liveness)

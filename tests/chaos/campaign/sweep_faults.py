@@ -1,0 +1,60 @@
+"""Freezes a daemon in the middle of a sweep step."""
+
+import time
+
+# A pass begins every second or so, and has something to write while there are calls.
+_BEGUN_WITHIN_S = 6
+_HELD_MS = 8000
+_FROZEN_S = 8
+# Of the calls of all clients. Those that meet the frozen daemon have to go to the other one,
+# and those whose record the sweep had locked wait for a named timeout.
+_SERVED = 0.5
+# What sweeps write is a statement of this name.
+_WRITES = "sweep_lapsed"
+_OPEN = """
+SELECT count(*) FROM pg_stat_activity
+ WHERE datname = 'idem' AND state = 'idle in transaction' AND query LIKE '%UPDATE%'"""
+
+
+class SweepFaults:
+    """To be run by the thread that started the processes. Links are whole but for one."""
+
+    def __init__(self, system, journal, random, links):
+        self._system = system
+        self._journal = journal
+        self._random = random
+        self._links = links
+        self.kinds = {"freeze_in_sweep": self.freeze_in_sweep}
+        self.impossible = {}
+
+    def freeze_in_sweep(self):
+        """Its transaction has written and is open, its session is silent, and it is stopped: what
+        a lost node looks like to Postgres."""
+        name = self._random.choice(self._system.names("daemon"))
+        with self._links.whole():
+            link = f"{name}-pg{self._system.postgres.primary.number}"
+            self._system.links.tell(
+                f"forward-then-cut {link} match={_WRITES} hold={_HELD_MS}")
+            try:
+                if self._wait_until_open():
+                    self._freeze(name)
+            finally:
+                self._system.links.tell(f"heal {link}")
+
+    def _wait_until_open(self):
+        deadline = time.monotonic() + _BEGUN_WITHIN_S
+        while time.monotonic() < deadline:
+            if int(self._system.postgres.primary.sql(_OPEN, "idem").strip() or 0) > 0:
+                return True
+            time.sleep(0.05)
+        return False
+
+    def _freeze(self, name):
+        process = self._system.processes[name]
+        began = time.monotonic_ns()
+        process.pause()
+        try:
+            time.sleep(_FROZEN_S)
+        finally:
+            process.resume()
+        self._journal.fault("freeze_in_sweep", name, began, time.monotonic_ns(), served=_SERVED)

@@ -1,0 +1,61 @@
+"""How many of the calls were served while somebody else misbehaved."""
+
+import collections
+
+from .run import MS
+
+# Of a fault that has to leave the other callers alone, these ends are not looked at: at first
+# calls of before it are still open, and at last some would end after it.
+SETTLED_NS = 1000 * MS
+# The longest that a client waits for an answer.
+ANSWERED_NS = 4000 * MS
+# What gRPC, the guard or the service answer in place of a verdict.
+_UNSERVED_CODES = frozenset(("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED",
+                             "RESOURCE_EXHAUSTED"))
+_UNSERVED_VERDICTS = frozenset(("unavailable", "overloaded", "quota"))
+
+
+def is_served(op):
+    """The caller got a definite answer, or an error that the handler itself made."""
+    if op.verdict in _UNSERVED_VERDICTS:
+        return False
+    if op.event != "unknown":
+        return True
+    return op.kind == "call" and op.code is not None and op.code not in _UNSERVED_CODES
+
+
+class Service:
+    """Counts by kind of fault. One for each part of a run; merge() adds them up."""
+
+    def __init__(self):
+        self.asked = collections.Counter()
+        self.unserved = collections.Counter()
+
+    def see(self, history):
+        for fault in history.run.serving:
+            since, until = fault.began + SETTLED_NS, fault.ended - ANSWERED_NS
+            for op in history.operations:
+                if since <= op.asked <= until:
+                    self.asked[fault.kind] += 1
+                    self.unserved[fault.kind] += not is_served(op)
+
+    def merge(self, other):
+        self.asked.update(other.asked)
+        self.unserved.update(other.unserved)
+
+    def lacks(self, run):
+        """Yields what is wrong, in words."""
+        wanted = {fault.kind: fault.served for fault in run.serving}
+        for kind, share in sorted(wanted.items()):
+            asked = self.asked[kind]
+            if asked == 0:
+                yield f"nobody called while {kind} went on"
+                continue
+            served = 1 - self.unserved[kind] / asked
+            if served < share:
+                yield (f"{served:.1%} of {asked} calls were served during {kind}, at least "
+                       f"{share:.0%} are wanted")
+
+    def to_json(self):
+        return {kind: {"calls": self.asked[kind], "unserved": self.unserved[kind]}
+                for kind in sorted(self.asked)}
