@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/sha256.h"
+#include "interceptors/server/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/gate.h"
@@ -107,8 +108,9 @@ TEST_P(VersionRollOut, NeighbouringStepsAgreeBeforeThereIsAReply) {
         std::pair(Step::kDuring, Step::kAfter), std::pair(Step::kAfter, Step::kDuring)}) {
     Gate gate;
     int attempts = 0;
-    handler_ = [&](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
+    handler_ = [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
       gate.Enter();
+      Execution::Of(&context)->NothingHappened();
       return ++attempts == 1 ? grpc::Status(grpc::StatusCode::ABORTED, "given up")
                              : grpc::Status::OK;
     };

@@ -24,6 +24,7 @@
 
 #include "core/mutex.h"
 #include "interceptors/server/call/call_table.h"
+#include "interceptors/server/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 
@@ -98,6 +99,16 @@ class Fate {
   std::map<std::string, int> runs_of_ ABSL_GUARDED_BY(mutex_);
 };
 
+// A storm does not wait for the pauses after failures. What may still run is left to
+// its lease.
+void ComeBackAtOnce(grpc::ServerContextBase& context, const Fate::Deed& deed) {
+  const grpc::StatusCode code = deed.status.error_code();
+  if (code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED) return;
+  if (Execution* execution = Execution::Of(&context); execution != nullptr) {
+    execution->NothingHappened();
+  }
+}
+
 void Fill(const ActRequest& request, int run, ActReply& reply) {
   reply.set_effect(request.account());
   reply.set_total(run);
@@ -107,8 +118,10 @@ void Fill(const ActRequest& request, int run, ActReply& reply) {
 class SyncStormProbe final : public Probe::Service {
  public:
   explicit SyncStormProbe(Fate& fate) : fate_(fate) {}
-  grpc::Status Act(grpc::ServerContext*, const ActRequest* request, ActReply* reply) override {
+  grpc::Status Act(grpc::ServerContext* context, const ActRequest* request,
+                   ActReply* reply) override {
     const Fate::Deed deed = fate_.Draw(request->account());
+    ComeBackAtOnce(*context, deed);
     std::this_thread::sleep_for(deed.time);  // work
     if (deed.throws) throw std::runtime_error("as drawn");
     Fill(*request, deed.run, *reply);
@@ -138,6 +151,7 @@ class CallbackStormProbe final : public Probe::CallbackService {
   grpc::ServerUnaryReactor* Act(grpc::CallbackServerContext* context, const ActRequest* request,
                                 ActReply* reply) override {
     const Fate::Deed deed = fate_.Draw(request->account());
+    ComeBackAtOnce(*context, deed);
     if (deed.throws) throw std::runtime_error("as drawn");
     Fill(*request, deed.run, *reply);
     if (deed.time > milliseconds(0)) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/errors.h"
 #include "interceptors/server/testing/fake_connection.h"
@@ -45,6 +46,8 @@ class LeaseAtStartTest : public testing::Test {
   }
   ~LeaseAtStartTest() override {
     ledger_->Hold(false);
+    // The guard waits for those that run, by the clock that stands still.
+    for (const auto& execution : granted_) execution->recording()->LetLapse();
     reservations_->Close();
     workers_.Stop();
   }
@@ -61,11 +64,13 @@ class LeaseAtStartTest : public testing::Test {
     return decided->get_future();
   }
   // nullptr if it was refused.
-  static std::shared_ptr<LiveExecution> Granted(std::future<Admission::Decision> decision) {
+  std::shared_ptr<LiveExecution> Granted(std::future<Admission::Decision> decision) {
     if (decision.wait_for(kPatience) != std::future_status::ready) return nullptr;
     const Admission::Decision decided = decision.get();
     const auto* granted = std::get_if<Admission::Granted>(&decided);
-    return granted == nullptr ? nullptr : granted->execution;
+    if (granted == nullptr) return nullptr;
+    granted_.push_back(granted->execution);
+    return granted->execution;
   }
   void PassTheLease() { scheduler_->Advance(policy_.lease + absl::Seconds(1)); }
 
@@ -78,6 +83,7 @@ class LeaseAtStartTest : public testing::Test {
   MethodPolicy policy_;
   RecoveryHandler recovery_;
   v1::ReserveRequest question_;
+  std::vector<std::shared_ptr<LiveExecution>> granted_;
   std::atomic<int> verdicts_{0};
 };
 
