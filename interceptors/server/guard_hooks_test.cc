@@ -150,7 +150,7 @@ TEST_F(GuardHooksTest, RefusalsAndFailuresAreTold) {
   store_->Fail(FakeConnection::Operation::kReserve, absl::UnavailableError("away"), 1000);
   Charge("");
   EXPECT_THAT(diary_.Lines(), ElementsAre("verdict 0 attempt 1 in - first - OK",
-                                          "recorded code 13 disposition 1 attempt 1 in - OK",
+                                          "recorded code 13 disposition 4 attempt 1 in - OK",
                                           "verdict 3 attempt 1 in - first - KEY_REUSED",
                                           "verdict 6 attempt 0 no record in - first - "
                                           "STORE_UNAVAILABLE"));

@@ -11,9 +11,9 @@ namespace idempotency {
 enum class Disposition {
   kComplete,        // the reply is recorded and replayed
   kRelease,         // nothing happened: the next attempt may run at once
-  kReleaseLater,    // a second execution is acceptable, after a pause
   kReleaseUnknown,  // nothing runs before the outcome is known
   kLetLapse,        // the next attempt may run when the lease is over
+  kReleaseLater,    // a second execution is acceptable: it may run after a pause
 };
 
 enum class UnknownOutcome;
