@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "core/deadline.h"
 #include "core/errors.h"
 #include "core/limits.h"
 #include "core/private_file.h"
@@ -172,7 +173,7 @@ absl::Status Configure(sqlite3* database, const std::string& path, absl::Duratio
   sqlite3_busy_timeout(database, static_cast<int>(absl::ToInt64Milliseconds(busy_timeout)));
   // SQLite does not wait when two processes make one file at the same time:
   // the one that is refused comes again.
-  const auto give_up = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(busy_timeout);
+  const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
   for (;;) {
     Statement mode(database, "PRAGMA journal_mode = WAL");
     if (mode.Step() && mode.Text(0) == "wal") break;

@@ -5,11 +5,14 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -64,6 +67,7 @@ class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind
   GuardChannelTest() {
     options_.name_space = "tills";
     options_.scope = SharedScope("everybody");
+    options_.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
     options_.verdict_timeout = kPatience;
     options_.connection.kind = GetParam();
   }
@@ -124,6 +128,37 @@ TEST_P(GuardChannelTest, WithoutADaemonCallsFailOpenAtOnceWhereTheyMay) {
   EXPECT_LT(SteadyClock::now() - start, kAtOnce);
   EXPECT_EQ(till_.runs(), 1);
   EXPECT_EQ(guard_->calls_failed_open(), 1u);
+}
+
+// Counts the lines that say so.
+class FailingCallsSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  int lines() const { return lines_; }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string text(message.payload.data(), message.payload.size());
+    if (text.rfind("calls to idempotencyd fail", 0) == 0) ++lines_;
+  }
+  void flush_() override {}
+
+ private:
+  std::atomic<int> lines_{0};
+};
+
+TEST_P(GuardChannelTest, AStartWithoutADaemonIsOneLineOfTheLog) {
+  const auto sink = std::make_shared<FailingCallsSink>();
+  const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  Serve(GuardOver(DeadPort()));
+  // Without a call.
+  const auto give_up = SteadyClock::now() + kAtOnce;
+  while (sink->lines() == 0 && SteadyClock::now() < give_up) {
+    guard_->WaitUntilReady(absl::Milliseconds(20)).IgnoreError();
+  }
+  for (int call = 0; call < 3; ++call) EXPECT_FALSE(Charge().ok());
+  spdlog::set_default_logger(before);
+  EXPECT_EQ(sink->lines(), 1);
 }
 
 TEST_P(GuardChannelTest, IsReadyOnceADaemonAnswers) {

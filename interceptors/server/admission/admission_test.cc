@@ -17,6 +17,7 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/testing/fake_scheduler.h"
+#include "interceptors/server/testing/sample_question.h"
 
 namespace idempotency {
 namespace {
@@ -39,10 +40,7 @@ class LeaseAtStartTest : public testing::Test {
                                                    std::move(scheduler));
     policy_.lease = absl::Seconds(10);
     options_.hooks.on_verdict = [this](const VerdictEvent&) { ++verdicts_; };
-    question_.mutable_record_key()->set_namespace_("tills");
-    question_.mutable_record_key()->set_scope("alice");
-    question_.mutable_record_key()->set_key("order-1");
-    question_.add_fingerprints()->set_digest("digest");
+    question_ = SampleQuestion();
   }
   ~LeaseAtStartTest() override {
     ledger_->Hold(false);
