@@ -7,8 +7,8 @@ namespace idempotency {
 
 // How a Connection answers an operation that it never sent, because there is no
 // connection to any daemon (they refuse it, or cannot be reached): nothing was
-// granted, and nothing has to be asked again to know that. STORE_UNAVAILABLE
-// with a retry delay, and `cause: NOT_CONNECTED` in its ErrorInfo.
+// granted. STORE_UNAVAILABLE with a retry delay, and `cause: NOT_CONNECTED` in its
+// ErrorInfo.
 absl::Status NotConnected();
 // True for such an answer. False for every other failure, after which the
 // operation may have been done.

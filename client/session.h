@@ -92,7 +92,7 @@ class Session final : public Connection, private SessionLink::Events {
   std::vector<OutstandingOperation*> UnansweredOn(const SessionLane& lane) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a frame that cannot be sent, or that the server could not read: sends its
-  // operations one by one, and refuses the one that was alone, so that nobody else suffers for it.
+  // operations one by one, and refuses the one that was alone, so that no other caller is affected.
   static void SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered,
                                std::uint64_t bad_frame);
   // Whether another try would keep the waiting waiting for nothing.

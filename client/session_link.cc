@@ -65,9 +65,9 @@ class GrpcSessionLink final
   void OnWriteDone(bool ok) override { events_.OnWritten(*this, ok); }
   void OnWritesDoneDone(bool ok) override { events_.OnWritten(*this, ok); }
   void OnDone(const grpc::Status& status) override {
-    // gRPC fails a call with UNAVAILABLE once no daemon accepts a connection; a
-    // call that had one is told by its server's first frame. Asked for only
-    // then: an in-process channel has no such state.
+    // gRPC fails a call with UNAVAILABLE once no daemon accepts a connection. A
+    // stream that received a frame had one. The channel's state is read only in
+    // that case: an in-process channel has none.
     had_connection_ = heard_ || status.error_code() != grpc::StatusCode::UNAVAILABLE ||
                       channel_.GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
     events_.OnEnd(*this, status);

@@ -91,7 +91,7 @@ class UnaryConnection final : public Connection {
                            });
   }
 
-  // True where it is not known. Asked for only after a failure: an in-process
+  // Also true if it is not known. Read only after a failure: an in-process
   // channel has no such state.
   bool Connected() {
     return channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE;

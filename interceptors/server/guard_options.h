@@ -76,8 +76,8 @@ struct GuardOptions {
   // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the
   // call's own deadline is nearer. 2 s: long enough for a failover of the
   // daemon behind a load balancer, short enough for a person waiting. It is for
-  // questions that were asked, or wait for a connection that is being made: once
-  // every daemon has refused it, calls fail at once until one accepts.
+  // calls that were sent to a daemon, or wait for a connection that is being made:
+  // once every daemon has refused it, calls fail at once until one accepts.
   absl::Duration verdict_timeout = absl::Seconds(2);
 
   // How long the reply is held back for idempotencyd to acknowledge it, before

@@ -46,7 +46,7 @@ absl::StatusOr<std::string> OneValue(const grpc::ServerContextBase& context,
 }
 
 // gRPC's credentials for local connections authenticate every peer, under the
-// name of the transport ("local"): one scope for everybody, which nobody chose.
+// name of the transport ("local"), so that all callers would share one scope.
 bool NamesTheTransport(const grpc::AuthContext& auth) {
   return auth.GetPeerIdentityPropertyName() == GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME;
 }

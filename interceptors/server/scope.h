@@ -17,7 +17,8 @@ using ScopeFunction = std::function<absl::StatusOr<std::string>(const grpc::Serv
 
 // The peer's identity from mutual TLS: the certificate's alternative names, or
 // its common name if there are none. UNAUTHENTICATED for a peer without one, so
-// also under LocalServerCredentials, which tell nobody apart: choose SharedScope.
+// also under LocalServerCredentials, which do not distinguish peers: use
+// SharedScope there.
 // gRPC does not tell whether the certificate was verified: the server's
 // credentials must be of a kind that does (..._AND_VERIFY).
 ScopeFunction PeerIdentityScope();

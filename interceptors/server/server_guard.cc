@@ -86,7 +86,7 @@ class Guard final : public ServerGuard {
     return ready->Wait();
   }
 
-  // The connection logs it if nobody is there.
+  // The connection logs a failure.
   void BeginToConnect() {
     reservations_.Probe(options_.name_space, After(reservations_.Now(), kTryTimeout),
                         [](const absl::Status&) {});

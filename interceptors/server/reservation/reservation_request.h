@@ -30,8 +30,8 @@ struct ReservationAnswer {
 // after the lease or 30 s, whichever is longer, when nothing can be held, and where
 // too many are pursued already (QuestionLimits::pursued).
 //
-// Where no try was ever sent, because there is no connection to the service, the
-// caller is told at once, and that is the end of it.
+// If no try was ever sent, because there is no connection to the service, the
+// caller gets STORE_UNAVAILABLE at once and the question is not repeated.
 //
 // A grant whose lease was over when it came is asked for again too: nothing may
 // run under it, and its repeat is granted with a new lease, or says who took over.

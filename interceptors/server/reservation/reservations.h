@@ -49,7 +49,7 @@ class Reservations {
   // Takes a granted reservation into care; its heartbeats have begun.
   std::shared_ptr<Recording> Hold(Recording::Grant grant);
 
-  // Asks the service until it answers: see StoreProbe.
+  // Repeats a read until the service answers: see StoreProbe.
   void Probe(const std::string& name_space, Scheduler::Time deadline, StoreProbe::Done done);
 
   // Fails requests that wait and refuses new ones. Recordings go on. Safe to

@@ -9,8 +9,8 @@
 namespace idempotency {
 namespace {
 
-// Of no guarded method, which all have a '/'.
-constexpr char kNobodys[] = "guard.readiness";
+// Names no record of a guarded method: their operations contain a '/'.
+constexpr char kProbe[] = "guard.readiness";
 
 bool MayPass(const absl::Status& status) {
   return IsIndefinite(status) || status.code() == absl::StatusCode::kResourceExhausted;
@@ -34,9 +34,9 @@ StoreProbe::StoreProbe(StoreLink link, const std::string& name_space, Time deadl
       done_(std::move(done)) {
   v1::RecordKey& key = *request_.mutable_record_key();
   key.set_namespace_(name_space);
-  key.set_scope(kNobodys);
-  key.set_operation(kNobodys);
-  key.set_key(kNobodys);
+  key.set_scope(kProbe);
+  key.set_operation(kProbe);
+  key.set_key(kProbe);
 }
 
 void StoreProbe::Start() {

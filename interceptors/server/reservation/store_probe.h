@@ -14,9 +14,9 @@
 
 namespace idempotency {
 
-// Asks the service, again and again, until it answers: a read of a record that
-// nobody has, which needs a connection, the right to the namespace, and the
-// store. Changes nothing. Thread-safe; keeps itself alive until it has answered.
+// Repeats a read until the service answers it. The record does not exist; the read
+// needs a connection, access to the namespace, and the store. Changes nothing.
+// Thread-safe; keeps itself alive until `done` was called.
 class StoreProbe : public std::enable_shared_from_this<StoreProbe> {
  public:
   using Time = Scheduler::Time;
