@@ -17,6 +17,14 @@ namespace {
 // meanwhile does not use it up at once.
 constexpr int kSteps = 100;
 
+// What connect() could not say at once.
+bool IsRefused(const FileDescriptor& connection) {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  return getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
+         error == ECONNREFUSED;
+}
+
 }  // namespace
 
 PortProbe::PortProbe(NetworkAddress address, const SocketAddress& bound, const Intervals& intervals,
@@ -73,6 +81,7 @@ PortProbe::Result PortProbe::Probe(std::uint64_t before) {
   }
   for (int step = 0; step < kSteps; ++step) {
     if (accepted_() != before) return Result::kAccepts;
+    if (IsRefused(connection)) return Result::kDeaf;
     if (!stop_.WaitFor(intervals_.patience / kSteps)) return Result::kUnknown;
   }
   return accepted_() != before ? Result::kAccepts : Result::kDeaf;

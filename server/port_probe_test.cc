@@ -66,7 +66,7 @@ TEST(PortProbeTest, ReportsAPortThatNobodyListensOn) {
   Report report;
   // Longer than the test would wait: the refusal is enough.
   const PortProbe probe(
-      address, bound, {absl::Milliseconds(5), absl::Hours(1)}, [] { return 0; },
+      address, bound, {absl::Milliseconds(5), absl::Minutes(10)}, [] { return 0; },
       [&report](const absl::Status& why) { report.Take(why); });
   EXPECT_TRUE(report.Await().has_value());
 }
@@ -83,7 +83,7 @@ TEST(PortProbeTest, FindsAPortThatAccepts) {
         {[](int socket, int) { FileDescriptor closed(socket); }, [](const absl::Status&) {}},
         nobody);
     const PortProbe probe(
-        address, bound, {absl::Milliseconds(1), absl::Hours(1)},
+        address, bound, {absl::Milliseconds(1), absl::Seconds(20)},
         [&acceptor] { return acceptor.accepted(); },
         [&report](const absl::Status& why) { report.Take(why); });
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);

@@ -33,11 +33,15 @@ def find_grpcurl(bin_folder):
         binary = os.path.join(tools, "grpcurl")
         if os.path.exists(binary):
             return binary, "grpcurl installed by go earlier"
-        done = subprocess.run([go, "install", GRPCURL], env={**os.environ, "GOBIN": os.path.abspath(tools)},
-                              capture_output=True, text=True, timeout=400, check=False)
-        if done.returncode == 0:
-            return binary, f"grpcurl installed by go ({GRPCURL})"
-        print("go could not install grpcurl:", done.stderr.strip().splitlines()[-1:], flush=True)
+        try:
+            done = subprocess.run([go, "install", GRPCURL], env={**os.environ, "GOBIN": os.path.abspath(tools)},
+                                  capture_output=True, text=True, timeout=200, check=False)
+        except subprocess.TimeoutExpired:
+            print("go did not install grpcurl in time", flush=True)
+        else:
+            if done.returncode == 0:
+                return binary, f"grpcurl installed by go ({GRPCURL})"
+            print("go could not install grpcurl:", done.stderr.strip().splitlines()[-1:], flush=True)
     return os.path.join(bin_folder, "reflection_client"), "reflection_client (no grpcurl, no Go)"
 
 
