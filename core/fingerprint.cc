@@ -5,11 +5,15 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/errors.h"
+#include "core/field_faults.h"
 #include "core/limits.h"
 #include "core/sha256.h"
 
 namespace idempotency {
 namespace {
+
+// SHA-256.
+constexpr std::size_t kVersion1DigestBytes = 32;
 
 constexpr std::size_t kHeaderBytes = 5;
 
@@ -22,6 +26,18 @@ bool IsRepeated(absl::Span<const Fingerprint> fingerprints, std::size_t index) {
   return std::any_of(before.begin(), before.end(), [&](const Fingerprint& other) {
     return other.version == fingerprints[index].version;
   });
+}
+
+// Older versions took any digest for version 1. What they stored still decides.
+bool IsReadable(absl::Span<const Fingerprint> fingerprints) {
+  if (fingerprints.empty() || fingerprints.size() > limits::kMaxFingerprints) return false;
+  for (std::size_t i = 0; i < fingerprints.size(); ++i) {
+    if (fingerprints[i].version == 0 || IsRepeated(fingerprints, i) ||
+        !HasDigestSize(fingerprints[i].digest.size())) {
+      return false;
+    }
+  }
+  return true;
 }
 
 absl::Status Damaged() {
@@ -54,21 +70,21 @@ absl::Status ValidateFingerprints(absl::Span<const Fingerprint> fingerprints) {
     return InvalidField("fingerprints",
                         absl::StrCat("must be 1-", limits::kMaxFingerprints, " fingerprints"));
   }
+  FieldFaults faults;
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
-    const std::string field = absl::StrCat("fingerprints[", i, "]");
-    if (fingerprints[i].version == 0) {
-      return InvalidField(absl::StrCat(field, ".version"), "must be at least 1");
-    }
-    if (!HasDigestSize(fingerprints[i].digest.size())) {
-      return InvalidField(absl::StrCat(field, ".digest"),
-                          absl::StrCat("must be ", limits::kMinDigestBytes, "-",
-                                       limits::kMaxDigestBytes, " bytes"));
-    }
-    if (IsRepeated(fingerprints, i)) {
-      return InvalidField(absl::StrCat(field, ".version"), "stands there twice");
+    const Fingerprint& fingerprint = fingerprints[i];
+    const auto fault = [&faults, i](const char* member, const auto&... description) {
+      faults.Add(absl::StrCat("fingerprints[", i, "].", member), absl::StrCat(description...));
+    };
+    if (fingerprint.version == 0) fault("version", "must be at least 1");
+    if (IsRepeated(fingerprints, i)) fault("version", "stands there twice");
+    if (fingerprint.version == 1 && fingerprint.digest.size() != kVersion1DigestBytes) {
+      fault("digest", "must be ", kVersion1DigestBytes, " bytes for version 1");
+    } else if (!HasDigestSize(fingerprint.digest.size())) {
+      fault("digest", "must be ", limits::kMinDigestBytes, "-", limits::kMaxDigestBytes, " bytes");
     }
   }
-  return absl::OkStatus();
+  return faults.status();
 }
 
 std::string EncodeFingerprints(absl::Span<const Fingerprint> fingerprints) {
@@ -92,8 +108,8 @@ absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view byt
     fingerprints.push_back({version, std::string(bytes.substr(0, size))});
     bytes.remove_prefix(size);
   }
-  if (!ValidateFingerprints(fingerprints).ok()) return Damaged();
-  return fingerprints;
+  return IsReadable(fingerprints) ? absl::StatusOr<std::vector<Fingerprint>>(fingerprints)
+                                  : Damaged();
 }
 
 Fingerprint FromProto(const v1::Fingerprint& proto) { return {proto.version(), proto.digest()}; }

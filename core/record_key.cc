@@ -8,6 +8,7 @@
 
 #include "core/absl_view.h"
 #include "core/errors.h"
+#include "core/field_faults.h"
 #include "core/limits.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
@@ -76,17 +77,12 @@ std::string NormaliseKey(std::string_view key) {
 }
 
 absl::Status ValidateRecordKey(const RecordKey& key, std::string_view field) {
-  if (absl::Status status = ValidateNamespace(key.name_space, field); !status.ok()) return status;
-  if (absl::Status status = ValidateText(key.scope, limits::kMaxScopeBytes, field, "scope");
-      !status.ok()) {
-    return status;
-  }
-  if (absl::Status status =
-          ValidateText(key.operation, limits::kMaxOperationBytes, field, "operation");
-      !status.ok()) {
-    return status;
-  }
-  return ValidateKey(key.key, field);
+  FieldFaults faults;
+  faults.Add(ValidateNamespace(key.name_space, field));
+  faults.Add(ValidateText(key.scope, limits::kMaxScopeBytes, field, "scope"));
+  faults.Add(ValidateText(key.operation, limits::kMaxOperationBytes, field, "operation"));
+  faults.Add(ValidateKey(key.key, field));
+  return faults.status();
 }
 
 RecordId RecordIdFor(const RecordKey& key) {

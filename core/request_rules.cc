@@ -5,10 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
 #include "core/errors.h"
+#include "core/field_faults.h"
 #include "core/fingerprint.h"
 #include "core/limits.h"
 #include "core/utf8.h"
@@ -57,62 +59,65 @@ absl::Status ValidateFingerprintsOf(const v1::ReserveRequest& request) {
   return ValidateFingerprints(fingerprints);
 }
 
-// How long the lease and what is kept last, and what follows.
-absl::Status ValidateTerms(const v1::ReserveRequest& request) {
-  absl::StatusOr<absl::Duration> retention = limits::kDefaultRetention;
-  if (request.has_retention()) {
-    retention = DurationFrom("retention", request.retention(), limits::kMinRetention,
-                             limits::kMaxRetention);
+// The value if it is set and good.
+std::optional<absl::Duration> Checked(std::string_view field, bool is_set,
+                                      const google::protobuf::Duration& proto, absl::Duration min,
+                                      absl::Duration max, FieldFaults& faults) {
+  if (!is_set) return std::nullopt;
+  const absl::StatusOr<absl::Duration> value = DurationFrom(field, proto, min, max);
+  if (value.ok()) return *value;
+  faults.Add(value.status());
+  return std::nullopt;
+}
+
+// How long the lease and what is kept last, and what follows. A lease that is
+// not given is never too long.
+void CheckTerms(const v1::ReserveRequest& request, FieldFaults& faults) {
+  const auto lease = Checked("lease", request.has_lease(), request.lease(), limits::kMinLease,
+                             limits::kMaxLease, faults);
+  const auto given = Checked("retention", request.has_retention(), request.retention(),
+                             limits::kMinRetention, limits::kMaxRetention, faults);
+  const auto kept =
+      Checked("reply_retention", request.has_reply_retention(), request.reply_retention(),
+              limits::kMinReplyRetention, limits::kMaxRetention, faults);
+  // Nothing can be under a retention that is itself at fault.
+  if (given || !request.has_retention()) {
+    const absl::Duration retention = given.value_or(limits::kDefaultRetention);
+    if (lease > retention) faults.Add("retention", "must not be shorter than the lease");
+    if (kept > retention) faults.Add("reply_retention", "must not be longer than the retention");
   }
-  if (!retention.ok()) return retention.status();
-  if (request.has_lease()) {
-    const absl::StatusOr<absl::Duration> lease =
-        DurationFrom("lease", request.lease(), limits::kMinLease, limits::kMaxLease);
-    if (!lease.ok()) return lease.status();
-    if (*retention < *lease) return InvalidField("retention", "must not be shorter than the lease");
-  }
+  Checked("tombstone", request.has_tombstone(), request.tombstone(), absl::ZeroDuration(),
+          limits::kMaxTombstone, faults);
+  Checked("max_wait", request.has_max_wait(), request.max_wait(), absl::ZeroDuration(),
+          limits::kMaxWait, faults);
   if (!v1::LeaseExpiry_IsValid(request.on_lease_expiry())) {
-    return InvalidField("on_lease_expiry", "is not a value of LeaseExpiry");
+    faults.Add("on_lease_expiry", "is not a value of LeaseExpiry");
   }
-  if (request.has_reply_retention()) {
-    const absl::StatusOr<absl::Duration> kept =
-        DurationFrom("reply_retention", request.reply_retention(), limits::kMinReplyRetention,
-                     limits::kMaxRetention);
-    if (!kept.ok()) return kept.status();
-    if (*kept > *retention) {
-      return InvalidField("reply_retention", "must not be longer than the retention");
-    }
-  }
-  if (!request.has_tombstone()) return absl::OkStatus();
-  return DurationFrom("tombstone", request.tombstone(), absl::ZeroDuration(), limits::kMaxTombstone)
-      .status();
 }
 
+// In their order, so that the same faults make the same refusal.
 absl::Status ValidateLabelViews(const LabelViews& labels, std::string_view field) {
+  FieldFaults faults;
   if (labels.size() > limits::kMaxLabels) {
-    return InvalidField(field, absl::StrCat("must have at most ", limits::kMaxLabels, " entries"));
+    faults.Add(field, absl::StrCat("must have at most ", limits::kMaxLabels, " entries"));
   }
-  for (const auto& [key, value] : labels) {
-    if (key.empty() || key.size() > limits::kMaxLabelKeyBytes || !IsUtf8WithoutControls(key)) {
-      return InvalidField(field, absl::StrCat("every key must be 1-", limits::kMaxLabelKeyBytes,
-                                              " bytes of UTF-8 without control characters"));
-    }
-    if (value.size() > limits::kMaxLabelValueBytes || !IsUtf8WithoutControls(value)) {
-      return InvalidField(field,
-                          absl::StrCat("every value must be at most ", limits::kMaxLabelValueBytes,
-                                       " bytes of UTF-8 without control characters"));
-    }
+  const auto is_bad_key = [](const auto& label) {
+    const std::string_view key = label.first;
+    return key.empty() || key.size() > limits::kMaxLabelKeyBytes || !IsUtf8WithoutControls(key);
+  };
+  const auto is_bad_value = [](const auto& label) {
+    return label.second.size() > limits::kMaxLabelValueBytes ||
+           !IsUtf8WithoutControls(label.second);
+  };
+  if (std::any_of(labels.begin(), labels.end(), is_bad_key)) {
+    faults.Add(field, absl::StrCat("every key must be 1-", limits::kMaxLabelKeyBytes,
+                                   " bytes of UTF-8 without control characters"));
   }
-  return absl::OkStatus();
-}
-
-// What is remembered for people.
-absl::Status ValidateContext(const v1::ReserveRequest& request) {
-  if (request.has_parent()) {
-    if (absl::Status valid = ValidateParent(FromProto(request.parent())); !valid.ok()) return valid;
+  if (std::any_of(labels.begin(), labels.end(), is_bad_value)) {
+    faults.Add(field, absl::StrCat("every value must be at most ", limits::kMaxLabelValueBytes,
+                                   " bytes of UTF-8 without control characters"));
   }
-  // In their order, so that a request with several faults gets the same one each time.
-  return ValidateLabelViews(LabelViews(request.labels().begin(), request.labels().end()), "labels");
+  return faults.status();
 }
 
 // What gRPC takes as a metadata key. Anything else would abort the process that
@@ -130,45 +135,40 @@ bool IsMetadataValue(const v1::MetadataEntry& entry) {
                      [](char c) { return c >= 0x20 && c <= 0x7E; });
 }
 
-absl::Status ValidateMetadata(
-    std::string_view field, const google::protobuf::RepeatedPtrField<v1::MetadataEntry>& metadata) {
+void CheckMetadata(std::string_view field,
+                   const google::protobuf::RepeatedPtrField<v1::MetadataEntry>& metadata,
+                   FieldFaults& faults) {
   for (int i = 0; i < metadata.size(); ++i) {
-    const std::string entry = absl::StrCat(AbslView(field), "[", i, "]");
     if (!IsMetadataKey(metadata[i].key())) {
-      return InvalidField(absl::StrCat(entry, ".key"),
-                          "must be one or more of a-z, 0-9, '-', '_' and '.'");
+      faults.Add(absl::StrCat(AbslView(field), "[", i, "].key"),
+                 "must be one or more of a-z, 0-9, '-', '_' and '.'");
     }
     if (!IsMetadataValue(metadata[i])) {
-      return InvalidField(absl::StrCat(entry, ".value"),
-                          "must be printable ASCII unless the key ends in -bin");
+      faults.Add(absl::StrCat(AbslView(field), "[", i, "].value"),
+                 "must be printable ASCII unless the key ends in -bin");
     }
   }
-  return absl::OkStatus();
 }
 
-absl::Status ValidateReply(const v1::Reply& reply) {
+void CheckReply(const v1::Reply& reply, FieldFaults& faults) {
   if (reply.code() < 0 || reply.code() > kMaxStatusCode) {
-    return InvalidField("reply.code", absl::StrCat("must be 0 to ", kMaxStatusCode));
+    faults.Add("reply.code", absl::StrCat("must be 0 to ", kMaxStatusCode));
   }
   if (!v1::ReplyContent_IsValid(reply.content())) {
-    return InvalidField("reply.content", "is not a value of ReplyContent");
+    faults.Add("reply.content", "is not a value of ReplyContent");
   }
   if (reply.compression_level() < 0 || reply.compression_level() > kMaxCompressionLevel) {
-    return InvalidField("reply.compression_level",
-                        absl::StrCat("must be 0 to ", kMaxCompressionLevel));
+    faults.Add("reply.compression_level", absl::StrCat("must be 0 to ", kMaxCompressionLevel));
   }
-  if (absl::Status valid = ValidateMetadata("reply.initial_metadata", reply.initial_metadata());
-      !valid.ok()) {
-    return valid;
-  }
-  return ValidateMetadata("reply.trailing_metadata", reply.trailing_metadata());
+  CheckMetadata("reply.initial_metadata", reply.initial_metadata(), faults);
+  CheckMetadata("reply.trailing_metadata", reply.trailing_metadata(), faults);
 }
 
 // What Complete, Release and Extend have in common.
 template <typename Request>
-absl::Status ValidateWrite(const Request& request) {
-  if (absl::Status valid = ValidateKeyOf(request); !valid.ok()) return valid;
-  return ValidateUuid("reservation_token", request.reservation_token());
+void CheckWrite(const Request& request, FieldFaults& faults) {
+  faults.Add(ValidateKeyOf(request));
+  faults.Add(ValidateUuid("reservation_token", request.reservation_token()));
 }
 
 }  // namespace
@@ -205,72 +205,74 @@ absl::Status ValidateCheckpoint(std::string_view checkpoint, std::string_view fi
 }
 
 absl::Status ValidateParent(const RecordKey& parent, std::string_view field) {
-  absl::Status valid = ValidateRecordKey(parent, field);
-  if (valid.ok() || ReasonOf(valid) == Reason::kRequestInvalid) return valid;
-  return InvalidField(
-      absl::StrCat(AbslView(field), ".key"),
-      absl::StrCat("must be 1-", limits::kMaxKeyBytes, " visible ASCII characters"));
+  const absl::Status valid = ValidateRecordKey(parent, field);
+  FieldFaults faults;
+  for (const FieldViolation& violation : DetailsOf(valid).violations) {
+    const bool of_key = absl::EndsWith(violation.field, ".key");
+    faults.Add(violation.field, of_key ? absl::StrCat("must be 1-", limits::kMaxKeyBytes,
+                                                      " visible ASCII characters")
+                                       : violation.description);
+  }
+  return faults.status();
 }
 
 absl::Status ValidateRequest(const v1::ReserveRequest& request) {
-  if (absl::Status valid = ValidateKeyOf(request); !valid.ok()) return valid;
-  if (absl::Status valid = ValidateFingerprintsOf(request); !valid.ok()) return valid;
+  FieldFaults faults;
+  faults.Add(ValidateKeyOf(request));
+  faults.Add(ValidateFingerprintsOf(request));
   if (!request.request_token().empty()) {
-    absl::Status valid = ValidateUuid("request_token", request.request_token());
-    if (!valid.ok()) return valid;
+    faults.Add(ValidateUuid("request_token", request.request_token()));
   }
-  if (absl::Status valid = ValidateTerms(request); !valid.ok()) return valid;
-  if (absl::Status valid = ValidateContext(request); !valid.ok()) return valid;
-  if (!request.has_max_wait()) return absl::OkStatus();
-  return DurationFrom("max_wait", request.max_wait(), absl::ZeroDuration(), limits::kMaxWait)
-      .status();
+  CheckTerms(request, faults);
+  // What is remembered for people.
+  if (request.has_parent()) faults.Add(ValidateParent(FromProto(request.parent())));
+  faults.Add(
+      ValidateLabelViews(LabelViews(request.labels().begin(), request.labels().end()), "labels"));
+  return faults.status();
 }
 
 absl::Status ValidateRequest(const v1::CompleteRequest& request) {
-  if (absl::Status valid = ValidateWrite(request); !valid.ok()) return valid;
-  if (!request.has_reply()) return InvalidField("reply", "is required");
-  return ValidateReply(request.reply());
+  FieldFaults faults;
+  CheckWrite(request, faults);
+  if (!request.has_reply()) faults.Add("reply", "is required");
+  CheckReply(request.reply(), faults);
+  return faults.status();
 }
 
 absl::Status ValidateRequest(const v1::ReleaseRequest& request) {
-  if (absl::Status valid = ValidateWrite(request); !valid.ok()) return valid;
-  if (absl::Status valid = ValidateReleaseReason(request.reason()); !valid.ok()) return valid;
+  FieldFaults faults;
+  CheckWrite(request, faults);
+  faults.Add(ValidateReleaseReason(request.reason()));
   if (!v1::ReleaseOutcome_IsValid(request.outcome())) {
-    return InvalidField("outcome", "is not a value of ReleaseOutcome");
+    faults.Add("outcome", "is not a value of ReleaseOutcome");
   }
-  if (!request.has_pause()) return absl::OkStatus();
-  return DurationFrom("pause", request.pause(), absl::ZeroDuration(), limits::kMaxReleasePause)
-      .status();
+  Checked("pause", request.has_pause(), request.pause(), absl::ZeroDuration(),
+          limits::kMaxReleasePause, faults);
+  return faults.status();
 }
 
 absl::Status ValidateRequest(const v1::ExtendRequest& request) {
-  if (absl::Status valid = ValidateWrite(request); !valid.ok()) return valid;
-  if (request.has_lease()) {
-    const absl::Status valid =
-        DurationFrom("lease", request.lease(), limits::kMinLease, limits::kMaxLease).status();
-    if (!valid.ok()) return valid;
-  }
-  return ValidateCheckpoint(request.checkpoint());
+  FieldFaults faults;
+  CheckWrite(request, faults);
+  Checked("lease", request.has_lease(), request.lease(), limits::kMinLease, limits::kMaxLease,
+          faults);
+  faults.Add(ValidateCheckpoint(request.checkpoint()));
+  return faults.status();
 }
 
 absl::Status ValidateRequest(const v1::GetRequest& request) {
-  if (!v1::RecordView_IsValid(request.view())) {
-    return InvalidField("view", "is not a value of RecordView");
-  }
+  FieldFaults faults;
+  if (!v1::RecordView_IsValid(request.view())) faults.Add("view", "is not a value of RecordView");
   if (!request.has_record_key() && request.record_id().empty()) {
-    return InvalidField("record_key", "is required, or record_id");
+    faults.Add("record_key", "is required, or record_id");
   }
-  if (!request.record_id().empty()) {
-    if (absl::Status valid = ValidateUuid("record_id", request.record_id()); !valid.ok()) {
-      return valid;
-    }
+  if (!request.record_id().empty()) faults.Add(ValidateUuid("record_id", request.record_id()));
+  if (request.has_record_key()) faults.Add(ValidateRecordKey(FromProto(request.record_key())));
+  if (!faults.empty() || !request.has_record_key() || request.record_id().empty()) {
+    return faults.status();
   }
-  if (!request.has_record_key()) return absl::OkStatus();
   const RecordKey key = FromProto(request.record_key());
-  if (absl::Status valid = ValidateRecordKey(key); !valid.ok()) return valid;
-  if (request.record_id().empty() || Uuid::Parse(request.record_id()) == RecordIdFor(key)) {
-    return absl::OkStatus();
-  }
+  if (Uuid::Parse(request.record_id()) == RecordIdFor(key)) return absl::OkStatus();
   return InvalidField("record_id", "is not the id of record_key");
 }
 

@@ -3,9 +3,10 @@
 // before it sends anything, and test doubles of the service refuse what the
 // service refuses.
 //
-// Every failure is INVALID_ARGUMENT and names the field: KEY_MISSING or
-// KEY_INVALID for record_key.key, REQUEST_INVALID for the rest. Nothing that was
-// given is quoted. Limits are in core/limits.h. All functions are thread-safe.
+// Every failure is INVALID_ARGUMENT and names each field that is at fault
+// (core/field_faults.h): KEY_MISSING or KEY_INVALID if record_key.key is one of
+// them, REQUEST_INVALID otherwise. Nothing that was given is quoted. Limits are in core/limits.h.
+// All functions are thread-safe.
 #ifndef IDEMPOTENCY_CORE_REQUEST_RULES_H_
 #define IDEMPOTENCY_CORE_REQUEST_RULES_H_
 

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "google/rpc/error_details.pb.h"
 
 #include "core/deadline.h"
+#include "core/error_reflection.h"
 #include "core/limits.h"
 #include "server/listening_sockets.h"
 
@@ -28,8 +28,7 @@ void EnablePlugins() {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::channelz::experimental::InitChannelzService();
-    // The linker leaves out what nobody asks for, and reflection with it.
-    google::rpc::ErrorInfo::descriptor();
+    ReflectErrorDetails();
     return true;
   }();
   static_cast<void>(once);

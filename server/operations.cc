@@ -35,6 +35,7 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   const absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
   if (!max_wait.ok()) return Refuse(pending, max_wait.status());
   pending.id_ = op->id;
+  pending.max_reply_bytes_ = request.max_reply_bytes();
   // A copy: the operation may be over, and gone, before Start() returns.
   const WaitRoom::CallPtr call =
       wait_room_.NewCall(*std::move(op), pending.deadline_, *max_wait,
@@ -56,7 +57,8 @@ absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
     if (!held.ok()) return held;
   }
   const RetryAfterBounds bounds{options_.min_retry_after, options_.max_retry_after};
-  const absl::Status written = WriteVerdict(*answer, pending.id_, bounds, pending.response());
+  const absl::Status written =
+      WriteVerdict(*answer, pending.id_, bounds, {pending.max_reply_bytes_}, pending.response());
   if (written.ok()) observer_.VerdictGiven(*answer);
   if (std::holds_alternative<Mismatch>(*answer)) {
     const RecordKey& key = WaitRoom::OpOf(pending.waiting_).key;

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_PENDING_OPERATION_H_
 #define IDEMPOTENCY_SERVER_PENDING_OPERATION_H_
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -47,6 +48,8 @@ class PendingOperation {
   const Batcher::Deadline arrived_;
   const Batcher::Deadline deadline_;
   RecordId id_;
+  // Of a reservation: what its caller takes of a replay.
+  std::uint64_t max_reply_bytes_ = 0;
   WaitRoom::CallPtr waiting_;
   MemoryBudget::Hold hold_;
 };

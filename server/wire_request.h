@@ -1,7 +1,5 @@
 // What a caller sent, checked field by field and turned into operations of the
-// store. Every failure is INVALID_ARGUMENT and names the field: KEY_MISSING or
-// KEY_INVALID for record_key.key, REQUEST_INVALID for the rest. Nothing that
-// the caller sent is quoted.
+// store. Failures are those of core/request_rules.h.
 // Durations of records are cut to whole microseconds.
 #ifndef IDEMPOTENCY_SERVER_WIRE_REQUEST_H_
 #define IDEMPOTENCY_SERVER_WIRE_REQUEST_H_

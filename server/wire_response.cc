@@ -62,9 +62,14 @@ void Write(const Reserved& reserved, v1::Reserved& proto) {
   proto.set_previous_attempt(ToProto(reserved.previous_attempt));
 }
 
-absl::Status Write(const Replay& replay, v1::Replay& proto) {
+absl::Status Write(const Replay& replay, ReplyLimit limit, v1::Replay& proto) {
   absl::StatusOr<v1::Reply> reply = DecodeReply(replay.reply);
   if (!reply.ok()) return reply.status();
+  const std::size_t bytes = replay.reply.bytes.size();
+  if (limit.max_bytes > 0 && bytes > limit.max_bytes) {
+    reply = WithoutContent(*reply);
+    proto.set_omitted_bytes(bytes);
+  }
   *proto.mutable_reply() = *std::move(reply);
   Write(replay.completed_at, *proto.mutable_completed_at());
   Write(replay.expires_at, *proto.mutable_expires_at());
@@ -117,12 +122,12 @@ absl::Status WriteReply(const EncodedReply& stored, v1::RecordView view, v1::Rep
 }  // namespace
 
 absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfterBounds bounds,
-                          v1::ReserveResponse& response) {
+                          ReplyLimit limit, v1::ReserveResponse& response) {
   response.set_record_id(id.ToString());
   if (const auto* const reserved = std::get_if<Reserved>(&verdict)) {
     Write(*reserved, *response.mutable_reserved());
   } else if (const auto* const replay = std::get_if<Replay>(&verdict)) {
-    return Write(*replay, *response.mutable_replay());
+    return Write(*replay, limit, *response.mutable_replay());
   } else if (const auto* const in_flight = std::get_if<InFlight>(&verdict)) {
     Write(*in_flight, bounds, *response.mutable_in_flight());
   } else if (const auto* const mismatch = std::get_if<Mismatch>(&verdict)) {

@@ -2,6 +2,8 @@
 #ifndef IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_
 #define IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
@@ -18,11 +20,19 @@ struct RetryAfterBounds {
   absl::Duration max;
 };
 
+// What a caller takes of a replay.
+struct ReplyLimit {
+  // In bytes, as stored; 0 for any.
+  std::uint64_t max_bytes = 0;
+};
+
 // Each fills a default-made response. Where they return a status it is OK, or
 // DATA_LOSS / RECORD_DAMAGED if the stored reply cannot be read; then the
 // response is not to be sent.
+//
+// A reply over `limit` is written without its content.
 absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfterBounds bounds,
-                          v1::ReserveResponse& response);
+                          ReplyLimit limit, v1::ReserveResponse& response);
 void WriteCompletion(const Completion& completion, v1::CompleteResponse& response);
 void WriteExtension(const Extension& extension, v1::ExtendResponse& response);
 // Without RECORD_VIEW_FULL only the reply's code, message and content are

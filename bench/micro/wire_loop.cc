@@ -30,7 +30,7 @@ v1::CompleteRequest Complete() {
 std::string Answer(const Verdict& verdict, const RecordId& id) {
   constexpr RetryAfterBounds kBounds = {absl::Milliseconds(50), absl::Seconds(1)};
   v1::ReserveResponse response;
-  const absl::Status written = WriteVerdict(verdict, id, kBounds, response);
+  const absl::Status written = WriteVerdict(verdict, id, kBounds, {}, response);
   return written.ok() ? response.SerializeAsString() : std::string();
 }
 

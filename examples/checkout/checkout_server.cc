@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 
 #include "client/channel_arguments.h"
+#include "core/error_reflection.h"
 #include "core/limits.h"
 #include "examples/checkout/book.h"
 #include "examples/checkout/inventory_service.h"
@@ -136,6 +137,7 @@ absl::Status Serve(const sigset_t& stop_signals) {
   if (!guard.ok()) return guard.status();
 
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  idempotency::ReflectErrorDetails();
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen), grpc::InsecureServerCredentials(), &port);

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 
 #include "client/channel_arguments.h"
+#include "core/error_reflection.h"
 #include "core/limits.h"
 #include "examples/payments/payments.grpc.pb.h"
 
@@ -62,6 +63,8 @@ absl::StatusOr<std::unique_ptr<idempotency::ServerGuard>> Guard(grpc::ServerBuil
                                                                 grpc::Service* payments) {
   auto options = OptionsFromFlags();
   if (!options.ok()) return options.status();
+  // grpcurl prints the reason of a refusal then.
+  idempotency::ReflectErrorDetails();
   auto channel = grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                            grpc::InsecureChannelCredentials(),
                                            idempotency::IdempotencydChannelArguments());

@@ -6,6 +6,7 @@
 #include "core/errors.h"
 #include "core/fingerprint.h"
 #include "core/limits.h"
+#include "core/lost_reservation.h"
 #include "core/record_key.h"
 #include "core/reply.h"
 
@@ -30,11 +31,6 @@ absl::Status Collision() {
                    "another key has this record id; nothing was changed");
 }
 
-absl::Status Lost() {
-  return MakeError(Reason::kReservationLost,
-                   "the reservation token no longer holds this record; reserve again");
-}
-
 ReserveDecision AnswerWith(absl::StatusOr<Verdict> answer) {
   ReserveDecision decision;
   decision.action = ReserveAction::kAnswer;
@@ -52,6 +48,20 @@ bool IsForgotten(const StoredRecord& stored, absl::Time now) {
 // What has not been dropped yet is dropped here.
 bool ReplyIsOver(const Record& record, absl::Time now) {
   return record.reply && record.reply_expires_at && now >= *record.reply_expires_at;
+}
+
+// Of a record that the token still matches, and that is not RESERVED.
+LossCause LossOf(RecordState state) {
+  switch (state) {
+    case RecordState::kCompleted:
+      return LossCause::kCompleted;
+    case RecordState::kReleased:
+      return LossCause::kReleased;
+    case RecordState::kReserved:
+    case RecordState::kUnknown:
+      break;
+  }
+  return LossCause::kOutcomeUnknown;
 }
 
 // Lines 2 and 3.
@@ -189,9 +199,7 @@ ReserveDecision DecideCompleted(absl::Time now, StoredRecord stored) {
 // Lines 10 to 12.
 ReserveDecision DecideReleased(const ReserveOp& op, absl::Time now, StoredRecord stored) {
   if (op.request_token && op.request_token == stored.request_token) {
-    return AnswerWith(MakeError(Reason::kReservationLost,
-                                "the grant of this request token was released; reserve again with "
-                                "a new request token"));
+    return AnswerWith(ReservationLostBecause(LossCause::kReleased));
   }
   const Record& record = stored.record;
   if (now < record.lease_expires_at) {
@@ -279,10 +287,11 @@ ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
 
 CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
                                 const std::optional<StoredRecord>& record) {
-  if (!record) return {false, Lost()};
+  if (!record) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
   const Record& stored = record->record;
   if (stored.key != op.key) return {false, Collision()};
-  if (now >= stored.expires_at || record->token != op.token) return {false, Lost()};
+  if (now >= stored.expires_at) return {false, ReservationLostBecause(LossCause::kRecordExpired)};
+  if (record->token != op.token) return {false, ReservationLostBecause(LossCause::kSuperseded)};
   switch (stored.state) {
     case RecordState::kReserved:
     case RecordState::kUnknown:
@@ -290,11 +299,11 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
     case RecordState::kCompleted:
       break;
     case RecordState::kReleased:
-      return {false, Lost()};
+      return {false, ReservationLostBecause(LossOf(stored.state))};
   }
   if (!stored.reply || !stored.completed_at ||
       record->completed_digest.value_or(stored.reply->digest) != op.reply.digest) {
-    return {false, Lost()};
+    return {false, ReservationLostBecause(LossOf(stored.state))};
   }
   return {false, Completion{*stored.completed_at, stored.expires_at,
                             *stored.completed_at >= stored.lease_expires_at, true}};
@@ -314,26 +323,34 @@ OutcomeUnknown ToOutcomeUnknown(const Record& record) {
 
 ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
                               const std::optional<StoredRecord>& record) {
-  if (!record) return {std::nullopt, {}, Lost()};
+  const auto answer = [](absl::Status status) {
+    return ReleaseDecision{std::nullopt, {}, std::move(status)};
+  };
+  if (!record) return answer(ReservationLostBecause(LossCause::kRecordExpired));
   const Record& stored = record->record;
-  if (stored.key != op.key) return {std::nullopt, {}, Collision()};
-  if (IsForgotten(*record, now) || record->token != op.token) return {std::nullopt, {}, Lost()};
+  if (stored.key != op.key) return answer(Collision());
+  if (IsForgotten(*record, now)) return answer(ReservationLostBecause(LossCause::kRecordExpired));
+  if (record->token != op.token) return answer(ReservationLostBecause(LossCause::kSuperseded));
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
-  if (stored.state == wanted) return {std::nullopt, {}, absl::OkStatus()};
-  if (stored.state != RecordState::kReserved) return {std::nullopt, {}, Lost()};
+  if (stored.state == wanted) return answer(absl::OkStatus());
+  if (stored.state != RecordState::kReserved) {
+    return answer(ReservationLostBecause(LossOf(stored.state)));
+  }
   const absl::Duration pause = op.outcome_unknown ? absl::ZeroDuration() : op.pause;
   return {wanted, LeaseEnd(now, pause, stored.expires_at), absl::OkStatus()};
 }
 
 ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
                             const std::optional<StoredRecord>& record) {
-  if (!record) return {std::nullopt, Lost()};
+  const auto lost = [](LossCause cause) {
+    return ExtendDecision{std::nullopt, ReservationLostBecause(cause)};
+  };
+  if (!record) return lost(LossCause::kRecordExpired);
   const Record& stored = record->record;
   if (stored.key != op.key) return {std::nullopt, Collision()};
-  if (now >= stored.expires_at || record->token != op.token ||
-      stored.state != RecordState::kReserved) {
-    return {std::nullopt, Lost()};
-  }
+  if (now >= stored.expires_at) return lost(LossCause::kRecordExpired);
+  if (record->token != op.token) return lost(LossCause::kSuperseded);
+  if (stored.state != RecordState::kReserved) return lost(LossOf(stored.state));
   const absl::Time until =
       std::max(stored.lease_expires_at, LeaseEnd(now, op.lease, stored.expires_at));
   return {until, Extension{until - now}};

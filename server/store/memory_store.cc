@@ -7,6 +7,7 @@
 #include "core/errors.h"
 #include "core/fingerprint.h"
 #include "core/limits.h"
+#include "core/lost_reservation.h"
 #include "core/record_key.h"
 #include "core/reply.h"
 #include "server/store/batch_weight.h"
@@ -40,8 +41,13 @@ absl::Status IdCollision() {
   return MakeError(Reason::kRecordIdCollision, "another key has this record id");
 }
 
-absl::Status ReservationLost() {
-  return MakeError(Reason::kReservationLost, "the token no longer holds the record");
+absl::Status Lost(LossCause cause) { return ReservationLostBecause(cause); }
+
+// The token still matches.
+absl::Status LostBy(RecordState state) {
+  if (state == RecordState::kCompleted) return Lost(LossCause::kCompleted);
+  if (state == RecordState::kReleased) return Lost(LossCause::kReleased);
+  return Lost(LossCause::kOutcomeUnknown);
 }
 
 PreviousAttempt HowTheLastEnded(const Record& record, bool recovering) {
@@ -210,7 +216,7 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
       break;
   }
   // 10
-  if (SameRequestToken(op, row->request_token)) return ReservationLost();
+  if (SameRequestToken(op, row->request_token)) return Lost(LossCause::kReleased);
   // 11
   if (LeaseLive(record, now)) {
     return Verdict(InFlight{record.lease_expires_at - now, record.attempt, /*paused=*/true});
@@ -266,11 +272,11 @@ absl::StatusOr<Verdict> MemoryStore::ReserveLapsed(const ReserveOp& op, absl::Ti
 absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
   const absl::Time now = clock_.Now();
   Row* const row = Find(op.id);
-  if (row == nullptr) return ReservationLost();
+  if (row == nullptr) return Lost(LossCause::kRecordExpired);
   Record& record = row->record;
   if (record.key != op.key) return IdCollision();
-  if (PastExpiry(record, now)) return ReservationLost();
-  if (row->token != op.token) return ReservationLost();
+  if (PastExpiry(record, now)) return Lost(LossCause::kRecordExpired);
+  if (row->token != op.token) return Lost(LossCause::kSuperseded);
   Completion completion;
   if (record.state == RecordState::kReserved || record.state == RecordState::kUnknown) {
     record.state = RecordState::kCompleted;
@@ -280,7 +286,7 @@ absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
   } else if (record.state == RecordState::kCompleted && row->completed_digest == op.reply.digest) {
     completion.repeated = true;
   } else {
-    return ReservationLost();
+    return LostBy(record.state);
   }
   completion.completed_at = *record.completed_at;
   completion.expires_at = record.expires_at;
@@ -291,14 +297,14 @@ absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
 absl::Status MemoryStore::ReleaseOne(const ReleaseOp& op) {
   const absl::Time now = clock_.Now();
   Row* const row = Find(op.id);
-  if (row == nullptr) return ReservationLost();
+  if (row == nullptr) return Lost(LossCause::kRecordExpired);
   Record& record = row->record;
   if (record.key != op.key) return IdCollision();
-  if (Forgotten(record, now)) return ReservationLost();
-  if (row->token != op.token) return ReservationLost();
+  if (Forgotten(record, now)) return Lost(LossCause::kRecordExpired);
+  if (row->token != op.token) return Lost(LossCause::kSuperseded);
   const RecordState wanted = op.outcome_unknown ? RecordState::kUnknown : RecordState::kReleased;
   if (record.state == wanted) return absl::OkStatus();
-  if (record.state != RecordState::kReserved) return ReservationLost();
+  if (record.state != RecordState::kReserved) return LostBy(record.state);
   record.state = wanted;
   record.release_reason = op.reason.empty() ? std::string(kNoReleaseReason) : op.reason;
   const absl::Time until = op.outcome_unknown ? now : now + op.pause;
@@ -309,12 +315,12 @@ absl::Status MemoryStore::ReleaseOne(const ReleaseOp& op) {
 absl::StatusOr<Extension> MemoryStore::ExtendOne(const ExtendOp& op) {
   const absl::Time now = clock_.Now();
   Row* const row = Find(op.id);
-  if (row == nullptr) return ReservationLost();
+  if (row == nullptr) return Lost(LossCause::kRecordExpired);
   Record& record = row->record;
   if (record.key != op.key) return IdCollision();
-  if (PastExpiry(record, now)) return ReservationLost();
-  if (row->token != op.token) return ReservationLost();
-  if (record.state != RecordState::kReserved) return ReservationLost();
+  if (PastExpiry(record, now)) return Lost(LossCause::kRecordExpired);
+  if (row->token != op.token) return Lost(LossCause::kSuperseded);
+  if (record.state != RecordState::kReserved) return LostBy(record.state);
   const absl::Time wanted = std::min(now + op.lease, record.expires_at);
   record.lease_expires_at = std::max(record.lease_expires_at, wanted);
   if (op.checkpoint) row->checkpoint = *op.checkpoint;

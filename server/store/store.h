@@ -200,7 +200,8 @@ struct StoreGauges {
 //   INTERNAL / RECORD_ID_COLLISION      Another key has this id. Nothing changed.
 //   DATA_LOSS / RECORD_DAMAGED          The stored row cannot be read. Nothing
 //                                       changed, and it is never run again.
-// Errors never hold SQL, keys, tokens or replies.
+// RESERVATION_LOST names its cause (core/lost_reservation.h). Errors never hold SQL, keys, tokens
+// or replies.
 //
 // Thread-safe. Methods block; they are called from the batcher's threads.
 class Store {

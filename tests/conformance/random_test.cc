@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "core/absl_view.h"
+#include "core/lost_reservation.h"
 #include "core/record_key.h"
 #include "server/store/memory_store.h"
 #include "tests/conformance/store_fixture.h"
@@ -40,7 +42,10 @@ std::uint32_t Seed() {
 std::string Outcome(const absl::Status& status) {
   if (status.ok()) return "OK";
   const std::optional<Reason> reason = ReasonOf(status);
-  return reason ? std::string(ReasonName(*reason)) : status.ToString();
+  if (!reason) return status.ToString();
+  const std::optional<LossCause> cause = LossCauseOf(status);
+  return absl::StrCat(AbslView(ReasonName(*reason)), cause ? " " : "",
+                      cause ? AbslView(LossCauseName(*cause)) : absl::string_view());
 }
 
 std::string Outcome(const std::map<std::string, std::string>& labels) {

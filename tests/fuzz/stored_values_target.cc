@@ -8,6 +8,7 @@
 
 #include "core/errors.h"
 #include "core/fingerprint.h"
+#include "core/limits.h"
 #include "core/reply.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
@@ -23,7 +24,12 @@ void ReadFingerprints(std::string_view bytes) {
     Require(ReasonOf(fingerprints.status()) == Reason::kRecordDamaged, "damage is told");
     return;
   }
-  Require(ValidateFingerprints(*fingerprints).ok(), "what was stored had been checked");
+  for (const Fingerprint& fingerprint : *fingerprints) {
+    // Older versions took any digest for version 1.
+    Require(fingerprint.version > 0 && fingerprint.digest.size() >= limits::kMinDigestBytes &&
+                fingerprint.digest.size() <= limits::kMaxDigestBytes,
+            "what was stored had been checked");
+  }
   Require(EncodeFingerprints(*fingerprints) == bytes, "nothing else is read than was written");
   Require(CompareFingerprints(*fingerprints, *fingerprints) == FingerprintMatch::kSame,
           "a request is the same as itself");

@@ -382,7 +382,7 @@ TEST_F(ErrorDetail, AnInvalidRequestNamesTheField) {
   const Outcome outcome = Producers().at(Reason::kRequestInvalid).call(*this);
   const auto violated = Details::Of(outcome.status).Get<wire::BadRequest>("BadRequest");
   ASSERT_TRUE(violated.has_value());
-  ASSERT_EQ(violated->field_violations_size(), 1);
+  ASSERT_GE(violated->field_violations_size(), 1);
   EXPECT_EQ(violated->field_violations(0).field(), "record_key");
   EXPECT_NE(violated->field_violations(0).description(), "");
 }

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/error_reflection.h"
 #include "interceptors/server/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
@@ -322,6 +323,7 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::channelz::experimental::InitChannelzService();
+  ReflectErrorDetails();
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Act("beside").status.ok());
@@ -331,6 +333,16 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
       << (*reflection)->Stderr();
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
+  // What grpcurl looks up to print an error.
+  for (const char* detail : {"ErrorInfo", "RetryInfo", "BadRequest"}) {
+    const std::string name = absl::StrCat("google.rpc.", detail);
+    auto described =
+        Process::Start({"reflection_client", "-plaintext", server.address(), "describe", name});
+    ASSERT_TRUE(described.ok());
+    ASSERT_TRUE((*described)->Wait().ok());
+    EXPECT_THAT((*described)->Stdout(), ::testing::HasSubstr(absl::StrCat("message ", detail)))
+        << (*described)->Stderr();
+  }
   auto health = Process::Start(
       {"reflection_client", "-plaintext", server.address(), "describe", "grpc.health.v1.Health"});
   ASSERT_TRUE(health.ok());

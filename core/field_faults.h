@@ -1,0 +1,44 @@
+#ifndef IDEMPOTENCY_CORE_FIELD_FAULTS_H_
+#define IDEMPOTENCY_CORE_FIELD_FAULTS_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+#include "core/errors.h"
+
+namespace idempotency {
+
+// Gathers what is wrong with a request, so that its caller can mend all of it at
+// once. Costs nothing while there is no fault. Thread-compatible.
+class FieldFaults {
+ public:
+  // More are counted, but not named: a request may hold any number.
+  static constexpr std::size_t kMaxNamed = 16;
+
+  // A fault of REQUEST_INVALID.
+  void Add(std::string_view field, std::string_view description);
+  // A failure of the catalogue with its violations. OK is no fault.
+  void Add(const absl::Status& status);
+
+  bool empty() const { return count_ == 0; }
+
+  // OK, or INVALID_ARGUMENT with every fault in the order in which they were
+  // found. Its reason is KEY_MISSING or KEY_INVALID if there is such a fault, and
+  // REQUEST_INVALID otherwise.
+  absl::Status status() const;
+
+ private:
+  void Name(FieldViolation violation);
+
+  Reason reason_ = Reason::kRequestInvalid;
+  ErrorDetails details_;
+  std::string message_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_FIELD_FAULTS_H_

@@ -1,0 +1,57 @@
+#include "core/field_faults.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace idempotency {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::SizeIs;
+
+TEST(FieldFaultsTest, NoFaultIsOk) {
+  FieldFaults faults;
+  faults.Add(absl::OkStatus());
+  EXPECT_TRUE(faults.empty());
+  EXPECT_TRUE(faults.status().ok());
+}
+
+TEST(FieldFaultsTest, NamesEveryFaultInItsOrder) {
+  FieldFaults faults;
+  faults.Add("lease", "is too long");
+  faults.Add(InvalidField("labels", "are too many"));
+  const absl::Status status = faults.status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "lease: is too long; labels: are too many");
+  EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid);
+  const ErrorDetails details = DetailsOf(status);
+  ASSERT_THAT(details.violations, SizeIs(2));
+  EXPECT_EQ(details.violations[0].field, "lease");
+  EXPECT_EQ(details.violations[1].description, "are too many");
+}
+
+TEST(FieldFaultsTest, AFaultOfTheKeyIsTheReason) {
+  ErrorDetails of_key;
+  of_key.violations.push_back({"record_key.key", "an idempotency key is needed"});
+  FieldFaults faults;
+  faults.Add("record_key.scope", "is empty");
+  faults.Add(MakeError(Reason::kKeyMissing, "record_key.key: is needed", of_key));
+  faults.Add("lease", "is too long");
+  EXPECT_EQ(ReasonOf(faults.status()), Reason::kKeyMissing);
+  EXPECT_THAT(DetailsOf(faults.status()).violations, SizeIs(3));
+}
+
+TEST(FieldFaultsTest, CountsWhatItDoesNotName) {
+  FieldFaults faults;
+  for (std::size_t i = 0; i < FieldFaults::kMaxNamed + 3; ++i) {
+    faults.Add(std::to_string(i), "is wrong");
+  }
+  const absl::Status status = faults.status();
+  EXPECT_THAT(DetailsOf(status).violations, SizeIs(FieldFaults::kMaxNamed));
+  EXPECT_THAT(std::string(status.message()), EndsWith("; and 3 more faults"));
+}
+
+}  // namespace
+}  // namespace idempotency

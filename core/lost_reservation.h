@@ -1,0 +1,41 @@
+#ifndef IDEMPOTENCY_CORE_LOST_RESERVATION_H_
+#define IDEMPOTENCY_CORE_LOST_RESERVATION_H_
+
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace idempotency {
+
+// Why a token holds its record no longer.
+enum class LossCause {
+  // RECORD_EXPIRED: the record is past its end, or gone.
+  kRecordExpired,
+  // SUPERSEDED: another token holds it, or held it last. The next attempt was
+  // granted, or this token was never of this record.
+  kSuperseded,
+  // RELEASED: this attempt was released.
+  kReleased,
+  // COMPLETED: this attempt was completed, with another reply if this was a
+  // completion.
+  kCompleted,
+  // OUTCOME_UNKNOWN: the outcome of this attempt is unknown: it was released so,
+  // or its lease ran out. A completion is still accepted then.
+  kOutcomeUnknown,
+};
+
+// google.rpc.ErrorInfo.metadata of RESERVATION_LOST: the name above. Stable.
+inline constexpr std::string_view kLossCauseEntry = "cause";
+
+std::string_view LossCauseName(LossCause cause);
+
+// FAILED_PRECONDITION / RESERVATION_LOST with its cause.
+absl::Status ReservationLostBecause(LossCause cause);
+
+// nullopt for another failure, or from a service that did not say.
+std::optional<LossCause> LossCauseOf(const absl::Status& status);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_LOST_RESERVATION_H_
