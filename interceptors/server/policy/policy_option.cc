@@ -1,5 +1,6 @@
 #include "interceptors/server/policy/policy_option.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "google/protobuf/repeated_field.h"
 
 #include "core/declared_policy.h"
+#include "core/limits.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -50,7 +52,12 @@ void ReadDurations(const v1::Policy& option, MethodPolicy& policy, PolicyFaults&
   if (option.has_tombstone()) {
     ReadDuration("tombstone", option.tombstone(), policy.tombstone, faults);
   }
-  if (option.has_lease()) ReadDuration("lease", option.lease(), policy.lease, faults);
+  if (option.has_lease()) {
+    ReadDuration("lease", option.lease(), policy.lease, faults);
+  } else {
+    // As the service does with a lease that is not given.
+    policy.lease = std::min(policy.lease, std::max(policy.retention, limits::kMinLease));
+  }
   if (option.has_max_lease()) {
     ReadDuration("max_lease", option.max_lease(), policy.max_lease, faults);
   }

@@ -191,8 +191,9 @@ TEST(PolicyFaultsTest, DurationsThatAreNone) {
 }
 
 TEST(PolicyFaultsTest, TimesThatExcludeEachOther) {
-  EXPECT_THAT(Faults("retention { seconds: 29 }"),
+  EXPECT_THAT(Faults("lease { seconds: 30 } retention { seconds: 29 }"),
               HasSubstr("retention 29s is under the lease 30s"));
+  EXPECT_EQ(Faults("retention { seconds: 29 }"), "") << "a default lease is shortened";
   EXPECT_THAT(Faults("lease { seconds: 20 } max_lease { seconds: 19 }"),
               HasSubstr("max_lease 19s is under the lease 20s"));
   EXPECT_THAT(Faults("retention { seconds: 60 } reply_retention { seconds: 61 }"),
