@@ -75,8 +75,8 @@ TEST_P(FailureRunAgain, WithoutAChoiceNoServerStarts) {
   ASSERT_TRUE(guard->Protect<Probe>(builder, service->service()).ok());
   const absl::Status refused = guard->Install(builder);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  for (const char* part : {"/idempotency.testing.Probe/Act", "/idempotency.testing.Probe/Look",
-                           "TAKE_OVER", "completion ledger", "recovery handler"}) {
+  for (const char* part :
+       {"/idempotency.testing.Probe/Act", "TAKE_OVER", "completion ledger", "recovery handler"}) {
     EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr(part));
   }
 }
