@@ -166,6 +166,7 @@ TEST_F(CachingConnectionTest, TheReplyIsKeptBeforeTheCallerIsTold) {
   v1::CompleteRequest request;
   *request.mutable_record_key() = Question("order-1").record_key();
   request.set_reservation_token(grant->reserved().reservation_token());
+  request.mutable_reply();
   bool was_kept = false;
   connection_->Complete(request, Connection::Deadline::max(), [&](const auto&) {
     // Nothing is locked: the cache can be used from a callback.

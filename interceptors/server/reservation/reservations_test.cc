@@ -144,7 +144,7 @@ TEST_F(QuestionLimitsTest, DuplicatesOfAKeyOverItsShareAreInFlightAtOnce) {
 
 TEST_F(QuestionLimitsTest, WaitersOfAllKeysLeaveRoomForOtherCalls) {
   for (int i = 0; i < 5; ++i) Ask(std::to_string(i));
-  Ask("one more");
+  Ask("one-more");
   AnswerAll();
   EXPECT_EQ(store_->calls(Operation::kReserve), 6);
   EXPECT_FALSE(store_->last_reserve().has_max_wait()) << "answered at once";
