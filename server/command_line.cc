@@ -160,7 +160,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                   "cancelled. Stay under the grace period of what stops the process.");
   set.AddText("tls_cert", "FILE", &options->tls.certificate,
               "PEM file of the server's certificate chain. Without it calls are not encrypted.\n"
-              "What is in these files later counts for new connections, within a second.");
+              "What is in these files later counts for new connections, within two seconds,\n"
+              "once certificate and key fit each other.");
   set.AddText("tls_key", "FILE", &options->tls.key, "PEM file of the certificate's private key.");
   set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"

@@ -6,13 +6,18 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 
+#include "client/channel_arguments.h"
+#include "client/connection_factory.h"
+#include "tests/integration/session_cycles.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_connection.h"
@@ -40,7 +45,7 @@ class DaemonConnectionsTest : public ::testing::Test {
   static bool Serves(const DaemonProcess& daemon) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (std::chrono::steady_clock::now() < deadline) {
-      if (ServiceClient(daemon.address()).Call(SomeGet("order")).ok()) return true;
+      if (ServiceClient(daemon.address()).Call(SomeReserve("order")).ok()) return true;
     }
     return false;
   }
@@ -48,6 +53,16 @@ class DaemonConnectionsTest : public ::testing::Test {
   static double Refused(const DaemonProcess& daemon, const std::string& reason) {
     return MetricsPage::Fetch(daemon.metrics_address())
         .Value(absl::StrCat("idempotency_connections_refused_total{reason=\"", reason, "\"}"));
+  }
+
+  static int ThreadsOf(DaemonProcess& daemon) {
+    std::ifstream status(absl::StrCat("/proc/", daemon.process().pid(), "/status"));
+    std::string word;
+    int threads = 0;
+    while (status >> word && word != "Threads:") {
+    }
+    status >> threads;
+    return threads;
   }
 
   TempFolder folder_;
@@ -95,6 +110,21 @@ TEST_F(DaemonConnectionsTest, AConnectionEndsByItsAge) {
   EXPECT_TRUE(connection.AwaitClose());
 }
 
+TEST_F(DaemonConnectionsTest, SessionsMoveFromOldConnectionsWithoutAFailedOperation) {
+  DaemonProcess daemon(Store(), {"--max_connection_age=300ms", "--connection_grace=1s"});
+  ConnectionOptions options;
+  options.session.streams = 2;
+  const auto connection =
+      MakeConnection(grpc::CreateCustomChannel(daemon.address(), grpc::InsecureChannelCredentials(),
+                                               IdempotencydChannelArguments()),
+                     options);
+  SessionCycles cycles(*connection);
+  // Some ages of a connection, and of its grace.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+  while (std::chrono::steady_clock::now() < end) ASSERT_TRUE(cycles.AwaitMore(10));
+  EXPECT_EQ(cycles.failed(), 0);
+}
+
 TEST_F(DaemonConnectionsTest, SettingsBoundTheCallsOfAConnection) {
   DaemonProcess daemon(Store(), {"--max_streams=77"});
   RawConnection connection(daemon.address());
@@ -104,6 +134,56 @@ TEST_F(DaemonConnectionsTest, SettingsBoundTheCallsOfAConnection) {
   const std::string settings = connection.Receive(static_cast<unsigned char>(header[2]));
   // SETTINGS_MAX_CONCURRENT_STREAMS is number 3.
   EXPECT_NE(settings.find(std::string("\0\3\0\0\0\115", 6)), std::string::npos);
+}
+
+TEST_F(DaemonConnectionsTest, MessagesThatAreNeverFinishedAreBounded) {
+  DaemonProcess daemon(Store(), {"--transport_mib=32"});
+  // Three times what the daemon may hold.
+  std::vector<RawConnection> connections;
+  bool ended = false;
+  for (int i = 0; i < 12; ++i) {
+    connections.emplace_back(daemon.address());
+    ended = !connections.back().SendUnfinishedMessage("/idempotency.v1.IdempotencyService/Complete",
+                                                      8 * 1024 * 1024) ||
+            ended;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!ended && std::chrono::steady_clock::now() < deadline) {
+    for (RawConnection& connection : connections) ended = connection.CallHasEnded() || ended;
+  }
+  EXPECT_TRUE(ended);
+  EXPECT_TRUE(Serves(daemon));
+}
+
+// gRPC's own services take a thread for each call.
+TEST_F(DaemonConnectionsTest, CallsOfReflectionDoNotTakeThreadsWithoutEnd) {
+  DaemonProcess daemon(Store());
+  const auto stub = grpc::reflection::v1alpha::ServerReflection::NewStub(
+      grpc::CreateChannel(daemon.address(), grpc::InsecureChannelCredentials()));
+  constexpr int kCalls = 300;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<
+      grpc::ClientReaderWriter<grpc::reflection::v1alpha::ServerReflectionRequest,
+                               grpc::reflection::v1alpha::ServerReflectionResponse>>>
+      calls;
+  grpc::reflection::v1alpha::ServerReflectionRequest request;
+  request.set_list_services("*");
+  for (int i = 0; i < kCalls; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    calls.push_back(stub->ServerReflectionInfo(contexts.back().get()));
+    calls.back()->Write(request);
+  }
+  int refused = 0;
+  for (const auto& call : calls) {
+    grpc::reflection::v1alpha::ServerReflectionResponse response;
+    if (!call->Read(&response)) ++refused;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, kCalls);
+  EXPECT_LT(ThreadsOf(daemon), kCalls / 2);
+  EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("order")).ok());
+  for (const auto& context : contexts) context->TryCancel();
+  for (const auto& call : calls) call->Finish();
 }
 
 TEST_F(DaemonConnectionsTest, FewDescriptorsAreLoggedWithWhatToDo) {

@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_TESTS_SUPPORT_RAW_CONNECTION_H_
 #define IDEMPOTENCY_TESTS_SUPPORT_RAW_CONNECTION_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace idempotency::testing {
@@ -28,8 +30,24 @@ class RawConnection {
   bool AwaitReset();
   // Begins HTTP/2, and waits for the server to do so.
   bool BeginHttp2();
+  // Instead of that: begins a gRPC call, and sends so many bytes of a message that never
+  // ends, as the server's windows let it. False if the server ended the call, or took
+  // nothing more for 30 s.
+  bool SendUnfinishedMessage(const std::string& path, std::size_t bytes);
+  // Whether the server has ended that call since.
+  bool CallHasEnded();
 
  private:
+  // What the server lets us send.
+  struct Windows {
+    std::int64_t connection = 65'535;
+    std::int64_t stream = 65'535;
+    std::int64_t initial = 65'535;
+  };
+
+  // Takes one frame. False if it ends the call, or none came.
+  bool TakeFrame(Windows& windows);
+
   int descriptor_;
   bool connected_ = false;
 };
