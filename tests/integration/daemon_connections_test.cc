@@ -125,6 +125,15 @@ TEST_F(DaemonConnectionsTest, SessionsMoveFromOldConnectionsWithoutAFailedOperat
   EXPECT_EQ(cycles.failed(), 0);
 }
 
+TEST_F(DaemonConnectionsTest, AClientThatPingsTooOftenIsDisconnected) {
+  DaemonProcess daemon(Store());
+  RawConnection connection(daemon.address());
+  ASSERT_TRUE(connection.BeginHttp2());
+  const std::string ping("\0\0\10\6\0\0\0\0\0whatever", 17);
+  for (int i = 0; i < 20; ++i) connection.Send(ping);
+  EXPECT_TRUE(connection.AwaitClose());
+}
+
 TEST_F(DaemonConnectionsTest, SettingsBoundTheCallsOfAConnection) {
   DaemonProcess daemon(Store(), {"--max_streams=77"});
   RawConnection connection(daemon.address());
