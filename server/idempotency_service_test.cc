@@ -45,7 +45,9 @@ class IdempotencyServiceTest : public ::testing::Test {
     store_.Open();
     wait_room_.Close();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    server_.reset();
     batcher_.Close();
+    EXPECT_EQ(batcher_.budget().held(), 0u) << "whatever became of the answers";
   }
 
   static v1::ReserveRequest ReserveRequestFor(std::string_view name, char request = 'a') {

@@ -33,8 +33,8 @@ class PendingOperation {
   const WaitRoom::CallPtr& waiting() const { return waiting_; }
 
  protected:
-  // What the response weighs, from right before Finish(): whoever has the response
-  // keeps this until it was written. None for a response without a reply.
+  // What the response weighs, from right before Finish(): the owner of the response
+  // keeps this until it was written. Empty for a response without a reply.
   MemoryBudget::Hold TakeHold() { return std::move(hold_); }
 
  private:

@@ -203,6 +203,7 @@ class SessionTest : public ::testing::Test {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
     server_.reset();
     batcher_->Close();
+    EXPECT_EQ(batcher_->budget().held(), 0u) << "whatever became of the answers";
   }
 
   void TearDown() override { StopServing(); }

@@ -301,7 +301,7 @@ void WaitRoom::WaitOrTry(Room& room, const Record& record, Todo& todo) {
 void WaitRoom::LearnFromError(Room& room, const absl::Status& error, Todo& todo) {
   const std::optional<Reason> reason = ReasonOf(error);
   if (reason == Reason::kRecordNotFound || reason == Reason::kRecordIdCollision) {
-    // Reserve tells what that means.
+    // A reservation decides what that means.
     TryFirst(room, todo);
   } else if (reason == Reason::kRecordDamaged) {
     while (!room.waiters.empty()) {

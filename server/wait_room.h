@@ -182,7 +182,7 @@ class WaitRoom {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaseRuns(Room& room, const InFlight& in_flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TryFirst(Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `confirming`: what it finds is told to the waiters.
+  // `confirming`: waiters may be answered from what it finds.
   void ReadNow(const RecordId& id, Room& room, bool confirming, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadLater(Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -157,7 +157,7 @@ TEST_F(WaitRoomTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfirm) {
   store_clock_.Advance(absl::Seconds(1));
   const Uuid other = Hold(ReserveNamed("another", 'b'));
   CompleteElsewhere("another", other);
-  // The only worker answers a read behind them after it has told the room.
+  // The only worker answers a read behind them once the room has their answers.
   const auto settle = [&] {
     Answers<absl::StatusOr<Record>> behind;
     batcher_->GetForWaiter(GetNamed("completed"), behind.Sink());
