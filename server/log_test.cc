@@ -5,7 +5,7 @@
 #include <chrono>
 #include <optional>
 
-#include "server/log_throttle.h"
+#include "core/log_throttle.h"
 
 namespace idempotency {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "server/log_throttle.h"
+#include "core/log_throttle.h"
 #include "server/metrics.h"
 
 namespace idempotency {

@@ -11,11 +11,14 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
+#include "core/answer_kind.h"
 #include "core/deadline.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "server/answer_scope.h"
+#include "server/frame_bounds.h"
 #include "server/pending_operation.h"
 #include "server/wire_request.h"
 
@@ -35,6 +38,14 @@ absl::Status Overloaded(std::string_view message) {
 
 bool IsCounted(OperationKind kind) {
   return kind == OperationKind::kReserve || kind == OperationKind::kGet;
+}
+
+// The error, with the number of the frame that it is about, from 1: so the caller
+// knows whom to send alone.
+absl::Status OfFrame(std::uint64_t number, const absl::Status& error) {
+  ErrorDetails details = DetailsOf(error);
+  details.metadata[std::string(kFrameDetail)] = absl::StrCat(number);
+  return MakeError(Reason::kRequestInvalid, std::string(error.message()), std::move(details));
 }
 
 // A frame as gRPC sends it, without copying its bytes.
@@ -95,20 +106,10 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
 
   // `hold` is what the answer holds of the memory budget already.
   void Add(std::uint64_t id, const absl::Status& status, MemoryBudget::Hold hold = {}) {
-    v1::SessionAnswer& made = answer();
-    if (!status.ok()) {
-      made.Clear();
-      WriteError(status, *made.mutable_error());
-    } else if (!Fits(made.ByteSizeLong())) {
-      made.Clear();
-      WriteError(Overloaded("The answers of this session are not being read. Ask again when they "
-                            "are."),
-                 *made.mutable_error());
-    }
-    made.set_id(id);
-    const std::size_t before = frames_.bytes();
-    frames_.Append(made);
-    Hold(std::move(hold), frames_.bytes() - before);
+    // Whoever waited for something else is answered on the caller's next stream.
+    const bool told = status.code() != absl::StatusCode::kCancelled ||
+                      !stream_.failed_.load(std::memory_order_relaxed);
+    if (told) Append(id, status, std::move(hold));
     ids_.push_back(id);
     answer_ = nullptr;
     arena_.Reset();
@@ -125,6 +126,23 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
   const std::vector<std::uint64_t>& ids() const { return ids_; }
 
  private:
+  void Append(std::uint64_t id, const absl::Status& status, MemoryBudget::Hold hold) {
+    v1::SessionAnswer& made = answer();
+    if (!status.ok()) {
+      made.Clear();
+      WriteError(status, *made.mutable_error());
+    } else if (!Fits(made.ByteSizeLong())) {
+      made.Clear();
+      WriteError(Overloaded("The answers of this session are not being read. Ask again when they "
+                            "are."),
+                 *made.mutable_error());
+    }
+    made.set_id(id);
+    const std::size_t before = frames_.bytes();
+    frames_.Append(made);
+    Hold(std::move(hold), frames_.bytes() - before);
+  }
+
   // Of the answer nothing is left but its bytes in the frame.
   void Hold(MemoryBudget::Hold hold, std::size_t bytes) {
     if (hold.bytes() < bytes) {
@@ -317,6 +335,8 @@ void SessionStream::Start() {
   v1::SessionResponse first;
   first.mutable_limits()->set_max_in_flight(static_cast<std::uint32_t>(options_.max_in_flight));
   first.mutable_limits()->set_max_frame_bytes(static_cast<std::uint32_t>(limits::kMaxMessageBytes));
+  first.mutable_limits()->set_max_frame_operations(
+      static_cast<std::uint32_t>(options_.max_frame_operations));
   Next next;
   {
     MutexLock lock(mutex_);
@@ -348,8 +368,9 @@ void SessionStream::OnReadDone(bool ok) {
     MutexLock lock(mutex_);
     reading_ = false;
     if (!ok) half_closed_ = true;
-    if (std::exchange(submitting_, false) && cancelled_) waiting = Waiting();
-    if (ComesOfAge()) frames_.Append(Farewell());
+    const bool submitted = std::exchange(submitting_, false);
+    if ((submitted && cancelled_) || !failure_.ok()) waiting = Waiting();
+    if (failure_.ok() && ComesOfAge()) frames_.Append(Farewell());
     next = Step();
   }
   Do(next);
@@ -386,37 +407,55 @@ void SessionStream::OnCancel() {
 
 void SessionStream::OnDone() {
   registry_.Remove(this);
+  {
+    MutexLock lock(mutex_);
+    done_ = true;
+    // The last answer deletes it then.
+    if (!calls_.empty()) return;
+  }
   delete this;
 }
 
 // Frames.
 
 void SessionStream::TakeFrame() {
+  ++frames_read_;
+  const absl::Status begun = BeginFrame();
+  if (!begun.ok()) Fail(OfFrame(frames_read_, begun));
+}
+
+absl::Status SessionStream::BeginFrame() {
+  const std::size_t bytes = read_.Length();
+  absl::Status wrong =
+      CheckFrame(read_, {options_.max_frame_operations, options_.max_frame_parsed_bytes});
+  if (!wrong.ok()) {
+    read_.Clear();
+    return wrong;
+  }
   google::protobuf::ArenaOptions memory;
   memory.initial_block = frame_block_.data();
   memory.initial_block_size = frame_block_.size();
   google::protobuf::Arena arena(memory);
   auto* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
-  absl::Status wrong;
-  const std::size_t bytes = read_.Length();
   // It takes the bytes out of the buffer in any case.
   if (!grpc::SerializationTraits<v1::SessionRequest>::Deserialize(&read_, request).ok()) {
-    wrong = MakeError(Reason::kRequestInvalid,
-                      "the frame is not a SessionRequest: its bytes are damaged, a text in it is "
-                      "not UTF-8, or the client was built from another .proto file");
-  } else if (request->operations().empty()) {
-    wrong = InvalidField("operations", "must not be empty");
-  } else {
-    Frame frame(*this, *request, bytes, operations_.clock().Monotonic());
-    wrong = Register(frame);
-    operations_.observer().FrameReceived(request->operations_size());
-    if (wrong.ok()) {
-      const AnswerScope scope;
-      frame.Begin(operations_);
-    }
-    if (wrong.ok()) StopWaiting(frame.cancels());
+    return UnreadableFrame();
   }
-  if (wrong.ok()) return;
+  if (request->operations().empty()) return InvalidField("operations", "must not be empty");
+  Frame frame(*this, *request, bytes, operations_.clock().Monotonic());
+  wrong = Register(frame);
+  operations_.observer().FrameReceived(request->operations_size());
+  if (!wrong.ok()) return wrong;
+  {
+    const AnswerScope scope;
+    frame.Begin(operations_);
+  }
+  StopWaiting(frame.cancels());
+  return absl::OkStatus();
+}
+
+void SessionStream::Fail(absl::Status wrong) {
+  failed_.store(true, std::memory_order_relaxed);
   MutexLock lock(mutex_);
   failure_ = std::move(wrong);
 }
@@ -466,6 +505,7 @@ void SessionStream::Deliver(Gathered& gathered) {
   std::vector<std::unique_ptr<Call>> answered;
   answered.reserve(gathered.ids().size());
   Next next;
+  bool last = false;
   {
     MutexLock lock(mutex_);
     for (const std::uint64_t id : gathered.ids()) {
@@ -477,10 +517,18 @@ void SessionStream::Deliver(Gathered& gathered) {
       answered.push_back(std::move(call->second));
       calls_.erase(call);
     }
-    appended_bytes_ += gathered.frames().bytes();
-    frames_.Append(std::move(gathered.frames()));
-    holds_.emplace_back(appended_bytes_, gathered.TakeHolds());
+    // Nothing leaves any more once the stream has ended.
+    if (!finished_) {
+      appended_bytes_ += gathered.frames().bytes();
+      frames_.Append(std::move(gathered.frames()));
+      holds_.emplace_back(appended_bytes_, gathered.TakeHolds());
+    }
     next = Step();
+    last = done_ && calls_.empty();
+  }
+  if (last) {
+    delete this;
+    return;
   }
   // What is next keeps the stream. Without it another thread may have ended it since.
   if (next.any()) Do(next);
@@ -552,8 +600,9 @@ bool SessionStream::MayRead() const {
 }
 
 bool SessionStream::IsOver() const {
-  if (finished_ || reading_ || writing_ || !calls_.empty()) return false;
-  return cancelled_ || ((half_closed_ || !failure_.ok()) && frames_.empty());
+  if (finished_ || reading_ || writing_) return false;
+  if (!failure_.ok()) return frames_.empty();
+  return calls_.empty() && (cancelled_ || (half_closed_ && frames_.empty()));
 }
 
 void SessionStream::Do(const Next& next) {

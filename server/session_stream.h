@@ -42,13 +42,24 @@ struct SessionOptions {
   // The first frame after that is answered with `draining`: the caller goes on with
   // another stream, which finds another connection if this one is to end.
   absl::Duration max_age = absl::InfiniteDuration();
+  // Operations of one frame, cancels among them. As many as may be unanswered: more
+  // could not be begun.
+  std::size_t max_frame_operations = limits::kMaxSessionUnanswered;
+  // What a frame may take in memory once it is parsed (server/frame_bounds.h). The
+  // largest that a guard sends is a streamed reply of limits::kMaxReplyBytes whose
+  // messages are all empty.
+  std::size_t max_frame_parsed_bytes = 4 * limits::kMaxMessageBytes;
 };
 
 // One Session stream: reads frames, puts their operations into the batcher
 // together, and sends the answers: at once while nothing is being written, and
 // otherwise together in the next frame. docs/session.md has the rules.
 //
-// Owns itself: OnDone deletes it, and comes only after every operation was
+// A caller that breaks a rule has its stream ended at once, with the reason: nobody
+// waits for its operations any more. What the store is deciding is done, and its
+// answers go nowhere.
+//
+// Owns itself: it is deleted when gRPC is done with it and every operation was
 // answered. Thread-safe.
 class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
@@ -84,6 +95,10 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   };
 
   void TakeFrame();
+  // OK if its operations were begun.
+  absl::Status BeginFrame();
+  // Ends the stream: `wrong` is what the caller did.
+  void Fail(absl::Status wrong) ABSL_LOCKS_EXCLUDED(mutex_);
   // INVALID_ARGUMENT if the frame uses an id twice; then none of it is begun.
   absl::Status Register(Frame& frame) ABSL_LOCKS_EXCLUDED(mutex_);
   // Answers that were gathered on one thread.
@@ -116,6 +131,10 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // Answers that have not gone out, for those who only want to know how much it
   // is.
   std::atomic<std::size_t> unwritten_bytes_{0};
+  // As failure_, for those who only want to know whether there is one.
+  std::atomic<bool> failed_{false};
+  // Frames that came, for the reading thread.
+  std::uint64_t frames_read_ = 0;
 
   Mutex mutex_;
   // From StartRead() until the frame is in the batcher.
@@ -129,6 +148,8 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // The caller is gone.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  // gRPC knows nothing of the stream any more.
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
   // What the caller did wrong.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);

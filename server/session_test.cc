@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "server/idempotency_service.h"
@@ -222,11 +223,14 @@ class SessionTest : public ::testing::Test {
   void AskElsewhere() {
     Caller other(*stub_);
     v1::SessionOperation invalid;
-    for (int i = 0; i < 20; ++i) {
+    for (std::size_t i = 0; i < kFramesElsewhere; ++i) {
       invalid.set_id(i);
       EXPECT_TRUE(other.Ask(invalid).has_error());
     }
   }
+
+  // What AskElsewhere() sends.
+  static constexpr std::size_t kFramesElsewhere = 20;
 
   ManualClock clock_;
   MemoryStore memory_{clock_};
@@ -318,13 +322,15 @@ TEST_F(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
   OccupyWorker();
   ASSERT_TRUE(caller.Send({ReserveAs(1, "one")}));
   ASSERT_TRUE(caller.Send({ReserveAs(2, "two"), ReserveAs(1, "other")}));
-  ASSERT_TRUE(observer_.Await(&Counts::frames_received, 2));
-  store_.Open();
-  EXPECT_TRUE(caller.Answers(1)[1].reserve().has_reserved()) << "asked for before";
   const grpc::Status status = caller.Status();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
   EXPECT_EQ(caller.unexpected(), 0);
+  store_.Open();
+  // What was asked for before is done, and given back: its caller could not tell a
+  // repeat from another call.
+  EXPECT_TRUE(observer_.Await(&Counts::rpcs, 1));
+  EXPECT_TRUE(memory_.Get({GetNamed("one")})[0].ok());
   EXPECT_FALSE(memory_.Get({GetNamed("two")})[0].ok());
   EXPECT_FALSE(memory_.Get({GetNamed("other")})[0].ok());
 }
@@ -364,6 +370,111 @@ TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
   ASSERT_TRUE(await());
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
+}
+
+// Whatever else the stream carries: neither who waits for a running attempt nor what
+// the store has not answered keeps it open.
+TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamAtOnceWaitersIncluded) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "one", /*max_wait_s=*/60)}));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({CompleteAs(3, "one", token)}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 1));
+  v1::SessionOperation unreadable = ReserveAs(4, "four");
+  (*unreadable.mutable_reserve()->mutable_labels())["trace"] = "\xff";
+  ASSERT_TRUE(caller.Send({ReserveAs(5, "five"), unreadable}));
+
+  const grpc::Status status = caller.Status();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  const absl::Status end = FromGrpcStatus(status);
+  EXPECT_EQ(ReasonOf(end), Reason::kRequestInvalid);
+  EXPECT_EQ(DetailsOf(end).metadata[std::string(kFrameDetail)], "4");
+  EXPECT_EQ(caller.unexpected(), 0) << "who waited is answered on the caller's next stream";
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 0));
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 0)) << "gRPC is done with it";
+  store_.Open();
+  Caller next(*stub_);
+  EXPECT_TRUE(next.Ask(CompleteAs(1, "one", token)).has_complete()) << "again, or for good";
+  EXPECT_EQ(next.Ask(ReserveAs(2, "one")).reserve().replay().reply().body(), "done");
+  EXPECT_TRUE(next.Ask(ReserveAs(5, "five")).reserve().has_reserved());
+}
+
+TEST_F(SessionTest, StreamsThatEndWithTheirOperationsUnderWayLeaveNothingBehind) {
+  for (std::size_t round = 0; round < 20; ++round) {
+    OccupyWorker();
+    {
+      Caller caller(*stub_);
+      ASSERT_TRUE(caller.Send({ReserveAs(1, NameOf(static_cast<int>(round))),
+                               ReserveAs(2, NameOf(static_cast<int>(round)), 60)}));
+      ASSERT_TRUE(caller.Send({}));
+      EXPECT_EQ(caller.Status().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    }
+    store_.Open();
+    ASSERT_TRUE(observer_.Await(&Counts::rpcs, 2 * (round + 1)));
+  }
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
+  Caller caller(*stub_);
+  EXPECT_TRUE(caller.Ask(ReserveAs(1, "after")).reserve().has_reserved());
+}
+
+TEST_F(SessionTest, AFrameOfTooManyOperationsEndsTheStreamBeforeAnyIsBegun) {
+  SessionOptions options;
+  options.max_frame_operations = 3;
+  Serve(options);
+  {
+    Caller caller(*stub_);
+    EXPECT_EQ(caller.First().limits().max_frame_operations(), 3u);
+    ASSERT_TRUE(caller.Send({ReserveAs(1, "one"), ReserveAs(2, "two"), ReserveAs(3, "three")}));
+    EXPECT_THAT(caller.Answers(3), SizeIs(3));
+    ASSERT_TRUE(
+        caller.Send({ReserveAs(4, "four"), CancelOf(4), ReserveAs(5, "five"), CancelOf(5)}));
+    const grpc::Status status = caller.Status();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    const ErrorDetails details = DetailsOf(FromGrpcStatus(status));
+    ASSERT_THAT(details.violations, SizeIs(1));
+    EXPECT_EQ(details.violations[0].field, "operations");
+    EXPECT_EQ(caller.unexpected(), 0);
+  }
+  EXPECT_FALSE(memory_.Get({GetNamed("four")})[0].ok());
+}
+
+TEST_F(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
+  SessionOptions options;
+  options.max_frame_parsed_bytes = 64 * 1024;
+  Serve(options);
+  Caller caller(*stub_);
+  v1::SessionOperation wide = CompleteAs(1, "one", Uuid::Random().ToString());
+  for (int i = 0; i < 10'000; ++i) wide.mutable_complete()->mutable_reply()->add_stream();
+  ASSERT_TRUE(caller.Send({wide}));
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(caller.Status())), Reason::kRequestInvalid);
+}
+
+// A caller that asks for nothing that is valid, and does not read what it is told.
+TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
+  SessionOptions options;
+  options.max_unwritten_bytes = 64 * 1024;
+  Serve(options);
+  Caller caller(*stub_);
+  caller.First();
+  std::vector<v1::SessionOperation> nothing(1000);
+  for (std::size_t i = 0; i < nothing.size(); ++i) nothing[i].set_id(i);
+  std::thread sender([&] {
+    while (caller.Send(nothing)) {
+    }
+  });
+  // What HTTP/2's window takes is written; once that is full, the rest stays here.
+  std::size_t read = 0;
+  std::size_t before = 0;
+  do {
+    before = read;
+    AskElsewhere();
+    read = observer_.counts().frames_received;
+    ASSERT_LT(read, 2000u) << "frames of " << nothing.size() << " are read and read";
+  } while (read - before > kFramesElsewhere);
+  caller.Hangup();
+  sender.join();
 }
 
 TEST_F(SessionTest, AFrameOverTheMessageLimitEndsTheStream) {

@@ -1,4 +1,4 @@
-#include "server/log_throttle.h"
+#include "core/log_throttle.h"
 
 #include <utility>
 

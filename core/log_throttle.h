@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_LOG_THROTTLE_H_
-#define IDEMPOTENCY_SERVER_LOG_THROTTLE_H_
+#ifndef IDEMPOTENCY_CORE_LOG_THROTTLE_H_
+#define IDEMPOTENCY_CORE_LOG_THROTTLE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -32,4 +32,4 @@ class LogThrottle {
 
 }  // namespace idempotency
 
-#endif  // IDEMPOTENCY_SERVER_LOG_THROTTLE_H_
+#endif  // IDEMPOTENCY_CORE_LOG_THROTTLE_H_

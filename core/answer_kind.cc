@@ -1,0 +1,65 @@
+#include "core/answer_kind.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/numbers.h"
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+
+namespace idempotency {
+namespace {
+
+AnswerKind KindOfCode(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return AnswerKind::kDone;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kInternal:
+      return AnswerKind::kNone;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kAborted:
+      return AnswerKind::kBusy;
+    default:
+      return AnswerKind::kRefused;
+  }
+}
+
+// What a STORE_UNAVAILABLE stands for.
+AnswerKind KindOfUnavailable(const absl::Status& status) {
+  const ErrorDetails details = DetailsOf(status);
+  const auto found = details.metadata.find(std::string(kStatusCodeDetail));
+  int number = 0;
+  if (found == details.metadata.end() || !absl::SimpleAtoi(found->second, &number)) {
+    return AnswerKind::kNone;
+  }
+  const AnswerKind kind = KindOfCode(static_cast<absl::StatusCode>(StatusCodeFrom(number)));
+  // An error stands for no success.
+  return kind == AnswerKind::kDone ? AnswerKind::kNone : kind;
+}
+
+}  // namespace
+
+AnswerKind KindOfAnswer(const absl::Status& status) {
+  if (status.ok()) return AnswerKind::kDone;
+  const std::optional<Reason> reason = ReasonOf(status);
+  if (!reason.has_value()) return KindOfCode(status.code());
+  switch (*reason) {
+    case Reason::kStoreUnavailable:
+      return KindOfUnavailable(status);
+    case Reason::kOutcomeNotRecorded:
+      return AnswerKind::kNone;
+    case Reason::kOverloaded:
+    case Reason::kQuotaExceeded:
+    case Reason::kInFlight:
+      return AnswerKind::kBusy;
+    default:
+      return AnswerKind::kRefused;
+  }
+}
+
+}  // namespace idempotency

@@ -1,0 +1,47 @@
+#ifndef IDEMPOTENCY_CORE_ANSWER_KIND_H_
+#define IDEMPOTENCY_CORE_ANSWER_KIND_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace idempotency {
+
+// What the end of an operation of idempotencyd means for what follows.
+enum class AnswerKind {
+  // It was done.
+  kDone,
+  // It was not done, and the same again would be refused again: not to be repeated,
+  // and never a reason to go on without a verdict.
+  kRefused,
+  // It was not done now: the same again may succeed later.
+  kBusy,
+  // Nobody knows: no answer came, or the service had none to give. Repeat it with the
+  // same tokens. The only kind that may fail open.
+  kNone,
+};
+
+// The one place where this is decided, for statuses of a client::Connection, of the
+// service and of gRPC:
+//
+//   STORE_UNAVAILABLE                 kNone; kRefused or kBusy if it stands for another
+//                                     code (kStatusCodeDetail)
+//   OUTCOME_NOT_RECORDED              kNone
+//   OVERLOADED, QUOTA_EXCEEDED,
+//   IN_FLIGHT                         kBusy
+//   every other reason                kRefused, whatever its code
+//   no reason: UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: kNone;
+//              RESOURCE_EXHAUSTED, ABORTED: kBusy; every other code: kRefused
+AnswerKind KindOfAnswer(const absl::Status& status);
+
+// In the metadata of a STORE_UNAVAILABLE that stands for a status without a reason:
+// that status's code, as a number.
+inline constexpr std::string_view kStatusCodeDetail = "status_code";
+
+// In the metadata of the REQUEST_INVALID that ends a session: which of the frames of
+// that stream is at fault, counted from 1.
+inline constexpr std::string_view kFrameDetail = "frame";
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_ANSWER_KIND_H_

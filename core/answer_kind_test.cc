@@ -1,0 +1,79 @@
+#include "core/answer_kind.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+
+namespace idempotency {
+namespace {
+
+TEST(AnswerKindTest, OfEveryReason) {
+  const std::map<Reason, AnswerKind> not_refused = {
+      {Reason::kStoreUnavailable, AnswerKind::kNone},
+      {Reason::kOutcomeNotRecorded, AnswerKind::kNone},
+      {Reason::kOverloaded, AnswerKind::kBusy},
+      {Reason::kQuotaExceeded, AnswerKind::kBusy},
+      {Reason::kInFlight, AnswerKind::kBusy},
+  };
+  for (const Reason reason : AllReasons()) {
+    const auto found = not_refused.find(reason);
+    const AnswerKind expected = found == not_refused.end() ? AnswerKind::kRefused : found->second;
+    EXPECT_EQ(KindOfAnswer(MakeError(reason, "text")), expected) << ReasonName(reason);
+    // The reason decides, not the code that came with it.
+    for (const auto code : {absl::StatusCode::kUnavailable, absl::StatusCode::kInvalidArgument}) {
+      EXPECT_EQ(KindOfAnswer(MakeErrorWithCode(reason, code, "text")), expected)
+          << ReasonName(reason);
+    }
+  }
+}
+
+TEST(AnswerKindTest, OfEveryCodeWithoutAReason) {
+  const std::map<absl::StatusCode, AnswerKind> kinds = {
+      {absl::StatusCode::kOk, AnswerKind::kDone},
+      {absl::StatusCode::kCancelled, AnswerKind::kNone},
+      {absl::StatusCode::kUnknown, AnswerKind::kNone},
+      {absl::StatusCode::kInvalidArgument, AnswerKind::kRefused},
+      {absl::StatusCode::kDeadlineExceeded, AnswerKind::kNone},
+      {absl::StatusCode::kNotFound, AnswerKind::kRefused},
+      {absl::StatusCode::kAlreadyExists, AnswerKind::kRefused},
+      {absl::StatusCode::kPermissionDenied, AnswerKind::kRefused},
+      {absl::StatusCode::kResourceExhausted, AnswerKind::kBusy},
+      {absl::StatusCode::kFailedPrecondition, AnswerKind::kRefused},
+      {absl::StatusCode::kAborted, AnswerKind::kBusy},
+      {absl::StatusCode::kOutOfRange, AnswerKind::kRefused},
+      {absl::StatusCode::kUnimplemented, AnswerKind::kRefused},
+      {absl::StatusCode::kInternal, AnswerKind::kNone},
+      {absl::StatusCode::kUnavailable, AnswerKind::kNone},
+      {absl::StatusCode::kDataLoss, AnswerKind::kRefused},
+      {absl::StatusCode::kUnauthenticated, AnswerKind::kRefused},
+  };
+  ASSERT_EQ(kinds.size(), 17u);
+  for (const auto& [code, expected] : kinds) {
+    EXPECT_EQ(KindOfAnswer(absl::Status(code, "text")), expected) << absl::StatusCodeToString(code);
+    // As a connection tells of it.
+    ErrorDetails details;
+    details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
+    EXPECT_EQ(KindOfAnswer(MakeError(Reason::kStoreUnavailable, "text", std::move(details))),
+              expected == AnswerKind::kDone ? AnswerKind::kNone : expected)
+        << absl::StatusCodeToString(code);
+  }
+}
+
+TEST(AnswerKindTest, ACodeThatIsNoneSaysNothing) {
+  for (const char* const code : {"", "five", "-1", "17", "99999999999999999999"}) {
+    ErrorDetails details;
+    details.metadata[std::string(kStatusCodeDetail)] = code;
+    EXPECT_EQ(KindOfAnswer(MakeError(Reason::kStoreUnavailable, "text", std::move(details))),
+              AnswerKind::kNone)
+        << code;
+  }
+}
+
+}  // namespace
+}  // namespace idempotency

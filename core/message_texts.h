@@ -1,0 +1,19 @@
+#ifndef IDEMPOTENCY_CORE_MESSAGE_TEXTS_H_
+#define IDEMPOTENCY_CORE_MESSAGE_TEXTS_H_
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+namespace idempotency {
+
+// OK if every `string` in the message, and in the messages in it, is UTF-8; otherwise
+// REQUEST_INVALID with the field's path, for example "record_key.scope".
+//
+// protobuf writes a proto3 message with any bytes in its strings, and refuses to
+// parse it: together with whatever else it was put into. So each message is checked
+// by itself before it joins others in a frame. The message is only read.
+absl::Status ValidateTexts(const google::protobuf::Message& message);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_CORE_MESSAGE_TEXTS_H_
