@@ -17,7 +17,9 @@ namespace idempotency {
 // method returns; a callback must not block. Statuses are of the catalogue in
 // core/errors.h where the service spoke; a transport failure or a passed
 // deadline is STORE_UNAVAILABLE and indefinite: repeat the call with the same
-// tokens. One that was never sent says so (client/not_connected.h).
+// tokens. One that was never sent says so (client/not_connected.h). KindOfAnswer()
+// (core/answer_kind.h) tells what a status means for what follows. A request with a
+// text that is not UTF-8 is REQUEST_INVALID and is not sent.
 //
 // Thread-safe.
 class Connection {

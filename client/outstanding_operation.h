@@ -51,7 +51,7 @@ class OutstandingOperation {
   int times_sent = 0;
   // A daemon may have got it: it was written to a stream that had a connection.
   bool maybe_sent = false;
-  // Which frame it was last in; they count up.
+  // Which frame of its lane it was last in.
   std::uint64_t frame = 0;
   // It may be what makes its frame unreadable: shares none from now on.
   bool alone = false;

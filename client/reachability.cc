@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 
@@ -63,6 +64,7 @@ absl::Status Reachability::Failed(const grpc::Status& status) {
   }
   ErrorDetails details;
   details.retry_delay = kRetryDelay;
+  details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
   return MakeError(Reason::kStoreUnavailable, DescribeFailure(code), std::move(details));
 }
 

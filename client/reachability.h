@@ -23,7 +23,8 @@ class Reachability {
   bool fails() const { return state_.load(std::memory_order_relaxed) == State::kFails; }
 
   // How a call that ended with `status` is answered. A status of the catalogue
-  // as it is; any other is STORE_UNAVAILABLE, since no verdict could be had. Its
+  // as it is; any other is STORE_UNAVAILABLE, with the code in its metadata, by which
+  // KindOfAnswer() tells a refusal from an answer that never came. Its
   // message names the status code alone: gRPC's text, which may hold addresses,
   // goes to the log. A message over the channel's send limit is REQUEST_INVALID:
   // it can never be sent.

@@ -7,13 +7,16 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "client/not_connected.h"
 #include "client/session_frame.h"
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "core/limits.h"
+#include "core/message_texts.h"
 
 namespace idempotency {
 namespace {
@@ -60,6 +63,14 @@ absl::Status TooLarge() {
                                    " bytes that idempotencyd takes in one message"));
 }
 
+// How a stream ended, for operations that were not at fault: that another one made
+// its frame invalid says nothing of them.
+grpc::Status ForOthers(const grpc::Status& status) {
+  if (ReasonOf(FromGrpcStatus(status)) != Reason::kRequestInvalid) return status;
+  return grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                      "the session ended because of an operation of another caller");
+}
+
 SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now) {
   if (deadline == Clock::time_point::max()) return std::nullopt;
   return std::max<Clock::duration>(deadline - now, kAlarmGrain);
@@ -69,12 +80,17 @@ absl::Status OverSendLimit() {
   return InvalidField("session.operation", "is over the send limit of the channel to idempotencyd");
 }
 
-// The server has answered every frame before the one that it could not read, and
-// looked at none after it.
-std::uint64_t FirstFrame(const std::vector<OutstandingOperation*>& unanswered) {
-  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
-  for (const auto* operation : unanswered) first = std::min(first, operation->frame);
-  return first;
+// Which frame `error` is about; the first that is not answered if it does not say: a
+// server that answers what came before a bad frame looks at none after it.
+std::uint64_t BadFrame(const absl::Status& error,
+                       const std::vector<OutstandingOperation*>& unanswered) {
+  std::uint64_t frame = 0;
+  const ErrorDetails details = DetailsOf(error);
+  const auto named = details.metadata.find(std::string(kFrameDetail));
+  if (named != details.metadata.end() && absl::SimpleAtoi(named->second, &frame)) return frame;
+  frame = std::numeric_limits<std::uint64_t>::max();
+  for (const auto* operation : unanswered) frame = std::min(frame, operation->frame);
+  return frame;
 }
 
 // Every frame that left was within the limit that this one is over, and nothing
@@ -123,30 +139,35 @@ Session::~Session() {
 
 void Session::Reserve(const v1::ReserveRequest& request, Deadline deadline,
                       Callback<v1::ReserveResponse> done) {
+  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
   if (unary_only_) return unary_->Reserve(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Complete(const v1::CompleteRequest& request, Deadline deadline,
                        Callback<v1::CompleteResponse> done) {
+  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
   if (unary_only_) return unary_->Complete(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Release(const v1::ReleaseRequest& request, Deadline deadline,
                       Callback<v1::ReleaseResponse> done) {
+  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
   if (unary_only_) return unary_->Release(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Extend(const v1::ExtendRequest& request, Deadline deadline,
                      Callback<v1::ExtendResponse> done) {
+  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
   if (unary_only_) return unary_->Extend(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Get(const v1::GetRequest& request, Deadline deadline,
                   Callback<v1::GetResponse> done) {
+  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
   if (unary_only_) return unary_->Get(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
@@ -226,10 +247,13 @@ Session::Lanes Session::LanesByLoad() const {
 
 std::string Session::Gather(SessionLane& lane, Time now) {
   const std::size_t most = std::min(lane.max_frame_bytes(), kFrameBytes);
-  const std::uint64_t number = ++last_frame_;
   SessionFrame frame;
-  for (const std::uint64_t id : lane.TakeCancels()) frame.AddCancel(id);
-  while (lane.usable()) {
+  std::size_t operations = 0;
+  for (const std::uint64_t id : lane.TakeCancels()) {
+    frame.AddCancel(id);
+    ++operations;
+  }
+  for (; lane.usable() && operations < lane.max_frame_operations(); ++operations) {
     OutstandingOperation* const next = waiting_.First(lane.has_room());
     if (next == nullptr) break;
     const std::size_t weight = SessionFrame::Weight(next->body.size());
@@ -240,7 +264,7 @@ std::string Session::Gather(SessionLane& lane, Time now) {
     }
     waiting_.RemoveFirst(*next);
     lane.Carry(*next);
-    next->frame = number;
+    next->frame = lane.next_frame();
     frame.Add(next->id, TimeLeft(next->deadline, now), next->body);
     if (next->alone) break;
   }
@@ -373,7 +397,9 @@ void Session::OnEnd(SessionLink& stream, const grpc::Status& status) {
       if (!ended->established() && !IsOverSendLimit(status)) {
         NoteFailedOpening(status, now);
         if (unary_only_) DivertWaiting(errands);
-        if (IsHopeless(status)) FailWaiting(status, stream.had_connection(), errands);
+        if (IsHopeless(status)) {
+          FailWaiting(ForOthers(status), stream.had_connection(), errands);
+        }
       }
       Pump(now, errands);
     }
@@ -411,7 +437,7 @@ void Session::TakeBack(const SessionLane& lane, const grpc::Status& status,
   if (unsendable) {
     SetCulpritsApart(unanswered, HeaviestFrame(unanswered));
   } else if (ReasonOf(error) == Reason::kRequestInvalid) {
-    SetCulpritsApart(unanswered, FirstFrame(unanswered));
+    SetCulpritsApart(unanswered, BadFrame(error, unanswered));
   }
   std::vector<OutstandingOperation*> again;
   for (OutstandingOperation* operation : unanswered) {
@@ -420,7 +446,7 @@ void Session::TakeBack(const SessionLane& lane, const grpc::Status& status,
     if (operation->refused) {
       errands.Fail(Remove(operation->id), error);
     } else if (operation->times_sent >= kMaxTimesSent) {
-      errands.Fail(Remove(operation->id), reachability_.Failed(status));
+      errands.Fail(Remove(operation->id), reachability_.Failed(ForOthers(status)));
     } else {
       again.push_back(operation);
     }
@@ -439,7 +465,12 @@ std::vector<OutstandingOperation*> Session::UnansweredOn(const SessionLane& lane
 void Session::SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered,
                                std::uint64_t bad_frame) {
   for (OutstandingOperation* operation : unanswered) {
-    if (operation->frame != bad_frame) continue;
+    if (operation->frame != bad_frame) {
+      // Not one of those that it may break: however many culprits there are, it is
+      // sent until it is answered.
+      --operation->times_sent;
+      continue;
+    }
     operation->refused = operation->alone;
     operation->alone = true;
   }
@@ -449,8 +480,9 @@ bool Session::IsHopeless(const grpc::Status& status) const {
   if (waiting_.empty() || usable_lanes() > 0) return false;
   // A refusal is one, however often it is asked for. CANCELLED is what a daemon
   // makes of a call that comes while it ends.
-  const bool may_pass = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                        status.error_code() == grpc::StatusCode::CANCELLED;
+  const grpc::StatusCode code = ForOthers(status).error_code();
+  const bool may_pass =
+      code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED;
   return !may_pass || failed_openings_ >= kMaxFailedOpenings;
 }
 

@@ -91,8 +91,9 @@ class Session final : public Connection, private SessionLink::Events {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<OutstandingOperation*> UnansweredOn(const SessionLane& lane) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a frame that cannot be sent, or that the server could not read: sends its
-  // operations one by one, and refuses the one that was alone, so that no other caller is affected.
+  // Of a frame that cannot be sent, or that the server refused as a whole: sends its
+  // operations one by one, and refuses the one that was alone, so that no other caller
+  // is affected. What was in other frames has lost nothing but time.
   static void SetCulpritsApart(const std::vector<OutstandingOperation*>& unanswered,
                                std::uint64_t bad_frame);
   // Whether another try would keep the waiting waiting for nothing.
@@ -133,7 +134,6 @@ class Session final : public Connection, private SessionLink::Events {
   Time next_lane_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   Time next_complaint_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::uint64_t last_frame_ ABSL_GUARDED_BY(mutex_) = 0;
   // Waiting and sent.
   absl::flat_hash_map<std::uint64_t, Operation> operations_ ABSL_GUARDED_BY(mutex_);
   WaitingOperations waiting_ ABSL_GUARDED_BY(mutex_);

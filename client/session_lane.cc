@@ -8,6 +8,7 @@ void SessionLane::Establish(const v1::SessionLimits& limits) {
   established_ = true;
   max_in_flight_ = limits.max_in_flight();
   max_frame_bytes_ = limits.max_frame_bytes();
+  if (limits.max_frame_operations() > 0) max_frame_operations_ = limits.max_frame_operations();
 }
 
 void SessionLane::Carry(OutstandingOperation& operation) {
@@ -37,6 +38,13 @@ bool SessionLane::SettleGivenUp(std::uint64_t id) {
   if (found->second) --limited_;
   given_up_.erase(found);
   return true;
+}
+
+std::vector<std::uint64_t> SessionLane::TakeCancels() {
+  const auto end = cancels_.begin() + std::min(cancels_.size(), max_frame_operations_);
+  std::vector<std::uint64_t> taken(cancels_.begin(), end);
+  cancels_.erase(cancels_.begin(), end);
+  return taken;
 }
 
 bool SessionLane::BeginHalfClose(Time owed_until) {

@@ -32,6 +32,7 @@ class SessionLane {
   bool established() const { return established_; }
   void Establish(const v1::SessionLimits& limits);
   std::size_t max_frame_bytes() const { return max_frame_bytes_; }
+  std::size_t max_frame_operations() const { return max_frame_operations_; }
 
   // Whether new operations may be put on it, now or when its frame has left.
   bool usable() const { return !draining_ && !broken_; }
@@ -52,11 +53,15 @@ class SessionLane {
   void GiveUp(OutstandingOperation& operation, Time owed_until);
   // The answer to one that was given up. False: there is none with this id.
   bool SettleGivenUp(std::uint64_t id);
-  // Ids to be cancelled, for the next frame.
-  std::vector<std::uint64_t> TakeCancels() { return std::exchange(cancels_, {}); }
-  bool has_cancels() const { return !cancels_.empty(); }
+  // Ids to be cancelled, for the next frame: as many as it may have.
+  std::vector<std::uint64_t> TakeCancels();
 
-  void WriteBegins() { writing_ = true; }
+  // Of the frame that is gathered now, counted from 1 as its server counts them.
+  std::uint64_t next_frame() const { return frames_written_ + 1; }
+  void WriteBegins() {
+    writing_ = true;
+    ++frames_written_;
+  }
   void WriteEnds() { writing_ = false; }
   void Drain() { draining_ = true; }
   // Nothing more can be sent.
@@ -76,6 +81,8 @@ class SessionLane {
   // operation does not wait a round trip for them.
   static constexpr std::size_t kFirstInFlight = 64;
   static constexpr std::size_t kFirstFrameBytes = 64 * 1024;
+  // Also with a server that does not tell how many it takes.
+  static constexpr std::size_t kFirstFrameOperations = 1024;
 
   const std::shared_ptr<SessionLink> stream_;
   bool established_ = false;
@@ -86,6 +93,8 @@ class SessionLane {
   bool released_ = false;
   std::size_t max_in_flight_ = kFirstInFlight;
   std::size_t max_frame_bytes_ = kFirstFrameBytes;
+  std::size_t max_frame_operations_ = kFirstFrameOperations;
+  std::uint64_t frames_written_ = 0;
   std::size_t unanswered_ = 0;
   // Those of the unanswered and the given up that max_in_flight counts.
   std::size_t limited_ = 0;

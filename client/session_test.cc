@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "client/not_connected.h"
 #include "client/testing/fake_links.h"
 #include "client/testing/fake_service.h"
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "core/limits.h"
@@ -303,6 +305,105 @@ TEST_F(SessionTest, OnlyTheOperationThatMakesItsFrameUnreadableIsRefused) {
   EXPECT_EQ(refused, 1u);
   EXPECT_EQ(answers_.count(), 5u);
   EXPECT_EQ(streams_.count(), 3u);
+}
+
+// However many culprits there are, and whatever else is open on the stream.
+TEST_F(SessionTest, TheOthersAreAnsweredWhileCulpritsBreakOneStreamAfterAnother) {
+  constexpr int kCulprits = 20;
+  streams_.SetPeer([&](FakeLink& link, const v1::SessionRequest& request) {
+    const auto frames = link.frames();
+    const auto self = std::find_if(frames.begin(), frames.end(), [&](const auto& frame) {
+      return frame.operations(0).id() == request.operations(0).id();
+    });
+    v1::SessionResponse response;
+    for (const auto& operation : request.operations()) {
+      const std::string& key = operation.reserve().record_key().key();
+      if (key.substr(0, 3) == "bad") {
+        ErrorDetails details;
+        details.metadata[std::string(kFrameDetail)] = absl::StrCat(self - frames.begin() + 1);
+        return link.End(
+            ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no SessionRequest", details)));
+      }
+      // It waits for a running attempt, so that its frame is never answered in full.
+      if (key != "waits") AnswerAsUsual(operation, response);
+    }
+    if (response.answers_size() > 0) link.Say(response);
+  });
+  streams_.SetFirstFrame(Limits(1000, 1 << 20));
+  Open();
+  Answers waiting;
+  session_->Reserve(RequestWithKey("waits"), In(seconds(60)), waiting.Expect());
+  Settle();
+  stream().HoldWrites();
+  Reserve("occupies the writer");
+  for (int i = 0; i < kCulprits; ++i) {
+    Reserve(absl::StrCat("good ", i));
+    Reserve(absl::StrCat("bad ", i));
+  }
+  stream().ReleaseWrites();
+  int refused = 0;
+  for (const Reserved& answer : answers_.Wait(1 + 2 * kCulprits)) {
+    if (answer.ok()) continue;
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
+    ++refused;
+  }
+  EXPECT_EQ(refused, kCulprits);
+  EXPECT_EQ(answers_.count(), 1u + 2 * kCulprits);
+  EXPECT_EQ(waiting.count(), 0u) << "it is sent again with every stream, and waits";
+  // All of them in one frame, and then each by itself.
+  EXPECT_EQ(streams_.count(), 2u + kCulprits);
+  Settle();
+  AnswerId(stream(streams_.count() - 1), /*id=*/1);
+  EXPECT_TRUE(waiting.Wait(1)[0].ok());
+}
+
+TEST_F(SessionTest, AnOperationWithATextThatIsNotUtf8IsNotSent) {
+  Open();
+  v1::ReserveRequest labelled = RequestWithKey("key");
+  (*labelled.mutable_labels())["traceparent"] = "\xff";
+  session_->Reserve(labelled, In(seconds(60)), answers_.Expect());
+  v1::CompleteRequest complete;
+  complete.mutable_reply()->set_message("\xc3");
+  session_->Complete(complete, In(seconds(60)), answers_.ExpectEnd<v1::CompleteResponse>());
+  v1::ReleaseRequest release;
+  release.set_reason("\x80");
+  session_->Release(release, In(seconds(60)), answers_.ExpectEnd<v1::ReleaseResponse>());
+  v1::ExtendRequest extend;
+  extend.mutable_record_key()->set_scope("\xff");
+  session_->Extend(extend, In(seconds(60)), answers_.ExpectEnd<v1::ExtendResponse>());
+  v1::GetRequest get;
+  get.set_record_id("\xff");
+  session_->Get(get, In(seconds(60)), answers_.ExpectEnd<v1::GetResponse>());
+  const auto answers = answers_.Wait(5);
+  ASSERT_EQ(answers.size(), 5u);
+  for (const Reserved& answer : answers) {
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
+  }
+  EXPECT_EQ(streams_.count(), 0u);
+}
+
+TEST_F(SessionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
+  Open();
+  Reserve("first");
+  v1::SessionResponse limits = Limits(100, 1 << 20);
+  limits.mutable_limits()->set_max_frame_operations(3);
+  stream().Say(limits);
+  Settle();
+  stream().HoldWrites();
+  for (int i = 0; i < 8; ++i) Reserve(absl::StrCat(i), In(milliseconds(500)));
+  stream().ReleaseWrites();
+  Settle();
+  stream().HoldWrites();
+  // Given up, and so cancelled, in frames that keep to it, too.
+  ASSERT_EQ(answers_.Wait(8).size(), 8u);
+  stream().ReleaseWrites();
+  Settle();
+  std::size_t operations = 0;
+  for (const auto& frame : stream().frames()) {
+    EXPECT_LE(frame.operations_size(), 3);
+    operations += frame.operations_size();
+  }
+  EXPECT_GT(operations, 8u);
 }
 
 TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) {

@@ -11,6 +11,7 @@
 #include "client/reachability.h"
 #include "core/deadline.h"
 #include "core/errors.h"
+#include "core/message_texts.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
 namespace idempotency {
@@ -69,6 +70,7 @@ class UnaryConnection final : public Connection {
   template <typename Request, typename Response>
   void Send(Rpc<Request, Response> rpc, const Request& request, Deadline deadline,
             Callback<Response> done) {
+    if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
     if (reachability_.fails() && !Connected()) return done(NotConnected());
     // Where nothing was ever answered, a call that fails may have had no
     // connection at all.
