@@ -78,9 +78,11 @@ struct MethodPolicy {
   // and INTERNAL), and none that is recorded. Only for a handler that makes these
   // codes itself: passed on from another service they say nothing.
   std::set<grpc::StatusCode> released;
-  // Run the handler unguarded when no verdict can be had (STORE_UNAVAILABLE,
-  // and never for a guard that is being closed): promise 6 of the README does
-  // not hold for this method. Each such call is logged and counted
+  // Run the handler unguarded when no verdict can be had: no answer came
+  // (STORE_UNAVAILABLE), or the store has none. Never when the service refuses the
+  // call, or refuses this server (its credentials, for example), and never for a
+  // guard that is being closed. Promise 6 of the README does not hold for this
+  // method. Each such call is logged and counted
   // (ServerGuard::calls_failed_open), and may be a second run.
   bool fail_open = false;
   Reply reply = Reply::kFull;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "core/idempotency_key.h"
@@ -668,8 +669,22 @@ TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
   policy.fail_open = true;
   this->options_.policies[kCharge] = policy;
   this->Start();
-  this->store_->Fail(Operation::kReserve, MakeError(Reason::kRecordDamaged, "unreadable"), 1);
-  EXPECT_EQ(this->Charge(kKey).reason(), Reason::kRecordDamaged);
+  std::vector<absl::Status> answers;
+  for (const Reason reason : AllReasons()) answers.push_back(MakeError(reason, "no"));
+  for (int code = 1; code <= 16; ++code) {
+    answers.emplace_back(static_cast<absl::StatusCode>(code), "no");
+  }
+  int asked = 0;
+  for (const absl::Status& answer : answers) {
+    if (KindOfAnswer(answer) == AnswerKind::kNone) continue;
+    this->store_->Fail(Operation::kReserve, answer, 1);
+    const Outcome outcome = this->Charge(kKey);
+    EXPECT_FALSE(outcome.status.ok()) << answer;
+    // The guard's own refusal is not its callers' business, and passes.
+    EXPECT_EQ(outcome.reason(), ReasonOf(answer).value_or(Reason::kStoreUnavailable)) << answer;
+    EXPECT_EQ(this->store_->calls(Operation::kReserve), ++asked) << "asked again after " << answer;
+  }
+  EXPECT_GT(asked, 20);
   EXPECT_EQ(this->guard_->calls_failed_open(), 0u);
   EXPECT_EQ(this->book_.runs, 0);
 }

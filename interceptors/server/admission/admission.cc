@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/answer_kind.h"
 #include "core/deadline.h"
 #include "core/errors.h"
+#include "core/request_rules.h"
 #include "core/uuid.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/admission/replayed_reply.h"
@@ -90,6 +92,13 @@ void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::Reser
   Apply(*operation, question);
   const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(question),
                                                     deadline, std::move(done), request);
+  // Whatever of the question came from a caller: what the service would refuse does
+  // not leave, least of all together with the questions of others.
+  if (const absl::Status valid = ValidateRequest(admission->question_); !valid.ok()) {
+    admission->Tell(valid, valid);
+    admission->Refuse(valid);
+    return;
+  }
   admission->Request(admission->operation_->policy.WaitInFlight(), deadline);
 }
 
@@ -121,8 +130,8 @@ void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl
 
 void Admission::OnVerdict(absl::StatusOr<ReservationAnswer> answer) {
   if (!answer.ok()) {
-    const bool no_verdict = ReasonOf(answer.status()) == Reason::kStoreUnavailable &&
-                            !operation_->reservations.closed();
+    const bool no_verdict =
+        KindOfAnswer(answer.status()) == AnswerKind::kNone && !operation_->reservations.closed();
     Tell(answer, answer.status());
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;

@@ -34,8 +34,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
     absl::Status why;
     // "" if it is not known.
     std::string record_id;
-    // Nothing is known of the record: STORE_UNAVAILABLE without any verdict,
-    // and not because the guard is being closed.
+    // Nothing is known of the record: no answer came (KindOfAnswer() is kNone), and
+    // not because the guard is being closed. A refusal is an answer.
     bool no_verdict = false;
   };
   using Decision = std::variant<Granted, Replayed, Refused>;

@@ -17,19 +17,11 @@
 #include "interceptors/server/call/call_table.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/request/parent_metadata.h"
+#include "interceptors/server/request/trace_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
 
 namespace idempotency {
 namespace {
-
-// So that the record leads to the trace of the attempt that ran first.
-void LabelTrace(const grpc::ServerContextBase& context,
-                google::protobuf::Map<std::string, std::string>& labels) {
-  const auto entry = context.client_metadata().find({kTraceparent.data(), kTraceparent.size()});
-  if (entry == context.client_metadata().end()) return;
-  const std::string_view value(entry->second.data(), entry->second.size());
-  if (IsTraceparent(value)) labels[std::string(kTraceparent)] = std::string(value);
-}
 
 void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id = {}) {
   held.Answer(RejectionReply(why, record_id));
@@ -91,7 +83,10 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
   for (const Fingerprint& fingerprint : *fingerprints) {
     *question.add_fingerprints() = ToProto(fingerprint);
   }
-  LabelTrace(held.context(), *question.mutable_labels());
+  // So that the record leads to the trace of the attempt that ran first.
+  if (auto trace = TraceparentIn(held.context()); trace.has_value()) {
+    (*question.mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
+  }
   if (auto parent = ParentOf(held.context()); parent.has_value()) {
     *question.mutable_parent() = *std::move(parent);
   }

@@ -3,9 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <iterator>
+#include <memory>
 
 #include "core/idempotency_key.h"
 #include "core/limits.h"
+#include "core/log_throttle.h"
 #include "core/record_key.h"
 #include "core/uuid.h"
 
@@ -18,6 +20,15 @@ constexpr std::size_t kMaxBytes = limits::kMaxNamespaceBytes + limits::kMaxScope
 
 bool IsParent(const v1::RecordKey& parent) {
   return Uuid::Parse(parent.key()).has_value() && ValidateRecordKey(FromProto(parent)).ok();
+}
+
+void LogLeftOut() {
+  // Never destroyed: calls may end after static destruction has begun.
+  static LogThrottle& throttle = *std::make_unique<LogThrottle>().release();
+  const std::optional<std::int64_t> before = throttle.Admit();
+  if (!before.has_value()) return;
+  spdlog::warn("a call's {} names no record, or several; its parent is not recorded ({} before it)",
+               kParentMetadata, *before);
 }
 
 }  // namespace
@@ -33,8 +44,7 @@ std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context) {
     parent.DiscardUnknownFields();
     return parent;
   }
-  spdlog::warn("a call's {} names no record, or several; its parent is not recorded",
-               kParentMetadata);
+  LogLeftOut();
   return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/answer_kind.h"
 #include "core/deadline.h"
 #include "core/errors.h"
 #include "interceptors/server/reservation/store_link.h"
@@ -12,7 +13,8 @@ namespace {
 
 // The same again may succeed.
 bool IsPassing(const absl::Status& status) {
-  return IsIndefinite(status) || status.code() == absl::StatusCode::kResourceExhausted;
+  const AnswerKind kind = KindOfAnswer(status);
+  return kind == AnswerKind::kNone || kind == AnswerKind::kBusy;
 }
 
 absl::Status NotAcknowledged() {

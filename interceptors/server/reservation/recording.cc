@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/answer_kind.h"
 #include "core/deadline.h"
 #include "core/errors.h"
 #include "core/reply.h"
@@ -27,6 +28,20 @@ bool IsLost(const absl::Status& status) {
   return reason == Reason::kReservationLost || reason == Reason::kRecordNotFound;
 }
 
+// The same again may succeed.
+bool MayPass(const absl::Status& status) {
+  const AnswerKind kind = KindOfAnswer(status);
+  return kind == AnswerKind::kNone || kind == AnswerKind::kBusy;
+}
+
+// The service finds the request itself wrong. What keeps the whole guard out, which
+// has no reason of the service's, may be put right meanwhile.
+bool IsRefused(const absl::Status& status) {
+  const auto reason = ReasonOf(status);
+  return reason.has_value() && reason != Reason::kStoreUnavailable &&
+         KindOfAnswer(status) == AnswerKind::kRefused;
+}
+
 // The store will never take this reply as it is: malformed by its rules, or
 // larger than a message may be (gRPC's own RESOURCE_EXHAUSTED, no reason).
 bool RefusesContent(const absl::Status& status) {
@@ -34,6 +49,12 @@ bool RefusesContent(const absl::Status& status) {
   if (reason.has_value()) return reason == Reason::kRequestInvalid;
   return status.code() == absl::StatusCode::kResourceExhausted ||
          status.code() == absl::StatusCode::kInvalidArgument;
+}
+
+absl::Status NotRecorded() {
+  return MakeError(Reason::kOutcomeNotRecorded,
+                   "the operation finished, but its outcome is not recorded yet: call again with "
+                   "the same idempotency key");
 }
 
 }  // namespace
@@ -240,12 +261,8 @@ void Recording::Complete(v1::Reply reply, Completed done) {
       ScheduleBeat(After(link_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
     }
     caller_timer_ = link_.scheduler.RunAtOrWhenStopped(
-        After(link_.scheduler.Now(), caller_timeout_), [self = shared_from_this()] {
-          self->TellCompleted(
-              MakeError(Reason::kOutcomeNotRecorded,
-                        "the operation finished, but its outcome is not recorded yet: "
-                        "call again with the same idempotency key"));
-        });
+        After(link_.scheduler.Now(), caller_timeout_),
+        [self = shared_from_this()] { self->TellCompleted(NotRecorded()); });
   }
   TryComplete();
 }
@@ -267,11 +284,19 @@ void Recording::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   if (is_lost) NoteRefused();
   {
     MutexLock lock(mutex_);
-    if (!answer.ok() && !is_lost) {
-      if (RefusesContent(answer.status())) DropContent(answer.status());
+    const bool without_content = RefusesContent(answer.status()) && !content_dropped_;
+    const bool refused = IsRefused(answer.status()) && !without_content && !is_lost;
+    if (!answer.ok() && !is_lost && !refused) {
+      if (without_content) DropContent(answer.status());
       link_.scheduler.RunAt(After(link_.scheduler.Now(), backoff_.Next()),
                             [self = shared_from_this()] { self->TryComplete(); });
       return;
+    }
+    if (refused) {
+      spdlog::error("the store refuses an outcome for good ({} {}): it is not recorded",
+                    absl::StatusCodeToString(answer.status().code()),
+                    std::string(answer.status().message()));
+      answer = NotRecorded();
     }
     End();
   }
@@ -334,7 +359,7 @@ void Recording::OnReleased(const absl::Status& answer) {
     MutexLock lock(mutex_);
     const Time again = After(link_.scheduler.Now(), backoff_.Next());
     // Past the lease a release has nothing left to give back.
-    if (!answer.ok() && IsIndefinite(answer) && again < lease_deadline_) {
+    if (MayPass(answer) && again < lease_deadline_) {
       link_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
       return;
     }

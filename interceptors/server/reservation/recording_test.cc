@@ -181,6 +181,24 @@ TEST_F(RecordingTest, RefusedContentIsDropped) {
   EXPECT_FALSE(IsComplete(store_.record().reply));
 }
 
+TEST_F(RecordingTest, OutcomeThatIsRefusedForGoodIsGivenUp) {
+  store_.Fail(Operation::kComplete, InvalidField("reply.message", "not UTF-8"), 1000);
+  Complete();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(store_.calls(Operation::kComplete), 2) << "the second one without its content";
+  EXPECT_TRUE(Ended()) << "its lease runs out";
+}
+
+TEST_F(RecordingTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
+  store_.Fail(Operation::kComplete, absl::PermissionDeniedError("the certificate is too old"), 5);
+  Complete();
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(Ended());
+}
+
 TEST_F(RecordingTest, AcknowledgementThatComesLateIsNotToldTwice) {
   store_.Hold(Operation::kComplete);
   Complete();

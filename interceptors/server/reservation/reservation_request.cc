@@ -3,11 +3,18 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "client/not_connected.h"
+#include "core/answer_kind.h"
 #include "core/deadline.h"
 #include "core/errors.h"
+#include "core/log_throttle.h"
 #include "core/uuid.h"
 #include "interceptors/server/reservation/recording.h"
 #include "interceptors/server/wire/wire_time.h"
@@ -22,11 +29,7 @@ constexpr absl::Duration kMinPursuit = absl::Seconds(30);
 constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
 // The question may have been granted without our hearing of it.
-bool IsOpen(const absl::Status& status) {
-  const auto reason = ReasonOf(status);
-  if (reason.has_value()) return reason == Reason::kStoreUnavailable;
-  return IsIndefinite(status);
-}
+bool IsOpen(const absl::Status& status) { return KindOfAnswer(status) == AnswerKind::kNone; }
 
 // Told of a grant whose lease was over before its answer came.
 bool CameTooLate(const absl::StatusOr<v1::ReserveResponse>& answer, Time sent, Time now) {
@@ -37,6 +40,9 @@ bool CameTooLate(const absl::StatusOr<v1::ReserveResponse>& answer, Time sent, T
 absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   ErrorDetails details = DetailsOf(cause);
   if (!details.retry_delay.has_value()) details.retry_delay = kRetryDelay;
+  if (!cause.ok() && !ReasonOf(cause).has_value()) {
+    details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(cause.code()));
+  }
   details.violations.clear();
   return MakeError(Reason::kStoreUnavailable, message, std::move(details));
 }
@@ -48,20 +54,28 @@ v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
   return request;
 }
 
-// What the guard's caller is told of the service's refusal. What is wrong
-// between guard and service (identity, configuration, a part that the service
-// finds malformed) is not the caller's business.
+void LogRefusal(const absl::Status& failure) {
+  // Never destroyed: calls may end after static destruction has begun.
+  static LogThrottle& throttle = *std::make_unique<LogThrottle>().release();
+  const std::optional<std::int64_t> before = throttle.Admit();
+  if (!before.has_value()) return;
+  spdlog::error("idempotencyd refuses the guard's Reserve: {} {} ({} before it)",
+                absl::StatusCodeToString(failure.code()), std::string(failure.message()), *before);
+}
+
+// What the guard's caller is told. The service's own refusals are passed on. Whether
+// the guard itself is refused (identity, configuration, what stands between) is not
+// the caller's business: it is told STORE_UNAVAILABLE, of the same kind of answer.
 absl::Status ForCaller(const absl::Status& failure) {
+  if (IsOpen(failure)) {
+    return Unavailable("the idempotency store gave no verdict; nothing was run", failure);
+  }
   const auto reason = ReasonOf(failure);
-  if (reason.has_value() && reason != Reason::kRequestInvalid &&
-      reason != Reason::kStoreUnavailable) {
-    return failure;
-  }
-  if (!IsOpen(failure)) {
-    spdlog::error("idempotencyd refuses the guard's Reserve: {} {}",
-                  absl::StatusCodeToString(failure.code()), std::string(failure.message()));
-  }
-  return Unavailable("the idempotency store gave no verdict; nothing was run", failure);
+  const bool own = reason.has_value() && reason != Reason::kStoreUnavailable;
+  if (!own || reason == Reason::kRequestInvalid) LogRefusal(failure);
+  if (own) return failure;
+  return Unavailable("the idempotency store refuses this server's request; nothing was run",
+                     failure);
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
  public:
   using Time = Scheduler::Time;
   // Called once, on any thread, possibly inside Start(). An error of the
-  // service's own is passed on; everything else is STORE_UNAVAILABLE.
+  // service's own is passed on; everything else is STORE_UNAVAILABLE. KindOfAnswer()
+  // is what it was of what came.
   using Done = std::function<void(absl::StatusOr<ReservationAnswer>)>;
 
   // `request` has everything but max_wait; without a request token it gets a

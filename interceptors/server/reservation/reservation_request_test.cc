@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "client/not_connected.h"
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
@@ -221,10 +222,16 @@ TEST_F(ReservationRequestTest, GuardsOwnFaultIsNotTheCallers) {
   store_.Fail(Operation::kReserve, absl::PermissionDeniedError("this guard may not"), 1);
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
-  store_.Fail(Operation::kReserve, InvalidField("lease", "too short"), 1);
+  EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kRefused) << "which never fails open";
+  EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+}
+
+TEST_F(ReservationRequestTest, AnInvalidRequestIsRefusedAndNotAskedForAgain) {
+  store_.Fail(Operation::kReserve, InvalidField("labels", "not UTF-8"), 1);
   Ask();
-  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(store_.calls(Operation::kReserve), 2);
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kRequestInvalid);
+  EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+  EXPECT_TRUE(Ended());
 }
 
 }  // namespace

@@ -22,6 +22,11 @@ bool IsLowerHex(std::string_view text) {
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
+// A header may hold any byte; a label is text.
+bool IsVisibleAscii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x21 && c <= 0x7E; });
+}
+
 bool IsId(std::string_view text) {
   return IsLowerHex(text) && text.find_first_not_of('0') != std::string_view::npos;
 }
@@ -33,6 +38,7 @@ bool IsTraceparent(std::string_view value) {
   const std::string_view version = value.substr(0, 2);
   if (!IsLowerHex(version) || version == "ff") return false;
   if (value.size() > kLength && (version == "00" || value[kLength] != '-')) return false;
+  if (!IsVisibleAscii(value.substr(kLength))) return false;
   return value[kTraceIdAt - 1] == '-' && IsId(value.substr(kTraceIdAt, kTraceIdLength)) &&
          value[kParentIdAt - 1] == '-' && IsId(value.substr(kParentIdAt, kParentIdLength)) &&
          value[kFlagsAt - 1] == '-' && IsLowerHex(value.substr(kFlagsAt, 2));

@@ -13,8 +13,9 @@ namespace idempotency {
 inline constexpr std::string_view kTraceparent = "traceparent";
 
 // True for a traceparent that leads somewhere: version "-" trace id "-" parent
-// id "-" flags in lower-case hex, ids not zero, version not ff. Source: W3C
-// Trace Context, section 3.2.
+// id "-" flags in lower-case hex, ids not zero, version not ff; what a later version
+// has behind that is visible ASCII. So it is a label as it stands. Source: W3C Trace
+// Context, section 3.2.
 bool IsTraceparent(std::string_view value);
 
 // The label's value; "" if there is none.

@@ -32,6 +32,13 @@ TEST(TraceparentTest, RefusesWhatLeadsNowhere) {
        }) {
     EXPECT_FALSE(IsTraceparent(value)) << value;
   }
+  // The bytes behind, too: a header may hold any.
+  const std::string later = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-";
+  EXPECT_TRUE(IsTraceparent(later));
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string value = later + static_cast<char>(byte);
+    EXPECT_EQ(IsTraceparent(value), byte > 0x20 && byte < 0x7F) << byte;
+  }
   EXPECT_FALSE(IsTraceparent("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-" +
                              std::string(300, 'x')));
 }

@@ -1,0 +1,18 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_TRACE_METADATA_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_TRACE_METADATA_H_
+
+#include <grpcpp/server_context.h>
+
+#include <optional>
+#include <string>
+
+namespace idempotency {
+
+// The call's W3C `traceparent`, for the label that keeps the first attempt's with the
+// record. A value that is none is logged, once a second at most with the number of
+// those before it, and left out: it costs its caller the trace and nothing else.
+std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context);
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_TRACE_METADATA_H_
