@@ -292,6 +292,39 @@ def rows():
           change(forgotten, "reply", null))
 
 
+def calls():
+    request = encode("idempotency.testing.ActRequest", 'account: "alice" amount: 1',
+                     ("", "tests/support/probe.proto"))
+    key, trace, parent, scope, entry = 1, 2, 4, 8, 16
+
+    def call(*parts, message=request):
+        """What a call carries, as (bit, bytes ...)."""
+        carries = sum(part[0] for part in parts)
+        return bytes([carries]) + b"".join(
+            block(text) for part in parts for text in part[1:]) + block(message)
+
+    first = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    later = b"01" + first[2:] + b"-"
+    mine = (scope, b"tenant-1")
+    write("guarded_calls", "call", call((key, b"key-1"), mine))
+    write("guarded_calls", "with_everything", call(
+        (key, UUID7.encode()), (trace, first),
+        (parent, encode("idempotency.v1.RecordKey", KEY % UUID7,
+                        ("proto", "idempotency/v1/record.proto"))),
+        mine, (entry, b"note", b"text")))
+    write("guarded_calls", "traceparent_of_a_later_version", call(
+        (key, b"key-1"), (trace, later + b"more"), mine))
+    write("guarded_calls", "traceparent_that_is_not_utf8", call(
+        (key, b"key-1"), (trace, later + b"\xff"), mine) * 3)
+    write("guarded_calls", "scope_that_is_not_utf8", call((key, b"key-1"), (scope, b"\xff")))
+    write("guarded_calls", "key_that_is_not_utf8", call((key, b"\xff"), mine))
+    write("guarded_calls", "parent_that_is_none", call((key, b"key-1"), (parent, b"\xff"), mine))
+    write("guarded_calls", "message_that_is_none", call((key, b"key-1"), mine, message=b"\xff"))
+    write("guarded_calls", "nothing", call())
+    write("guarded_calls", "the_same_key_with_another_request",
+          call((key, b"key-1"), mine) + call((key, b"key-1"), mine, message=b""))
+
+
 def main():
     texts()
     requests()
@@ -299,6 +332,7 @@ def main():
     policies()
     values()
     rows()
+    calls()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "core/idempotency_key.h"
+#include "core/limits.h"
 #include "core/record_key.h"
+#include "core/utf8.h"
 #include "core/uuid.h"
 #include "interceptors/server/request/parent_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
@@ -24,6 +26,8 @@ constexpr std::size_t kTraceparentBytes = 55;
 void ReadTraceparent(std::string_view value) {
   if (!IsTraceparent(value)) return;
   Require(value.size() >= kTraceparentBytes, "a traceparent has all its parts");
+  Require(IsUtf8WithoutControls(value) && value.size() <= limits::kMaxLabelValueBytes,
+          "a traceparent is a label as it stands");
   std::string first = "00" + std::string(value.substr(2, kTraceparentBytes - 2));
   Require(IsTraceparent(first), "a later version begins as the first one");
   Require(first.find_first_not_of("0123456789abcdef-") == std::string::npos,

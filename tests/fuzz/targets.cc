@@ -9,6 +9,7 @@ std::vector<Target> AllTargets() {
       {"command_line", CommandLineArguments},
       {"error_details", ErrorDetailsOnWire},
       {"fingerprint", FingerprintedRequest},
+      {"guarded_calls", GuardedCalls},
       {"key_metadata", KeyMetadata},
       {"parent_and_trace", ParentAndTrace},
       {"policy_option", PolicyOption},

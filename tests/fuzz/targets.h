@@ -24,6 +24,7 @@ void ClientSession(std::string_view input);
 void CommandLineArguments(std::string_view input);
 void ErrorDetailsOnWire(std::string_view input);
 void FingerprintedRequest(std::string_view input);
+void GuardedCalls(std::string_view input);
 void KeyMetadata(std::string_view input);
 void ParentAndTrace(std::string_view input);
 void PolicyOption(std::string_view input);

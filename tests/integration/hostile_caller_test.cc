@@ -1,0 +1,206 @@
+// One caller whose bytes are bad beside others whose calls are in order: it costs
+// them nothing.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "tests/integration/guard_fixture.h"
+#include "tests/support/api_name.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/gate.h"
+#include "tests/support/probe_client.h"
+#include "tests/support/raw_http2_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+namespace {
+
+constexpr char kAct[] = "/idempotency.testing.Probe/Act";
+// Far over what a call takes, and far under the lease and the waiting.
+constexpr std::chrono::seconds kInTime(15);
+
+// As W3C Trace Context allows a version after the first to be, but for the bytes at
+// the end: none of them is UTF-8.
+std::vector<std::string> HostileTraces() {
+  const std::string begin = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-";
+  return {begin + "\xff", begin + "\xc3", begin + "more\x80", begin + "\xed\xa0\x80"};
+}
+
+std::string SomeRequest(const std::string& account) {
+  ActRequest request;
+  request.set_account(account);
+  request.set_amount(1);
+  return request.SerializeAsString();
+}
+
+class HostileCaller : public GuardFixture {
+ protected:
+  RawHttp2Client::End CallWith(const std::string& key, const std::string& trace) {
+    if (raw_ == nullptr) raw_ = std::make_unique<RawHttp2Client>(server_->address());
+    return raw_->Call(kAct, {{"idempotency-key", key}, {"traceparent", trace}},
+                      SomeRequest("alice"));
+  }
+
+  std::unique_ptr<RawHttp2Client> raw_;
+};
+
+TEST_P(HostileCaller, LosesItsTraceAndNothingElse) {
+  const ProbeClient client(Serve(Counting()).address());
+  int calls = 0;
+  for (const std::string& trace : HostileTraces()) {
+    const std::string key = absl::StrCat("key-", ++calls);
+    EXPECT_EQ(CallWith(key, trace), RawHttp2Client::End::kAnswered);
+    EXPECT_EQ(runs_, calls) << "the call is served";
+    const Outcome retry = client.Act(key);
+    EXPECT_TRUE(retry.replayed()) << retry.status.error_message();
+    EXPECT_TRUE(Get(retry.Trailer("idempotency-record")).labels().empty());
+  }
+  EXPECT_EQ(runs_, calls);
+}
+
+TEST_P(HostileCaller, DoesNotRunUnguardedWhereTheMethodFailsOpen) {
+  GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
+    options.guard.policies[kAct].fail_open = true;
+  });
+  for (const std::string& trace : HostileTraces()) {
+    EXPECT_EQ(CallWith("one key", trace), RawHttp2Client::End::kAnswered);
+    EXPECT_EQ(CallWith("one-key", trace), RawHttp2Client::End::kAnswered);
+  }
+  EXPECT_EQ(server.guard().calls_failed_open(), 0u);
+  EXPECT_EQ(runs_, 1) << "a key is run once, and one that is none never";
+}
+
+// A call that is running and a duplicate that waits for it keep their places, and
+// those who come meanwhile are answered in time.
+TEST_P(HostileCaller, IsNotNoticedByTheOthers) {
+  Gate gate;
+  Serve(
+      [&](grpc::ServerContextBase&, const ActRequest& request, ActReply& reply) {
+        if (request.account() == "slow") gate.Enter();
+        reply.set_total(++runs_);
+        return grpc::Status::OK;
+      },
+      [](GuardedServer::Options& options) {
+        MethodPolicy& policy = options.guard.policies[kAct];
+        policy.in_flight = MethodPolicy::InFlight::kWait;
+        policy.max_wait = absl::Seconds(60);
+      });
+  const ProbeClient client(server_->address());
+  Call slow = With("slow");
+  slow.account = "slow";
+  slow.timeout = std::chrono::seconds(60);
+  const auto send_slow = [&client, slow]() mutable {
+    slow.context = std::make_shared<grpc::ClientContext>();
+    return client.Send(slow);
+  };
+  std::future<Outcome> running = std::async(std::launch::async, send_slow);
+  ASSERT_TRUE(gate.AwaitInside(1));
+  std::future<Outcome> waiting = std::async(std::launch::async, send_slow);
+
+  const std::vector<std::string> traces = HostileTraces();
+  for (int i = 0; i < 20; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_EQ(CallWith(absl::StrCat("hostile-", i), traces[i % traces.size()]),
+              RawHttp2Client::End::kAnswered);
+    const Outcome innocent = client.Act(absl::StrCat("innocent-", i));
+    EXPECT_TRUE(innocent.status.ok()) << innocent.status.error_message();
+    EXPECT_LT(std::chrono::steady_clock::now() - began, kInTime);
+  }
+  EXPECT_EQ(waiting.wait_for(std::chrono::seconds(0)), std::future_status::timeout)
+      << "it waits, whatever the others send";
+  gate.Open();
+  const Outcome ran = running.get();
+  EXPECT_TRUE(ran.status.ok()) << ran.status.error_message();
+  EXPECT_FALSE(ran.replayed());
+  const Outcome waited = waiting.get();
+  EXPECT_TRUE(waited.replayed()) << waited.status.error_message();
+  EXPECT_EQ(waited.body, ran.body);
+  EXPECT_EQ(gate.inside(), 1);
+}
+
+// The most memory that the process has ever had.
+std::size_t PeakBytes(int pid) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  std::string word;
+  while (status >> word) {
+    std::size_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  ADD_FAILURE() << "the kernel does not say";
+  return 0;
+}
+
+// A session of `frames`, byte for byte, until it ends.
+grpc::Status SendFrames(const std::string& address, const std::vector<std::string>& frames) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  grpc::CompletionQueue queue;
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  auto stream = stub.PrepareCall(&context, "/idempotency.v1.IdempotencyService/Session", &queue);
+  stream->StartCall(nullptr);
+  EXPECT_TRUE(await());
+  for (const std::string& frame : frames) {
+    const grpc::Slice slice(frame);
+    stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    if (!await()) break;
+  }
+  grpc::ByteBuffer received;
+  do {
+    stream->Read(&received, nullptr);
+  } while (await());
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  EXPECT_TRUE(await());
+  return status;
+}
+
+// Two bytes on the wire are an operation, or a field. Each of these frames would take
+// more than two gigabytes.
+TEST(HostileFrames, TakeNoMoreMemoryThanOthers) {
+  constexpr std::size_t kMostBytes = 512 * 1024 * 1024;
+  TempFolder folder;
+  DaemonProcess daemon("sqlite:" + folder.File("records.db"));
+  const auto repeated = [](std::string_view bytes, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += bytes;
+    return all;
+  };
+  const std::vector<std::string> frames = {
+      // operations { } ...
+      repeated(std::string_view("\x0a\x00", 2), 2'000'000),
+      // Groups that nobody knows.
+      repeated("\x7b\x7c", 7'000'000),
+  };
+  const std::size_t before = PeakBytes(daemon.process().pid());
+  for (const std::string& frame : frames) {
+    const grpc::Status status = SendFrames(daemon.address(), {frame});
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
+    EXPECT_NE(status.error_message(), "");
+  }
+  EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Setups, HostileCaller,
+                         ::testing::ValuesIn(OverEveryIdempotencyd({Api::kSync, Api::kCallback})),
+                         ApiName);
+
+}  // namespace
+}  // namespace idempotency::testing
