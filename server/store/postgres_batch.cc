@@ -13,6 +13,13 @@ absl::Status ToCallerStatus(const absl::Status& failure) {
                      "character in a text");
   }
   ErrorDetails details;
+  if (IsLocked(failure)) {
+    details.retry_delay = absl::Milliseconds(500);
+    return MakeError(Reason::kStoreUnavailable,
+                     "another session holds the record's row; nothing happened, repeat it with the "
+                     "same tokens",
+                     std::move(details));
+  }
   details.retry_delay = absl::Milliseconds(50);
   return MakeError(Reason::kStoreUnavailable,
                    "the store did not confirm the operation; repeat it with the same tokens",

@@ -72,24 +72,47 @@ class PostgresBatch {
 // Each further look means that someone else got something done with it.
 inline constexpr int kMaxPostgresRounds = 16;
 
+// How often a batch waits for a lock to no avail before what is left of it is given
+// up: PostgresOptions::lock_timeout times this bounds how long locks hold it up.
+inline constexpr int kMaxPostgresLockWaits = 4;
+
 // What a caller is told about a failed statement.
 absl::Status ToCallerStatus(const absl::Status& failure);
 
+// Whether a statement gave up waiting for another session's lock.
+inline bool IsLocked(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
 // Lets `round`, an absl::Status(const Indices& pending), answer operations
 // until none is left. Where a value of one operation fails the statement of
-// all, they go on apart: only that one fails. Everything is answered afterwards.
-template <typename Op, typename Answer, typename Round>
-void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round) {
+// all, they go on apart: only that one fails. Where a row is locked, `set_aside`, an
+// absl::Status(const Indices& pending), fails the operations on rows that are, and
+// the others go on; if it finds none (a row that is not committed yet) they go on
+// apart too. `lock_waits` is how many such waits are left. Everything is answered
+// afterwards.
+template <typename Op, typename Answer, typename Round, typename SetAside>
+void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round,
+               SetAside& set_aside, int& lock_waits) {
   for (int i = 0; i < kMaxPostgresRounds && !pending.empty(); ++i) {
     const absl::Status status = round(pending);
     pending = batch.Unanswered(pending);
-    if (status.ok()) continue;
-    const bool lost = status.code() == absl::StatusCode::kUnavailable;
-    if (lost || pending.size() == 1) return batch.FailAll(pending, ToCallerStatus(status));
+    if (status.ok() || pending.empty()) continue;
+    if (IsLocked(status) && --lock_waits > 0) {
+      const absl::Status looked = set_aside(pending);
+      const std::size_t all = pending.size();
+      pending = batch.Unanswered(pending);
+      if (!looked.ok()) return batch.FailAll(pending, ToCallerStatus(looked));
+      if (pending.size() < all) continue;
+    } else if (IsLocked(status) || status.code() == absl::StatusCode::kUnavailable) {
+      return batch.FailAll(pending, ToCallerStatus(status));
+    }
+    if (pending.size() == 1) return batch.FailAll(pending, ToCallerStatus(status));
     // By halves: one bad operation among 256 costs 16 further statements.
     const auto middle = pending.begin() + static_cast<std::ptrdiff_t>(pending.size() / 2);
-    RunRounds(batch, std::vector<std::size_t>(pending.begin(), middle), round);
-    RunRounds(batch, std::vector<std::size_t>(middle, pending.end()), round);
+    RunRounds(batch, std::vector<std::size_t>(pending.begin(), middle), round, set_aside,
+              lock_waits);
+    RunRounds(batch, std::vector<std::size_t>(middle, pending.end()), round, set_aside, lock_waits);
     return;
   }
   if (pending.empty()) return;

@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <pqxx/pqxx>
 #include <utility>
@@ -24,6 +26,7 @@ constexpr std::string_view kDeadlockDetected = "40P01";
 constexpr std::string_view kReadOnlyTransaction = "25006";
 constexpr std::string_view kUnknownPreparedStatement = "26000";
 constexpr std::string_view kInsufficientPrivilege = "42501";
+constexpr std::string_view kLockNotAvailable = "55P03";
 constexpr std::string_view kInternalError = "XX000";
 // Stands for every way to lose a session.
 constexpr std::string_view kConnectionFailure = "08006";
@@ -66,19 +69,29 @@ std::string SessionSettings(const PostgresOptions& options) {
   // Statements of this store read few rows by primary key, always. On a table
   // that was analysed while it was small the planner thinks otherwise, and
   // throughput falls to a quarter.
-  return absl::StrCat("SET search_path TO ", options.schema, ";SET statement_timeout TO ",
-                      absl::ToInt64Milliseconds(options.statement_timeout),
-                      ";SET default_transaction_isolation TO 'read committed'"
-                      ";SET plan_cache_mode TO force_generic_plan"
-                      ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
-                      ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
-                      ";SET jit TO off"
-                      // Whatever the server's default is: what is answered is durable, and
-                      // where there is a synchronous standby, there too.
-                      ";SELECT set_config('synchronous_commit', 'on', false)"
-                      " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
-                      // How PostgresResult reads.
-                      ";SET timezone TO 'UTC';SET datestyle TO 'ISO';SET bytea_output TO 'hex'");
+  const absl::Duration lock_timeout = std::min(options.lock_timeout, options.statement_timeout / 2);
+  return absl::StrCat(
+      "SET search_path TO ", options.schema, ";SET statement_timeout TO ",
+      absl::ToInt64Milliseconds(options.statement_timeout),
+      // Never 0, which is no limit.
+      ";SET lock_timeout TO ", std::max<std::int64_t>(absl::ToInt64Milliseconds(lock_timeout), 1),
+      ";SET idle_in_transaction_session_timeout TO ",
+      absl::ToInt64Milliseconds(options.idle_in_transaction_timeout),
+      ";SET tcp_keepalives_idle TO ", absl::ToInt64Seconds(kPostgresKeepaliveIdle),
+      ";SET tcp_keepalives_interval TO ", absl::ToInt64Seconds(kPostgresKeepaliveInterval),
+      ";SET tcp_keepalives_count TO ", kPostgresKeepaliveCount, ";SET tcp_user_timeout TO ",
+      absl::ToInt64Milliseconds(kPostgresPeerTimeout),
+      ";SET default_transaction_isolation TO 'read committed'"
+      ";SET plan_cache_mode TO force_generic_plan"
+      ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
+      ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
+      ";SET jit TO off"
+      // Whatever the server's default is: what is answered is durable, and
+      // where there is a synchronous standby, there too.
+      ";SELECT set_config('synchronous_commit', 'on', false)"
+      " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
+      // How PostgresResult reads.
+      ";SET timezone TO 'UTC';SET datestyle TO 'ISO';SET bytea_output TO 'hex'");
 }
 
 }  // namespace
@@ -267,6 +280,7 @@ absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
   if (state == kSerializationFailure || state == kDeadlockDetected) {
     return absl::AbortedError("another transaction was in the way");
   }
+  if (state == kLockNotAvailable) return absl::DeadlineExceededError("locked by another session");
   // A server that turned into a standby, or a proxy that swapped the session.
   if (state == kReadOnlyTransaction || state == kUnknownPreparedStatement) broken_ = true;
   const std::string text = absl::StrCat("SQLSTATE ", state);

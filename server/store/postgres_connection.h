@@ -31,10 +31,12 @@ struct PostgresStatement {
 // One session, through libpqxx (docs/adr/0007). It never reconnects: a new
 // session would lack our settings, and a repeated statement might run twice.
 //
-// Failures are of three kinds; none holds SQL, parameters or the server's text
+// Failures are of four kinds; none holds SQL, parameters or the server's text
 // (which may quote them), only its SQLSTATE:
 //   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
 //   INTERNAL          The statement broke a rule of the schema. Nothing happened.
+//   DEADLINE_EXCEEDED Another session held a lock for longer than the lock
+//                     timeout. Nothing happened.
 //   UNAVAILABLE       Anything else. The statement may or may not have happened.
 //
 // Thread-compatible.

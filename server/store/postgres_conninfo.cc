@@ -39,10 +39,10 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
   std::string conninfo;
   Append("connect_timeout", Seconds(options.connect_timeout), conninfo);
   Append("target_session_attrs", "read-write", conninfo);
-  Append("application_name", "idempotencyd", conninfo);
-  Append("keepalives_idle", "10", conninfo);
-  Append("keepalives_interval", "5", conninfo);
-  Append("keepalives_count", "3", conninfo);
+  Append("application_name", options.application_name, conninfo);
+  Append("keepalives_idle", Seconds(kPostgresKeepaliveIdle), conninfo);
+  Append("keepalives_interval", Seconds(kPostgresKeepaliveInterval), conninfo);
+  Append("keepalives_count", absl::StrCat(kPostgresKeepaliveCount), conninfo);
   Append("tcp_user_timeout", absl::StrCat(absl::ToInt64Milliseconds(reply_timeout)), conninfo);
   for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
     if (option->val != nullptr) Append(option->keyword, option->val, conninfo);

@@ -29,6 +29,16 @@ struct PostgresOptions {
   // synchronous standby that does not confirm), this much later the connection
   // is given up.
   absl::Duration reply_grace = absl::Seconds(5);
+  // How long a statement waits for one row or table that another session has
+  // locked. Longer than any commit of another replica takes, shorter than a
+  // heartbeat waits; a batch then goes on without the rows that are locked, and
+  // their operations are answered STORE_UNAVAILABLE. At most half of
+  // statement_timeout counts, so that a lock is told from a slow statement.
+  absl::Duration lock_timeout = absl::Seconds(1);
+  // The server ends a session that stays in a transaction and sends nothing for
+  // this long, and its locks go with it: a process that was frozen holds up the
+  // others no longer. Longer than any pause of a process that runs.
+  absl::Duration idle_in_transaction_timeout = absl::Seconds(5);
   // How long a call waits for a free connection.
   absl::Duration acquire_timeout = absl::Seconds(2);
 
@@ -39,10 +49,26 @@ struct PostgresOptions {
   absl::Duration min_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Milliseconds(500);
 
+  // What pg_stat_activity shows, unless the URL says otherwise.
+  std::string application_name = "idempotencyd";
+
   // The store's clock, as an SQL expression. Only tests have reason to change
   // it.
   std::string clock_sql = "clock_timestamp()";
 };
+
+// Both ends of a session look whether the other one's machine is still there: after
+// 10 s without a packet, then every 5 s; after three probes without an answer (25 s
+// in all) the session is over. The server then ends the transaction of a node that
+// was lost, and with it the locks that it held.
+inline constexpr absl::Duration kPostgresKeepaliveIdle = absl::Seconds(10);
+inline constexpr absl::Duration kPostgresKeepaliveInterval = absl::Seconds(5);
+inline constexpr int kPostgresKeepaliveCount = 3;
+// The same for data that was sent and is not acknowledged by the other machine;
+// keepalives do not run meanwhile. Used for the server's end: it waits for its client
+// no longer than keepalives would. Ours is bounded by the reply's timeout.
+inline constexpr absl::Duration kPostgresPeerTimeout =
+    kPostgresKeepaliveIdle + kPostgresKeepaliveCount * kPostgresKeepaliveInterval;
 
 // OK, or INVALID_ARGUMENT that names the option.
 absl::Status ValidatePostgresOptions(const PostgresOptions& options);

@@ -40,4 +40,16 @@ absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
   return rows;
 }
 
+absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,
+                                                 const PostgresStatements& statements,
+                                                 const PostgresArray& ids) {
+  PostgresParameters parameters;
+  parameters.Add(ids);
+  const auto result = connection.Execute(statements.find_locked, parameters);
+  if (!result.ok()) return result.status();
+  std::vector<RecordId> locked;
+  for (int row = 0; row < result->rows(); ++row) locked.push_back(result->GetUuid(row, 0));
+  return locked;
+}
+
 }  // namespace idempotency

@@ -37,6 +37,36 @@ PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement, const PostgresArray& ids);
 
+// Which of `ids` stand for rows that another session has locked at this moment. Waits
+// for none of them.
+absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,
+                                                 const PostgresStatements& statements,
+                                                 const PostgresArray& ids);
+
+// Fails the operations among `indices` whose rows are locked by another session.
+template <typename Op, typename Answer>
+absl::Status SetAsideLocked(PostgresConnection& connection, const PostgresStatements& statements,
+                            PostgresBatch<Op, Answer>& batch,
+                            const std::vector<std::size_t>& indices) {
+  const auto locked = FindLocked(connection, statements, IdsOf(batch, indices));
+  if (!locked.ok()) return locked.status();
+  std::vector<std::size_t> aside;
+  for (const RecordId& id : *locked) aside.push_back(batch.IndexOf(id));
+  batch.FailAll(aside, ToCallerStatus(absl::DeadlineExceededError("locked")));
+  return absl::OkStatus();
+}
+
+// RunRounds over all of `batch` that has no answer yet, on one connection.
+template <typename Op, typename Answer, typename Round>
+void RunRoundsOn(PostgresConnection& connection, const PostgresStatements& statements,
+                 PostgresBatch<Op, Answer>& batch, Round& round) {
+  const auto set_aside = [&](const std::vector<std::size_t>& pending) {
+    return SetAsideLocked(connection, statements, batch, pending);
+  };
+  int lock_waits = kMaxPostgresLockWaits;
+  RunRounds(batch, batch.Unanswered(batch.All()), round, set_aside, lock_waits);
+}
+
 // Reads what stands under `indices`, whose statements did not hit it, and settles the
 // operations by `decide`, an optional<Answer>(const Op&, absl::Time now, const
 // optional<StoredRecord>&): nothing if the record has changed since; then they try again.

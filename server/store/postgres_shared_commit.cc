@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "server/store/postgres_batch.h"
+#include "server/store/postgres_rows.h"
 
 namespace idempotency {
 namespace {
@@ -32,11 +33,20 @@ void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch
     reserving.FailAll(reserving.All(), ToCallerStatus(together));
     return;
   }
+  if (IsLocked(together)) {
+    absl::Status found = SetAsideLocked(connection_, statements_, completing, completing.All());
+    if (found.ok()) found = SetAsideLocked(connection_, statements_, reserving, reserving.All());
+    if (!found.ok()) {
+      completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(found));
+      reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(found));
+      return;
+    }
+  }
   const auto complete = [this, &completing](const CompleteBatch::Indices& pending) {
     return CompleteRound(connection_, statements_, completing, pending);
   };
-  RunRounds(completing, completing.Unanswered(completing.All()), complete);
-  RunRounds(reserving, reserving.Unanswered(reserving.All()), reserve);
+  RunRoundsOn(connection_, statements_, completing, complete);
+  RunRoundsOn(connection_, statements_, reserving, reserve);
 }
 
 absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,

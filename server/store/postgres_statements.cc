@@ -266,10 +266,6 @@ SELECT {record}, {reply}, NULL::bytea, {labels}, {confirmed},
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
-// One replica sweeps a schema at a time.
-constexpr std::string_view kLockSweep =
-    "SELECT pg_try_advisory_xact_lock(hashtextextended('idempotency sweep ' || current_schema, 0))";
-
 // What a visit finds in a row:
 //   want   1 remove it, 2 reduce it to its tombstone, 3 mark it UNKNOWN, 4 drop
 //          its reply's content; else NULL
@@ -293,70 +289,78 @@ constexpr std::string_view kVisited = R"sql(
       WHEN t.state = 2 AND t.status_digest IS NULL THEN least(t.expires_at, t.reply_until)
       ELSE t.expires_at
     END AS due
-  FROM records t)sql";
+  FROM records t WHERE (SELECT l.alone FROM sweep_lock l))sql";
 
-// One row: how many were looked at, the last one's created_at and id, now, the
-// first time at which one of those that want nothing yet will, and the ids by
-// what they want.
-constexpr std::string_view kSummary =
-    "SELECT count(*), (array_agg(v.created_at))[count(*)], (array_agg(v.id))[count(*)], {now},"
-    " min(v.due) FILTER (WHERE v.want IS NULL AND NOT v.watch),"
-    " array_agg(v.id) FILTER (WHERE v.want = 1), array_agg(v.id) FILTER (WHERE v.want = 2),"
-    " array_agg(v.id) FILTER (WHERE v.want = 3), array_agg(v.id) FILTER (WHERE v.want = 4),"
-    " array_agg(v.id) FILTER (WHERE v.watch)";
+// A step of the sweep, {visit} being how it walks: one statement, which looks at the
+// next records without locking them, then locks and changes those that need it. So a
+// step holds locks only while the server works on it: a sweeper that is stopped, or
+// whose node is lost, cannot leave any behind. One replica sweeps a schema at a time.
+//
+// The predicates stand outside too: a record may be reserved again between the look and
+// the lock. Locked rows are busy: the sweep waits for none of them. A row changes once
+// a statement, so those that want something else are not watched.
+//
+// Returns one row: whether no other replica sweeps; how many were looked at, the last
+// one's created_at and id, now, the first time at which one of those that want
+// nothing yet will, how many were removed, reduced to their tombstone, marked UNKNOWN,
+// and the ids whose replies are over.
+constexpr std::string_view kSweep = R"sql(
+WITH sweep_lock AS MATERIALIZED (
+  SELECT pg_try_advisory_xact_lock(
+    hashtextextended('idempotency sweep ' || current_schema, 0)) AS alone),
+visited AS MATERIALIZED ({visit}),
+removed AS (
+  DELETE FROM records t
+  WHERE t.id = ANY({wanting 1})
+    AND {gone}
+  RETURNING t.id),
+entombed AS (
+  UPDATE records t SET
+    state = 3, watched = false, completed_at = NULL, fingerprints = '', request_token = NULL,
+    reply = NULL, reply_digest = NULL, status_digest = NULL, reply_until = NULL, labels = NULL,
+    release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
+    parent_key = NULL
+  WHERE t.id = ANY({wanting 2})
+    AND NOT {remembered} AND t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
+  RETURNING t.id),
+lapsed AS (
+  UPDATE records t SET state = 4, watched = true, release_reason = NULL
+  WHERE t.id = ANY({wanting 3})
+    AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
+  RETURNING t.id),
+watched AS (
+  UPDATE records t SET watched = true
+  WHERE t.id = ANY({to_watch})
+    AND t.state = 1),
+cleared AS (
+  DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(
+    SELECT r.id FROM removed r UNION ALL SELECT e.id FROM entombed e)))
+SELECT (SELECT l.alone FROM sweep_lock l),
+  count(*), (array_agg(v.created_at))[count(*)], (array_agg(v.id))[count(*)], {now},
+  min(v.due) FILTER (WHERE v.want IS NULL AND NOT v.watch),
+  (SELECT count(*) FROM removed), (SELECT count(*) FROM entombed), (SELECT count(*) FROM lapsed),
+  array_agg(v.id) FILTER (WHERE v.want = 4),
+  coalesce(bool_or(v.want > 1 OR v.watch), false)
+FROM visited v
+)sql";
+
+// Rows among those visited, locked; never waits for one.
+constexpr std::string_view kVisitedWhere =
+    "ARRAY(SELECT s.id FROM records s WHERE s.id = ANY(ARRAY(SELECT v.id FROM visited v"
+    " WHERE {which})) ORDER BY s.id FOR UPDATE SKIP LOCKED)";
 
 // $1 the id to go on after, $2 the last one at most, $3 how many.
-constexpr std::string_view kVisitOrdered = R"sql(
-{summary} FROM ({visited}
-  WHERE t.id > $1::uuid AND t.id <= $2::uuid AND t.id < '80000000-0000-0000-0000-000000000000'
-  ORDER BY t.id LIMIT $3::integer) v
-)sql";
+constexpr std::string_view kVisitOrdered = R"sql({visited}
+  AND t.id > $1::uuid AND t.id <= $2::uuid AND t.id < '80000000-0000-0000-0000-000000000000'
+  ORDER BY t.id LIMIT $3::integer)sql";
 
 // $1 and $2 created_at and id to go on after, $3 and $4 the last ones at most,
 // $5 how many.
-constexpr std::string_view kVisitHashed = R"sql(
-{summary} FROM ({visited}
-  WHERE t.id >= '80000000-0000-0000-0000-000000000000'
+constexpr std::string_view kVisitHashed = R"sql({visited}
+  AND t.id >= '80000000-0000-0000-0000-000000000000'
     AND (t.created_at, t.id) > ($1::timestamptz, $2::uuid)
     AND (t.created_at, t.id) <= ($3::timestamptz, $4::uuid)
-  ORDER BY t.created_at, t.id LIMIT $5::integer) v
-)sql";
-
-// $1 ids. The predicate stands outside too: a record may be reserved again
-// between the look and the lock. Locked rows are busy, so not forgotten for long.
-constexpr std::string_view kSweepForgotten = R"sql(
-DELETE FROM records t
-WHERE t.id = ANY(ARRAY(
-    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
-  AND {gone}
-RETURNING t.id
-)sql";
-
-// $1 ids. Leaves what the key is recognised by, and the times. Returns id.
-constexpr std::string_view kSweepToTombstone = R"sql(
-UPDATE records t SET
-  state = 3, watched = false, completed_at = NULL, fingerprints = '', request_token = NULL,
-  reply = NULL, reply_digest = NULL, status_digest = NULL, reply_until = NULL, labels = NULL,
-  release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
-  parent_key = NULL
-WHERE t.id = ANY(ARRAY(
-    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
-  AND NOT {remembered} AND t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
-RETURNING t.id
-)sql";
-
-// $1 ids, just removed.
-constexpr std::string_view kSweepCheckpoints =
-    "DELETE FROM checkpoints p WHERE p.id = ANY($1::uuid[])";
-
-// $1 ids. Returns id.
-constexpr std::string_view kSweepLapsed = R"sql(
-UPDATE records t SET state = 4, watched = true, release_reason = NULL
-WHERE t.id = ANY(ARRAY(
-    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
-  AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
-RETURNING t.id
-)sql";
+  ORDER BY t.created_at, t.id LIMIT $5::integer)sql";
 
 // $1 ids. As many replies as are held in memory at a time, or one that is larger.
 constexpr std::string_view kReadToDrop = R"sql(
@@ -365,20 +369,23 @@ FROM records t WHERE t.id = ANY($1::uuid[]) AND t.state = 2 AND t.status_digest 
 )sql";
 
 // $1 ids, $2 tokens, $3 attempts, as read; $4 what is left of the replies, $5
-// its digests. Returns id.
+// its digests. Returns id. A row that is locked is left to the next pass.
 constexpr std::string_view kDropReplies = R"sql(
 UPDATE records t SET reply = ($4::bytea[])[{i}], status_digest = ($5::bytea[])[{i}]
-WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
+WHERE t.id = ANY(ARRAY(
+    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
+  AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
   AND t.state = 2 AND t.reply_until <= {now} AND t.status_digest IS NULL
 RETURNING t.id
 )sql";
 
-// $1 ids.
-constexpr std::string_view kWatch = R"sql(
-UPDATE records t SET watched = true
-WHERE t.id = ANY(ARRAY(
-    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE SKIP LOCKED))
-  AND t.state = 1
+// $1 ids, sorted. Which of these rows other sessions have locked. The strength is that of
+// the updates, so that a lock which does not hold them up does not count.
+constexpr std::string_view kFindLocked = R"sql(
+SELECT t.id FROM records t
+WHERE t.id = ANY($1::uuid[]) AND t.id <> ALL(ARRAY(
+    SELECT s.id FROM records s WHERE s.id = ANY($1::uuid[])
+    ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED))
 )sql";
 
 // Returns now, created_at of the oldest record that is RESERVED or NULL, how
@@ -429,11 +436,22 @@ std::string CompleteAndInsertOf(std::string_view operations) {
        {"{insert}", Shifted(InsertOf(operations), PostgresStatements::kCompleteParameters)}});
 }
 
+std::string SweepOf(std::string_view visit) {
+  const auto where = [](absl::string_view which) {
+    return absl::StrReplaceAll(AbslView(kVisitedWhere), {{"{which}", which}});
+  };
+  return absl::StrReplaceAll(AbslView(kSweep),
+                             {{"{visit}", AbslView(visit)},
+                              {"{wanting 1}", where("v.want = 1")},
+                              {"{wanting 2}", where("v.want = 2")},
+                              {"{wanting 3}", where("v.want = 3")},
+                              {"{to_watch}", where("v.watch AND v.want IS NULL")}});
+}
+
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
   std::string text =
       absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
-                                          {"{summary}", AbslView(kSummary)},
                                           {"{visited}", AbslView(kVisited)},
                                           {"{reply}", ReplyWithin(limits::kMaxBatchReplyBytes)},
                                           {"{few_replies}", ReplyWithin(kDroppedAtOnceBytes)},
@@ -472,16 +490,11 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       read_to_settle{"read_to_settle", Fill(kReadToSettle, clock_sql)},
       read_whole{"read_whole", Fill(kReadWhole, clock_sql)},
       read_whole_confirmed{"read_whole_confirmed", Fill(kReadWholeConfirmed, clock_sql)},
-      lock_sweep{"lock_sweep", std::string(kLockSweep)},
-      visit_ordered{"visit_ordered", Fill(kVisitOrdered, clock_sql)},
-      visit_hashed{"visit_hashed", Fill(kVisitHashed, clock_sql)},
-      sweep_forgotten{"sweep_forgotten", Fill(kSweepForgotten, clock_sql)},
-      sweep_to_tombstone{"sweep_to_tombstone", Fill(kSweepToTombstone, clock_sql)},
-      sweep_checkpoints{"sweep_checkpoints", std::string(kSweepCheckpoints)},
-      sweep_lapsed{"sweep_lapsed", Fill(kSweepLapsed, clock_sql)},
+      find_locked{"find_locked", Fill(kFindLocked, clock_sql)},
+      sweep_ordered{"sweep_ordered", Fill(SweepOf(kVisitOrdered), clock_sql)},
+      sweep_hashed{"sweep_hashed", Fill(SweepOf(kVisitHashed), clock_sql)},
       read_to_drop{"read_to_drop", Fill(kReadToDrop, clock_sql)},
       drop_replies{"drop_replies", Fill(kDropReplies, clock_sql)},
-      watch{"watch", Fill(kWatch, clock_sql)},
       inspect{"inspect", Fill(kInspect, clock_sql)} {}
 
 std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
@@ -499,13 +512,9 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &read_to_settle,
           &read_whole,
           &read_whole_confirmed,
-          &visit_ordered,
-          &visit_hashed,
-          &sweep_forgotten,
-          &sweep_checkpoints,
-          &sweep_lapsed,
-          &watch,
-          &sweep_to_tombstone,
+          &find_locked,
+          &sweep_ordered,
+          &sweep_hashed,
           &read_to_drop,
           &drop_replies,
           &inspect};

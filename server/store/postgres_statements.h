@@ -54,17 +54,14 @@ struct PostgresStatements {
   PostgresStatement read_whole;
   PostgresStatement read_whole_confirmed;
 
+  // For those that change rows: which of the rows others have locked.
+  PostgresStatement find_locked;
+
   // Sweep.
-  PostgresStatement lock_sweep;
-  PostgresStatement visit_ordered;
-  PostgresStatement visit_hashed;
-  PostgresStatement sweep_forgotten;
-  PostgresStatement sweep_to_tombstone;
-  PostgresStatement sweep_checkpoints;
-  PostgresStatement sweep_lapsed;
+  PostgresStatement sweep_ordered;
+  PostgresStatement sweep_hashed;
   PostgresStatement read_to_drop;
   PostgresStatement drop_replies;
-  PostgresStatement watch;
 
   PostgresStatement inspect;
 

@@ -85,7 +85,7 @@ std::vector<Answer> PostgresStore::OnConnection(
   const auto on_this = [&](const std::vector<std::size_t>& pending) {
     return round(**connection, statements_, batch, pending);
   };
-  RunRounds(batch, batch.All(), on_this);
+  RunRoundsOn(**connection, statements_, batch, on_this);
   return std::move(batch).Take();
 }
 
@@ -98,7 +98,7 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
     return std::move(batch).Take();
   }
   PostgresReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
-  RunRounds(batch, batch.All(), reserve);
+  RunRoundsOn(**connection, statements_, batch, reserve);
   NoteKnown(reserve.known(), ops.size());
   return std::move(batch).Take();
 }

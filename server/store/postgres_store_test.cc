@@ -61,6 +61,7 @@ class PostgresStoreTest : public ::testing::Test {
     schema_ = *std::move(schema);
     PostgresOptions options = schema_->options();
     options.statement_timeout = statement_timeout_;
+    options.lock_timeout = lock_timeout_;
     options.reply_grace = absl::Milliseconds(200);
     options.max_backoff = absl::Milliseconds(100);
     auto store = PostgresStore::Create(options);
@@ -84,6 +85,7 @@ class PostgresStoreTest : public ::testing::Test {
   }
 
   absl::Duration statement_timeout_ = absl::Seconds(30);
+  absl::Duration lock_timeout_ = absl::Seconds(30);
   std::unique_ptr<testing::PostgresSchema> schema_;
   std::unique_ptr<PostgresStore> store_;
 };
@@ -257,6 +259,149 @@ TEST_F(PostgresStoreTest, OneReplicaSweepsAtATime) {
   EXPECT_TRUE(store_->Sweep({})->elsewhere);
   ASSERT_TRUE(schema_->Execute("SELECT pg_advisory_unlock_all()").ok());
   EXPECT_FALSE(store_->Sweep({})->elsewhere);
+}
+
+// Half of a batch's rows are locked by somebody who does not let go.
+class PostgresLockTest : public PostgresStoreTest {
+ protected:
+  static constexpr int kOps = 64;
+
+  void SetUp() override {
+    lock_timeout_ = absl::Milliseconds(200);
+    PostgresStoreTest::SetUp();
+    for (int i = 0; i < kOps; ++i) reserving_.push_back(OpFor(absl::StrCat("key-", i)));
+    for (const auto& verdict : store_->Reserve(reserving_)) {
+      ASSERT_TRUE(verdict.ok()) << verdict.status();
+      tokens_.push_back(std::get<Reserved>(*verdict).token);
+    }
+  }
+
+  // Odd ones; released by ROLLBACK.
+  void LockHalf(const std::string& with = "SELECT FROM records {where} FOR UPDATE") {
+    std::string ids;
+    for (int i = 1; i < kOps; i += 2) {
+      absl::StrAppend(&ids, ids.empty() ? "" : "','", reserving_[i].id.ToString());
+    }
+    Run(absl::StrCat(
+        "BEGIN; ",
+        absl::StrReplaceAll(with, {{"{where}", absl::StrCat("WHERE id IN ('", ids, "')")}})));
+  }
+  void Run(const std::string& sql) {
+    const auto done = schema_->Execute(sql);
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+
+  std::vector<ExtendOp> Heartbeats() const {
+    std::vector<ExtendOp> ops;
+    for (int i = 0; i < kOps; ++i) {
+      ops.push_back({reserving_[i].key, reserving_[i].id, tokens_[i], absl::Seconds(60), {}});
+    }
+    return ops;
+  }
+  std::vector<CompleteOp> Completions() const {
+    std::vector<CompleteOp> ops;
+    for (int i = 0; i < kOps; ++i) {
+      ops.push_back({reserving_[i].key, reserving_[i].id, tokens_[i], ReplyWith("paid")});
+    }
+    return ops;
+  }
+
+  template <typename Answers>
+  static void ExpectHalf(const Answers& answers) {
+    ASSERT_EQ(answers.size(), static_cast<std::size_t>(kOps));
+    for (int i = 0; i < kOps; ++i) {
+      if (i % 2 == 0) {
+        EXPECT_TRUE(answers[i].ok()) << i << answers[i].status();
+      } else {
+        EXPECT_EQ(ReasonOf(answers[i].status()), Reason::kStoreUnavailable) << i;
+      }
+    }
+  }
+
+  std::vector<ReserveOp> reserving_;
+  std::vector<Uuid> tokens_;
+};
+
+TEST_F(PostgresLockTest, HeartbeatsOfOthersGoOn) {
+  LockHalf();
+  ExpectHalf(store_->Extend(Heartbeats()));
+  Run("ROLLBACK");
+  for (const auto& extended : store_->Extend(Heartbeats())) EXPECT_TRUE(extended.ok());
+}
+
+TEST_F(PostgresLockTest, CompletionsOfOthersGoOnAndSoDoReservationsBesideThem) {
+  LockHalf();
+  std::vector<ReserveOp> fresh;
+  for (int i = 0; i < kOps; ++i) fresh.push_back(OpFor(absl::StrCat("new-", i)));
+  const SharedAnswers answers = store_->CompleteAndReserve(Completions(), fresh);
+  ExpectHalf(answers.completions);
+  for (const auto& verdict : answers.verdicts) EXPECT_TRUE(verdict.ok()) << verdict.status();
+  Run("ROLLBACK");
+  for (const auto& completed : store_->Complete(Completions())) EXPECT_TRUE(completed.ok());
+}
+
+TEST_F(PostgresLockTest, TakeOversOfOthersGoOn) {
+  Run("UPDATE records SET lease_until = clock_timestamp()");
+  // What an insert waits for: a row that is being changed.
+  LockHalf("UPDATE records SET scope = scope {where}");
+  std::vector<ReserveOp> ops = reserving_;
+  for (ReserveOp& op : ops) op.request_token = Uuid::Random();
+  ExpectHalf(store_->Reserve(ops));
+  Run("ROLLBACK");
+}
+
+// Such a row can be seen by nobody else, so that it cannot be named.
+TEST_F(PostgresLockTest, ReservationsBesideAKeyThatIsBeingInsertedGoOn) {
+  std::vector<ReserveOp> ops;
+  for (int i = 0; i < 4; ++i) ops.push_back(OpFor(absl::StrCat("new-", i)));
+  Run(
+      absl::StrCat("BEGIN; INSERT INTO records (id, namespace, scope, operation, key, state,"
+                   " require_recovery, attempt, token, created_at, lease_until, expires_at,"
+                   " fingerprints) VALUES ('",
+                   ops[2].id.ToString(),
+                   "', 'n', 's', 'o', 'k', 1, false, 1, gen_random_uuid(), now(), now(), now(),"
+                   " 'f')"));
+  const auto verdicts = store_->Reserve(ops);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(verdicts[i].ok(), i != 2) << i << verdicts[i].status();
+  EXPECT_EQ(ReasonOf(verdicts[2].status()), Reason::kStoreUnavailable);
+  Run("ROLLBACK");
+}
+
+TEST_F(PostgresLockTest, TheSweepWaitsForNoRow) {
+  Run("UPDATE records SET created_at = created_at - interval '40 days',"
+      " lease_until = lease_until - interval '40 days',"
+      " expires_at = expires_at - interval '40 days'");
+  LockHalf();
+  const auto swept = store_->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->removed, kOps / 2);
+  Run("ROLLBACK");
+}
+
+// A process that was stopped in a transaction.
+TEST_F(PostgresLockTest, ASessionThatStandsStillInATransactionLosesItsLocks) {
+  SocketWatchdog watchdog;
+  PostgresOptions options = schema_->options();
+  options.idle_in_transaction_timeout = absl::Milliseconds(300);
+  auto frozen = PostgresConnection::Open(options, watchdog);
+  ASSERT_TRUE(frozen.ok()) << frozen.status();
+  ASSERT_TRUE((*frozen)->Begin().ok());
+  ASSERT_TRUE((*frozen)->ExecuteScript("SELECT FROM records FOR UPDATE").ok());
+  EXPECT_TRUE(
+      Await("SELECT count(*) FROM pg_locks WHERE relation = 'records'::regclass"
+            " AND mode = 'RowShareLock'",
+            "0"));
+  for (const auto& extended : store_->Extend(Heartbeats())) {
+    EXPECT_TRUE(extended.ok()) << extended.status();
+  }
+}
+
+TEST_F(PostgresStoreTest, TheServerIsToldToLookWhetherItsClientIsThere) {
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM pg_settings WHERE source = 'session' AND name IN"
+                           " ('tcp_keepalives_idle', 'tcp_keepalives_interval',"
+                           " 'tcp_keepalives_count', 'tcp_user_timeout',"
+                           " 'idle_in_transaction_session_timeout', 'lock_timeout')"),
+            "6");
 }
 
 // These stop or stall a server, so they have one of their own.

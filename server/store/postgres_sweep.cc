@@ -12,18 +12,19 @@
 namespace idempotency {
 namespace {
 
-// Columns of a visit's summary.
+// Columns of a step's answer.
 enum : int {
+  kAlone,
   kSeen,
   kLastCreatedAt,
   kLastId,
   kVisitedAt,
   kDue,
-  kGone,
-  kToTombstone,
+  kRemoved,
+  kEntombed,
   kLapsed,
   kRepliesOver,
-  kOpenForLong,
+  kChanged,
 };
 
 // The place before the first hashed id. Every place from here on is one of the
@@ -70,60 +71,50 @@ std::pair<absl::Time, Uuid> AgeOf(const Uuid& place) {
 }  // namespace
 
 absl::StatusOr<SweepProgress> PostgresSweep::Step(const SweepOp& op) {
-  if (absl::Status begun = connection_.Begin(); !begun.ok()) return ToCallerStatus(begun);
-  absl::StatusOr<SweepProgress> progress = StepLocked(op);
-  const absl::Status ended = progress.ok() ? connection_.Commit() : connection_.Rollback();
-  if (!progress.ok()) return ToCallerStatus(progress.status());
-  if (!ended.ok()) return ToCallerStatus(ended);
-  return progress;
-}
-
-absl::StatusOr<SweepProgress> PostgresSweep::StepLocked(const SweepOp& op) {
   SweepProgress progress;
-  const auto locked = connection_.Execute(statements_.lock_sweep, {});
-  if (!locked.ok()) return locked.status();
-  if (!locked->Bool(0, 0)) {
-    progress.elsewhere = true;
+  progress.quiet = absl::InfiniteDuration();
+  if (absl::Status status = Visit(op, progress); !status.ok()) return ToCallerStatus(status);
+  if (progress.elsewhere) {
     progress.next = op.after;
-    return progress;
+    progress.quiet = absl::ZeroDuration();
   }
-  Visited visited;
-  if (!op.after || !IsHashed(*op.after)) {
-    if (absl::Status status = VisitOrdered(op, visited); !status.ok()) return status;
+  if (absl::Status status = DropReplies(std::move(replies_over_), progress); !status.ok()) {
+    return ToCallerStatus(status);
   }
-  if (!visited.next) {
-    if (absl::Status status = VisitHashed(op, visited); !status.ok()) return status;
-  }
-  if (absl::Status status = Apply(visited, progress); !status.ok()) return status;
-  progress.visited = visited.rows;
-  progress.next = visited.next;
-  progress.quiet = visited.quiet;
   return progress;
 }
 
-absl::Status PostgresSweep::VisitOrdered(const SweepOp& op, Visited& visited) {
+absl::Status PostgresSweep::Visit(const SweepOp& op, SweepProgress& progress) {
+  if (!op.after || !IsHashed(*op.after)) {
+    if (absl::Status status = VisitOrdered(op, progress); !status.ok()) return status;
+  }
+  if (progress.next || progress.elsewhere) return absl::OkStatus();
+  return VisitHashed(op, progress);
+}
+
+absl::Status PostgresSweep::VisitOrdered(const SweepOp& op, SweepProgress& progress) {
   const RecordId after = op.after.value_or(RecordId());
   PostgresParameters parameters;
   parameters.Add(after);
   parameters.Add(op.until.value_or(HashedStart()));
   parameters.Add(op.limit);
-  const auto summary = connection_.Execute(statements_.visit_ordered, parameters);
-  if (!summary.ok()) return summary.status();
-  const int seen = Note(*summary, visited);
+  const auto answer = connection_.Execute(statements_.sweep_ordered, parameters);
+  if (!answer.ok()) return answer.status();
+  const int seen = Note(*answer, progress);
   if (seen == op.limit) {
-    visited.next = summary->GetUuid(0, kLastId);
+    progress.next = answer->GetUuid(0, kLastId);
   } else if (op.until && !IsHashed(*op.until)) {
-    visited.next = op.until;
+    progress.next = op.until;
   } else {
     // New records come here.
-    visited.quiet = absl::ZeroDuration();
+    progress.quiet = absl::ZeroDuration();
   }
   return absl::OkStatus();
 }
 
-absl::Status PostgresSweep::VisitHashed(const SweepOp& op, Visited& visited) {
+absl::Status PostgresSweep::VisitHashed(const SweepOp& op, SweepProgress& progress) {
   const RecordId after = op.after && IsHashed(*op.after) ? *op.after : HashedStart();
-  const int limit = op.limit - visited.rows;
+  const int limit = op.limit - static_cast<int>(progress.visited);
   const auto [created_after, id_after] = AgeOf(after);
   const auto [created_until, id_until] = AgeOf(op.until ? *op.until : HashedEnd());
   PostgresParameters parameters;
@@ -132,62 +123,36 @@ absl::Status PostgresSweep::VisitHashed(const SweepOp& op, Visited& visited) {
   parameters.Add(created_until);
   parameters.Add(id_until);
   parameters.Add(limit);
-  const auto summary = connection_.Execute(statements_.visit_hashed, parameters);
-  if (!summary.ok()) return summary.status();
-  const int seen = Note(*summary, visited);
+  const auto answer = connection_.Execute(statements_.sweep_hashed, parameters);
+  if (!answer.ok()) return answer.status();
+  const int seen = Note(*answer, progress);
   if (seen == limit) {
-    visited.next = PlaceByAge(summary->Time(0, kLastCreatedAt), summary->GetUuid(0, kLastId));
+    progress.next = PlaceByAge(answer->Time(0, kLastCreatedAt), answer->GetUuid(0, kLastId));
   } else {
-    visited.next = op.until;
-    if (!op.until) visited.quiet = absl::ZeroDuration();
+    progress.next = op.until;
+    if (!op.until) progress.quiet = absl::ZeroDuration();
   }
   return absl::OkStatus();
 }
 
-int PostgresSweep::Note(const PostgresResult& summary, Visited& visited) {
-  const auto take = [&summary](int column, std::vector<Uuid>& ids) {
-    for (const std::string& id : summary.TextArray(0, column)) {
-      ids.push_back(Uuid::Parse(id).value_or(Uuid()));
-    }
-  };
-  take(kGone, visited.gone);
-  take(kToTombstone, visited.to_tombstone);
-  take(kLapsed, visited.lapsed);
-  take(kRepliesOver, visited.replies_over);
-  take(kOpenForLong, visited.open_for_long);
+int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
+  if (!answer.Bool(0, kAlone)) progress.elsewhere = true;
+  for (const std::string& id : answer.TextArray(0, kRepliesOver)) {
+    replies_over_.push_back(Uuid::Parse(id).value_or(Uuid()));
+  }
   // When those that are changed now will want something again is not known;
   // those that are removed never will.
-  if (!visited.to_tombstone.empty() || !visited.lapsed.empty() || !visited.replies_over.empty() ||
-      !visited.open_for_long.empty()) {
-    visited.quiet = absl::ZeroDuration();
+  if (answer.Bool(0, kChanged)) progress.quiet = absl::ZeroDuration();
+  if (!answer.IsNull(0, kDue)) {
+    const absl::Duration left = answer.Time(0, kDue) - answer.Time(0, kVisitedAt);
+    progress.quiet = std::min(progress.quiet, std::max(left, absl::ZeroDuration()));
   }
-  if (!summary.IsNull(0, kDue)) {
-    const absl::Duration left = summary.Time(0, kDue) - summary.Time(0, kVisitedAt);
-    visited.quiet = std::min(visited.quiet, std::max(left, absl::ZeroDuration()));
-  }
-  const auto seen = static_cast<int>(summary.Integer(0, kSeen));
-  visited.rows += seen;
+  progress.removed += answer.Integer(0, kRemoved);
+  progress.entombed += answer.Integer(0, kEntombed);
+  progress.marked_unknown += answer.Integer(0, kLapsed);
+  const auto seen = static_cast<int>(answer.Integer(0, kSeen));
+  progress.visited += seen;
   return seen;
-}
-
-absl::Status PostgresSweep::Apply(const Visited& visited, SweepProgress& progress) {
-  auto removed = ForIds(statements_.sweep_forgotten, visited.gone);
-  if (!removed.ok()) return removed.status();
-  progress.removed = static_cast<std::int64_t>(removed->size());
-  const auto entombed = ForIds(statements_.sweep_to_tombstone, visited.to_tombstone);
-  if (!entombed.ok()) return entombed.status();
-  progress.entombed = static_cast<std::int64_t>(entombed->size());
-  removed->insert(removed->end(), entombed->begin(), entombed->end());
-  if (auto done = ForIds(statements_.sweep_checkpoints, *std::move(removed)); !done.ok()) {
-    return done.status();
-  }
-  const auto lapsed = ForIds(statements_.sweep_lapsed, visited.lapsed);
-  if (!lapsed.ok()) return lapsed.status();
-  progress.marked_unknown = static_cast<std::int64_t>(lapsed->size());
-  if (absl::Status dropped = DropReplies(visited.replies_over, progress); !dropped.ok()) {
-    return dropped;
-  }
-  return ForIds(statements_.watch, visited.open_for_long).status();
 }
 
 // A few at a time: replies of one step may weigh gigabytes. A damaged one stays
@@ -237,21 +202,6 @@ absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pr
     progress.replies_dropped += dropped->rows();
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<Uuid>> PostgresSweep::ForIds(const PostgresStatement& statement,
-                                                        std::vector<Uuid> ids) {
-  std::vector<Uuid> returned;
-  if (ids.empty()) return returned;
-  std::sort(ids.begin(), ids.end());
-  PostgresArray array(PostgresType::kUuid);
-  for (const Uuid& id : ids) array.AppendUuid(id);
-  PostgresParameters parameters;
-  parameters.Add(array);
-  const auto result = connection_.Execute(statement, parameters);
-  if (!result.ok()) return result.status();
-  for (int row = 0; row < result->rows(); ++row) returned.push_back(result->GetUuid(row, 0));
-  return returned;
 }
 
 }  // namespace idempotency

@@ -1,12 +1,10 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SWEEP_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_SWEEP_H_
 
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 
 #include "core/uuid.h"
 #include "server/store/postgres_connection.h"
@@ -15,10 +13,10 @@
 
 namespace idempotency {
 
-// One step of a sweep, in one transaction: looks at the next records without
-// locking them, then locks and changes those that need it. Walks ids of UUIDv7
-// keys in their own order, which is time's; then hashed ids by age, through an
-// index that only they have. Thread-compatible.
+// One step of a sweep. Walks ids of UUIDv7 keys in their own order, which is time's; then
+// hashed ids by age, through an index that only they have. Each statement is a
+// transaction of its own, so that no lock outlives it, whatever becomes of this
+// process (postgres_statements.cc). Of one step each; thread-compatible.
 class PostgresSweep {
  public:
   PostgresSweep(PostgresConnection& connection, const PostgresStatements& statements)
@@ -27,32 +25,16 @@ class PostgresSweep {
   absl::StatusOr<SweepProgress> Step(const SweepOp& op);
 
  private:
-  // What a look found.
-  struct Visited {
-    int rows = 0;
-    std::vector<Uuid> gone;
-    std::vector<Uuid> to_tombstone;
-    std::vector<Uuid> lapsed;
-    std::vector<Uuid> replies_over;
-    std::vector<Uuid> open_for_long;
-    // Where the next step goes on; nullopt at the end of the pass.
-    std::optional<RecordId> next;
-    absl::Duration quiet = absl::InfiniteDuration();
-  };
-
-  absl::StatusOr<SweepProgress> StepLocked(const SweepOp& op);
-  absl::Status VisitOrdered(const SweepOp& op, Visited& visited);
-  absl::Status VisitHashed(const SweepOp& op, Visited& visited);
+  absl::Status Visit(const SweepOp& op, SweepProgress& progress);
+  absl::Status VisitOrdered(const SweepOp& op, SweepProgress& progress);
+  absl::Status VisitHashed(const SweepOp& op, SweepProgress& progress);
   // Answers how many rows were looked at.
-  static int Note(const PostgresResult& summary, Visited& visited);
-  absl::Status Apply(const Visited& visited, SweepProgress& progress);
+  int Note(const PostgresResult& answer, SweepProgress& progress);
   absl::Status DropReplies(std::vector<Uuid> ids, SweepProgress& progress);
-  // Runs a statement over ids. Answers the ids that it returns.
-  absl::StatusOr<std::vector<Uuid>> ForIds(const PostgresStatement& statement,
-                                           std::vector<Uuid> ids);
 
   PostgresConnection& connection_;
   const PostgresStatements& statements_;
+  std::vector<Uuid> replies_over_;
 };
 
 }  // namespace idempotency

@@ -30,6 +30,18 @@ constexpr char kLockRows[] = "SELECT FROM records FOR UPDATE";
 constexpr char kNewVersion[] = "UPDATE records SET scope = scope";
 constexpr char kEndLeases[] = "UPDATE records SET lease_until = clock_timestamp()";
 
+// A statement that reads the clock waits for kHoldClock. So a step of the sweep can be held
+// after its snapshot was taken and before it locks anything.
+constexpr char kHeldClock[] = R"sql(
+CREATE FUNCTION held_now() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('held ' || current_schema, 0));
+  RETURN clock_timestamp();
+END $$
+)sql";
+constexpr char kHoldClock[] =
+    "SELECT pg_advisory_xact_lock(hashtextextended('held ' || current_schema, 0))";
+
 ReserveOp OpFor(const std::string& key) {
   ReserveOp op;
   op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
@@ -45,8 +57,11 @@ class PostgresWaitTest : public ::testing::Test {
     auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
+    Run(kHeldClock);
     PostgresOptions options = schema_->options();
-    options.statement_timeout = absl::Seconds(30);
+    options.clock_sql = absl::StrCat(options.schema, ".held_now()");
+    options.statement_timeout = absl::Minutes(2);
+    options.lock_timeout = absl::Minutes(1);
     auto store = PostgresStore::Create(options);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
@@ -187,9 +202,7 @@ TEST_F(PostgresWaitTest, AnotherAttemptDuringTheWaitIsSeen) {
   EXPECT_EQ(schema_->Value("SELECT attempt FROM records"), "3");
 }
 
-// A step of the sweep looks, and then changes what it saw. Between the two it waits
-// here: looking goes with this lock, changing does not.
-constexpr char kHoldChanges[] = "LOCK TABLE records IN SHARE MODE";
+// A step of the sweep looks, and then changes what it saw, here by what it saw before.
 
 TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
   const ReserveOp op = OpFor("charge");
@@ -197,7 +210,7 @@ TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
   Run("UPDATE records SET lease_until = created_at, expires_at = created_at");
   absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
   RunBehind(
-      kHoldChanges, [&] { swept = store_->Sweep({}); },
+      kHoldClock, [&] { swept = store_->Sweep({}); },
       "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->removed, 0);
@@ -211,7 +224,7 @@ TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
   Run(kEndLeases);
   absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
   RunBehind(
-      kHoldChanges, [&] { swept = store_->Sweep({}); },
+      kHoldClock, [&] { swept = store_->Sweep({}); },
       "UPDATE records SET lease_until = clock_timestamp() + interval '1 hour'");
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->marked_unknown, 0);

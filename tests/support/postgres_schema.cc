@@ -61,6 +61,10 @@ absl::StatusOr<PostgresResult> PostgresSchema::Execute(const std::string& sql) {
     auto opened = PostgresConnection::Open(options_, watchdog_);
     if (!opened.ok()) return opened.status();
     connection_ = *std::move(opened);
+    // A test holds locks, and waits for them, for as long as it likes.
+    const auto set = connection_->ExecuteScript(
+        "SET lock_timeout TO 0; SET idle_in_transaction_session_timeout TO 0");
+    if (!set.ok()) return set.status();
   }
   return connection_->ExecuteScript(sql);
 }
