@@ -65,6 +65,11 @@ inline constexpr absl::Duration kMaxWait = absl::Seconds(60);
 inline constexpr absl::Duration kMaxReleasePause = absl::Hours(1);
 // How long after its creation an unknown UUIDv7 key may still start.
 inline constexpr absl::Duration kDefaultWindow = absl::Hours(24);
+// How much longer than its retention, or its tombstone's, a record's row is kept. The
+// store's clock may step back by up to this much, also with a failover to a server whose
+// clock is behind: the row is there, and its key is known, wherever the window opens
+// again. NTP steps by seconds; more than this is an operator's mistake.
+inline constexpr absl::Duration kClockStepMargin = absl::Minutes(5);
 // How far ahead of the store's clock a UUIDv7 key may be.
 inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 

@@ -23,6 +23,7 @@
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/operations.h"
+#include "tests/support/forgotten_records.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency {
@@ -171,11 +172,9 @@ TEST_F(EmbeddedServiceTest, SweepsWatchesAndTellsTheObserver) {
   EmbeddedOptions options;
   options.observer = &observer;
   options.sweep_interval = absl::Milliseconds(100);
+  testing::WriteForgottenRecords(folder_.File("records.db"), 1);
   Open(options);
-  v1::ReserveRequest request = RequestFor("short");
-  request.mutable_lease()->set_nanos(10'000'000);
-  request.mutable_retention()->set_seconds(1);
-  ASSERT_TRUE(Reserve(request).ok());
+  ASSERT_TRUE(Reserve(RequestFor("live")).ok());
   EXPECT_EQ(observer.counts().verdicts, 1u);
   EXPECT_TRUE(observer.Await(&Counts::swept, 1));
   EXPECT_GE(observer.counts().inspections, 2u);

@@ -372,8 +372,11 @@ absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
 
 SweepAction DecideSweep(const SweepView& record, absl::Time now) {
   if (IsForgotten(record.state, record.on_lease_expiry, record.expires_at, now)) {
-    if (!record.tombstone_until || now >= *record.tombstone_until) return SweepAction::kRemove;
-    return record.entombed ? SweepAction::kKeep : SweepAction::kEntomb;
+    const absl::Time known_until = record.tombstone_until.value_or(record.expires_at);
+    if (now >= known_until + limits::kClockStepMargin) return SweepAction::kRemove;
+    const bool entomb = record.tombstone_until && !record.entombed &&
+                        now >= record.expires_at + limits::kClockStepMargin;
+    return entomb ? SweepAction::kEntomb : SweepAction::kKeep;
   }
   if (record.state == RecordState::kReserved &&
       record.on_lease_expiry == LeaseExpiry::kRequireRecovery && now >= record.lease_expires_at) {

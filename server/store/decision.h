@@ -227,10 +227,10 @@ absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
 
 enum class SweepAction {
   kKeep,
-  // Guard: still forgotten, the tombstone over.
+  // Forgotten, and the tombstone over, for limits::kClockStepMargin. Guard: still so.
   kRemove,
   // Reduce a forgotten record to its tombstone: id, key, times; state RELEASED
-  // and no fingerprint mark it. Guard: still forgotten.
+  // and no fingerprint mark it. Forgotten for limits::kClockStepMargin. Guard: still so.
   kEntomb,
   // Replace the reply by what WithoutContent leaves of it. Guard: token,
   // attempt, COMPLETED.

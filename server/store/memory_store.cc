@@ -363,11 +363,14 @@ bool MemoryStore::SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
   Row& row = it->second;
   Record& record = row.record;
   if (Forgotten(record, now)) {
-    if (now >= record.expires_at + row.tombstone) {
+    // A row is kept for longer than it is needed: the clock may step back.
+    const absl::Time swept_at = record.expires_at + limits::kClockStepMargin;
+    if (now >= swept_at + row.tombstone) {
       progress.removed += 1;
       return true;
     }
-    if (record.fingerprints.empty()) return false;
+    if (record.fingerprints.empty() || row.tombstone == absl::ZeroDuration()) return false;
+    if (now < swept_at) return false;
     progress.entombed += 1;
     Row tomb;
     tomb.record.id = record.id;

@@ -67,8 +67,7 @@ inline constexpr int kPostgresKeepaliveCount = 3;
 // The same for data that was sent and is not acknowledged by the other machine;
 // keepalives do not run meanwhile. Used for the server's end: it waits for its client
 // no longer than keepalives would. Ours is bounded by the reply's timeout.
-inline constexpr absl::Duration kPostgresPeerTimeout =
-    kPostgresKeepaliveIdle + kPostgresKeepaliveCount * kPostgresKeepaliveInterval;
+inline constexpr absl::Duration kPostgresPeerTimeout = absl::Seconds(25);
 
 // OK, or INVALID_ARGUMENT that names the option.
 absl::Status ValidatePostgresOptions(const PostgresOptions& options);

@@ -18,6 +18,8 @@ namespace {
 //   {o}           the same, where $1 is sorted: a binary search, once a column
 //   {remembered}  t is not forgotten (design: "Words")
 //   {gone}        t is forgotten, and so is its tombstone
+//   {sweepable}   the same for so long that no step of the clock undoes it
+//   {margin}      how long that is (limits::kClockStepMargin)
 //   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
 //                 and that its token holds; the ids are sorted
 //   {confirmed}   what was seen of t is where commits must be before they count
@@ -29,6 +31,9 @@ constexpr std::string_view kRemembered =
 
 constexpr std::string_view kGone =
     "(NOT {remembered} AND (t.tombstone_until IS NULL OR t.tombstone_until <= {now}))";
+
+constexpr std::string_view kSweepable =
+    "(NOT {remembered} AND greatest(t.expires_at, t.tombstone_until) <= {now} - {margin})";
 
 constexpr std::string_view kRecord =
     "t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,"
@@ -275,19 +280,21 @@ constexpr std::string_view kVisited = R"sql(
   SELECT t.id, t.created_at,
     CASE
       WHEN NOT {remembered} THEN CASE
-        WHEN {gone} THEN 1 WHEN octet_length(t.fingerprints) > 0 THEN 2 END
+        WHEN {sweepable} THEN 1
+        WHEN t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
+          AND t.expires_at <= {now} - {margin} THEN 2 END
       WHEN t.state = 1 AND t.require_recovery AND t.lease_until <= {now} THEN 3
       WHEN t.state = 2 AND t.reply_until <= {now} AND t.status_digest IS NULL THEN 4
     END AS want,
     t.state = 1 AND NOT t.watched AND t.created_at <= {now} - interval '1 minute' AS watch,
     CASE
       WHEN t.state = 4 THEN NULL
-      WHEN octet_length(t.fingerprints) = 0 THEN t.tombstone_until
+      WHEN octet_length(t.fingerprints) = 0 THEN t.tombstone_until + {margin}
       WHEN t.state = 1 THEN least(
-        CASE WHEN t.require_recovery THEN t.lease_until ELSE t.expires_at END,
+        CASE WHEN t.require_recovery THEN t.lease_until ELSE t.expires_at + {margin} END,
         CASE WHEN NOT t.watched THEN t.created_at + interval '1 minute' END)
-      WHEN t.state = 2 AND t.status_digest IS NULL THEN least(t.expires_at, t.reply_until)
-      ELSE t.expires_at
+      WHEN t.state = 2 AND t.status_digest IS NULL THEN least(t.expires_at + {margin}, t.reply_until)
+      ELSE t.expires_at + {margin}
     END AS due
   FROM records t WHERE (SELECT l.alone FROM sweep_lock l))sql";
 
@@ -312,7 +319,7 @@ visited AS MATERIALIZED ({visit}),
 removed AS (
   DELETE FROM records t
   WHERE t.id = ANY({wanting 1})
-    AND {gone}
+    AND {sweepable}
   RETURNING t.id),
 entombed AS (
   UPDATE records t SET
@@ -321,7 +328,8 @@ entombed AS (
     release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
     parent_key = NULL
   WHERE t.id = ANY({wanting 2})
-    AND NOT {remembered} AND t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
+    AND NOT {remembered} AND t.expires_at <= {now} - {margin}
+    AND t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
   RETURNING t.id),
 lapsed AS (
   UPDATE records t SET state = 4, watched = true, release_reason = NULL
@@ -458,11 +466,14 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
                                           {"{labels}", AbslView(kLabels)},
                                           {"{confirmed}", AbslView(kConfirmed)},
                                           {"{held}", AbslView(kHeld)}});
-  text = absl::StrReplaceAll(text, {{"{gone}", AbslView(kGone)}});
+  text = absl::StrReplaceAll(text,
+                             {{"{gone}", AbslView(kGone)}, {"{sweepable}", AbslView(kSweepable)}});
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
              {"{o}", "width_bucket(t.id, $1::uuid[])"},
+             {"{margin}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kClockStepMargin),
+                                       " seconds'")},
              {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
                                       " seconds'")}});
   return absl::StrReplaceAll(text, {{"{now}", clock_sql}});

@@ -250,6 +250,8 @@ class Store {
   virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
 
   // Removes forgotten records whose tombstone is over (or reduces them to it),
+  // limits::kClockStepMargin later, so that a clock that steps back by less finds
+  // every record whose window it opens again;
   // drops the content of replies whose retention is over, and turns lapsed
   // REQUIRE_RECOVERY reservations into UNKNOWN, from the lowest id upwards, at
   // most `limit` at a time. Never touches a record that a Reserve has just

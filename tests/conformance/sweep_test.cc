@@ -3,6 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/limits.h"
+#include "core/record_key.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {
@@ -37,7 +39,7 @@ TEST_P(SweepTest, OnlyForgottenRecordsAreRemoved) {
   MustReserve(longer);
 
   EXPECT_EQ(SweepAll().removed, 0);
-  Advance(absl::Hours(24));
+  Advance(absl::Hours(24) + limits::kClockStepMargin);
   const SweepProgress swept = SweepAll();
   EXPECT_EQ(swept.removed, 3);
   EXPECT_EQ(swept.marked_unknown, 1);
@@ -78,6 +80,49 @@ TEST_P(SweepTest, APassGoesPageByPage) {
   for (int i = 0; i < kRecords; ++i) EXPECT_EQ(Get(ops[i]).ok(), i % 3 == 0) << i;
 }
 
+TEST_P(SweepTest, AForgottenRecordIsKeptUntilNoStepOfTheClockCanReviveIt) {
+  const ReserveOp op = OpFor("kept");
+  MustReserve(op);
+  Advance(op.retention + limits::kClockStepMargin - absl::Microseconds(1));
+  EXPECT_EQ(SweepAll().removed, 0);
+  Advance(absl::Microseconds(1));
+  EXPECT_EQ(SweepAll().removed, 1);
+}
+
+// The clock steps back after the sweep, as with a failover to a server whose clock is
+// behind: the key's window is open again, and its record must not be gone.
+TEST_P(SweepTest, AClockThatStepsBackFindsEveryKeyKnown) {
+  std::vector<ReserveOp> ops;
+  for (const std::string& key : {KeyMadeAt(Now()), std::string("opaque")}) {
+    ops.push_back(OpFor(key));
+    ops.push_back(OpFor(key + "-tombstone"));
+    if (key != "opaque") ops.back().key.key = KeyMadeAt(Now());
+    ops.back().id = RecordIdFor(ops.back().key);
+    ops.back().tombstone = absl::Hours(1);
+  }
+  for (const ReserveOp& op : ops) ASSERT_THAT(Complete(op, MustReserve(op).token), Succeeds());
+  // Each at its most dangerous moment: just forgotten, and swept.
+  Advance(ops.front().retention);
+  SweepAll();
+  for (const absl::Duration step : {absl::Seconds(45), limits::kClockStepMargin}) {
+    Advance(-step);
+    for (const ReserveOp& op : ops) {
+      Expect<Replay>(Reserve(op));
+      EXPECT_THAT(Get(op), Succeeds());
+    }
+    Advance(step);
+    SweepAll();
+  }
+  // A step that is tolerated leads from where rows may be swept to where they need not
+  // be there any more.
+  Advance(limits::kClockStepMargin);
+  EXPECT_EQ(SweepAll().removed, 2);
+  Advance(-limits::kClockStepMargin);
+  Expect<Expired>(Reserve(ops[0]));
+  Expect<Expired>(Reserve(ops[1]));
+  Expect<Expired>(Reserve(ops[3]));
+}
+
 TEST_P(SweepTest, ARevivedRecordSurvives) {
   const ReserveOp op = OpFor("revived");
   MustReserve(op);
@@ -91,7 +136,7 @@ TEST_P(SweepTest, ARevivedRecordSurvives) {
 TEST_P(SweepTest, ARemovedRecordTakesItsCheckpointAlong) {
   const ReserveOp op = OpFor("steps");
   ASSERT_THAT(Extend(op, MustReserve(op).token, kLease, "old"), Succeeds());
-  Advance(op.retention);
+  Advance(op.retention + limits::kClockStepMargin);
   EXPECT_EQ(SweepAll().removed, 1);
   EXPECT_EQ(MustReserve(op).checkpoint, "");
 }

@@ -26,6 +26,7 @@
 #include "core/uuid.h"
 #include "server/store/postgres_connection.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/forgotten_records.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/postgres_cluster.h"
@@ -204,23 +205,18 @@ TEST_F(DaemonService, LabelsParentAndCheckpointStayWithTheRecord) {
   ExpectItsContextAlongARecordsLife(client_);
 }
 
-TEST_F(DaemonService, ExpiredRecordsAreSweptAndLiveOnesStay) {
-  const std::string live = TokenOf(client_.Call(SomeReserve("live")));
-  EXPECT_TRUE(client_.Call(SomeComplete("live", live, "kept")).ok());
-  for (const std::string key : {"short-1", "short-2"}) {
-    v1::ReserveRequest request = SomeReserve(key);
-    request.mutable_retention()->set_seconds(1);
-    const std::string token = TokenOf(client_.Call(request));
-    if (key == "short-1") {
-      EXPECT_TRUE(client_.Call(SomeComplete(key, token, "gone")).ok());
-    }
-  }
-  ASSERT_TRUE(AwaitMetrics(daemon_, [](const MetricsPage& page) {
+TEST(DaemonSweep, ForgottenRecordsAreSweptAndLiveOnesStay) {
+  const TempFolder folder;
+  WriteForgottenRecords(folder.File("records.db"), 2);
+  DaemonProcess daemon("sqlite:" + folder.File("records.db"), {"--sweep_interval=100ms"});
+  ServiceClient client(daemon.address());
+  const std::string live = TokenOf(client.Call(SomeReserve("live")));
+  EXPECT_TRUE(client.Call(SomeComplete("live", live, "kept")).ok());
+  ASSERT_TRUE(AwaitMetrics(daemon, [](const MetricsPage& page) {
     return page.Value("idempotency_swept_records_total") == 2;
   }));
-  EXPECT_EQ(ReasonOf(client_.Call(SomeGet("short-1")).status()), Reason::kRecordNotFound);
-  EXPECT_EQ(client_.Call(SomeReserve("live"))->replay().reply().body(), "kept");
-  const MetricsPage page = MetricsPage::Fetch(daemon_.metrics_address());
+  EXPECT_EQ(client.Call(SomeReserve("live"))->replay().reply().body(), "kept");
+  const MetricsPage page = MetricsPage::Fetch(daemon.metrics_address());
   EXPECT_GE(page.Value("idempotency_sweep_step_duration_seconds_count"), 1);
   EXPECT_EQ(page.Value("idempotency_sweep_errors_total"), 0);
   EXPECT_EQ(page.Value("idempotency_swept_records_total"), 2);

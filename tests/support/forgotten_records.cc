@@ -1,0 +1,47 @@
+#include "tests/support/forgotten_records.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/clock.h"
+#include "core/limits.h"
+#include "core/record_key.h"
+#include "server/store/sqlite_store.h"
+
+namespace idempotency::testing {
+namespace {
+
+// Runs behind by more than a retention and what a row is kept for after it.
+class PastClock final : public Clock {
+ public:
+  absl::Time Now() const override {
+    return absl::Now() - limits::kDefaultRetention - 2 * limits::kClockStepMargin;
+  }
+  std::chrono::steady_clock::time_point Monotonic() const override {
+    return std::chrono::steady_clock::now();
+  }
+};
+
+}  // namespace
+
+void WriteForgottenRecords(const std::string& path, int count) {
+  const PastClock past;
+  SqliteOptions options;
+  options.clock = &past;
+  const auto store = SqliteStore::Open(path, options);
+  absl::Status status = store.status();
+  for (int i = 0; i < count && status.ok(); ++i) {
+    ReserveOp op;
+    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", absl::StrCat("past-", i)};
+    op.id = RecordIdFor(op.key);
+    op.fingerprints = {{1, std::string(32, 'a')}};
+    status = (*store)->Reserve({&op, 1}).at(0).status();
+  }
+  if (status.ok()) return;
+  std::fprintf(stderr, "no forgotten records: %s\n", status.ToString().c_str());
+  std::abort();
+}
+
+}  // namespace idempotency::testing

@@ -1,0 +1,15 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_FORGOTTEN_RECORDS_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_FORGOTTEN_RECORDS_H_
+
+#include <string>
+
+namespace idempotency::testing {
+
+// Writes `count` records to a SQLite file, which it makes: reserved a day and more ago
+// and forgotten for so long that a sweep removes them. Nobody may have the file open.
+// Aborts if it cannot.
+void WriteForgottenRecords(const std::string& path, int count);
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_FORGOTTEN_RECORDS_H_
