@@ -19,7 +19,11 @@ foreach(migration IN LISTS migrations)
   if(up MATCHES "-- serves_from: ([0-9]+)\n")
     set(serves_from ${CMAKE_MATCH_1})
   endif()
-  string(APPEND rows "    {${version}, \"${name}\",\n     R\"sql(${up})sql\",\n     R\"sql(${down})sql\",\n     ${serves_from}},\n")
+  set(outside_transaction false)
+  if(up MATCHES "-- outside_transaction\n")
+    set(outside_transaction true)
+  endif()
+  string(APPEND rows "    {${version}, \"${name}\",\n     R\"sql(${up})sql\",\n     R\"sql(${down})sql\",\n     ${serves_from}, ${outside_transaction}},\n")
 endforeach()
 file(WRITE "${OUTPUT}" "// Generated from migrations/*.sql.
 #include \"migrations/migrations.h\"

@@ -22,6 +22,11 @@ struct Migration {
   // have to start again. From the line `-- serves_from: N` of the .up.sql file;
   // without one, this version.
   int serves_from;
+  // The statements of `up`, each of which ends with ";" at the end of a line, run one by
+  // one, each its own transaction: so that an index can be built while traffic goes on.
+  // Every one may run again, because what failed is begun anew from the first. From the
+  // line `-- outside_transaction` of the .up.sql file.
+  bool outside_transaction = false;
 };
 
 // In ascending order of version.

@@ -49,7 +49,8 @@ A second signal ends it at once. When it is ready it prints one line on stdout,
 with the ports that it got; its log goes to stderr, one line per event.
 
 The gRPC server also offers reflection, channelz and grpc.health.v1.Health.
-Health is NOT_SERVING while the store cannot be reached; calls are then answered
+Health is NOT_SERVING while the store keeps nothing (it cannot be reached, only reads,
+or waits for a standby that is away); calls are then answered
 UNAVAILABLE / STORE_UNAVAILABLE, and it recovers by itself.
 
 Flags:
@@ -59,7 +60,8 @@ constexpr absl::string_view kMigrateSummary =
     R"(idempotencyd migrate --store=ADDRESS [flags]
 
 Brings the schema of a Postgres database to the version that this build serves.
-Running it again changes nothing. A SQLite file is brought up to date by `serve`
+Running it again changes nothing, and a newer schema that this build may serve is
+left as it is. Traffic goes on meanwhile. A SQLite file is brought up to date by `serve`
 when it opens it.
 
 Flags:
@@ -236,6 +238,12 @@ struct MigrateFlags {
                "The version to stop at; -1 is the newest. A lower one than the schema's goes\n"
                "back, and what only the newer tables held is lost; 0 removes every record.");
     set.AddSwitch("status", &options->status, "Say where the schema stands and change nothing.");
+    set.AddSwitch("yes", &options->yes,
+                  "Go back to the lower version that --to names. Refused while a daemon has\n"
+                  "sessions open on the schema.");
+    set.AddText("grant_to", "ROLE", &options->grant_to,
+                "Let this role serve the schema, which it does not own: reading and writing\n"
+                "its tables. Give it with every migration: each may bring a table.");
   }
 
   static constexpr int kNewest = -1;
@@ -256,6 +264,13 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
   if (flags.to != MigrateFlags::kNewest) options.to = flags.to;
   if (options.status && options.to.has_value()) {
     return absl::InvalidArgumentError("--status changes nothing, so it does not go with --to");
+  }
+  if (options.status && (options.yes || !options.grant_to.empty())) {
+    return absl::InvalidArgumentError(
+        "--status changes nothing, so it does not go with --yes or --grant_to");
+  }
+  if (options.yes && !options.to.has_value()) {
+    return absl::InvalidArgumentError("--yes confirms going back: name the version with --to");
   }
   return options;
 }

@@ -48,6 +48,10 @@ struct MigrateOptions {
   std::optional<int> to;
   // Only says where the schema stands.
   bool status = false;
+  // To go back is what is wanted.
+  bool yes = false;
+  // A role that does not own the schema and is to serve it; empty for none.
+  std::string grant_to;
 };
 
 // What `idempotencyd health` was asked for, validated.

@@ -67,6 +67,12 @@ TEST(CommandLineTest, MigrateTakesATargetOrAsksForTheStatus) {
   EXPECT_FALSE(newest.to.has_value());
   EXPECT_FALSE(newest.status);
   EXPECT_EQ(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--to=0"}).to, 0);
+  EXPECT_FALSE(newest.yes);
+  EXPECT_TRUE(
+      ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--to=0", "--yes"}).yes);
+  EXPECT_EQ(
+      ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--grant_to=served"}).grant_to,
+      "served");
   EXPECT_TRUE(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--status"}).status);
 }
 
@@ -121,6 +127,9 @@ TEST(CommandLineTest, SaysWhatIsWrong) {
       {"migrate --store=postgresql://db --to=-2", "takes a number"},
       {"migrate --store=postgresql://db --status=maybe", "takes true or false"},
       {"migrate --store=postgresql://db --status --to=1", "does not go with --to"},
+      {"migrate --store=postgresql://db --status --yes", "does not go with --yes"},
+      {"migrate --store=postgresql://db --status --grant_to=r", "or --grant_to"},
+      {"migrate --store=postgresql://db --yes", "name the version with --to"},
       {"migrate --store=postgresql://db --listen=127.0.0.1:1", "there is no flag --listen"},
   };
   for (const Bad& bad : cases) {

@@ -1,6 +1,7 @@
 #include "server/migrate_command.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +20,7 @@ std::string DescribeStates(const std::vector<MigrationState>& states) {
   for (const MigrationState& state : states) {
     absl::StrAppend(&text, absl::Dec(state.version, absl::kZeroPad3), " ", state.name, ": ",
                     state.applied ? absl::StrCat("applied ", state.applied_at) : "not applied",
-                    "\n");
+                    state.newer ? " by a newer idempotencyd" : "", "\n");
   }
   return text;
 }
@@ -50,7 +51,16 @@ absl::StatusOr<absl::Span<const Migration>> MigrationsUpTo(int target) {
       absl::StrCat("--to=", target, ": this build knows versions 0 to ", all.back().version));
 }
 
-absl::StatusOr<std::string> MigrateTo(const StoreAddress& store, int target) {
+absl::Status MustConfirm(int from, int to) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("going back from version ", from, " to ", to, " loses ",
+                   to == 0 ? "every record, and each key would run again"
+                           : "what only the newer tables and columns hold",
+                   ": stop every idempotencyd of this schema, then repeat the command with --yes"));
+}
+
+absl::StatusOr<std::string> Migrate(const StoreAddress& store, std::optional<int> to, bool yes) {
+  const int target = to.value_or(AllMigrations().back().version);
   const auto wanted = MigrationsUpTo(target);
   if (!wanted.ok()) return wanted.status();
   const PostgresOptions options = PostgresOptionsFor(store);
@@ -58,7 +68,13 @@ absl::StatusOr<std::string> MigrateTo(const StoreAddress& store, int target) {
   const absl::StatusOr<std::vector<MigrationState>> states = migrator.Status();
   if (!states.ok()) return states.status();
 
-  const bool back = target < VersionOf(*states);
+  const int version = VersionOf(*states);
+  if (target < version && !to.has_value()) {
+    return absl::StrCat(store.Display(), ": at version ", version, ", newer than this build's ",
+                        target, ", which may serve it; left as it is\n");
+  }
+  const bool back = target < version;
+  if (back && !yes) return MustConfirm(version, target);
   const absl::StatusOr<std::vector<int>> steps =
       back ? migrator.Down(target) : PostgresMigrator(options, *wanted).Up();
   if (!steps.ok()) return steps.status();
@@ -79,7 +95,12 @@ absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
     if (!states.ok()) return states.status();
     return DescribeStates(*states);
   }
-  return MigrateTo(options.store, options.to.value_or(AllMigrations().back().version));
+  absl::StatusOr<std::string> report = Migrate(options.store, options.to, options.yes);
+  if (!report.ok() || options.grant_to.empty()) return report;
+  const absl::Status granted =
+      PostgresMigrator(PostgresOptionsFor(options.store)).GrantTo(options.grant_to);
+  if (!granted.ok()) return granted;
+  return absl::StrCat(*report, options.store.Display(), ": ", options.grant_to, " may serve it\n");
 }
 
 }  // namespace idempotency

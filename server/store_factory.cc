@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/store/postgres_conninfo.h"
 #include "server/store/postgres_migrator.h"
 #include "server/store/postgres_store.h"
 #include "server/store/sqlite_store.h"
@@ -60,6 +61,9 @@ bool MayRecover(const absl::Status& status) {
 PostgresOptions PostgresOptionsFor(const StoreAddress& address) {
   PostgresOptions options;
   options.url = address.location;
+  if (std::string schema = SchemaInUrl(options.url); !schema.empty()) {
+    options.schema = std::move(schema);
+  }
   return options;
 }
 

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace idempotency {
 namespace {
@@ -49,6 +51,25 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
   }
   Append("client_encoding", "UTF8", conninfo);
   return conninfo;
+}
+
+std::string SchemaInUrl(const std::string& url) {
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
+      PQconninfoParse(url.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
+  if (given == nullptr) return "";
+  std::string schema;
+  for (const PQconninfoOption* option = given.get(); option->keyword != nullptr; ++option) {
+    if (option->val == nullptr || std::string_view(option->keyword) != "options") continue;
+    // "-c name=value", "-cname=value" or "--name=value"; the last one counts.
+    for (absl::string_view word : absl::StrSplit(option->val, ' ', absl::SkipEmpty())) {
+      if (!absl::ConsumePrefix(&word, "--")) absl::ConsumePrefix(&word, "-c");
+      if (absl::ConsumePrefix(&word, "search_path=") ||
+          absl::ConsumePrefix(&word, "search-path=")) {
+        schema = std::string(word);
+      }
+    }
+  }
+  return schema;
 }
 
 }  // namespace idempotency

@@ -1,12 +1,19 @@
 #include "server/store/postgres_migrator.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 
 #include "core/absl_view.h"
 #include "core/sha256.h"
@@ -17,6 +24,8 @@ namespace {
 
 // lz4 for large values came with 14.
 constexpr int kMinServerVersion = 140000;
+// SQLSTATE of a wait for a lock that was given up.
+constexpr std::string_view kLockNotAvailable = "55P03";
 // An index over a large table takes its time.
 constexpr absl::Duration kMigrationTimeout = absl::Minutes(30);
 
@@ -29,6 +38,41 @@ CREATE TABLE schema_migrations (
   applied_at timestamptz NOT NULL DEFAULT now()
 )
 )sql";
+
+constexpr std::string_view kAddServesFrom =
+    "ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS serves_from integer";
+
+// Between two looks at whether another migration is over.
+constexpr absl::Duration kMigrationTurnPause = absl::Milliseconds(100);
+
+// Without its comments. Each ends with ";" at the end of a line.
+std::vector<std::string> StatementsOf(std::string_view script) {
+  std::vector<std::string> statements;
+  std::string statement;
+  for (const absl::string_view line : absl::StrSplit(AbslView(script), '\n')) {
+    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "--")) continue;
+    absl::StrAppend(&statement, line, "\n");
+    if (!absl::EndsWith(line, ";")) continue;
+    statements.push_back(std::exchange(statement, {}));
+  }
+  return statements;
+}
+
+// Of a failure that another try may undo, its own.
+absl::StatusCode CodeOf(const absl::Status& failure) {
+  const bool in_the_way = failure.code() == absl::StatusCode::kDeadlineExceeded ||
+                          failure.code() == absl::StatusCode::kAborted;
+  return in_the_way ? failure.code() : absl::StatusCode::kUnavailable;
+}
+
+absl::Status Failed(const Migration& migration, const absl::Status& failure) {
+  return absl::Status(CodeOf(failure),
+                      absl::StrCat("migration ", migration.version, "_", AbslView(migration.name),
+                                   migration.outside_transaction
+                                       ? " failed; what it did stays, and it can be repeated: "
+                                       : " failed and was undone: ",
+                                   failure.message()));
+}
 
 std::string ChecksumOf(const Migration& migration) {
   const Sha256Digest digest = Sha256(migration.up);
@@ -49,16 +93,82 @@ Outcome EndTransaction(PostgresConnection& connection, Outcome outcome) {
 PostgresMigrator::PostgresMigrator(PostgresOptions options, absl::Span<const Migration> migrations)
     : options_(std::move(options)), migrations_(migrations) {
   options_.statement_timeout = std::max(options_.statement_timeout, kMigrationTimeout);
+  options_.application_name = "idempotencyd migrate";
+}
+
+absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresMigrator::OpenAlone() {
+  if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
+  PostgresOptions options = options_;
+  options.lock_timeout = kMigrationLockTimeout;
+  auto connection = PostgresConnection::Open(options, watchdog_);
+  if (!connection.ok()) return connection.status();
+  // A statement that waited for the lock would be in the way of an index that is built.
+  const std::string lock =
+      absl::StrCat("SELECT pg_try_advisory_lock(hashtextextended('idempotency migrate ",
+                   options_.schema, "', 0))");
+  for (const absl::Time deadline = absl::Now() + kMigrationPatience; absl::Now() < deadline;) {
+    const auto locked = (*connection)->ExecuteScript(lock);
+    if (!locked.ok()) return locked.status();
+    if (locked->Bool(0, 0)) return connection;
+    absl::SleepFor(kMigrationTurnPause);
+  }
+  return absl::UnavailableError(
+      "another migration of this schema has been running for ten minutes: wait for it");
+}
+
+absl::Status PostgresMigrator::LockOutStores(PostgresConnection& connection) const {
+  const auto locked = connection.ExecuteScript(
+      absl::StrCat("SELECT pg_try_advisory_lock(", AbslView(kPostgresServeLock), ")"));
+  if (!locked.ok()) return locked.status();
+  // There is no key where there is no schema.
+  if (locked->IsNull(0, 0) || locked->Bool(0, 0)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("an idempotencyd has sessions open on the postgres schema ", options_.schema,
+                   ", and would go on with what is left of it: stop every one first"));
+}
+
+absl::StatusOr<int> PostgresMigrator::Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const {
+  const absl::Time deadline = absl::Now() + kMigrationPatience;
+  while (true) {
+    absl::StatusOr<int> done = step();
+    const bool in_the_way = done.status().code() == absl::StatusCode::kDeadlineExceeded ||
+                            done.status().code() == absl::StatusCode::kAborted;
+    if (!in_the_way) return done;
+    if (absl::Now() >= deadline) return absl::UnavailableError(done.status().message());
+    spdlog::warn(
+        "postgres: the migration waits for a lock that another session holds; trying again."
+        " Traffic goes on. If it does not end: look for a long transaction in pg_stat_activity");
+    absl::SleepFor(kMigrationLockPause);
+  }
+}
+
+absl::Status PostgresMigrator::GrantTo(const std::string& role) {
+  auto connection = OpenAlone();
+  if (!connection.ok()) return connection.status();
+  const std::string to = absl::StrCat(" TO \"", absl::StrReplaceAll(role, {{"\"", "\"\""}}), "\"");
+  const std::string& schema = options_.schema;
+  const auto granted =
+      (*connection)
+          ->ExecuteScript(absl::StrCat(
+              "GRANT USAGE ON SCHEMA ", schema, to,
+              ";GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ", schema, to,
+              // What the schema is remains its owner's to say.
+              ";REVOKE INSERT, UPDATE, DELETE ON ", schema, ".schema_migrations FROM",
+              to.substr(sizeof(" TO") - 1)));
+  if (granted.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("cannot grant the use of the postgres schema ",
+                                                    schema, to, ": ", granted.status().message()));
 }
 
 absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
-  if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
-  auto connection = PostgresConnection::Open(options_, watchdog_);
+  auto connection = OpenAlone();
   if (!connection.ok()) return connection.status();
   if (absl::Status status = CheckServer(**connection); !status.ok()) return status;
   std::vector<int> versions;
   while (true) {
-    const absl::StatusOr<int> version = StepUp(**connection);
+    // Nobody can have waited for what was not there.
+    const bool alone = !versions.empty() && versions.front() == 1;
+    const absl::StatusOr<int> version = Persist([&] { return StepUp(**connection, alone); });
     if (!version.ok()) return version.status();
     if (*version == 0) return versions;
     versions.push_back(*version);
@@ -66,15 +176,15 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
 }
 
 absl::StatusOr<std::vector<int>> PostgresMigrator::Down(int target) {
-  if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
   if (target < 0) {
     return absl::InvalidArgumentError("migrate down: the target must not be negative");
   }
-  auto connection = PostgresConnection::Open(options_, watchdog_);
+  auto connection = OpenAlone();
   if (!connection.ok()) return connection.status();
+  if (absl::Status status = LockOutStores(**connection); !status.ok()) return status;
   std::vector<int> versions;
   while (true) {
-    const absl::StatusOr<int> version = StepDown(**connection, target);
+    const absl::StatusOr<int> version = Persist([&] { return StepDown(**connection, target); });
     if (!version.ok()) return version.status();
     if (*version == 0) return versions;
     versions.push_back(*version);
@@ -85,17 +195,24 @@ absl::StatusOr<std::vector<MigrationState>> PostgresMigrator::Status() {
   if (absl::Status status = ValidatePostgresOptions(options_); !status.ok()) return status;
   auto connection = PostgresConnection::Open(options_, watchdog_);
   if (!connection.ok()) return connection.status();
-  const absl::StatusOr<Installed> installed = Read(**connection);
+  absl::StatusOr<Installed> installed = Read(**connection);
   if (!installed.ok()) return installed.status();
+  const std::vector<Applied> all = installed->history;
+  LeaveOutHarmless(installed->history);
   if (absl::Status status = Judge(*installed); !status.ok()) return status;
   std::vector<MigrationState> states;
   for (std::size_t i = 0; i < migrations_.size(); ++i) {
-    MigrationState state{migrations_[i].version, std::string(migrations_[i].name), false, ""};
+    MigrationState state;
+    state.version = migrations_[i].version;
+    state.name = std::string(migrations_[i].name);
     if (i < installed->history.size()) {
       state.applied = true;
       state.applied_at = installed->history[i].applied_at;
     }
     states.push_back(std::move(state));
+  }
+  for (std::size_t i = installed->history.size(); i < all.size(); ++i) {
+    states.push_back({all[i].version, all[i].name, true, /*newer=*/true, all[i].applied_at});
   }
   return states;
 }
@@ -119,6 +236,7 @@ absl::Status PostgresMigrator::CheckSchema() {
     const std::string state = (*connection)->TryPrepare(*statement);
     if (state.empty()) continue;
     if ((*connection)->lost()) return absl::UnavailableError("postgres session lost");
+    if (state == kLockNotAvailable) return absl::UnavailableError("a migration runs");
     return absl::FailedPreconditionError(absl::StrCat(
         "postgres schema ", options_.schema, " says that it is at version ", migrations_.size(),
         " but cannot run `", statement->name, "` (SQLSTATE ", state,
@@ -170,9 +288,11 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
   if (!rows.ok()) {
     // Says nothing about the schema.
     if (connection.lost()) return absl::UnavailableError("postgres session lost");
+    if (rows.status().code() == absl::StatusCode::kDeadlineExceeded) return rows.status();
     return absl::FailedPreconditionError(absl::StrCat(
         "postgres schema ", schema, " has a schema_migrations that is not this program's or that",
-        " this role may not read (", rows.status().message(), "): choose another schema"));
+        " this role may not read (", rows.status().message(),
+        "): name another schema in the URL, as options=-csearch_path%3DNAME"));
   }
   for (int row = 0; row < rows->rows(); ++row) {
     installed.history.push_back({static_cast<int>(rows->Integer(row, 0)), rows->Text(row, 1),
@@ -186,8 +306,8 @@ absl::Status PostgresMigrator::Judge(const Installed& installed) const {
   if (installed.history.empty() && installed.has_tables) {
     return absl::FailedPreconditionError(
         absl::StrCat("postgres schema ", options_.schema,
-                     " holds tables that no migration of this program made: choose another schema, "
-                     "or empty this one"));
+                     " holds tables that no migration of this program made: name another schema "
+                     "in the URL, as options=-csearch_path%3DNAME, or empty this one"));
   }
   return JudgeHistory(installed.history);
 }
@@ -219,34 +339,30 @@ absl::Status PostgresMigrator::JudgeHistory(const std::vector<Applied>& history)
     if (history[i].name != AbslView(known.name) || history[i].checksum != ChecksumOf(known)) {
       return wrong("has a migration ", known.version,
                    " with another text than this program's: it belongs to a build that was never "
-                   "released; restore it from a backup, or choose another schema");
+                   "released; restore it from a backup, or name another schema in the URL, as "
+                   "options=-csearch_path%3DNAME");
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status PostgresMigrator::Lock(PostgresConnection& connection) const {
-  const auto locked = connection.ExecuteScript(
-      absl::StrCat("SET LOCAL lock_timeout TO '60s';"
-                   "SELECT pg_advisory_xact_lock(hashtextextended('idempotency migrate ",
-                   options_.schema, "', 0))"));
-  if (locked.ok()) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("another migration of this schema has been running for a minute: wait for it (",
-                   locked.status().message(), ")"));
+absl::StatusOr<int> PostgresMigrator::StepUp(PostgresConnection& connection, bool alone) const {
+  absl::StatusOr<Installed> installed = Read(connection);
+  if (!installed.ok()) return installed.status();
+  LeaveOutHarmless(installed->history);
+  if (absl::Status status = Judge(*installed); !status.ok()) return status;
+  if (installed->history.size() == migrations_.size()) return 0;
+  const Migration& next = migrations_[installed->history.size()];
+  if (next.outside_transaction) return ApplyOutside(connection, next, alone);
+  if (absl::Status status = connection.Begin(); !status.ok()) return status;
+  return EndTransaction(connection, ApplyNext(connection, *installed));
 }
 
-absl::StatusOr<int> PostgresMigrator::StepUp(PostgresConnection& connection) const {
-  if (absl::Status status = connection.Begin(); !status.ok()) return status;
-  const auto step = [&]() -> absl::StatusOr<int> {
-    if (absl::Status status = Lock(connection); !status.ok()) return status;
-    const absl::StatusOr<Installed> installed = Read(connection);
-    if (!installed.ok()) return installed.status();
-    if (absl::Status status = Judge(*installed); !status.ok()) return status;
-    if (installed->history.size() == migrations_.size()) return 0;
-    return ApplyNext(connection, *installed);
-  };
-  return EndTransaction(connection, step());
+std::string PostgresMigrator::NoteApplied(const Migration& migration) const {
+  return absl::StrCat(
+      "INSERT INTO schema_migrations (version, name, checksum, serves_from) VALUES (",
+      migration.version, ", '", AbslView(migration.name), "', '", ChecksumOf(migration), "', ",
+      migration.serves_from, ")");
 }
 
 absl::StatusOr<int> PostgresMigrator::ApplyNext(PostgresConnection& connection,
@@ -256,17 +372,41 @@ absl::StatusOr<int> PostgresMigrator::ApplyNext(PostgresConnection& connection,
   if (!installed.schema_exists) scripts.push_back(absl::StrCat("CREATE SCHEMA ", options_.schema));
   if (!installed.has_history) scripts.emplace_back(kCreateHistory);
   scripts.emplace_back(next.up);
-  scripts.emplace_back(
-      "ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS serves_from integer");
-  scripts.push_back(absl::StrCat(
-      "INSERT INTO schema_migrations (version, name, checksum, serves_from) VALUES (", next.version,
-      ", '", AbslView(next.name), "', '", ChecksumOf(next), "', ", next.serves_from, ")"));
+  scripts.emplace_back(kAddServesFrom);
+  scripts.push_back(NoteApplied(next));
   for (const std::string& script : scripts) {
-    if (auto done = connection.ExecuteScript(script); !done.ok()) {
-      return absl::UnavailableError(
-          absl::StrCat("migration ", next.version, "_", AbslView(next.name),
-                       " failed and was undone: ", done.status().message()));
+    if (auto done = connection.ExecuteScript(script); !done.ok())
+      return Failed(next, done.status());
+  }
+  return next.version;
+}
+
+absl::StatusOr<int> PostgresMigrator::ApplyOutside(PostgresConnection& connection,
+                                                   const Migration& next, bool alone) const {
+  std::vector<std::string> statements = StatementsOf(next.up);
+  if (alone) {
+    for (std::string& statement : statements) {
+      absl::StrReplaceAll({{" CONCURRENTLY ", " "}}, &statement);
     }
+  }
+  statements.emplace_back(kAddServesFrom);
+  statements.push_back(NoteApplied(next));
+  for (const std::string& statement : statements) {
+    // One that is CONCURRENT holds nobody up while it waits, and it does wait, for every
+    // transaction that is older.
+    const bool waits = absl::StrContains(statement, " CONCURRENTLY ");
+    if (waits) {
+      if (auto set = connection.ExecuteScript("SET lock_timeout TO 0"); !set.ok()) {
+        return set.status();
+      }
+    }
+    const auto done = connection.ExecuteScript(statement);
+    if (waits) {
+      const auto set = connection.ExecuteScript(
+          absl::StrCat("SET lock_timeout TO ", absl::ToInt64Milliseconds(kMigrationLockTimeout)));
+      if (done.ok() && !set.ok()) return set.status();
+    }
+    if (!done.ok()) return Failed(next, done.status());
   }
   return next.version;
 }
@@ -274,7 +414,6 @@ absl::StatusOr<int> PostgresMigrator::ApplyNext(PostgresConnection& connection,
 absl::StatusOr<int> PostgresMigrator::StepDown(PostgresConnection& connection, int target) const {
   if (absl::Status status = connection.Begin(); !status.ok()) return status;
   const auto step = [&]() -> absl::StatusOr<int> {
-    if (absl::Status status = Lock(connection); !status.ok()) return status;
     const absl::StatusOr<Installed> installed = Read(connection);
     if (!installed.ok()) return installed.status();
     if (absl::Status status = Judge(*installed); !status.ok()) return status;
@@ -284,9 +423,9 @@ absl::StatusOr<int> PostgresMigrator::StepDown(PostgresConnection& connection, i
          {std::string(last.down),
           absl::StrCat("DELETE FROM schema_migrations WHERE version = ", last.version)}) {
       if (auto done = connection.ExecuteScript(script); !done.ok()) {
-        return absl::UnavailableError(
-            absl::StrCat("taking back migration ", last.version,
-                         " failed and was undone: ", done.status().message()));
+        return absl::Status(CodeOf(done.status()),
+                            absl::StrCat("taking back migration ", last.version,
+                                         " failed and was undone: ", done.status().message()));
       }
     }
     return last.version;

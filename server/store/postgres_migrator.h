@@ -1,9 +1,11 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_MIGRATOR_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_MIGRATOR_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -15,24 +17,39 @@
 
 namespace idempotency {
 
-// One migration that this program knows, and whether the schema has it.
+// How long a migration's statement waits for a lock: shorter than a store's statement does
+// (PostgresOptions::lock_timeout), so that traffic behind it waits and does not fail.
+inline constexpr absl::Duration kMigrationLockTimeout = absl::Milliseconds(500);
+// The pause before it is tried again: traffic has most of the time.
+inline constexpr absl::Duration kMigrationLockPause = absl::Seconds(2);
+// How long it is tried. A transaction that is open for longer is somebody's to end.
+inline constexpr absl::Duration kMigrationPatience = absl::Minutes(10);
+
+// One migration, and whether the schema has it.
 struct MigrationState {
   int version = 0;
   std::string name;
   bool applied = false;
+  // Not of this program: a newer one's, under which this one may serve all the same.
+  bool newer = false;
   // By the server's clock, as it prints times; empty if not applied.
   std::string applied_at;
 };
 
 // Brings the Postgres schema to the version that this program speaks. Each
-// migration is one transaction together with its row in schema_migrations, so
-// a schema is never between two versions; all take one advisory lock, so any
-// number of replicas may run it at once.
+// migration is one transaction together with its row in schema_migrations, or
+// statements that can be repeated, so that a schema is never between two versions; all
+// take one advisory lock, so any number of replicas may run it at once.
+//
+// Traffic goes on meanwhile: a statement waits for another session's lock for no
+// longer than kMigrationLockTimeout, since all traffic waits behind it, and is tried
+// again until it gets it, or for kMigrationPatience.
 //
 // Errors are for operators, and say what to do:
 //   FAILED_PRECONDITION  the schema is older or newer than this program, is not
-//                        this program's, or was changed by hand; or the server
-//                        is too old
+//                        this program's, or was changed by hand; the server
+//                        is too old; or a daemon uses the schema that Down() is to
+//                        take back
 //   UNAVAILABLE          the server cannot be reached, or a migration failed
 //
 // Thread-compatible; each call opens a connection of its own.
@@ -42,12 +59,17 @@ class PostgresMigrator {
                             absl::Span<const Migration> migrations = AllMigrations());
 
   // Applies what is missing; creates the schema if there is none. Answers the
-  // versions applied, in order; none if all were there.
+  // versions applied, in order; none if all were there, or if the schema is a newer
+  // one that this program may serve as it is (CheckSchema).
   absl::StatusOr<std::vector<int>> Up();
+  // Lets a role that does not own the schema serve it: the right to use the schema, and
+  // to read and write its tables.
+  absl::Status GrantTo(const std::string& role);
   // Takes back everything above `target`, 0 for everything. What the tables
-  // held is lost. Answers the versions taken back, in order.
+  // held is lost. Refused while a store has sessions on the schema, and no store gets
+  // one until it is done. Answers the versions taken back, in order.
   absl::StatusOr<std::vector<int>> Down(int target);
-  // Every migration that this program knows.
+  // Every migration that this program knows, and newer ones under which it may serve.
   absl::StatusOr<std::vector<MigrationState>> Status();
   // OK if this program can serve the schema: it lacks no migration, has no other
   // but newer ones that let programs of this version serve (Migration::serves_from),
@@ -76,12 +98,22 @@ class PostgresMigrator {
   // Without newer migrations that let this program serve.
   void LeaveOutHarmless(std::vector<Applied>& history) const;
   absl::Status JudgeHistory(const std::vector<Applied>& history) const;
-  absl::Status Lock(PostgresConnection& connection) const;
+  // Connects, and has this schema's migrations to itself.
+  absl::StatusOr<std::unique_ptr<PostgresConnection>> OpenAlone();
+  // Keeps stores from the schema, as long as the connection is open.
+  absl::Status LockOutStores(PostgresConnection& connection) const;
+  // Runs a step again for as long as others' locks are in its way.
+  absl::StatusOr<int> Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const;
   // One migration in one transaction. Answers its version, 0 if there is
   // nothing left to do.
-  absl::StatusOr<int> StepUp(PostgresConnection& connection) const;
+  // `alone`: the schema was made by this very call, and nobody uses it yet.
+  absl::StatusOr<int> StepUp(PostgresConnection& connection, bool alone) const;
   absl::StatusOr<int> StepDown(PostgresConnection& connection, int target) const;
   absl::StatusOr<int> ApplyNext(PostgresConnection& connection, const Installed& installed) const;
+  // The same without a transaction around it.
+  absl::StatusOr<int> ApplyOutside(PostgresConnection& connection, const Migration& next,
+                                   bool alone) const;
+  std::string NoteApplied(const Migration& migration) const;
   absl::Status CheckServer(PostgresConnection& connection) const;
 
   SocketWatchdog watchdog_;

@@ -21,15 +21,20 @@ absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
   if (options.url.empty()) return absl::InvalidArgumentError("postgres url: must not be empty");
   if (!IsPlainName(options.schema) || options.schema.compare(0, 3, "pg_") == 0) {
     return absl::InvalidArgumentError(
-        "postgres schema: lower-case letters, digits and _ only, at most 63, not pg_…");
+        "postgres schema: lower-case letters, digits and _ only, at most 63, not pg_…; one alone "
+        "where search_path names it");
   }
   if (options.connections < 1 || options.connections > 1000) {
     return absl::InvalidArgumentError("postgres connections: must be between 1 and 1000");
   }
+  if (options.max_abandoned_sessions < 1) {
+    return absl::InvalidArgumentError("postgres max_abandoned_sessions: must be at least 1");
+  }
   for (const absl::Duration timeout :
        {options.connect_timeout, options.statement_timeout, options.reply_grace,
-        options.lock_timeout, options.idle_in_transaction_timeout, options.acquire_timeout,
-        options.min_backoff, options.max_backoff}) {
+        options.probe_timeout, options.commit_proof, options.lock_timeout,
+        options.idle_in_transaction_timeout, options.acquire_timeout, options.min_backoff,
+        options.max_backoff}) {
     if (timeout < absl::Milliseconds(1) || timeout > absl::Hours(1)) {
       return absl::InvalidArgumentError("postgres timeouts: must be between 1 ms and 1 h");
     }

@@ -14,7 +14,8 @@ struct PostgresOptions {
   // "host=… dbname=…". What it says wins over the settings below. With several
   // hosts the one that accepts writes is used.
   std::string url;
-  // All tables live in this schema. A plain lower-case name.
+  // All tables live in this schema. A plain lower-case name. Where a program is given a
+  // URL, its search_path says which (SchemaInUrl).
   std::string schema = "idempotency";
   // Connections that one process opens, at most. Batches make two to four of
   // them enough for what one server can do.
@@ -39,6 +40,18 @@ struct PostgresOptions {
   // this long, and its locks go with it: a process that was frozen holds up the
   // others no longer. Longer than any pause of a process that runs.
   absl::Duration idle_in_transaction_timeout = absl::Seconds(5);
+  // Statements that run for longer than anybody waits for them, of this role and
+  // application on the server, from which on no session is opened. Each is a session
+  // that its process gave up; it waits for a synchronous standby that is away, and
+  // ends when the standby is back. Small: a process has 2 to 6 sessions, and all
+  // processes give theirs up at about the same time, so the server has at most twice
+  // as many sessions of ours as usual.
+  int max_abandoned_sessions = 4;
+  // How long a commit may take that is made to see whether one can be had; then the
+  // store counts as away.
+  absl::Duration probe_timeout = absl::Seconds(5);
+  // For how long a commit that succeeded is proof enough.
+  absl::Duration commit_proof = absl::Seconds(5);
   // How long a call waits for a free connection.
   absl::Duration acquire_timeout = absl::Seconds(2);
 

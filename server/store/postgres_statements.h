@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/store/postgres_connection.h"
+#include "server/store/store.h"
 
 namespace idempotency {
 
@@ -63,11 +65,21 @@ struct PostgresStatements {
   PostgresStatement read_to_drop;
   PostgresStatement drop_replies;
 
+  // What a session begins with; whether its schema is still there; whether commits can
+  // be had.
+  PostgresStatement begin_session;
+  PostgresStatement read_schema;
+  PostgresStatement probe_commit;
   PostgresStatement inspect;
 
   // Every statement that names a table: the schema must be able to plan them.
   std::vector<const PostgresStatement*> OverTables() const;
 };
+
+// The advisory lock of a schema that every session of a store holds, shared, as long as
+// it is there: an expression for its key, where the schema is the current one.
+inline constexpr std::string_view kPostgresServeLock =
+    "hashtextextended('idempotency serve ' || current_schema, 0)";
 
 // Columns of read_to_reserve, read_to_settle and read_whole, confirmed or not; the first
 // ones are the same in all.
