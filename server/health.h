@@ -11,8 +11,8 @@
 namespace idempotency {
 
 // What grpc.health.v1.Health says, for the server as a whole ("") and for
-// idempotency.v1.IdempotencyService: SERVING while the store answers and the
-// server is not draining. Thread-safe.
+// idempotency.v1.IdempotencyService: SERVING while the store commits, so that the
+// next completion would be durable, and the server is not draining. Thread-safe.
 class Health {
  public:
   // Starts NOT_SERVING. `service` must outlive it.

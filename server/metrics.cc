@@ -97,12 +97,13 @@ Metrics::Metrics()
       sweep_latency_(Histograms(*registry_, "idempotency_sweep_step_duration_seconds",
                                 "How long one step of a sweep took.")
                          .Add({}, kLatencySeconds)),
-      store_up_(NewGauge("idempotency_store_up", "1 if the store answered the last inspection.")),
+      store_up_(NewGauge("idempotency_store_up",
+                         "1 if the last inspection found that the store commits.")),
       oldest_reservation_age_(
           NewGauge("idempotency_oldest_reservation_age_seconds",
-                   "How long ago the oldest record that is in progress was reserved.")),
+                   "How long ago the oldest record under a live lease was reserved.")),
       unknown_records_(NewGauge("idempotency_unknown_records",
-                                "Records whose outcome is unknown and that wait for recovery.")),
+                                "Records whose outcome is unknown, counted up to 1,000.")),
       connections_(Gauges(*registry_, "idempotency_store_connections",
                           "Connections to the store, by what they do.")) {
   prometheus::Family<prometheus::Counter>& verdicts =

@@ -403,8 +403,11 @@ absl::StatusOr<StoreGauges> MemoryStore::Inspect() {
   MutexLock lock(mutex_);
   const absl::Time now = clock_.Now();
   for (const auto& [id, row] : rows_) {
-    if (row.record.state == RecordState::kUnknown) gauges.unknown_records += 1;
-    if (row.record.state == RecordState::kReserved) {
+    if (row.record.state == RecordState::kUnknown &&
+        gauges.unknown_records < StoreGauges::kMaxCountedUnknown) {
+      gauges.unknown_records += 1;
+    }
+    if (row.record.state == RecordState::kReserved && LeaseLive(row.record, now)) {
       gauges.oldest_reserved_age =
           std::max(gauges.oldest_reserved_age, now - row.record.created_at);
     }

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <pqxx/pqxx>
@@ -134,7 +135,7 @@ class PostgresConnection::Session {
 PostgresConnection::PostgresConnection(std::unique_ptr<Session> session,
                                        const PostgresOptions& options, SocketWatchdog& watchdog)
     : watchdog_(watchdog),
-      reply_timeout_(absl::ToChronoMilliseconds(options.statement_timeout + options.reply_grace)),
+      reply_timeout_(options.statement_timeout + options.reply_grace),
       session_(std::move(session)) {}
 
 PostgresConnection::~PostgresConnection() {
@@ -184,17 +185,19 @@ bool PostgresConnection::Usable() {
 }
 
 absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStatement& statement,
-                                                           const PostgresParameters& parameters) {
+                                                           const PostgresParameters& parameters,
+                                                           absl::Duration patience) {
   std::vector<pqxx::binarystring> values;  // what makes libpqxx send them in binary form
   values.reserve(parameters.values().size());
   for (const std::string& value : parameters.values()) values.emplace_back(value);
   const auto arguments = pqxx::prepare::make_dynamic_params(values.begin(), values.end());
   for (int attempt = 1;; ++attempt) {
     pqxx::result rows;
-    const absl::Status status = ToStatus(AttemptIn([&](pqxx::transaction_base& transaction) {
+    const auto run = [&](pqxx::transaction_base& transaction) {
       session_->connection().prepare(statement.name, statement.sql);
       rows = transaction.exec_prepared(statement.name, arguments);
-    }));
+    };
+    const absl::Status status = ToStatus(AttemptIn(run, patience));
     if (status.ok()) return PostgresResult(rows);
     if (status.code() != absl::StatusCode::kAborted) return status;
     if (transaction_ != nullptr || attempt == kMaxAttempts) {
@@ -241,18 +244,22 @@ absl::Status PostgresConnection::Rollback() {
 }
 
 PostgresConnection::Outcome PostgresConnection::AttemptIn(
-    absl::FunctionRef<void(pqxx::transaction_base&)> call) {
-  return Attempt([&] {
+    absl::FunctionRef<void(pqxx::transaction_base&)> call, absl::Duration patience) {
+  const auto run = [&] {
     if (transaction_ != nullptr) return call(*transaction_);
     pqxx::nontransaction alone(session_->connection());
     call(alone);
-  });
+  };
+  return Attempt(run, patience);
 }
 
-PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()> call) {
+PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()> call,
+                                                        absl::Duration patience) {
   session_->TakeUnconfirmed();
-  const SocketWatchdog::Watch watch(watchdog_, session_->socket(),
-                                    std::chrono::steady_clock::now() + reply_timeout_);
+  const absl::Duration limit = std::min(reply_timeout_, patience);
+  const SocketWatchdog::Watch watch(
+      watchdog_, session_->socket(),
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(limit));
   Outcome outcome;
   try {
     call();
@@ -263,7 +270,7 @@ PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()
   }
   if (watch.expired()) {
     spdlog::warn("postgres: no answer within {} ms; the session is given up",
-                 reply_timeout_.count());
+                 absl::ToInt64Milliseconds(limit));
   }
   if (watch.expired() || !session_->connection().is_open()) broken_ = true;
   return outcome;

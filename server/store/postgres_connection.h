@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_H_
 #define IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_H_
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 #include "core/socket_watchdog.h"
 #include "server/store/postgres_options.h"
@@ -51,9 +51,11 @@ class PostgresConnection {
 
   // Prepares the statement on first use and runs it, in a transaction of its
   // own unless one is open. Deadlocks and serialization failures are repeated
-  // a few times, outside of transactions.
+  // a few times, outside of transactions. The session is given up if there is no answer
+  // within `patience`, or the reply timeout if that is shorter.
   absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
-                                         const PostgresParameters& parameters);
+                                         const PostgresParameters& parameters,
+                                         absl::Duration patience = absl::InfiniteDuration());
   // Only asks the server to plan it. Answers the SQLSTATE, "" if it can.
   std::string TryPrepare(const PostgresStatement& statement);
   // Runs statements without parameters, separated by semicolons. For
@@ -87,14 +89,16 @@ class PostgresConnection {
                      SocketWatchdog& watchdog);
 
   absl::Status SetUpSession(const PostgresOptions& options);
-  // Runs `call`, until the reply timeout, and takes what it throws.
-  Outcome Attempt(absl::FunctionRef<void()> call);
+  // Runs `call`, until the reply timeout or for `patience`, and takes what it throws.
+  Outcome Attempt(absl::FunctionRef<void()> call,
+                  absl::Duration patience = absl::InfiniteDuration());
   // The same within the open transaction, else in one of the statement's own.
-  Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call);
+  Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call,
+                    absl::Duration patience = absl::InfiniteDuration());
   absl::Status ToStatus(const Outcome& outcome);
 
   SocketWatchdog& watchdog_;
-  const std::chrono::milliseconds reply_timeout_;
+  const absl::Duration reply_timeout_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<pqxx::dbtransaction> transaction_;
   bool broken_ = false;

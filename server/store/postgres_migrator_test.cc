@@ -4,13 +4,19 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
+#include "core/record_key.h"
+#include "server/store/postgres_conninfo.h"
+#include "server/store/postgres_store.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -47,19 +53,19 @@ class PostgresMigratorTest : public ::testing::Test {
 
 TEST_F(PostgresMigratorTest, UpDownUp) {
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("idempotencyd migrate"));
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3, 4));
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
   EXPECT_THAT(*Migrator().Up(), IsEmpty());
-  EXPECT_THAT(*Migrator().Down(1), ElementsAre(3, 2));
+  EXPECT_THAT(*Migrator().Down(1), ElementsAre(4, 3, 2));
   const auto states = Migrator().Status();
   ASSERT_TRUE(states.ok());
-  ASSERT_EQ(states->size(), 3u);
+  ASSERT_EQ(states->size(), 4u);
   EXPECT_TRUE((*states)[0].applied);
   EXPECT_FALSE((*states)[0].applied_at.empty());
   EXPECT_FALSE((*states)[1].applied);
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("is at version 1"));
   EXPECT_THAT(*Migrator().Down(0), ElementsAre(1));
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3, 4));
   EXPECT_TRUE(Migrator().CheckSchema().ok());
 }
 
@@ -76,10 +82,10 @@ TEST_F(PostgresMigratorTest, TakingTheRetentionsBackLeavesRowsThatAnOlderProgram
   Execute(insert + "'dropped', 2" + middle +
           "'f', now(), 'status', sha256('whole'), sha256('status'), now() + '1s', NULL");
   Execute(insert + "'tombstone', 3" + middle + "'', NULL, NULL, NULL, NULL, NULL, now() + '2h'");
-  EXPECT_THAT(*Migrator().Down(2), ElementsAre(3));
+  EXPECT_THAT(*Migrator().Down(2), ElementsAre(4, 3));
   EXPECT_EQ(schema_->Value("SELECT string_agg(key, ',') FROM records"), "dropped");
   EXPECT_EQ(schema_->Value("SELECT reply_digest = sha256(reply) FROM records"), "t");
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(3));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(3, 4));
 }
 
 TEST_F(PostgresMigratorTest, ReplicasMayMigrateAtOnce) {
@@ -105,7 +111,7 @@ TEST_F(PostgresMigratorTest, ReplicasMayMigrateAtOnce) {
 
 TEST_F(PostgresMigratorTest, ANewerSchemaIsRefused) {
   ASSERT_TRUE(Migrator().Up().ok());
-  Execute("INSERT INTO schema_migrations VALUES (4, 'later', 'x', now())");
+  Execute("INSERT INTO schema_migrations VALUES (5, 'later', 'x', now())");
   ExpectRefused("run a newer idempotencyd");
 }
 
@@ -117,8 +123,15 @@ TEST_F(PostgresMigratorTest, ANewerSchemaThatServesOlderProgramsIsServed) {
                    "ALTER TABLE records DROP COLUMN extra", known});
   ASSERT_TRUE(PostgresMigrator(schema_->options(), later).Up().ok());
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
-  // To change what it does not know is not for it.
-  EXPECT_EQ(Migrator().Up().status().code(), absl::StatusCode::kFailedPrecondition);
+  // What `serve` accepts `migrate` accepts, or a rollback could not start where both run.
+  const auto nothing = Migrator().Up();
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_THAT(*nothing, IsEmpty());
+  const auto states = Migrator().Status();
+  ASSERT_TRUE(states.ok()) << states.status();
+  EXPECT_TRUE(states->back().newer);
+  EXPECT_EQ(states->back().version, known + 1);
+  // To take back what it does not know is not for it.
   EXPECT_EQ(Migrator().Down(0).status().code(), absl::StatusCode::kFailedPrecondition);
 
   later.push_back({known + 2, "other_meaning", "ALTER TABLE records ADD COLUMN other integer",
@@ -130,8 +143,137 @@ TEST_F(PostgresMigratorTest, ANewerSchemaThatServesOlderProgramsIsServed) {
 TEST_F(PostgresMigratorTest, AHistoryOfAnEarlyBuildIsCompleted) {
   ASSERT_TRUE(PostgresMigrator(schema_->options(), AllMigrations().first(2)).Up().ok());
   Execute("ALTER TABLE schema_migrations DROP COLUMN serves_from");
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(3));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(3, 4));
   EXPECT_TRUE(Migrator().CheckSchema().ok());
+}
+
+// Somebody reads the table and does not finish: the migration must not stand in front of
+// everybody else.
+TEST_F(PostgresMigratorTest, ALongTransactionDelaysTheMigrationAndNotTraffic) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  PostgresOptions options = schema_->options();
+  options.lock_timeout = absl::Seconds(30);
+  const auto store = PostgresStore::Create(options).value();
+  const auto traffic = [&store](const std::string& key) {
+    ReserveOp op;
+    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
+    op.id = RecordIdFor(op.key);
+    op.fingerprints = {{1, std::string(32, 'a')}};
+    return store->Reserve({&op, 1}).at(0).status();
+  };
+  std::vector<Migration> later(AllMigrations().begin(), AllMigrations().end());
+  const int known = later.back().version;
+  later.push_back({known + 1, "more_room", "ALTER TABLE records ADD COLUMN extra integer",
+                   "ALTER TABLE records DROP COLUMN extra", known});
+
+  Execute("BEGIN; SELECT count(*) FROM records");
+  absl::StatusOr<std::vector<int>> applied = absl::UnknownError("did not run");
+  std::thread migrates([&] {
+    pthread_setname_np(pthread_self(), "migrates");
+    applied = PostgresMigrator(schema_->options(), later).Up();
+  });
+  for (int i = 0; i < 2; ++i) {
+    while (schema_->Value("SELECT count(*) FROM pg_locks WHERE NOT granted"
+                          " AND relation = 'records'::regclass"
+                          " AND mode = 'AccessExclusiveLock'") == "0") {
+      std::this_thread::yield();
+    }
+    const absl::Status served = traffic(absl::StrCat("key-", i));
+    EXPECT_TRUE(served.ok()) << served;
+  }
+  Execute("COMMIT");
+  migrates.join();
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  EXPECT_THAT(*applied, ElementsAre(known + 1));
+  EXPECT_TRUE(traffic("after").ok());
+}
+
+// Also where rows are there, and people write.
+TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
+  ASSERT_TRUE(PostgresMigrator(schema_->options(), AllMigrations().first(3)).Up().ok());
+  // Writes, and is not done: an index that is not built CONCURRENTLY would wait for it.
+  Execute("BEGIN; LOCK TABLE records IN ROW EXCLUSIVE MODE");
+  absl::StatusOr<std::vector<int>> applied = absl::UnknownError("did not run");
+  std::thread migrates([&] {
+    pthread_setname_np(pthread_self(), "migrates");
+    applied = Migrator().Up();
+  });
+  while (schema_->Value("SELECT count(*) FROM pg_locks WHERE NOT granted"
+                        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") == "0") {
+    std::this_thread::yield();
+  }
+  Execute("COMMIT");
+  migrates.join();
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  EXPECT_EQ(schema_->Value("SELECT indisvalid FROM pg_index"
+                           " WHERE indexrelid = 'records_open_for_long'::regclass"),
+            "t");
+  EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
+  // What was done by halves is begun anew.
+  Execute("DELETE FROM schema_migrations WHERE version = 4");
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(4));
+}
+
+TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  auto store = PostgresStore::Create(schema_->options()).value();
+  ASSERT_TRUE(store->Inspect().ok());
+  const absl::Status refused = Migrator().Down(0).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("stop every one first"));
+  EXPECT_TRUE(store->Inspect().ok());
+  store.reset();
+  // Its sessions end a moment later than it does.
+  absl::StatusOr<std::vector<int>> taken_back = Migrator().Down(0);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!taken_back.ok() && std::chrono::steady_clock::now() < deadline) {
+    taken_back = Migrator().Down(0);
+  }
+  EXPECT_TRUE(taken_back.ok()) << taken_back.status();
+}
+
+TEST_F(PostgresMigratorTest, ARoleThatDoesNotOwnTheSchemaMayServeItOnceItIsGranted) {
+  ASSERT_TRUE(Migrator().Up().ok());
+  const std::string role = absl::StrCat("Reader \"", schema_->options().schema, "\"");
+  const std::string quoted = absl::StrReplaceAll(role, {{"\"", "\"\""}});
+  Execute(absl::StrCat("CREATE ROLE \"", quoted, "\""));
+  const absl::Status granted = Migrator().GrantTo(role);
+  EXPECT_TRUE(granted.ok()) << granted;
+  Execute(absl::StrCat("SET ROLE \"", quoted, "\""));
+  const PostgresStatements statements(schema_->options().clock_sql);
+  for (const PostgresStatement* const statement : {&statements.probe_commit, &statements.inspect}) {
+    const auto done = schema_->Execute(statement->sql);
+    EXPECT_TRUE(done.ok()) << statement->name << done.status();
+  }
+  for (const char* const table : {"records", "checkpoints", "commit_probe"}) {
+    for (const char* const right : {"SELECT", "INSERT", "UPDATE", "DELETE"}) {
+      EXPECT_EQ(
+          schema_->Value(absl::StrCat("SELECT has_table_privilege('", table, "', '", right, "')")),
+          "t")
+          << table << right;
+    }
+  }
+  EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'SELECT')"), "t");
+  EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'DELETE')"), "f");
+  Execute("RESET ROLE");
+  Execute(absl::StrCat("DROP OWNED BY \"", quoted, "\"; DROP ROLE \"", quoted, "\""));
+  EXPECT_EQ(Migrator().GrantTo("nobody-of-this-name").code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(SchemaInUrlTest, IsThatOfTheSearchPath) {
+  const auto of = [](const std::string& options) {
+    return SchemaInUrl("postgresql://user@host/database?options=" + options);
+  };
+  EXPECT_EQ(SchemaInUrl("postgresql://user@host/database"), "");
+  EXPECT_EQ(of("-csearch_path%3Dpayments"), "payments");
+  EXPECT_EQ(of("-c%20search_path%3Dpayments%20-c%20work_mem%3D1MB"), "payments");
+  EXPECT_EQ(of("--search_path%3Dpayments"), "payments");
+  EXPECT_EQ(of("-c%20work_mem%3D1MB"), "");
+  PostgresOptions options;
+  options.url = "postgresql://host";
+  options.schema = of("-csearch_path%3Dpayments,public");
+  EXPECT_EQ(ValidatePostgresOptions(options).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(PostgresMigratorTest, AForeignSchemaIsRefused) {
@@ -181,9 +323,11 @@ TEST_F(PostgresMigratorTest, ASessionThatIsLostIsUnavailable) {
   ASSERT_TRUE(Migrator().Up().ok());
   Execute("BEGIN; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE");
   absl::Status checked;
+  PostgresOptions options = schema_->options();
+  options.lock_timeout = absl::Minutes(1);
   std::thread checks([&] {
     pthread_setname_np(pthread_self(), "checks");
-    checked = Migrator().CheckSchema();
+    checked = PostgresMigrator(options).CheckSchema();
   });
   const std::string waiting =
       absl::StrCat(" FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%",

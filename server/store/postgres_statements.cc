@@ -8,6 +8,7 @@
 
 #include "core/absl_view.h"
 #include "core/limits.h"
+#include "migrations/migrations.h"
 
 namespace idempotency {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 //   {gone}        t is forgotten, and so is its tombstone
 //   {sweepable}   the same for so long that no step of the clock undoes it
 //   {margin}      how long that is (limits::kClockStepMargin)
+//   {is_open_for_long}  t is reserved, under a live lease, and not lately
 //   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
 //                 and that its token holds; the ids are sorted
 //   {confirmed}   what was seen of t is where commits must be before they count
@@ -35,11 +37,18 @@ constexpr std::string_view kGone =
 constexpr std::string_view kSweepable =
     "(NOT {remembered} AND greatest(t.expires_at, t.tombstone_until) <= {now} - {margin})";
 
+constexpr std::string_view kIsOpenForLong =
+    "(t.state = 1 AND t.lease_until > {now} AND t.created_at <= {now} - interval '1 minute')";
+
 constexpr std::string_view kRecord =
     "t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.require_recovery, t.recovering,"
     " t.attempt, t.token, t.request_token, t.created_at, t.lease_until, t.expires_at,"
     " t.completed_at, t.fingerprints, t.reply_digest, t.reply_until, t.tombstone_until,"
     " t.status_digest, t.release_reason, {now}";
+
+// Rows of each kind that an inspection looks at: it is made every second, by every
+// process.
+constexpr int kInspectedRows = static_cast<int>(StoreGauges::kMaxCountedUnknown);
 
 // What the sweep holds in memory, give or take the last reply.
 constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
@@ -185,7 +194,7 @@ RETURNING t.id, t.lease_until, t.expires_at, {now}
 
 // $1 ids, $2 tokens, $3 attempts, as read. Returns id, lease_until.
 constexpr std::string_view kMarkUnknown = R"sql(
-UPDATE records t SET state = 4, watched = true, release_reason = NULL
+UPDATE records t SET state = 4, watched = true, open_for_long = false, release_reason = NULL
 WHERE t.id = ANY($1::uuid[]) AND t.token = ($2::uuid[])[{i}] AND t.attempt = ($3::integer[])[{i}]
   AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
 RETURNING t.id, t.lease_until
@@ -195,7 +204,7 @@ RETURNING t.id, t.lease_until
 // expires_at, lease_until.
 constexpr std::string_view kComplete = R"sql(
 UPDATE records t SET
-  state = 2, watched = false, completed_at = {now},
+  state = 2, watched = false, open_for_long = false, completed_at = {now},
   reply = ($7::bytea[])[{o}], reply_digest = ($8::bytea[])[{o}]
 WHERE {held}
   AND t.state IN (1, 4) AND t.expires_at > {now}
@@ -219,7 +228,7 @@ FROM inserted i
 // $1-$6 as in {held}, $7 states to take, $8 reasons, $9 pauses. Returns id.
 constexpr std::string_view kRelease = R"sql(
 UPDATE records t SET
-  state = ($7::smallint[])[{o}], watched = ($7::smallint[])[{o}] = 4,
+  state = ($7::smallint[])[{o}], watched = ($7::smallint[])[{o}] = 4, open_for_long = false,
   release_reason = ($8::text[])[{o}],
   lease_until = least({now} + ($9::interval[])[{o}], t.expires_at)
 WHERE {held} AND t.state = 1 AND {remembered}
@@ -274,7 +283,8 @@ FROM records t WHERE t.id = ANY($1::uuid[])
 // What a visit finds in a row:
 //   want   1 remove it, 2 reduce it to its tombstone, 3 mark it UNKNOWN, 4 drop
 //          its reply's content; else NULL
-//   watch  a reservation open for over a minute that is not watched yet
+//   watch  its open_for_long is not what it should be: a reservation that has been open
+//          for over a minute, under a lease that is live
 //   due    when a row with neither will want something, NULL for never
 constexpr std::string_view kVisited = R"sql(
   SELECT t.id, t.created_at,
@@ -286,13 +296,15 @@ constexpr std::string_view kVisited = R"sql(
       WHEN t.state = 1 AND t.require_recovery AND t.lease_until <= {now} THEN 3
       WHEN t.state = 2 AND t.reply_until <= {now} AND t.status_digest IS NULL THEN 4
     END AS want,
-    t.state = 1 AND NOT t.watched AND t.created_at <= {now} - interval '1 minute' AS watch,
+    t.open_for_long <> {is_open_for_long} OR (t.state = 1 AND t.watched) AS watch,
     CASE
       WHEN t.state = 4 THEN NULL
       WHEN octet_length(t.fingerprints) = 0 THEN t.tombstone_until + {margin}
       WHEN t.state = 1 THEN least(
         CASE WHEN t.require_recovery THEN t.lease_until ELSE t.expires_at + {margin} END,
-        CASE WHEN NOT t.watched THEN t.created_at + interval '1 minute' END)
+        CASE WHEN t.lease_until > {now} THEN
+          CASE WHEN t.open_for_long THEN t.lease_until ELSE t.created_at + interval '1 minute' END
+        END)
       WHEN t.state = 2 AND t.status_digest IS NULL THEN least(t.expires_at + {margin}, t.reply_until)
       ELSE t.expires_at + {margin}
     END AS due
@@ -323,7 +335,7 @@ removed AS (
   RETURNING t.id),
 entombed AS (
   UPDATE records t SET
-    state = 3, watched = false, completed_at = NULL, fingerprints = '', request_token = NULL,
+    state = 3, watched = false, open_for_long = false, completed_at = NULL, fingerprints = '', request_token = NULL,
     reply = NULL, reply_digest = NULL, status_digest = NULL, reply_until = NULL, labels = NULL,
     release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
     parent_key = NULL
@@ -332,14 +344,13 @@ entombed AS (
     AND t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
   RETURNING t.id),
 lapsed AS (
-  UPDATE records t SET state = 4, watched = true, release_reason = NULL
+  UPDATE records t SET state = 4, watched = true, open_for_long = false, release_reason = NULL
   WHERE t.id = ANY({wanting 3})
     AND t.state = 1 AND t.require_recovery AND t.lease_until <= {now}
   RETURNING t.id),
 watched AS (
-  UPDATE records t SET watched = true
-  WHERE t.id = ANY({to_watch})
-    AND t.state = 1),
+  UPDATE records t SET open_for_long = {is_open_for_long}, watched = t.state = 4
+  WHERE t.id = ANY({to_watch})),
 cleared AS (
   DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(
     SELECT r.id FROM removed r UNION ALL SELECT e.id FROM entombed e)))
@@ -396,22 +407,54 @@ WHERE t.id = ANY($1::uuid[]) AND t.id <> ALL(ARRAY(
     ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED))
 )sql";
 
-// Returns now, created_at of the oldest record that is RESERVED or NULL, how
-// many are UNKNOWN. Cheap at any size: what has been open for long is watched,
-// what has not is among the newest. Counts to a hundred thousand.
+// $1 milliseconds. Takes the lock that migrations which go back do not get; returns
+// whether it was had, and how many statements of this role and application run for
+// longer than that.
+constexpr std::string_view kBeginSession = R"sql(
+SELECT pg_try_advisory_lock_shared({serve_lock}),
+  (SELECT count(*) FROM pg_stat_activity a
+   WHERE a.datname = current_database() AND a.usename = current_user
+     AND a.application_name = current_setting('application_name')
+     AND a.state = 'active'
+     AND a.query_start < clock_timestamp() - $1::integer * interval '1 millisecond')
+)sql";
+
+// Returns when the first migration was applied or NULL, whether all that this program
+// knows are, and whether there is a newer one that it may not serve.
+constexpr std::string_view kReadSchema = R"sql(
+SELECT min(m.applied_at) FILTER (WHERE m.version = 1),
+  count(*) FILTER (WHERE m.version <= {known}) = {known},
+  coalesce(bool_or(m.version > {known}
+    AND coalesce((to_jsonb(m) ->> 'serves_from')::integer, m.version) > {known}), false)
+FROM schema_migrations m WHERE m.version > 0
+)sql";
+
+// A write that changes nothing of any record and commits as they do.
+constexpr std::string_view kProbeCommit = R"sql(
+INSERT INTO commit_probe (id, written_at) VALUES (true, {now})
+ON CONFLICT (id) DO UPDATE SET written_at = excluded.written_at
+)sql";
+
+// Returns now, created_at of the oldest record that is RESERVED under a live lease or
+// NULL, how many are UNKNOWN. Looks at so many rows at most, at any size: what has been
+// open for long is marked, what has not is among the newest.
 constexpr std::string_view kInspect = R"sql(
 SELECT {now},
   least(
-    (SELECT min(t.created_at) FROM records t WHERE t.watched AND t.state = 1),
     (SELECT min(n.created_at) FROM (
-       SELECT t.created_at, t.state FROM records t
+       SELECT t.created_at, t.state, t.lease_until FROM records t WHERE t.open_for_long
+       ORDER BY t.created_at LIMIT {inspected}) n WHERE n.state = 1 AND n.lease_until > {now}),
+    (SELECT min(n.created_at) FROM (
+       SELECT t.created_at, t.state, t.lease_until FROM records t
        WHERE t.id < '80000000-0000-0000-0000-000000000000'
-       ORDER BY t.id DESC LIMIT 1000) n WHERE n.state = 1),
+       ORDER BY t.id DESC LIMIT {inspected}) n WHERE n.state = 1 AND n.lease_until > {now}),
     (SELECT min(n.created_at) FROM (
-       SELECT t.created_at, t.state FROM records t
+       SELECT t.created_at, t.state, t.lease_until FROM records t
        WHERE t.id >= '80000000-0000-0000-0000-000000000000'
-       ORDER BY t.created_at DESC, t.id DESC LIMIT 1000) n WHERE n.state = 1)),
-  (SELECT count(*) FROM (SELECT 1 FROM records t WHERE t.watched AND t.state = 4 LIMIT 100000) n)
+       ORDER BY t.created_at DESC, t.id DESC LIMIT {inspected}) n
+     WHERE n.state = 1 AND n.lease_until > {now})),
+  (SELECT count(*) FILTER (WHERE n.state = 4) FROM (
+     SELECT t.state FROM records t WHERE t.watched ORDER BY t.created_at LIMIT {inspected}) n)
 )sql";
 
 std::string ReplyWithin(std::size_t bytes) {
@@ -466,12 +509,16 @@ std::string Fill(std::string_view sql, const std::string& clock_sql) {
                                           {"{labels}", AbslView(kLabels)},
                                           {"{confirmed}", AbslView(kConfirmed)},
                                           {"{held}", AbslView(kHeld)}});
-  text = absl::StrReplaceAll(text,
-                             {{"{gone}", AbslView(kGone)}, {"{sweepable}", AbslView(kSweepable)}});
+  text = absl::StrReplaceAll(text, {{"{gone}", AbslView(kGone)},
+                                    {"{sweepable}", AbslView(kSweepable)},
+                                    {"{is_open_for_long}", AbslView(kIsOpenForLong)}});
   text = absl::StrReplaceAll(
       text, {{"{remembered}", AbslView(kRemembered)},
              {"{i}", "array_position($1::uuid[], t.id)"},
              {"{o}", "width_bucket(t.id, $1::uuid[])"},
+             {"{known}", absl::StrCat(AllMigrations().size())},
+             {"{serve_lock}", AbslView(kPostgresServeLock)},
+             {"{inspected}", absl::StrCat(kInspectedRows)},
              {"{margin}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kClockStepMargin),
                                        " seconds'")},
              {"{ahead}", absl::StrCat("interval '", absl::ToInt64Seconds(limits::kMaxKeyAhead),
@@ -506,6 +553,9 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       sweep_hashed{"sweep_hashed", Fill(SweepOf(kVisitHashed), clock_sql)},
       read_to_drop{"read_to_drop", Fill(kReadToDrop, clock_sql)},
       drop_replies{"drop_replies", Fill(kDropReplies, clock_sql)},
+      begin_session{"begin_session", Fill(kBeginSession, clock_sql)},
+      read_schema{"read_schema", Fill(kReadSchema, clock_sql)},
+      probe_commit{"probe_commit", Fill(kProbeCommit, clock_sql)},
       inspect{"inspect", Fill(kInspect, clock_sql)} {}
 
 std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
@@ -528,6 +578,7 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &sweep_hashed,
           &read_to_drop,
           &drop_replies,
+          &probe_commit,
           &inspect};
 }
 

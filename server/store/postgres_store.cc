@@ -1,8 +1,10 @@
 #include "server/store/postgres_store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "core/clock.h"
 #include "server/store/batch_weight.h"
@@ -28,6 +30,14 @@ ConnectionPoolOptions PoolOptions(const PostgresOptions& options) {
   pool.max_backoff = options.max_backoff;
   return pool;
 }
+
+// Whether an answer means that something was written for it, and not merely read.
+bool IsWritten(const Verdict& verdict) {
+  const auto* const reserved = std::get_if<Reserved>(&verdict);
+  return reserved != nullptr && !reserved->repeated;
+}
+bool IsWritten(const Completion& completion) { return !completion.repeated; }
+bool IsWritten(const Extension&) { return true; }
 
 using GetBatch = PostgresBatch<GetOp, absl::StatusOr<Record>>;
 
@@ -67,8 +77,37 @@ absl::StatusOr<std::unique_ptr<PostgresStore>> PostgresStore::Create(
 PostgresStore::PostgresStore(const PostgresOptions& options)
     : options_(options),
       statements_(options.clock_sql),
-      pool_(PoolOptions(options), Clock::System(),
-            [this] { return PostgresConnection::Open(options_, watchdog_); }) {}
+      sessions_(options_, statements_, watchdog_),
+      pool_(PoolOptions(options), Clock::System(), [this] { return sessions_.Open(); }) {}
+
+absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::Acquire() {
+  if (absl::Status schema = sessions_.schema(); !schema.ok()) return schema;
+  return pool_.Acquire();
+}
+
+void PostgresStore::NoteCommit() {
+  committed_at_.store(
+      std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
+      std::memory_order_relaxed);
+}
+
+template <typename Answer>
+void PostgresStore::NoteCommits(const std::vector<absl::StatusOr<Answer>>& answers) {
+  const auto is_written = [](const absl::StatusOr<Answer>& answer) {
+    return answer.ok() && IsWritten(*answer);
+  };
+  if (std::any_of(answers.begin(), answers.end(), is_written)) NoteCommit();
+}
+
+absl::Status PostgresStore::ProveCommits(PostgresConnection& connection) {
+  const std::chrono::nanoseconds last(committed_at_.load(std::memory_order_relaxed));
+  const auto since = std::chrono::steady_clock::now().time_since_epoch() - last;
+  if (absl::FromChrono(since) < options_.commit_proof) return absl::OkStatus();
+  const auto written = connection.Execute(statements_.probe_commit, {}, options_.probe_timeout);
+  if (!written.ok()) return written.status();
+  NoteCommit();
+  return absl::OkStatus();
+}
 
 template <typename Op, typename Answer>
 std::vector<Answer> PostgresStore::OnConnection(
@@ -77,7 +116,7 @@ std::vector<Answer> PostgresStore::OnConnection(
                           PostgresBatch<Op, Answer>&, const std::vector<std::size_t>&)) {
   if (ops.empty()) return {};
   PostgresBatch<Op, Answer> batch(ops);
-  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) {
     batch.FailAll(batch.All(), connection.status());
     return std::move(batch).Take();
@@ -92,7 +131,7 @@ std::vector<Answer> PostgresStore::OnConnection(
 std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const ReserveOp> ops) {
   if (ops.empty()) return {};
   PostgresReserve::Batch batch(ops);
-  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) {
     batch.FailAll(batch.All(), connection.status());
     return std::move(batch).Take();
@@ -100,7 +139,9 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
   PostgresReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
   RunRoundsOn(**connection, statements_, batch, reserve);
   NoteKnown(reserve.known(), ops.size());
-  return std::move(batch).Take();
+  std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
+  NoteCommits(answers);
+  return answers;
 }
 
 bool PostgresStore::ReadsFirst() const {
@@ -115,7 +156,9 @@ void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
 }
 
 std::vector<absl::StatusOr<Completion>> PostgresStore::Complete(absl::Span<const CompleteOp> ops) {
-  return OnConnection(ops, &CompleteRound);
+  std::vector<absl::StatusOr<Completion>> answers = OnConnection(ops, &CompleteRound);
+  NoteCommits(answers);
+  return answers;
 }
 
 SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> completions,
@@ -125,7 +168,7 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
   }
   CompleteBatch completing(completions);
   PostgresReserve::Batch reserving(reservations);
-  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) {
     completing.FailAll(completing.All(), connection.status());
     reserving.FailAll(reserving.All(), connection.status());
@@ -135,7 +178,10 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
                           /*read_first=*/false);
   PostgresSharedCommit(**connection, statements_).Run(completing, reserving, reserve);
   NoteKnown(reserve.known(), reservations.size());
-  return {std::move(completing).Take(), std::move(reserving).Take()};
+  SharedAnswers answers{std::move(completing).Take(), std::move(reserving).Take()};
+  NoteCommits(answers.completions);
+  NoteCommits(answers.verdicts);
+  return answers;
 }
 
 std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops) {
@@ -143,7 +189,9 @@ std::vector<absl::Status> PostgresStore::Release(absl::Span<const ReleaseOp> ops
 }
 
 std::vector<absl::StatusOr<Extension>> PostgresStore::Extend(absl::Span<const ExtendOp> ops) {
-  return OnConnection(ops, &ExtendRound);
+  std::vector<absl::StatusOr<Extension>> answers = OnConnection(ops, &ExtendRound);
+  NoteCommits(answers);
+  return answers;
 }
 
 std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> ops) {
@@ -151,14 +199,23 @@ std::vector<absl::StatusOr<Record>> PostgresStore::Get(absl::Span<const GetOp> o
 }
 
 absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
-  const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) return connection.status();
   return PostgresSweep(**connection, statements_).Step(op);
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
-  if (!connection.ok()) return connection.status();
+  if (!connection.ok()) {
+    const absl::Status schema = sessions_.schema();
+    return schema.ok() ? connection.status() : schema;
+  }
+  if (absl::Status schema = sessions_.CheckSchema(**connection); !schema.ok()) {
+    return sessions_.schema().ok() ? ToCallerStatus(schema) : schema;
+  }
+  if (absl::Status proved = ProveCommits(**connection); !proved.ok()) {
+    return ToCallerStatus(proved);
+  }
   const auto result = (*connection)->Execute(statements_.inspect, {});
   if (!result.ok()) return ToCallerStatus(result.status());
   // Columns: now, created_at of the oldest RESERVED or NULL, UNKNOWN ones.

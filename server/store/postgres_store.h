@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
+#include "server/store/postgres_sessions.h"
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"
 
@@ -51,9 +54,11 @@ class PostgresStore final : public Store {
   // `next` of a pass is a place of this store's own, not always the id of a
   // record: records whose ids are hashed are walked by age.
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
-  // Exact while the table is small. In a large one a reservation shows in
-  // oldest_reserved_age once the sweep has passed it at the age of a minute, and
-  // unknown_records stops at 100,000.
+  // Commits a row of no meaning where no commit succeeded within
+  // PostgresOptions::commit_proof, and waits for the standby as completions do; also
+  // looks whether the schema is still the one that it was. Reads a bounded number of
+  // rows. In a table that is not small a reservation shows in oldest_reserved_age once
+  // the sweep has passed it at the age of a minute.
   absl::StatusOr<StoreGauges> Inspect() override;
 
   ConnectionPoolGauges connections() const { return pool_.gauges(); }
@@ -70,6 +75,13 @@ class PostgresStore final : public Store {
                                                          const PostgresStatements&,
                                                          PostgresBatch<Op, Answer>&,
                                                          const std::vector<std::size_t>&));
+  // A connection for a call. Refused while the schema is not what it was.
+  absl::StatusOr<Pool::Lease> Acquire();
+  absl::Status ProveCommits(PostgresConnection& connection);
+  // A commit of this process took place; the second if one of the answers says so.
+  void NoteCommit();
+  template <typename Answer>
+  void NoteCommits(const std::vector<absl::StatusOr<Answer>>& answers);
   bool ReadsFirst() const;
   // Keeps the running mean.
   void NoteKnown(std::size_t known, std::size_t of);
@@ -78,7 +90,10 @@ class PostgresStore final : public Store {
   const PostgresStatements statements_;
   // Bounds the calls of all connections; outlives them.
   SocketWatchdog watchdog_;
+  PostgresSessions sessions_;
   Pool pool_;
+  // By the monotonic clock, in nanoseconds.
+  std::atomic<std::int64_t> committed_at_{std::numeric_limits<std::int64_t>::min() / 2};
   // How many of the operations that Reserve saw lately were on records that
   // existed already, in thousandths; a running mean. Decides whether to insert
   // or to read first.

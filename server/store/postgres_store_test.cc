@@ -21,6 +21,7 @@
 
 #include "core/errors.h"
 #include "core/record_key.h"
+#include "server/store/postgres_migrator.h"
 #include "server/store/postgres_statements.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
@@ -152,7 +153,8 @@ class PostgresPlanTest : public PostgresStoreTest {
       for (const char* const costly : {"Seq Scan", "Hash", "Merge", "Bitmap"}) {
         EXPECT_THAT(plan, Not(HasSubstr(costly))) << statement->name;
       }
-      if (statement != &statements.insert && statement != &statements.insert_few) {
+      if (statement != &statements.insert && statement != &statements.insert_few &&
+          statement != &statements.probe_commit) {
         EXPECT_THAT(plan, HasSubstr("Index")) << statement->name;
         // A walk through a whole index has no condition.
         EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement->name;
@@ -259,6 +261,86 @@ TEST_F(PostgresStoreTest, OneReplicaSweepsAtATime) {
   EXPECT_TRUE(store_->Sweep({})->elsewhere);
   ASSERT_TRUE(schema_->Execute("SELECT pg_advisory_unlock_all()").ok());
   EXPECT_FALSE(store_->Sweep({})->elsewhere);
+}
+
+// A busy store proves by its work that commits can be had.
+TEST_F(PostgresStoreTest, AnInspectionWritesOnlyWhereNothingElseWas) {
+  ASSERT_TRUE(Reserve(OpFor("busy")).ok());
+  const std::string written = schema_->Value("SELECT count(*) FROM commit_probe");
+  ASSERT_TRUE(store_->Inspect().ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM commit_probe"), written);
+  const auto idle = PostgresStore::Create(schema_->options()).value();
+  ASSERT_TRUE(idle->Inspect().ok());
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM commit_probe"), "1");
+}
+
+// However many records wait for recovery, and however many were abandoned.
+TEST_F(PostgresStoreTest, AnInspectionReadsABoundedNumberOfRows) {
+  constexpr int kRecords = 30'000;
+  ASSERT_TRUE(
+      schema_
+          ->Execute(absl::StrCat(
+              "INSERT INTO records (id, namespace, scope, operation, key, state, watched,"
+              " open_for_long, require_recovery, attempt, token, created_at, lease_until,"
+              " expires_at, fingerprints)"
+              " SELECT gen_random_uuid(), 'n', 's', 'o', i::text, CASE WHEN i % 2 = 0 THEN 4"
+              " ELSE 1 END, i % 2 = 0, i % 2 = 1, true, 1, gen_random_uuid(),"
+              " now() - interval '1 day', now() - interval '1 hour', now() + interval '1 day', 'f'"
+              " FROM generate_series(1, ",
+              kRecords, ") i; ANALYZE records"))
+          .ok());
+  const std::string inspect = PostgresStatements(schema_->options().clock_sql).inspect.sql;
+  const auto plan =
+      schema_->Execute(absl::StrCat("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) ", inspect));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  int rows = 0;
+  for (int row = 0; row < plan->rows(); ++row) {
+    const std::string line = plan->Text(row, 0);
+    const std::size_t at = line.find("(actual rows=");
+    if (at == std::string::npos || line.find("Scan") == std::string::npos) continue;
+    rows += std::stoi(line.substr(at + 13));
+  }
+  EXPECT_GT(rows, 0);
+  EXPECT_LE(rows, 2 * 4 * StoreGauges::kMaxCountedUnknown) << "of each kind, twice where a scan is"
+                                                              " under another";
+  EXPECT_EQ(store_->Inspect()->unknown_records, StoreGauges::kMaxCountedUnknown);
+}
+
+// Whoever replaced it: what it held is gone, and every key would run again.
+TEST_F(PostgresStoreTest, ASchemaThatWasMadeAnewIsNotServed) {
+  const ReserveOp op = OpFor("known");
+  ASSERT_TRUE(Reserve(op).ok());
+  ASSERT_TRUE(store_->Inspect().ok());
+  ASSERT_TRUE(
+      schema_->Execute(absl::StrCat("DROP SCHEMA ", schema_->options().schema, " CASCADE")).ok());
+  EXPECT_THAT(store_->Inspect().status().ToString(), HasSubstr("was removed while it was served"));
+  ASSERT_TRUE(PostgresMigrator(schema_->options()).Up().ok());
+  EXPECT_THAT(store_->Inspect().status().ToString(), HasSubstr("was made anew"));
+  const absl::StatusOr<Verdict> verdict = Reserve(op);
+  EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
+  EXPECT_THAT(verdict.status().ToString(), HasSubstr("was made anew"));
+  // One that begins with it has nothing to miss.
+  EXPECT_TRUE(PostgresStore::Create(schema_->options()).value()->Inspect().ok());
+}
+
+TEST_F(PostgresStoreTest, ASchemaThatWasTakenBackIsServedOnceItIsThereAgain) {
+  ASSERT_TRUE(store_->Inspect().ok());
+  ASSERT_TRUE(schema_
+                  ->Execute("CREATE TABLE taken AS SELECT * FROM schema_migrations"
+                            " WHERE version = 4; DELETE FROM schema_migrations WHERE version = 4")
+                  .ok());
+  EXPECT_EQ(ReasonOf(store_->Inspect().status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(OpFor("one")).status()), Reason::kStoreUnavailable);
+  ASSERT_TRUE(schema_->Execute("INSERT INTO schema_migrations SELECT * FROM taken").ok());
+  EXPECT_TRUE(store_->Inspect().ok());
+  EXPECT_TRUE(Reserve(OpFor("one")).ok());
+  // A newer one that this build may not serve.
+  ASSERT_TRUE(schema_
+                  ->Execute("INSERT INTO schema_migrations (version, name, checksum, serves_from)"
+                            " VALUES (99, 'later', 'x', 99)")
+                  .ok());
+  EXPECT_THAT(store_->Inspect().status().ToString(), HasSubstr("newer idempotencyd"));
+  EXPECT_EQ(ReasonOf(Reserve(OpFor("two")).status()), Reason::kStoreUnavailable);
 }
 
 // Half of a batch's rows are locked by somebody who does not let go.
@@ -617,6 +699,83 @@ TEST_F(PostgresStandbyTest, NothingIsToldOfARecordThatTheStandbyDidNotConfirm) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_TRUE(std::holds_alternative<Mismatch>(*answer));
   EXPECT_EQ(ReasonOf(Complete(stale).status()), Reason::kReservationLost);
+}
+
+// Each call that gives up leaves a session behind, which waits until the standby is back.
+TEST_F(PostgresStandbyTest, SessionsThatWereGivenUpAreBounded) {
+  statement_timeout_ = absl::Milliseconds(100);
+  Open(cluster_->url());
+  TakeStandbyAway();
+  const std::string sessions =
+      "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idempotencyd'"
+      " AND pid <> pg_backend_pid()";
+  const PostgresOptions defaults;
+  // Those of one wave, what is tolerated before it, and one that is being opened.
+  const int bound = 2 * defaults.connections + defaults.max_abandoned_sessions + 1;
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::thread> callers;
+    for (int i = 0; i < defaults.connections; ++i) {
+      callers.emplace_back([&, key = absl::StrCat("key-", round, "-", i)] {
+        pthread_setname_np(pthread_self(), "caller");
+        EXPECT_EQ(ReasonOf(Reserve(OpFor(key)).status()), Reason::kStoreUnavailable);
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_LE(std::stoi(schema_->Value(sessions)), bound) << round;
+  }
+  EXPECT_FALSE(store_->Inspect().ok());
+  SetStandbys("");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!store_->Inspect().ok() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(Reserve(OpFor("after")).ok());
+}
+
+// Reading goes on in either case, and no completion would be kept.
+TEST_F(PostgresStandbyTest, AnInspectionFailsWhileNoCommitIsConfirmed) {
+  ASSERT_TRUE(store_->Inspect().ok());
+  TakeStandbyAway();
+  PostgresOptions options = schema_->options();
+  options.probe_timeout = absl::Milliseconds(300);
+  options.lock_timeout = absl::Milliseconds(300);
+  const auto probing = PostgresStore::Create(options).value();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(ReasonOf(probing->Inspect().status()), Reason::kStoreUnavailable) << i;
+  }
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"),
+            "1")
+      << "the first waits with the row locked, the others at the lock";
+  SetStandbys("");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  absl::StatusOr<StoreGauges> gauges = probing->Inspect();
+  while (!gauges.ok() && std::chrono::steady_clock::now() < deadline) gauges = probing->Inspect();
+  EXPECT_TRUE(gauges.ok()) << gauges.status();
+}
+
+TEST_F(PostgresFaultTest, AnInspectionFailsWhileTheServerOnlyReads) {
+  PostgresOptions options = schema_->options();
+  options.commit_proof = absl::Milliseconds(1);
+  const auto store = PostgresStore::Create(options).value();
+  ASSERT_TRUE(store->Inspect().ok());
+  const auto set = [&](const std::string& value) {
+    ASSERT_TRUE(
+        schema_->Execute(absl::StrCat("ALTER SYSTEM SET default_transaction_read_only TO ", value))
+            .ok());
+    ASSERT_TRUE(schema_->Execute("SELECT pg_reload_conf()").ok());
+  };
+  const auto await = [&](bool ok) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (store->Inspect().ok() != ok) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+    }
+    return true;
+  };
+  ASSERT_TRUE(schema_->Execute("SET default_transaction_read_only TO off").ok());
+  set("on");
+  EXPECT_TRUE(await(false));
+  set("off");
+  EXPECT_TRUE(await(true));
 }
 
 TEST_F(PostgresFaultTest, CommitsAreDurableWhateverTheDatabasesDefault) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 #include "core/errors.h"
 #include "core/limits.h"
@@ -36,7 +37,7 @@ constexpr char kHeldClock[] = R"sql(
 CREATE FUNCTION held_now() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(hashtextextended('held ' || current_schema, 0));
-  RETURN clock_timestamp();
+  RETURN {clock};
 END $$
 )sql";
 constexpr char kHoldClock[] =
@@ -57,8 +58,8 @@ class PostgresWaitTest : public ::testing::Test {
     auto schema = testing::PostgresSchema::Create(testing::TestPostgresUrl());
     ASSERT_TRUE(schema.ok()) << schema.status();
     schema_ = *std::move(schema);
-    Run(kHeldClock);
     PostgresOptions options = schema_->options();
+    Run(absl::StrReplaceAll(kHeldClock, {{"{clock}", options.clock_sql}}));
     options.clock_sql = absl::StrCat(options.schema, ".held_now()");
     options.statement_timeout = absl::Minutes(2);
     options.lock_timeout = absl::Minutes(1);

@@ -72,8 +72,12 @@ constexpr char kRemoveCheckpoint[] = "DELETE FROM checkpoints WHERE id = ?1";
 constexpr char kDropReply[] =
     "UPDATE records SET reply = ?4, status_digest = ?5"
     " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 2";
-constexpr char kOldestReserved[] = "SELECT min(created_at) FROM records WHERE state = 1";
-constexpr char kCountUnknown[] = "SELECT count(*) FROM records WHERE state = 4";
+// Both look at so many rows at most: they are read every second.
+constexpr char kOldestReserved[] =
+    "SELECT min(created_at) FROM (SELECT created_at, lease_expires_at FROM records"
+    " WHERE state = 1 ORDER BY created_at LIMIT 10000) WHERE lease_expires_at > ?1";
+constexpr char kCountUnknown[] =
+    "SELECT count(*) FROM (SELECT 1 FROM records WHERE state = 4 LIMIT ?1)";
 
 std::optional<std::uint32_t> AttemptFromColumn(std::optional<std::int64_t> column) {
   if (!column || *column < 1 || *column > std::numeric_limits<std::uint32_t>::max()) {
@@ -442,8 +446,9 @@ absl::Status SqliteRecords::DropReply(const RecordId& id, const EncodedReply& re
   return run->ChangeOne();
 }
 
-absl::StatusOr<std::optional<absl::Time>> SqliteRecords::OldestReserved() {
+absl::StatusOr<std::optional<absl::Time>> SqliteRecords::OldestReserved(absl::Time now) {
   SqliteStatement::Run run(oldest_reserved_);
+  run->Bind(1, now);
   const absl::StatusOr<bool> row = run->Step();
   if (!row.ok()) return row.status();
   return *row ? run->Time(0) : std::nullopt;
@@ -451,6 +456,7 @@ absl::StatusOr<std::optional<absl::Time>> SqliteRecords::OldestReserved() {
 
 absl::StatusOr<std::int64_t> SqliteRecords::CountUnknown() {
   SqliteStatement::Run run(count_unknown_);
+  run->Bind(1, StoreGauges::kMaxCountedUnknown);
   const absl::StatusOr<bool> row = run->Step();
   if (!row.ok()) return row.status();
   return *row ? run->Integer(0).value_or(0) : 0;

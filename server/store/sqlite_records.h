@@ -71,7 +71,7 @@ class SqliteRecords {
   absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
 
   // When the oldest record that is RESERVED now was created.
-  absl::StatusOr<std::optional<absl::Time>> OldestReserved();
+  absl::StatusOr<std::optional<absl::Time>> OldestReserved(absl::Time now);
   absl::StatusOr<std::int64_t> CountUnknown();
 
  private:

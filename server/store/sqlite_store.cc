@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -22,6 +23,9 @@ namespace idempotency {
 namespace {
 
 namespace fs = std::filesystem;
+
+// For how long a commit that succeeded is proof that the next one will.
+constexpr std::chrono::seconds kCommitProof(5);
 
 // The one name of the file, whatever links lead to it: the lock goes by name.
 absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
@@ -369,14 +373,33 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
   return records.DropReply(row.id, *rest, row.guard);
 }
 
+// On a disk that is full or was made read-only, reading goes on; so a write that changes
+// nothing says whether commits can be had.
+absl::Status SqliteStore::ProveCommits() {
+  MutexLock lock(writer_mutex_);
+  if (proved_at_ && clock_.Monotonic() - *proved_at_ < kCommitProof) return absl::OkStatus();
+  SqliteConnection& connection = writer_.connection;
+  SqliteTransaction transaction(connection);
+  if (absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
+  const auto version = connection.ReadInteger("PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  const std::string write = absl::StrCat("PRAGMA user_version = ", *version);
+  if (absl::Status written = connection.Execute(write.c_str()); !written.ok()) return written;
+  absl::Status committed = transaction.Commit();
+  if (committed.ok()) proved_at_ = clock_.Monotonic();
+  return committed;
+}
+
 absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
+  if (absl::Status proved = ProveCommits(); !proved.ok()) return proved;
   MutexLock lock(reader_mutex_);
-  const auto oldest = reader_.records->OldestReserved();
+  const absl::Time now = Now();
+  const auto oldest = reader_.records->OldestReserved(now);
   if (!oldest.ok()) return oldest.status();
   const auto unknown = reader_.records->CountUnknown();
   if (!unknown.ok()) return unknown.status();
   StoreGauges gauges;
-  if (*oldest) gauges.oldest_reserved_age = std::max(Now() - **oldest, absl::ZeroDuration());
+  if (*oldest) gauges.oldest_reserved_age = std::max(now - **oldest, absl::ZeroDuration());
   gauges.unknown_records = *unknown;
   return gauges;
 }

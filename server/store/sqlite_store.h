@@ -1,7 +1,9 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_SQLITE_STORE_H_
 #define IDEMPOTENCY_SERVER_STORE_SQLITE_STORE_H_
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,6 +98,9 @@ class SqliteStore final : public Store {
   template <typename AnswerType, typename Op>
   std::vector<AnswerType> RunBatch(absl::Span<const Op> ops);
 
+  // OK if a commit succeeds, or one did lately.
+  absl::Status ProveCommits();
+
   // In the whole microseconds that the file keeps.
   absl::Time Now() const;
 
@@ -104,6 +109,8 @@ class SqliteStore final : public Store {
   const FileLock lock_;
   Mutex writer_mutex_;
   Session writer_ ABSL_GUARDED_BY(writer_mutex_);
+  // When one did, by the monotonic clock.
+  std::optional<std::chrono::steady_clock::time_point> proved_at_ ABSL_GUARDED_BY(writer_mutex_);
   Mutex reader_mutex_;
   Session reader_ ABSL_GUARDED_BY(reader_mutex_);
 };

@@ -30,6 +30,7 @@
 #include "core/limits.h"
 #include "core/record_key.h"
 #include "core/reply.h"
+#include "server/testing/manual_clock.h"
 
 namespace {
 std::atomic<int> syncs{0};
@@ -237,7 +238,11 @@ TEST_F(SqliteStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   for (const auto& answer : (*store)->Reserve(ops)) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   }
-  EXPECT_TRUE((*store)->Inspect().ok()) << "reading goes on";
+  const GetOp get{ops[0].id, ops[0].key};
+  EXPECT_EQ(ReasonOf((*store)->Get({&get, 1})[0].status()), Reason::kRecordNotFound)
+      << "reading goes on";
+  EXPECT_EQ(ReasonOf((*store)->Inspect().status()), Reason::kStoreUnavailable)
+      << "but nothing could be kept";
   sqlite3_close(other);
   for (const auto& answer : (*store)->Reserve(ops)) EXPECT_TRUE(answer.ok()) << answer.status();
 }
@@ -336,6 +341,21 @@ TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) 
     ASSERT_TRUE(answer.ok()) << "with space again it goes on: " << answer.status();
     EXPECT_EQ(std::get<Reserved>(*answer).attempt, 1u);
   }
+}
+
+// Reading goes on there, but no completion would be kept.
+TEST_F(SqliteStoreTest, AFullDiskShowsInAnInspection) {
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options).value();
+  ASSERT_TRUE(store->Inspect().ok());
+  {
+    const FullDisk full(std::filesystem::file_size(path_ + "-wal"));
+    clock.Advance(absl::Seconds(10));
+    EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
+  }
+  EXPECT_TRUE(store->Inspect().ok());
 }
 
 TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {

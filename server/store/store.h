@@ -174,8 +174,14 @@ struct SweepProgress {
 
 // Numbers for /metrics; reading them must be cheap at any table size.
 struct StoreGauges {
-  // How long ago the oldest record that is RESERVED now was reserved.
+  // What counting stops at.
+  static constexpr std::int64_t kMaxCountedUnknown = 1000;
+
+  // How long ago the oldest record that is RESERVED now, under a lease that is live,
+  // was first reserved. Zero if there is none: a record whose attempt was abandoned does
+  // not count.
   absl::Duration oldest_reserved_age;
+  // At most kMaxCountedUnknown, which stands for that many or more.
   std::int64_t unknown_records = 0;
 };
 
@@ -258,7 +264,8 @@ class Store {
   // revived. Frees space and nothing else: no answer depends on whether it ran.
   virtual absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) = 0;
 
-  // OK while the store can answer; also the gauges.
+  // OK while the next completion can be made durable: a write of this process was
+  // committed lately, or one that is made for this succeeds in time. Also the gauges.
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 

@@ -1,3 +1,7 @@
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {
@@ -30,6 +34,42 @@ TEST_P(InspectTest, TheAgeIsThatOfTheOldestReservedRecord) {
   EXPECT_EQ(Gauges().oldest_reserved_age, absl::Seconds(5));
   ASSERT_THAT(Release(younger, younger_token), Succeeds());
   EXPECT_EQ(Gauges().oldest_reserved_age, absl::ZeroDuration());
+}
+
+// Nobody works on it, and nothing can be done about it but to call again.
+TEST_P(InspectTest, AReservationWhoseLeaseIsOverIsNotOpen) {
+  const ReserveOp op = OpFor("abandoned");
+  const Uuid token = MustReserve(op).token;
+  Advance(op.lease - absl::Seconds(1));
+  EXPECT_EQ(Gauges().oldest_reserved_age, op.lease - absl::Seconds(1));
+  Advance(absl::Seconds(1));
+  EXPECT_EQ(Gauges().oldest_reserved_age, absl::ZeroDuration());
+  ASSERT_THAT(Extend(op, token, absl::Minutes(5)), Succeeds());
+  EXPECT_EQ(Gauges().oldest_reserved_age, op.lease);
+  // The sweep, too, tells the one from the other.
+  Advance(absl::Minutes(2));
+  SweepAll();
+  EXPECT_EQ(Gauges().oldest_reserved_age, op.lease + absl::Minutes(2));
+  Advance(absl::Minutes(5));
+  SweepAll();
+  EXPECT_EQ(Gauges().oldest_reserved_age, absl::ZeroDuration());
+}
+
+TEST_P(InspectTest, UnknownRecordsAreCountedUpToALimit) {
+  constexpr int kBatch = 250;
+  for (int done = 0; done <= StoreGauges::kMaxCountedUnknown; done += kBatch) {
+    std::vector<ReserveOp> ops;
+    for (int i = 0; i < kBatch; ++i) ops.push_back(OpFor(absl::StrCat("key-", done + i)));
+    std::vector<ReleaseOp> releases;
+    for (const auto& verdict : store().Reserve(ops)) {
+      const ReserveOp& op = ops[releases.size()];
+      releases.push_back({op.key, op.id, Expect<Reserved>(verdict).token, "", true});
+    }
+    for (const absl::Status& released : store().Release(releases))
+      EXPECT_THAT(released, Succeeds());
+    if (done == 0) EXPECT_EQ(Gauges().unknown_records, kBatch);
+  }
+  EXPECT_EQ(Gauges().unknown_records, StoreGauges::kMaxCountedUnknown);
 }
 
 TEST_P(InspectTest, UnknownRecordsAreCounted) {

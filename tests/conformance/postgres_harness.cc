@@ -20,7 +20,8 @@ ALTER TABLE records
   ADD CHECK (octet_length(reply_digest) = 32),
   ADD CHECK (status_digest IS NULL OR (octet_length(status_digest) = 32
     AND reply_until IS NOT NULL)),
-  ADD CHECK (CASE state WHEN 4 THEN watched WHEN 1 THEN true ELSE NOT watched END),
+  ADD CHECK (watched = (state = 4)),
+  ADD CHECK (state = 1 OR NOT open_for_long),
   ADD CHECK (attempt > 1 OR NOT recovering),
   ADD CHECK (created_at <= expires_at AND lease_until <= expires_at),
   ADD CHECK (reply_until > created_at),

@@ -1,0 +1,67 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "core/mutex.h"
+#include "core/socket_watchdog.h"
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_options.h"
+#include "server/store/postgres_statements.h"
+
+namespace idempotency {
+
+// Opens the sessions of one store, and knows whether its schema is still the one that
+// it began with.
+//
+//   - A session is shut down by this side while its statement waits for a synchronous
+//     standby; the server's half goes on waiting, for as long as the standby is away.
+//     While too many wait so, of this process or of others, none is opened
+//     (PostgresOptions::max_abandoned_sessions): they would fill the server.
+//   - Each holds a lock that a migration which goes back does not get, so that no schema
+//     is taken away under a daemon.
+//   - A schema that was taken away all the same (by hand), or was replaced by an empty
+//     one, is noticed: its records are gone, and every key would run again.
+//
+// Thread-safe.
+class PostgresSessions {
+ public:
+  // All three outlive it.
+  PostgresSessions(const PostgresOptions& options, const PostgresStatements& statements,
+                   SocketWatchdog& watchdog)
+      : options_(options), statements_(statements), watchdog_(watchdog) {}
+
+  // UNAVAILABLE if the server cannot be reached, has too many of our sessions, or no
+  // longer has the schema; why is logged.
+  absl::StatusOr<std::unique_ptr<PostgresConnection>> Open();
+
+  // Looks at the schema. OK if this program may serve it, and it is the one of the first
+  // look. UNAVAILABLE otherwise, with what to do.
+  absl::Status CheckSchema(PostgresConnection& connection);
+  // What the last look found; costs nothing.
+  absl::Status schema() const;
+
+ private:
+  absl::Status Begin(PostgresConnection& connection);
+  absl::Status Judge(const absl::StatusOr<PostgresResult>& looked)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const PostgresOptions& options_;
+  const PostgresStatements& statements_;
+  SocketWatchdog& watchdog_;
+
+  mutable Mutex mutex_;
+  absl::Status schema_ ABSL_GUARDED_BY(mutex_);
+  // When the schema's first migration was applied: tells it from one that was made anew
+  // under its name. Empty until it was seen.
+  std::string identity_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_
