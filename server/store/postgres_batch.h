@@ -34,6 +34,10 @@ class PostgresBatch {
   bool answered(std::size_t index) const { return answers_[index].has_value(); }
 
   void Settle(std::size_t index, Answer answer) { answers_[index] = std::move(answer); }
+  // Fails an operation whose row another session has locked.
+  void FailLocked(std::size_t index);
+  // The rows of those.
+  const std::vector<RecordId>& locked() const { return locked_; }
   void FailAll(const Indices& indices, const absl::Status& status) {
     for (const std::size_t index : indices) answers_[index] = Answer(status);
   }
@@ -66,6 +70,7 @@ class PostgresBatch {
   absl::Span<const Op> ops_;
   std::vector<std::optional<Answer>> answers_;
   absl::flat_hash_map<RecordId, std::size_t> by_id_;
+  std::vector<RecordId> locked_;
 };
 
 // How often a record is looked at again before its operation is given up.
@@ -82,6 +87,12 @@ absl::Status ToCallerStatus(const absl::Status& failure);
 // Whether a statement gave up waiting for another session's lock.
 inline bool IsLocked(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
+template <typename Op, typename Answer>
+void PostgresBatch<Op, Answer>::FailLocked(std::size_t index) {
+  locked_.push_back(ops_[index].id);
+  Settle(index, Answer(ToCallerStatus(absl::DeadlineExceededError("locked"))));
 }
 
 // Lets `round`, an absl::Status(const Indices& pending), answer operations

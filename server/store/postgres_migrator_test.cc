@@ -159,6 +159,7 @@ TEST_F(PostgresMigratorTest, ALongTransactionDelaysTheMigrationAndNotTraffic) {
     op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", key};
     op.id = RecordIdFor(op.key);
     op.fingerprints = {{1, std::string(32, 'a')}};
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
     return store->Reserve({&op, 1}).at(0).status();
   };
   std::vector<Migration> later(AllMigrations().begin(), AllMigrations().end());

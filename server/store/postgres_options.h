@@ -36,6 +36,10 @@ struct PostgresOptions {
   // their operations are answered STORE_UNAVAILABLE. At most half of
   // statement_timeout counts, so that a lock is told from a slow statement.
   absl::Duration lock_timeout = absl::Seconds(1);
+  // How long a row that was found locked is not waited for again: what is asked of it is
+  // answered STORE_UNAVAILABLE at once. Otherwise each repeat of a caller would make
+  // everybody in its batch wait.
+  absl::Duration locked_pause = absl::Seconds(2);
   // The server ends a session that stays in a transaction and sends nothing for
   // this long, and its locks go with it: a process that was frozen holds up the
   // others no longer. Longer than any pause of a process that runs.

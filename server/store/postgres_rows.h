@@ -50,9 +50,7 @@ absl::Status SetAsideLocked(PostgresConnection& connection, const PostgresStatem
                             const std::vector<std::size_t>& indices) {
   const auto locked = FindLocked(connection, statements, IdsOf(batch, indices));
   if (!locked.ok()) return locked.status();
-  std::vector<std::size_t> aside;
-  for (const RecordId& id : *locked) aside.push_back(batch.IndexOf(id));
-  batch.FailAll(aside, ToCallerStatus(absl::DeadlineExceededError("locked")));
+  for (const RecordId& id : *locked) batch.FailLocked(batch.IndexOf(id));
   return absl::OkStatus();
 }
 

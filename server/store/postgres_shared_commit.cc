@@ -27,15 +27,21 @@ bool PostgresSharedCommit::Pays(absl::Span<const CompleteOp> completions,
 
 void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch& reserving,
                                PostgresReserve& reserve) {
-  const absl::Status together = RunTogether(completing, reserving, reserve);
+  const bool both = !completing.Unanswered(completing.All()).empty() &&
+                    !reserving.Unanswered(reserving.All()).empty();
+  const absl::Status together =
+      both ? RunTogether(completing, reserving, reserve) : absl::OkStatus();
   if (together.code() == absl::StatusCode::kUnavailable) {
-    completing.FailAll(completing.All(), ToCallerStatus(together));
-    reserving.FailAll(reserving.All(), ToCallerStatus(together));
+    completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(together));
+    reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(together));
     return;
   }
   if (IsLocked(together)) {
-    absl::Status found = SetAsideLocked(connection_, statements_, completing, completing.All());
-    if (found.ok()) found = SetAsideLocked(connection_, statements_, reserving, reserving.All());
+    absl::Status found = SetAsideLocked(connection_, statements_, completing,
+                                        completing.Unanswered(completing.All()));
+    if (found.ok())
+      found = SetAsideLocked(connection_, statements_, reserving,
+                             reserving.Unanswered(reserving.All()));
     if (!found.ok()) {
       completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(found));
       reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(found));
@@ -52,8 +58,9 @@ void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch
 absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,
                                                PostgresReserve::Batch& reserving,
                                                PostgresReserve& reserve) {
-  const PostgresReserve::Indices all = reserving.All();
-  PostgresParameters parameters = CompleteParameters(completing, completing.All());
+  const PostgresReserve::Indices all = reserving.Unanswered(reserving.All());
+  PostgresParameters parameters =
+      CompleteParameters(completing, completing.Unanswered(completing.All()));
   parameters.Append(reserve.BeginInsert(all));
   const bool few = all.size() <= PostgresStatements::kMaxFew;
   const auto result = connection_.Execute(

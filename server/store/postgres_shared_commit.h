@@ -26,7 +26,7 @@ class PostgresSharedCommit {
   PostgresSharedCommit(PostgresConnection& connection, const PostgresStatements& statements)
       : connection_(connection), statements_(statements) {}
 
-  // Answers all operations of both batches. `reserve` is of `reserving`.
+  // Answers all operations of both batches that have no answer yet. `reserve` is of `reserving`.
   void Run(CompleteBatch& completing, PostgresReserve::Batch& reserving, PostgresReserve& reserve);
 
  private:

@@ -335,8 +335,9 @@ removed AS (
   RETURNING t.id),
 entombed AS (
   UPDATE records t SET
-    state = 3, watched = false, open_for_long = false, completed_at = NULL, fingerprints = '', request_token = NULL,
-    reply = NULL, reply_digest = NULL, status_digest = NULL, reply_until = NULL, labels = NULL,
+    state = 3, watched = false, open_for_long = false, completed_at = NULL, fingerprints = '',
+    request_token = NULL, reply = NULL, reply_digest = NULL, status_digest = NULL,
+    reply_until = NULL, labels = NULL,
     release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
     parent_key = NULL
   WHERE t.id = ANY({wanting 2})

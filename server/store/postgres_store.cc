@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -78,7 +79,16 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
     : options_(options),
       statements_(options.clock_sql),
       sessions_(options_, statements_, watchdog_),
+      locked_rows_(options.locked_pause),
       pool_(PoolOptions(options), Clock::System(), [this] { return sessions_.Open(); }) {}
+
+template <typename Op, typename Answer>
+void PostgresStore::SkipLocked(PostgresBatch<Op, Answer>& batch) const {
+  for (const std::size_t index : batch.All()) {
+    if (!locked_rows_.Contains(batch.op(index).id)) continue;
+    batch.FailAll({index}, ToCallerStatus(absl::DeadlineExceededError("locked")));
+  }
+}
 
 absl::StatusOr<PostgresStore::Pool::Lease> PostgresStore::Acquire() {
   if (absl::Status schema = sessions_.schema(); !schema.ok()) return schema;
@@ -124,7 +134,10 @@ std::vector<Answer> PostgresStore::OnConnection(
   const auto on_this = [&](const std::vector<std::size_t>& pending) {
     return round(**connection, statements_, batch, pending);
   };
+  // Reading waits for nobody.
+  if constexpr (!std::is_same_v<Op, GetOp>) SkipLocked(batch);
   RunRoundsOn(**connection, statements_, batch, on_this);
+  locked_rows_.Add(batch.locked());
   return std::move(batch).Take();
 }
 
@@ -137,7 +150,9 @@ std::vector<absl::StatusOr<Verdict>> PostgresStore::Reserve(absl::Span<const Res
     return std::move(batch).Take();
   }
   PostgresReserve reserve(**connection, statements_, batch, ops.size(), ReadsFirst());
+  SkipLocked(batch);
   RunRoundsOn(**connection, statements_, batch, reserve);
+  locked_rows_.Add(batch.locked());
   NoteKnown(reserve.known(), ops.size());
   std::vector<absl::StatusOr<Verdict>> answers = std::move(batch).Take();
   NoteCommits(answers);
@@ -176,7 +191,11 @@ SharedAnswers PostgresStore::CompleteAndReserve(absl::Span<const CompleteOp> com
   }
   PostgresReserve reserve(**connection, statements_, reserving, reservations.size(),
                           /*read_first=*/false);
+  SkipLocked(completing);
+  SkipLocked(reserving);
   PostgresSharedCommit(**connection, statements_).Run(completing, reserving, reserve);
+  locked_rows_.Add(completing.locked());
+  locked_rows_.Add(reserving.locked());
   NoteKnown(reserve.known(), reservations.size());
   SharedAnswers answers{std::move(completing).Take(), std::move(reserving).Take()};
   NoteCommits(answers.completions);

@@ -16,6 +16,7 @@
 #include "core/socket_watchdog.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"
+#include "server/store/postgres_locked_rows.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_sessions.h"
 #include "server/store/postgres_statements.h"
@@ -75,6 +76,9 @@ class PostgresStore final : public Store {
                                                          const PostgresStatements&,
                                                          PostgresBatch<Op, Answer>&,
                                                          const std::vector<std::size_t>&));
+  // Leaves out of a batch what is known to be locked, and remembers what it found.
+  template <typename Op, typename Answer>
+  void SkipLocked(PostgresBatch<Op, Answer>& batch) const;
   // A connection for a call. Refused while the schema is not what it was.
   absl::StatusOr<Pool::Lease> Acquire();
   absl::Status ProveCommits(PostgresConnection& connection);
@@ -91,6 +95,7 @@ class PostgresStore final : public Store {
   // Bounds the calls of all connections; outlives them.
   SocketWatchdog watchdog_;
   PostgresSessions sessions_;
+  PostgresLockedRows locked_rows_;
   Pool pool_;
   // By the monotonic clock, in nanoseconds.
   std::atomic<std::int64_t> committed_at_{std::numeric_limits<std::int64_t>::min() / 2};

@@ -63,6 +63,7 @@ class PostgresStoreTest : public ::testing::Test {
     PostgresOptions options = schema_->options();
     options.statement_timeout = statement_timeout_;
     options.lock_timeout = lock_timeout_;
+    options.locked_pause = locked_pause_;
     options.reply_grace = absl::Milliseconds(200);
     options.max_backoff = absl::Milliseconds(100);
     auto store = PostgresStore::Create(options);
@@ -87,6 +88,7 @@ class PostgresStoreTest : public ::testing::Test {
 
   absl::Duration statement_timeout_ = absl::Seconds(30);
   absl::Duration lock_timeout_ = absl::Seconds(30);
+  absl::Duration locked_pause_ = absl::Milliseconds(1);
   std::unique_ptr<testing::PostgresSchema> schema_;
   std::unique_ptr<PostgresStore> store_;
 };
@@ -419,6 +421,29 @@ TEST_F(PostgresLockTest, CompletionsOfOthersGoOnAndSoDoReservationsBesideThem) {
   ExpectHalf(answers.completions);
   for (const auto& verdict : answers.verdicts) EXPECT_TRUE(verdict.ok()) << verdict.status();
   Run("ROLLBACK");
+  for (const auto& completed : store_->Complete(Completions())) EXPECT_TRUE(completed.ok());
+}
+
+// A caller repeats what was not done; without a pause each repeat made its batch wait.
+TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsLeftAloneForAWhile) {
+  PostgresOptions options = schema_->options();
+  options.lock_timeout = lock_timeout_;
+  options.locked_pause = absl::Hours(1);
+  store_ = PostgresStore::Create(options).value();
+  LockHalf();
+  ExpectHalf(store_->Extend(Heartbeats()));
+  Run("ROLLBACK");
+  // Nobody waits, and nobody finds out that nothing is locked any more.
+  ExpectHalf(store_->Extend(Heartbeats()));
+  std::vector<ReserveOp> fresh = {OpFor("new")};
+  const SharedAnswers answers = store_->CompleteAndReserve(Completions(), fresh);
+  ExpectHalf(answers.completions);
+  EXPECT_TRUE(answers.verdicts.at(0).ok());
+  // Reading waits for nobody.
+  const GetOp look{reserving_[1].id, reserving_[1].key};
+  EXPECT_TRUE(store_->Get({&look, 1}).at(0).ok());
+  // To another process they are as they are.
+  store_ = PostgresStore::Create(schema_->options()).value();
   for (const auto& completed : store_->Complete(Completions())) EXPECT_TRUE(completed.ok());
 }
 

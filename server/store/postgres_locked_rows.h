@@ -1,0 +1,41 @@
+#ifndef IDEMPOTENCY_SERVER_STORE_POSTGRES_LOCKED_ROWS_H_
+#define IDEMPOTENCY_SERVER_STORE_POSTGRES_LOCKED_ROWS_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "core/uuid.h"
+
+namespace idempotency {
+
+// Rows that were lately found locked by another session. Callers repeat what they want
+// of such a row; without this each repeat would make a batch wait, and everybody in it.
+//
+// Thread-safe; free of a lock while there are none.
+class PostgresLockedRows {
+ public:
+  // `pause` is how long one counts after it was found.
+  explicit PostgresLockedRows(absl::Duration pause) : pause_(absl::ToChronoNanoseconds(pause)) {}
+
+  void Add(const std::vector<RecordId>& ids);
+  bool Contains(const RecordId& id) const;
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  const std::chrono::nanoseconds pause_;
+  std::atomic<std::size_t> size_{0};
+  mutable Mutex mutex_;
+  absl::flat_hash_map<RecordId, TimePoint> until_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_LOCKED_ROWS_H_
