@@ -364,7 +364,7 @@ bool MemoryStore::SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
   Record& record = row.record;
   if (Forgotten(record, now)) {
     // A row is kept for longer than it is needed: the clock may step back.
-    const absl::Time swept_at = record.expires_at + limits::kClockStepMargin;
+    const absl::Time swept_at = record.expires_at + clock_step_margin_;
     if (now >= swept_at + row.tombstone) {
       progress.removed += 1;
       return true;

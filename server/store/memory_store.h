@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 
 #include "core/clock.h"
+#include "core/limits.h"
 #include "core/mutex.h"
 #include "server/store/store.h"
 
@@ -24,8 +25,10 @@ namespace idempotency {
 // Thread-safe.
 class MemoryStore final : public Store {
  public:
-  // `clock` outlives the store.
-  explicit MemoryStore(const Clock& clock) : clock_(clock) {}
+  // `clock` outlives the store, and may step back by `clock_step_margin`.
+  explicit MemoryStore(const Clock& clock,
+                       absl::Duration clock_step_margin = limits::kClockStepMargin)
+      : clock_(clock), clock_step_margin_(clock_step_margin) {}
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
@@ -60,12 +63,12 @@ class MemoryStore final : public Store {
   absl::StatusOr<Extension> ExtendOne(const ExtendOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Record> GetOne(const GetOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True if the row is to be removed.
-  static bool SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
-                       SweepProgress& progress);
+  bool SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now, SweepProgress& progress);
   // The row under `id`, nullptr if there is none; forgotten or not.
   Row* Find(const RecordId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock& clock_;
+  const absl::Duration clock_step_margin_;
   Mutex mutex_;
   std::map<RecordId, Row> rows_ ABSL_GUARDED_BY(mutex_);
 };

@@ -34,7 +34,9 @@ Simulation::Simulation(Scheduler& scheduler, Journal& journal)
       random_(scheduler.random()),
       plan_(Plan::Draw(random_)),
       store_clock_(scheduler, DrawDrift(random_)),
-      memory_(store_clock_),
+      // Where records are forgotten its clock steps forward only, and the sweep is to come
+      // to them within a run.
+      memory_(store_clock_, /*clock_step_margin=*/absl::ZeroDuration()),
       checker_(journal, plan_.window()),
       store_(memory_, store_clock_, checker_, journal),
       network_(scheduler, plan_, journal),

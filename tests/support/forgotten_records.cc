@@ -37,6 +37,7 @@ void WriteForgottenRecords(const std::string& path, int count) {
     op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", absl::StrCat("past-", i)};
     op.id = RecordIdFor(op.key);
     op.fingerprints = {{1, std::string(32, 'a')}};
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
     status = (*store)->Reserve({&op, 1}).at(0).status();
   }
   if (status.ok()) return;
