@@ -19,7 +19,10 @@
 
 #include "core/errors.h"
 #include "core/mutex.h"
+#include "core/socket_watchdog.h"
 #include "core/uuid.h"
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_options.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/postgres_cluster.h"
@@ -132,6 +135,21 @@ TEST_F(SqliteFile, InUseByAnotherDaemon) {
 
 // Schemas of Postgres.
 
+// `idempotencyd migrate` that ended.
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+Ended RunMigrate(const std::string& store, const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> command = {"idempotencyd", "migrate", "--store=" + store};
+  command.insert(command.end(), flags.begin(), flags.end());
+  const auto process = Process::Start(command).value();
+  const auto exit = process->Wait();
+  return {exit.ok() ? exit->code.value_or(-1) : -1, process->Stdout(), process->Stderr()};
+}
+
 class PostgresSchemas : public ::testing::Test {
  protected:
   // A database of its own: the daemon's schema has a fixed name.
@@ -143,7 +161,7 @@ TEST_F(PostgresSchemas, None) { ExpectRefused(store_, "run `idempotencyd migrate
 TEST_F(PostgresSchemas, Older) {
   auto migrate = Process::Start({"idempotencyd", "migrate", "--store=" + store_, "--to=1"});
   ASSERT_EQ((*migrate)->Wait()->code, 0) << (*migrate)->Stderr();
-  ExpectRefused(store_, "is at version 1, this program needs 3: run `idempotencyd migrate`");
+  ExpectRefused(store_, "is at version 1, this program needs 4: run `idempotencyd migrate`");
 }
 
 TEST_F(PostgresSchemas, Newer) {
@@ -151,7 +169,114 @@ TEST_F(PostgresSchemas, Newer) {
   ExecuteSql(store_,
              "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
              " VALUES (99, 'future', 'x')");
-  ExpectRefused(store_, "is at version 99, this program knows only up to 3: run a newer");
+  ExpectRefused(store_, "is at version 99, this program knows only up to 4: run a newer");
+}
+
+// A newer one that says that this build may serve it: a rollback starts, also where
+// `migrate` runs before `serve`.
+TEST_F(PostgresSchemas, NewerAndCompatible) {
+  MigrateStore(store_);
+  ExecuteSql(store_,
+             "INSERT INTO idempotency.schema_migrations (version, name, checksum, serves_from)"
+             " VALUES (5, 'future', 'x', 1)");
+  const Ended migrated = RunMigrate(store_);
+  EXPECT_EQ(migrated.code, 0) << migrated.err;
+  EXPECT_THAT(migrated.out, HasSubstr("newer than this build's"));
+  DaemonProcess daemon(store_);
+  EXPECT_TRUE(HealthWatch(daemon.address()).AwaitServing(true));
+}
+
+TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
+  MigrateStore(store_);
+  Ended back = RunMigrate(store_, {"--to=0"});
+  EXPECT_EQ(back.code, 2);
+  EXPECT_THAT(back.err, HasSubstr("repeat the command with --yes"));
+  {
+    DaemonProcess daemon(store_);
+    const ServiceClient client(daemon.address());
+    ASSERT_TRUE(client.Call(SomeReserve("kept")).ok());
+    back = RunMigrate(store_, {"--to=0", "--yes"});
+    EXPECT_EQ(back.code, 2);
+    EXPECT_THAT(back.err, HasSubstr("stop every one first"));
+    EXPECT_TRUE(client.Call(SomeReserve("kept"))->has_in_flight());
+    daemon.Terminate();
+  }
+  // The server notices the end of a session a moment after it.
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(30);
+  while ((back = RunMigrate(store_, {"--to=0", "--yes"})).code != 0 && Clock::now() < deadline) {
+  }
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_THAT(back.out, HasSubstr("took back 4, 3, 2, 1"));
+}
+
+// A transaction that somebody forgot to end.
+TEST_F(PostgresSchemas, MigrateSaysThatItWaitsForALockAndGoesOnAfterIt) {
+  ASSERT_EQ(RunMigrate(store_, {"--to=3"}).code, 0);
+  PostgresOptions options;
+  options.url = store_;
+  options.idle_in_transaction_timeout = absl::Hours(1);
+  SocketWatchdog watchdog;
+  const auto reader = PostgresConnection::Open(options, watchdog).value();
+  ASSERT_TRUE(reader->Begin().ok());
+  ASSERT_TRUE(reader->ExecuteScript("SELECT count(*) FROM idempotency.records").ok());
+  const auto migrate = Process::Start({"idempotencyd", "migrate", "--store=" + store_}).value();
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(60);
+  while (migrate->Stderr().find("waits for a lock") == std::string::npos) {
+    ASSERT_LT(Clock::now(), deadline) << migrate->Stderr();
+    std::this_thread::yield();
+  }
+  ASSERT_TRUE(reader->Rollback().ok());
+  const auto exit = migrate->Wait(std::chrono::seconds(60));
+  ASSERT_TRUE(exit.ok()) << exit.status();
+  EXPECT_EQ(exit->code, 0) << migrate->Stderr();
+  EXPECT_THAT(migrate->Stdout(), HasSubstr("applied 4"));
+}
+
+TEST_F(PostgresSchemas, MadeAnewUnderADaemonIsNoticed) {
+  MigrateStore(store_);
+  DaemonProcess daemon(store_);
+  HealthWatch health(daemon.address());
+  const ServiceClient client(daemon.address());
+  ASSERT_TRUE(client.Call(SomeReserve("known")).ok());
+  ExecuteSql(store_, "DROP SCHEMA idempotency CASCADE");
+  EXPECT_TRUE(health.AwaitServing(false));
+  MigrateStore(store_);
+  // The reason changes with the next look.
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(30);
+  absl::Status refused;
+  do {
+    refused = client.Call(SomeReserve("known")).status();
+    EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable) << refused;
+  } while (refused.message().find("was made anew") == absl::string_view::npos &&
+           Clock::now() < deadline);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("was made anew"));
+  EXPECT_TRUE(health.AwaitServing(false));
+}
+
+TEST_F(PostgresSchemas, OfAnotherName) {
+  const std::string elsewhere = store_ + "&options=-csearch_path%3Dpayments_keys";
+  MigrateStore(elsewhere);
+  DaemonProcess daemon(elsewhere);
+  ASSERT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("kept")).ok());
+  ExecuteSql(store_, "SELECT 1 / count(*) FROM payments_keys.records WHERE key = 'kept'");
+  ExpectRefused(store_, "run `idempotencyd migrate`");
+}
+
+// As docs/operations.md says.
+TEST_F(PostgresSchemas, OfAnotherOwner) {
+  ExecuteSql(store_, "CREATE ROLE served LOGIN");
+  const Ended migrated = RunMigrate(store_, {"--grant_to=served"});
+  EXPECT_EQ(migrated.code, 0) << migrated.err;
+  std::string as_served = store_;
+  as_served.replace(as_served.find("postgres@"), 9, "served@");
+  DaemonProcess daemon(as_served, {"--sweep_interval=100ms"});
+  EXPECT_TRUE(HealthWatch(daemon.address()).AwaitServing(true));
+  const ServiceClient client(daemon.address());
+  const auto granted = client.Call(SomeReserve("done"));
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  EXPECT_TRUE(
+      client.Call(SomeComplete("done", granted->reserved().reservation_token(), "body")).ok());
+  EXPECT_TRUE(client.Call(SomeReserve("done"))->has_replay());
 }
 
 TEST_F(PostgresSchemas, HalfApplied) {

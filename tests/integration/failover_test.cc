@@ -13,6 +13,7 @@
 
 #include "core/errors.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/health_watch.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
@@ -66,10 +67,11 @@ class FailoverTest : public ::testing::Test {
   }
   // What cancels a statement, a proxy that cuts connections, or an operator does.
   void BreakTheWaitOff() {
-    Await("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "t");
-    RunAtPrimary(
-        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
-        " WHERE wait_event = 'SyncRep'");
+    // Not that of the daemon, which looks whether commits are confirmed.
+    const std::string waiting =
+        " FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query NOT LIKE '%commit_probe%'";
+    Await("SELECT count(*) > 0" + waiting, "t");
+    RunAtPrimary("SELECT pg_cancel_backend(pid)" + waiting);
   }
 
   void AwaitWaiters(int count) {
@@ -181,6 +183,28 @@ TEST_F(FailoverTest, ADuplicateThatWaitedIsAnsweredNothingThatTheStandbyDoesNotH
   ASSERT_TRUE(primary_->StopImmediate().ok());
   standby_->Promote();
   EXPECT_EQ(Persist(SomeReserve("waited"))->replay().reply().body(), "done");
+}
+
+TEST_F(FailoverTest, HealthSaysWhetherCommitsAreConfirmed) {
+  testing::HealthWatch health(daemon_->address());
+  ASSERT_TRUE(health.AwaitServing(true));
+  ASSERT_TRUE(standby_->StopImmediate().ok());
+  EXPECT_TRUE(health.AwaitServing(false)) << "reads are answered";
+  ASSERT_TRUE(standby_->Start().ok());
+  EXPECT_TRUE(health.AwaitServing(true));
+  EXPECT_TRUE(Persist(SomeReserve("after")).ok());
+}
+
+TEST_F(FailoverTest, HealthSaysWhetherThePrimaryWrites) {
+  testing::HealthWatch health(daemon_->address());
+  ASSERT_TRUE(health.AwaitServing(true));
+  RunAtPrimary("SET default_transaction_read_only TO off");
+  RunAtPrimary("ALTER SYSTEM SET default_transaction_read_only TO on");
+  RunAtPrimary("SELECT pg_reload_conf()");
+  EXPECT_TRUE(health.AwaitServing(false));
+  RunAtPrimary("ALTER SYSTEM RESET default_transaction_read_only");
+  RunAtPrimary("SELECT pg_reload_conf()");
+  EXPECT_TRUE(health.AwaitServing(true));
 }
 
 TEST_F(FailoverTest, AServerThatOnlyReadsIsNeverAsked) {

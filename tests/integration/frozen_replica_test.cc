@@ -1,0 +1,102 @@
+// A replica that is stopped in the middle of its sweep holds up nobody else.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/record_key.h"
+#include "core/socket_watchdog.h"
+#include "server/store/postgres_connection.h"
+#include "server/store/postgres_store.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/postgres_cluster.h"
+
+namespace idempotency::testing {
+namespace {
+
+// A statement that marks a reservation as open for long waits here, for as long as a test
+// likes. It is the last thing that a step of the sweep does.
+constexpr char kHold[] = R"sql(
+SET search_path TO idempotency;
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(4711);
+  RETURN NEW;
+END $$;
+CREATE TRIGGER hold BEFORE UPDATE ON records FOR EACH ROW
+  WHEN (NEW.open_for_long AND NOT OLD.open_for_long) EXECUTE FUNCTION hold();
+)sql";
+
+class FrozenReplica : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    MigrateStore(cluster_->url());
+    ExecuteSql(cluster_->url(), kHold);
+    options_.url = cluster_->url();
+    observer_ = PostgresConnection::Open(options_, watchdog_).value();
+    store_ = PostgresStore::Create(options_).value();
+  }
+
+  std::string Value(const std::string& sql) {
+    const auto result = observer_->ExecuteScript(sql);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() && result->rows() > 0 ? result->Text(0, 0) : "";
+  }
+  bool Await(const std::string& sql, const std::string& value) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (Value(sql) != value) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  std::unique_ptr<PostgresCluster> cluster_ = PostgresCluster::Create().value();
+  SocketWatchdog watchdog_;
+  PostgresOptions options_;
+  std::unique_ptr<PostgresConnection> observer_;
+  std::unique_ptr<PostgresStore> store_;
+};
+
+TEST_F(FrozenReplica, LeavesNoLockBehind) {
+  std::vector<ExtendOp> heartbeats;
+  for (int i = 0; i < 20; ++i) {
+    ReserveOp op;
+    op.key = {"payments", "tenant-1", "/payments.v1.Payments/Charge", absl::StrCat("key-", i)};
+    op.id = RecordIdFor(op.key);
+    op.fingerprints = {{1, std::string(32, 'a')}};
+    op.on_lease_expiry = LeaseExpiry::kTakeOver;
+    op.lease = absl::Hours(1);
+    const auto verdict = store_->Reserve({&op, 1}).at(0);
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    heartbeats.push_back({op.key, op.id, std::get<Reserved>(*verdict).token, absl::Hours(2), {}});
+  }
+  Value("UPDATE records SET created_at = created_at - interval '2 minutes' RETURNING 1");
+  Value("SELECT pg_advisory_lock(4711)");
+
+  DaemonProcess daemon(cluster_->url(), {"--sweep_interval=100ms"});
+  ASSERT_TRUE(
+      Await("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'", "1"));
+  ASSERT_EQ(kill(daemon.process().pid(), SIGSTOP), 0);
+  Value("SELECT pg_advisory_unlock(4711)");
+  // The server does what it was asked for. Of more than that step, it never will be.
+  EXPECT_TRUE(
+      Await("SELECT count(*) FROM pg_stat_activity WHERE application_name ="
+            " 'idempotencyd' AND state = 'active' AND pid <> pg_backend_pid()",
+            "0"));
+  EXPECT_EQ(Value("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"), "0")
+      << "the locks of a replica that is stopped are gone with its statement";
+  for (const auto& extended : store_->Extend(heartbeats)) {
+    EXPECT_TRUE(extended.ok()) << extended.status();
+  }
+}
+
+}  // namespace
+}  // namespace idempotency::testing
