@@ -11,7 +11,7 @@
 // [ledger:handler]
 #include "core/grpc_status.h"
 #include "interceptors/server/execution.h"
-#include "interceptors/server/ledger/postgres_ledger.h"  // what RecordIn takes
+#include "interceptors/server/ledger/postgres_ledger.h"  // what Commit takes
 
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, pqxx::connection& database) {
@@ -21,11 +21,7 @@ grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::Charge
                           request.amount_cents());
   reply->set_charge_id(execution->record_id());
   // Last, with the reply as it will be sent.
-  if (absl::Status recorded = execution->RecordIn(transaction, *reply); !recorded.ok()) {
-    return idempotency::ToGrpcStatus(recorded);
-  }
-  transaction.commit();
-  return grpc::Status::OK;
+  return idempotency::ToGrpcStatus(execution->Commit(transaction, *reply));
 }
 // [ledger:end]
 
@@ -46,6 +42,6 @@ absl::Status CommitDecline(idempotency::Execution& execution, pqxx::work& transa
   transaction.exec("INSERT INTO declines DEFAULT VALUES");
   idempotency::RecordedReply reply(declined);
   reply.AddTrailingMetadata("declined-by", "limits");
-  return execution.RecordIn(transaction, reply);  // then commit, and return `declined`
+  return execution.Commit(transaction, reply);  // if that is OK, return `declined`
 }
 // [ledger:end]

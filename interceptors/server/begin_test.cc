@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 
 #include "core/errors.h"
 #include "core/fingerprint_algorithm.h"
+#include "core/mutex.h"
 #include "core/record_key.h"
 #include "interceptors/server/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
@@ -80,6 +83,30 @@ class BeginTest : public testing::Test {
   FakeConnection* fake_ = nullptr;
   std::unique_ptr<ServerGuard> guard_;
 };
+
+// A loop in one client must not fill the disk.
+TEST_F(BeginTest, AFloodOfReusedKeysIsALineASecondInTheApplicationsLog) {
+  Mutex mutex;
+  std::vector<std::pair<LogSeverity, std::string>> lines;
+  options_.log = [&](LogSeverity severity, std::string_view line) {
+    MutexLock lock(mutex);
+    lines.emplace_back(severity, line);
+  };
+  auto first = Begin();
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(first->Complete(Reply()).ok());
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_EQ(ReasonOf(Begin(Request(7)).status()), Reason::kKeyReused);
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begun);
+  MutexLock lock(mutex);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines.front().first, LogSeverity::kWarning);
+  EXPECT_THAT(lines.front().second,
+              HasSubstr("till.charge: key reused with a different request, record "));
+  EXPECT_LE(lines.size(), static_cast<std::size_t>(seconds.count()) + 1);
+}
 
 TEST_F(BeginTest, RunsOnceAndThenReplaysByteForByte) {
   call_.labels = {{"delivery", "7"}};

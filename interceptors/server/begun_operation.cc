@@ -1,7 +1,5 @@
 #include "interceptors/server/begun_operation.h"
 
-#include <spdlog/spdlog.h>
-
 #include <atomic>
 #include <utility>
 
@@ -43,8 +41,9 @@ absl::Status AnswerOf(const Settlement::Outcome& outcome) {
 // The application's own callback: what it throws must not unwind the guard's
 // threads.
 BegunOperation::Done Contained(const LiveExecution& execution, BegunOperation::Done done) {
-  return [name = execution.operation().name, done = std::move(done)](const absl::Status& status) {
-    CallApplication(name, "the callback of a settled operation", [&] {
+  return [name = execution.operation().name, log = execution.operation().log,
+          done = std::move(done)](const absl::Status& status) {
+    CallApplication(*log, name, "the callback of a settled operation", [&] {
       done(status);
       return absl::OkStatus();
     }).IgnoreError();
@@ -89,9 +88,9 @@ BegunOperation::~BegunOperation() { Abandon(); }
 
 void BegunOperation::Abandon() {
   if (run_ == nullptr || run_->settled.exchange(true)) return;
-  spdlog::warn(
-      "{}: record {}: begun, and neither completed nor given back; nobody knows what was done",
-      run_->execution->operation().name, record_id_);
+  const GuardedOperation& operation = run_->execution->operation();
+  operation.log->Warn(LogEvent::kAbandoned, operation.name, ": record ", record_id_,
+                      ": begun, and neither completed nor given back; nobody knows what was done");
   Settlement::Settle(run_->execution,
                      ReplyOf(grpc::Status(grpc::StatusCode::CANCELLED, "abandoned")),
                      [](const Settlement::Outcome&) {});

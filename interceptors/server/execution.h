@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "interceptors/server/ledger/ledger_commit.h"
 #include "interceptors/server/ledger/ledger_row.h"
 #include "interceptors/server/ledger/recorded_reply.h"
 
@@ -120,9 +121,33 @@ class Execution {
     return InsertLedgerRow(transaction, NewLedgerRow(reply));
   }
 
+  // RecordIn, and the commit of `transaction`. Prefer it: the guard remembers
+  // that the commit succeeded and does not ask the ledger for the row, which
+  // saves a read for each execution. Answers as RecordIn does, and
+  //   OK                    committed: answer with `reply`
+  //   STORE_UNAVAILABLE     nothing was committed (a deferred constraint, a
+  //                         serialisation failure, a database that is busy):
+  //                         give up, or repeat the whole transaction
+  //   OUTCOME_NOT_RECORDED  the commit got no answer. Return this status; the
+  //                         guard asks the ledger what became of it, as after
+  //                         RecordIn
+  template <typename Transaction>
+  [[nodiscard]] absl::Status Commit(Transaction&& transaction, const RecordedReply& reply) {
+    absl::Status recorded = RecordIn(transaction, reply);
+    if (!recorded.ok()) return recorded;
+    const LedgerCommit commit = CommitLedgerTransaction(transaction, MayCommit());
+    if (commit.known_committed()) NoteCommitted(reply);
+    return commit.status();
+  }
+
  protected:
   // From now on the guard asks the ledger before it settles the execution.
   virtual absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) = 0;
+  // Time may have passed since the row was written: the INSERT waits for another
+  // attempt's transaction.
+  virtual LedgerCommitPermit MayCommit() const = 0;
+  // `reply` is committed: the guard need not ask.
+  virtual void NoteCommitted(const RecordedReply& reply) = 0;
 };
 
 }  // namespace idempotency

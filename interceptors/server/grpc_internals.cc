@@ -1,7 +1,6 @@
 #include "interceptors/server/grpc_internals.h"
 
 #include <cxxabi.h>
-#include <grpcpp/alarm.h>
 #include <grpcpp/impl/codegen/rpc_service_method.h>
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
 #include <grpcpp/support/method_handler.h>
@@ -13,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 #include <utility>
 
@@ -23,8 +23,10 @@
 #include "google/protobuf/message_lite.h"
 
 #include "core/deadline.h"
+#include "core/errors.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/grpc_internals/any_message.h"
 #include "interceptors/server/grpc_internals/call_outlet.h"
 #include "interceptors/server/grpc_internals/stored_reply.h"
@@ -123,12 +125,24 @@ v1::Reply Cancelled() {
   return reply;
 }
 
+v1::Reply Overloaded() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return RejectionReply(MakeError(Reason::kOverloaded,
+                                  "too many calls wait for their handler; nothing was run: call "
+                                  "again later with the same idempotency key",
+                                  std::move(details)),
+                        /*record_id=*/"");
+}
+
+constexpr std::string_view kClientLeft = "the client had left before the handler ran";
+
 // A sync call: the thread that brought it waits inside RunHandler.
 class HeldSyncCall final : public HeldCall {
  public:
-  HeldSyncCall(MethodHandler& inner, const MethodDescriptor& method,
+  HeldSyncCall(MethodHandler& inner, const MethodDescriptor& method, GuardLog& log,
                const MethodHandler::HandlerParameter& parameter)
-      : inner_(inner), method_(method), parameter_(parameter) {}
+      : inner_(inner), method_(method), log_(log), parameter_(parameter) {}
 
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
   const Message& request() override {
@@ -137,10 +151,10 @@ class HeldSyncCall final : public HeldCall {
   std::shared_ptr<StreamOutlet> MakeOutlet() override {
     return method_.server_streaming() ? MakeSyncOutlet(*parameter_.call) : nullptr;
   }
-  void Run(std::function<void()> client_left) override {
+  void Run(HandlerStart start) override {
     MutexLock lock(mutex_);
     decided_ = true;
-    client_left_ = std::move(client_left);
+    start_ = std::move(start);
     decision_.NotifyOne();
   }
   void Answer(v1::Reply reply) override {
@@ -156,21 +170,27 @@ class HeldSyncCall final : public HeldCall {
       MutexLock lock(mutex_);
       while (!decided_) decision_.Wait(lock);
     }
-    if (!reply_.has_value() && client_left_ != nullptr &&
-        (parameter_.server_context->IsCancelled() || ClientDeadlinePassed(context()))) {
-      client_left_();
-      reply_ = Cancelled();
-    }
+    if (!reply_.has_value()) reply_ = LastLook();
     if (!reply_.has_value()) {
       inner_.RunHandler(parameter_);
     } else if (method_.server_streaming()) {
-      SendStoredStream(parameter_, *method_.output_type(), *std::move(reply_));
+      SendStoredStream(parameter_, *method_.output_type(), *std::move(reply_), log_);
     } else {
       Send(*std::move(reply_));
     }
   }
 
  private:
+  // What is sent instead of running the handler.
+  std::optional<v1::Reply> LastLook() {
+    if (start_.not_run != nullptr &&
+        (parameter_.server_context->IsCancelled() || ClientDeadlinePassed(context()))) {
+      start_.not_run(kClientLeft);
+      return Cancelled();
+    }
+    return start_.last_look == nullptr ? std::nullopt : start_.last_look();
+  }
+
   void Send(v1::Reply reply) {
     // The handler would have destroyed the request, which lives in the call's
     // arena; through the base, because its type is not known here.
@@ -181,19 +201,20 @@ class HeldSyncCall final : public HeldCall {
     void* const address = static_cast<MessageLite*>(message.get());
     SetMetadata(reply, context());
     grpc::Status status = StatusOf(reply);
-    if (status.ok()) Load(*message, std::move(*reply.mutable_body()));
+    if (status.ok()) Load(*message, std::move(*reply.mutable_body()), log_);
     grpc::internal::UnaryRunHandlerHelper(parameter_, static_cast<AnyMessage*>(address), status);
     Unload(address);
   }
 
   MethodHandler& inner_;
   const MethodDescriptor& method_;
+  GuardLog& log_;
   const MethodHandler::HandlerParameter& parameter_;
   Mutex mutex_;
   CondVar decision_;
   bool decided_ ABSL_GUARDED_BY(mutex_) = false;
   // Written before decided_, read after it by one thread only.
-  std::function<void()> client_left_;
+  HandlerStart start_;
   std::optional<v1::Reply> reply_;
 };
 
@@ -201,10 +222,10 @@ class HeldSyncCall final : public HeldCall {
 // it, which is before the message is given back.
 class StoredReplyReactor final : public grpc::ServerUnaryReactor {
  public:
-  StoredReplyReactor(v1::Reply reply, AnyMessage* response) : address_(response) {
+  StoredReplyReactor(v1::Reply reply, AnyMessage* response, GuardLog& log) : address_(response) {
     if (reply.code() == 0) {
       Load(*static_cast<MessageLite*>(static_cast<void*>(response)),
-           std::move(*reply.mutable_body()));
+           std::move(*reply.mutable_body()), log);
     }
     Finish(StatusOf(reply));
   }
@@ -224,8 +245,8 @@ class HeldCallbackCall final : public HeldCall,
                                public std::enable_shared_from_this<HeldCallbackCall> {
  public:
   HeldCallbackCall(MethodHandler& inner, const MethodDescriptor& method,
-                   const MethodHandler::HandlerParameter& parameter)
-      : inner_(inner), method_(method), parameter_(parameter) {}
+                   FrontSurroundings surroundings, const MethodHandler::HandlerParameter& parameter)
+      : inner_(inner), method_(method), surroundings_(surroundings), parameter_(parameter) {}
 
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
   const Message& request() override {
@@ -235,37 +256,29 @@ class HeldCallbackCall final : public HeldCall,
     return method_.server_streaming() ? MakeCallbackOutlet(*parameter_.call) : nullptr;
   }
 
-  void Run(std::function<void()> client_left) override {
-    // IsCancelled() says nothing before the inner handler runs.
-    if (client_left != nullptr && ClientDeadlinePassed(context())) {
-      client_left();
-      Answer(Cancelled());
-      return;
-    }
-    // We are on a thread of the connection's, which must not wait for a
-    // handler that takes its time: an alarm that is due takes the call back to
-    // gRPC's threads.
-    auto alarm = std::make_shared<grpc::Alarm>();
-    grpc::Alarm& due = *alarm;
-    due.Set(std::chrono::system_clock::now(),
-            [self = shared_from_this(), alarm = std::move(alarm)](bool /*expired*/) mutable {
-              // Moved out, or the alarm would own itself for ever.
-              const auto keep_alarm = std::move(alarm);
-              const auto keep_self = std::move(self);
-              keep_self->inner_.RunHandler(keep_self->parameter_);
-            });
+  void Run(HandlerStart start) override {
+    start_ = std::move(start);
+    // This is a thread of the connection's, which brings the verdicts of other calls
+    // too. It must not wait for a handler. Nor is an alarm a way out: all alarms that
+    // are due share a thread of gRPC's, so that one handler that blocks stops the
+    // others (docs/adr/0025).
+    const auto begin = [self = shared_from_this()] { self->RunHandler(); };
+    if (surroundings_.handlers.Run(begin) == WorkerPool::Outcome::kTaken) return;
+    if (start_.not_run != nullptr) start_.not_run("too many handlers waited for a thread");
+    Answer(Overloaded());
   }
 
   void Answer(v1::Reply reply) override {
     if (method_.server_streaming()) {
-      StartStoredStream(parameter_, *method_.output_type(), std::move(reply));
+      StartStoredStream(parameter_, *method_.output_type(), std::move(reply), surroundings_.log);
       return;
     }
     SetMetadata(reply, context());
-    AnyCallbackHandler handler([&reply](grpc::CallbackServerContext* /*context*/,
-                                        const AnyMessage* /*request*/,
-                                        AnyMessage* response) -> grpc::ServerUnaryReactor* {
-      return std::make_unique<StoredReplyReactor>(std::move(reply), response).release();
+    AnyCallbackHandler handler([this, &reply](grpc::CallbackServerContext* /*context*/,
+                                              const AnyMessage* /*request*/,
+                                              AnyMessage* response) -> grpc::ServerUnaryReactor* {
+      return std::make_unique<StoredReplyReactor>(std::move(reply), response, surroundings_.log)
+          .release();
     });
     // Uses the handler only until it returns; releases the user's holder at
     // the end of the call.
@@ -273,17 +286,35 @@ class HeldCallbackCall final : public HeldCall,
   }
 
  private:
+  void RunHandler() {
+    // IsCancelled() says nothing before the inner handler runs.
+    if (start_.not_run != nullptr && ClientDeadlinePassed(context())) {
+      start_.not_run(kClientLeft);
+      Answer(Cancelled());
+      return;
+    }
+    std::optional<v1::Reply> instead;
+    if (start_.last_look != nullptr) instead = start_.last_look();
+    if (instead.has_value()) {
+      Answer(*std::move(instead));
+    } else {
+      inner_.RunHandler(parameter_);
+    }
+  }
+
   MethodHandler& inner_;
   const MethodDescriptor& method_;
+  const FrontSurroundings surroundings_;
   const MethodHandler::HandlerParameter parameter_;
+  HandlerStart start_;
 };
 
 // Stands in for the handler of the user's service.
 class GatedHandler final : public MethodHandler {
  public:
   GatedHandler(MethodHandler& inner, MethodKind kind, const MethodDescriptor& method,
-               CallGate* gate)
-      : inner_(inner), kind_(kind), method_(method), gate_(gate) {}
+               CallGate* gate, FrontSurroundings surroundings)
+      : inner_(inner), kind_(kind), method_(method), gate_(gate), surroundings_(surroundings) {}
 
   void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
                     void** handler_data) override {
@@ -295,11 +326,12 @@ class GatedHandler final : public MethodHandler {
     if (gate_ == nullptr || !parameter.status.ok()) {
       inner_.RunHandler(parameter);
     } else if (!IsCallback(kind_)) {
-      const auto call = std::make_shared<HeldSyncCall>(inner_, method_, parameter);
+      const auto call =
+          std::make_shared<HeldSyncCall>(inner_, method_, surroundings_.log, parameter);
       gate_->Admit(call);
       call->WaitAndAct();
     } else {
-      gate_->Admit(std::make_shared<HeldCallbackCall>(inner_, method_, parameter));
+      gate_->Admit(std::make_shared<HeldCallbackCall>(inner_, method_, surroundings_, parameter));
     }
   }
 
@@ -308,12 +340,14 @@ class GatedHandler final : public MethodHandler {
   const MethodKind kind_;
   const MethodDescriptor& method_;
   CallGate* const gate_;
+  const FrontSurroundings surroundings_;
 };
 
 class Front final : public grpc::Service {
  public:
   Front(const ServiceDescriptor& descriptor, absl::Span<const MethodKind> kinds,
-        absl::Span<CallGate* const> gates, grpc::Service& original) {
+        absl::Span<CallGate* const> gates, FrontSurroundings surroundings,
+        grpc::Service& original) {
     names_.reserve(static_cast<std::size_t>(descriptor.method_count()));
     for (int i = 0; i < descriptor.method_count(); ++i) {
       const auto index = static_cast<std::size_t>(i);
@@ -323,7 +357,7 @@ class Front final : public grpc::Service {
       // as callback deletes the one that it was added with.
       const auto handler = [&] {
         return std::make_unique<GatedHandler>(*HandlerAccess::Get(original, i), kinds[index],
-                                              method, gates[index])
+                                              method, gates[index], surroundings)
             .release();
       };
       AddMethod(
@@ -387,8 +421,8 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
 std::unique_ptr<grpc::Service> MakeFront(const ServiceDescriptor& descriptor,
                                          absl::Span<const MethodKind> kinds,
                                          absl::Span<CallGate* const> gates,
-                                         grpc::Service& original) {
-  return std::make_unique<Front>(descriptor, kinds, gates, original);
+                                         FrontSurroundings surroundings, grpc::Service& original) {
+  return std::make_unique<Front>(descriptor, kinds, gates, surroundings, original);
 }
 
 absl::Status CheckLayout() {

@@ -1,35 +1,39 @@
 #include "interceptors/server/guard_hooks.h"
 
-#include <spdlog/spdlog.h>
-
 #include <exception>
+
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 namespace {
 
 template <typename Event>
-void CallSafely(const std::function<void(const Event&)>& hook, const Event& event,
+void CallSafely(GuardLog& log, const std::function<void(const Event&)>& hook, const Event& event,
                 const char* name) {
   if (hook == nullptr) return;
   try {
     hook(event);
   } catch (const std::exception& error) {
-    spdlog::error("{}: the hook {} threw: {}", event.operation, name, error.what());
+    log.Error(LogEvent::kApplicationThrew, event.operation, ": the hook ", name,
+              " threw: ", error.what());
   } catch (...) {
-    spdlog::error("{}: the hook {} threw", event.operation, name);
+    log.Error(LogEvent::kApplicationThrew, event.operation, ": the hook ", name, " threw");
   }
 }
 
 }  // namespace
 
-void Call(const std::function<void(const VerdictEvent&)>& hook, const VerdictEvent& event) {
-  CallSafely(hook, event, "on_verdict");
+void Call(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
+          const VerdictEvent& event) {
+  CallSafely(log, hook, event, "on_verdict");
 }
-void Call(const std::function<void(const RecordedEvent&)>& hook, const RecordedEvent& event) {
-  CallSafely(hook, event, "on_recorded");
+void Call(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,
+          const RecordedEvent& event) {
+  CallSafely(log, hook, event, "on_recorded");
 }
-void Call(const std::function<void(const LostEvent&)>& hook, const LostEvent& event) {
-  CallSafely(hook, event, "on_lost");
+void Call(GuardLog& log, const std::function<void(const LostEvent&)>& hook,
+          const LostEvent& event) {
+  CallSafely(log, hook, event, "on_lost");
 }
 
 }  // namespace idempotency

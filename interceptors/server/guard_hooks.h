@@ -13,6 +13,8 @@
 
 namespace idempotency {
 
+class GuardLog;
+
 // What every hook is told. References are valid while it runs.
 struct GuardEvent {
   // "/payments.v1.Payments/Charge".
@@ -72,9 +74,11 @@ struct GuardHooks {
 };
 
 // Calls a hook that is not empty, and keeps what it throws.
-void Call(const std::function<void(const VerdictEvent&)>& hook, const VerdictEvent& event);
-void Call(const std::function<void(const RecordedEvent&)>& hook, const RecordedEvent& event);
-void Call(const std::function<void(const LostEvent&)>& hook, const LostEvent& event);
+void Call(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
+          const VerdictEvent& event);
+void Call(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,
+          const RecordedEvent& event);
+void Call(GuardLog& log, const std::function<void(const LostEvent&)>& hook, const LostEvent& event);
 
 }  // namespace idempotency
 

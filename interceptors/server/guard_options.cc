@@ -1,5 +1,7 @@
 #include "interceptors/server/guard_options.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +25,18 @@ absl::Status Wrong(absl::string_view option, absl::string_view why) {
 
 bool IsFinitePositive(absl::Duration duration) {
   return duration > absl::ZeroDuration() && duration != absl::InfiniteDuration();
+}
+
+absl::Status ValidateThreads(const GuardThreads& threads) {
+  for (const auto& [name, count] : {std::make_pair("threads.handlers", threads.handlers),
+                                    std::make_pair("threads.ledger", threads.ledger),
+                                    std::make_pair("threads.recovery", threads.recovery),
+                                    std::make_pair("threads.loaders", threads.loaders)}) {
+    if (count < 1 || count > GuardThreads::kMax) {
+      return Wrong(name, absl::StrCat("must be from 1 to ", GuardThreads::kMax));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
@@ -68,6 +82,7 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   if (options.background_recovery && options.max_background_recoveries == 0) {
     return Wrong("max_background_recoveries", "must be positive");
   }
+  if (absl::Status valid = ValidateThreads(options.threads); !valid.ok()) return valid;
   for (const auto& [method, policy] : options.policies) {
     const PolicyFaults faults = FaultsOf(policy);
     if (faults.empty()) continue;

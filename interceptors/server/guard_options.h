@@ -16,7 +16,9 @@
 #include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
 #include "interceptors/server/guard_hooks.h"
+#include "interceptors/server/guard_threads.h"
 #include "interceptors/server/ledger/completion_ledger.h"
+#include "interceptors/server/log/log_sink.h"
 #include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/replay_cache_options.h"
@@ -71,6 +73,17 @@ struct GuardOptions {
 
   // Where the server listens to the guard.
   GuardHooks hooks;
+
+  // Where the guard's log lines go; empty: spdlog's default logger. Of what calls
+  // can cause, one line a second is written for each kind of event and method,
+  // with the number of those that were left out. The connection to idempotencyd
+  // (client/) writes its few lines, one for each change of its state, to spdlog's
+  // default logger.
+  LogSink log;
+
+  // How many threads of its own the guard uses at most, for each kind of the
+  // application's code.
+  GuardThreads threads;
 
   // How long a call may wait for idempotencyd's verdict, on top of the
   // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the

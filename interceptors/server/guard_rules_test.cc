@@ -4,6 +4,7 @@
 #include <grpcpp/test/server_context_test_spouse.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -284,6 +285,22 @@ TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
         StatusCode::NOT_FOUND}) {
     options_.policies["/a/B"].released = {code};
     ExpectRefused("released");
+  }
+}
+TEST_F(GuardOptionsTest, EachKindOfWorkNeedsAThread) {
+  const std::map<std::string, int GuardThreads::*> kinds = {
+      {"threads.handlers", &GuardThreads::handlers},
+      {"threads.ledger", &GuardThreads::ledger},
+      {"threads.recovery", &GuardThreads::recovery},
+      {"threads.loaders", &GuardThreads::loaders},
+  };
+  for (const auto& [name, count] : kinds) {
+    options_.threads.*count = 0;
+    ExpectRefused(name);
+    options_.threads.*count = GuardThreads::kMax + 1;
+    ExpectRefused(name);
+    options_.threads.*count = 1;
+    EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   }
 }
 TEST_F(GuardOptionsTest, BackgroundRecoveryNeedsRoom) {

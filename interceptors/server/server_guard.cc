@@ -1,7 +1,6 @@
 #include "interceptors/server/server_guard.h"
 
-#include <spdlog/spdlog.h>
-
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -24,6 +23,7 @@
 #include "interceptors/server/call/interceptor_factory.h"
 #include "interceptors/server/call/outlet_factory.h"
 #include "interceptors/server/grpc_internals.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/policy/method_path.h"
 #include "interceptors/server/policy/resolved_policy.h"
 #include "interceptors/server/policy/unknown_outcome.h"
@@ -55,6 +55,19 @@ absl::Status CheckNames(const std::string& option, const std::map<std::string, V
   return absl::OkStatus();
 }
 
+// What it throws must not unwind the guard's threads. A granted operation that
+// it drops so is abandoned, as one that goes away unsettled.
+ServerGuard::Begun Contained(std::shared_ptr<GuardLog> log, const std::string& operation,
+                             ServerGuard::Begun done) {
+  return [log = std::move(log), operation,
+          done = std::move(done)](absl::StatusOr<BegunOperation> begun) {
+    CallApplication(*log, operation, "the callback of Begin", [&] {
+      done(std::move(begun));
+      return absl::OkStatus();
+    }).IgnoreError();
+  };
+}
+
 class Guard final : public ServerGuard {
  public:
   // `cache` is what `connection` fills; nullptr while it is off.
@@ -62,16 +75,19 @@ class Guard final : public ServerGuard {
         GuardOptions options)
       : options_(std::move(options)),
         cache_(std::move(cache)),
+        log_(std::make_shared<GuardLog>(options_.log)),
+        pools_(options_.threads),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout,
-                      cache_) {
+                      cache_, std::make_unique<TimerThread>(), QuestionLimits(), log_) {
     if (!options_.background_recovery) return;
-    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries);
+    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries,
+                                 std::max(1, options_.threads.recovery / 2));
   }
 
   ~Guard() override {
     Close();
     // The application's code may still run there, on what the rest holds.
-    workers_.Stop();
+    pools_.Stop();
   }
 
   void Close() override {
@@ -125,8 +141,9 @@ class Guard final : public ServerGuard {
 
   const GuardOptions options_;
   const std::shared_ptr<ReplayCache> cache_;
+  const std::shared_ptr<GuardLog> log_;
   // Before the reservations, whose timers give it work until they end.
-  WorkerThreads workers_;
+  WorkerPools pools_;
   Reservations reservations_;
   // nullptr unless it is asked for.
   std::shared_ptr<Recoverer> recoverer_;
@@ -166,7 +183,7 @@ ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
 
 GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
                                       const ResolvedPolicy& policy) {
-  GuardedOperation operation{std::move(name), policy.policy(), options_, reservations_, workers_};
+  GuardedOperation operation{std::move(name), policy.policy(), options_, reservations_, pools_};
   // Install refuses what has not chosen; nothing runs again before that.
   operation.on_unknown = policy.unknown_outcome().value_or(UnknownOutcome::kRecover);
   const auto handlers = options_.handlers.find(MethodPath(method));
@@ -176,19 +193,23 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
   }
   operation.reply_type = ReplyType(*method.output_type());
   operation.open_outcomes = recoverer_;
+  operation.log = log_->ForMethod();
   return operation;
 }
 
 void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
                            Begun done) {
-  GuardedOperation operation{call.operation, call.policy, options_, reservations_, workers_};
+  GuardedOperation operation{call.operation, call.policy, options_, reservations_, pools_};
   // Begin refuses what has not chosen.
   operation.on_unknown =
       ChosenUnknownOutcome(call.policy, call.recovery, options_).value_or(UnknownOutcome::kRecover);
   operation.recovery = call.recovery;
   if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
   operation.open_outcomes = recoverer_;
-  OperationStart::Begin(std::move(operation), call, request, std::move(done));
+  // How many operations there are is up to the application.
+  operation.log = log_;
+  OperationStart::Begin(std::move(operation), call, request,
+                        Contained(log_, call.operation, std::move(done)));
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -232,14 +253,16 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     if (policy.key == MethodPolicy::Key::kNone) continue;
     const absl::Status valid = ValidateOperation(host, operation);
     if (!valid.ok()) return valid;
-    absl::StatusOr<RequestIdentity> identity = RequestIdentity::Make(method, policy, options_);
+    GuardedOperation guarded_operation = MakeOperation(operation, method, (*resolved)[i]);
+    absl::StatusOr<RequestIdentity> identity =
+        RequestIdentity::Make(method, policy, options_, guarded_operation.log);
     if (!identity.ok()) return identity.status();
-    auto gate = std::make_unique<GuardedMethod>(*std::move(identity),
-                                                MakeOperation(operation, method, (*resolved)[i]));
+    auto gate = std::make_unique<GuardedMethod>(*std::move(identity), std::move(guarded_operation));
     gates.back() = gate.get();
     guarded.emplace(operation, std::move(gate));
   }
-  fronts_.push_back(grpc_internals::MakeFront(*descriptor, *kinds, gates, *service));
+  fronts_.push_back(
+      grpc_internals::MakeFront(*descriptor, *kinds, gates, {pools_.handlers, *log_}, *service));
   policies_.merge(policies);
   methods_.merge(guarded);
   if (host.empty()) {
@@ -273,7 +296,7 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   if (!known.ok()) return known;
   if (const absl::Status chosen = CheckChoices(); !chosen.ok()) return chosen;
   for (const auto& [operation, policy] : policies_) {
-    spdlog::info("{}: {}", operation, policy.Description());
+    log_->Once(LogSeverity::kInfo, absl::StrCat(operation, ": ", policy.Description()));
   }
 
   InterceptorFactory::Paths paths;
@@ -319,17 +342,6 @@ absl::StatusOr<BegunOperation> Verdict(const Form& form) {
   return begun->Wait();
 }
 
-// What it throws must not unwind the guard's threads. A granted operation that
-// it drops so is abandoned, as one that goes away unsettled.
-ServerGuard::Begun Contained(const std::string& operation, ServerGuard::Begun done) {
-  return [operation, done = std::move(done)](absl::StatusOr<BegunOperation> begun) {
-    CallApplication(operation, "the callback of Begin", [&] {
-      done(std::move(begun));
-      return absl::OkStatus();
-    }).IgnoreError();
-  };
-}
-
 google::protobuf::Any ToAny(const OpaqueRequest& request) {
   google::protobuf::Any any;
   any.set_type_url(std::string(request.type));
@@ -351,7 +363,7 @@ absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
 
 void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& request,
                         Begun done) {
-  BeginOperation(call, request, Contained(call.operation, std::move(done)));
+  BeginOperation(call, request, std::move(done));
 }
 
 void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Begun done) {
@@ -359,7 +371,7 @@ void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Beg
     done(InvalidField("begin.type", "must be UTF-8 without control characters"));
     return;
   }
-  BeginOperation(call, ToAny(request), Contained(call.operation, std::move(done)));
+  BeginOperation(call, ToAny(request), std::move(done));
 }
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(

@@ -15,8 +15,10 @@ PARTS = {
     "core": set(),
     "client": {"core"},
     "interceptors/client": {"client", "core"},
-    "interceptors/server": {"client", "core", "interceptors/server/ledger"},
-    "interceptors/server/ledger": {"core"},
+    "interceptors/server": {"client", "core", "interceptors/server/ledger",
+                            "interceptors/server/log"},
+    "interceptors/server/ledger": {"core", "interceptors/server/log"},
+    "interceptors/server/log": {"core"},
     "server": {"core", "server/store"},
     "server/store": {"core"},
 }
@@ -26,7 +28,7 @@ PARTS = {
 GUARD = "interceptors/server/"
 GUARD_ORDER = [
     ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",),
-    ("policy",), ("request",), ("wire", "threads"), ("ledger",),
+    ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
 ]
 GUARD_RANK = {folder: rank for rank, folders in enumerate(GUARD_ORDER) for folder in folders}
 

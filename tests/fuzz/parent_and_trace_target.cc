@@ -12,6 +12,7 @@
 #include "core/record_key.h"
 #include "core/utf8.h"
 #include "core/uuid.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/request/parent_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
 #include "tests/fuzz/property.h"
@@ -44,7 +45,7 @@ std::optional<v1::RecordKey> ParentIn(const std::string& bytes, int entries) {
   grpc::ServerContext context;
   grpc::testing::ServerContextTestSpouse spouse(&context);
   for (int i = 0; i < entries; ++i) spouse.AddClientMetadata(std::string(kParentMetadata), bytes);
-  return ParentOf(context);
+  return ParentOf(context, *GuardLog::Default());
 }
 
 void ReadParent(const std::string& bytes) {

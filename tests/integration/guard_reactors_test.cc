@@ -7,12 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "google/protobuf/arena.h"
 
@@ -230,6 +232,135 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
   EXPECT_TRUE(retry.replayed());
   EXPECT_EQ(retry.body, outcome.body);
   EXPECT_EQ(Get(outcome.Trailer("idempotency-record")).attempt(), 1U);
+  EXPECT_EQ(runs_, 1);
+}
+
+// A handler that blocks breaks the callback API's rule, and gRPC itself bears as
+// many as it has threads. The guard's own work stands on those threads too, so
+// that here more of them block than gRPC has on a small machine.
+TEST_P(GuardAndReactors, HandlersThatBlockHoldUpNoOtherCall) {
+  constexpr int kBlocked = 4;
+  constexpr std::int64_t kBlocks = 99;
+  std::promise<void> open;
+  const std::shared_future<void> opened = open.get_future().share();
+  std::promise<void> all_blocked;
+  std::atomic<int> blocked{0};
+  GuardedServer& server = ServeMethod(
+      [&](grpc::CallbackServerContext* context, const ActRequest* request, ActReply* reply) {
+        if (request->amount() == kBlocks) {
+          if (++blocked == kBlocked) all_blocked.set_value();
+          opened.wait();
+        }
+        reply->set_total(++runs_);
+        grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+        reactor->Finish(grpc::Status::OK);
+        return reactor;
+      });
+  const ProbeClient client(server.address());
+  const Outcome earlier = client.Act("earlier");
+  ASSERT_TRUE(earlier.status.ok()) << earlier.status.error_message();
+
+  std::vector<std::future<Outcome>> held;
+  for (int i = 0; i < kBlocked; ++i) {
+    held.push_back(std::async(std::launch::async, [&client, i] {
+      return client.Act("blocked-" + std::to_string(i), kBlocks);
+    }));
+  }
+  // Each has a thread, none waits behind another.
+  EXPECT_EQ(all_blocked.get_future().wait_for(kLong), std::future_status::ready);
+  for (int i = 0; i < 3; ++i) {
+    const Outcome first = client.Act("free-" + std::to_string(i));
+    EXPECT_TRUE(first.status.ok()) << first.status.error_message();
+    EXPECT_FALSE(first.replayed());
+  }
+  EXPECT_TRUE(client.Act("earlier").replayed());
+  EXPECT_EQ(client.Act("earlier", 7).reason(), Reason::kKeyReused);
+  EXPECT_EQ(client.Act("blocked-0", kBlocks).reason(), Reason::kInFlight);
+
+  open.set_value();
+  for (std::future<Outcome>& each : held) {
+    const Outcome outcome = each.get();
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  }
+  EXPECT_EQ(runs_, kBlocked + 4);
+}
+
+// What is over GuardOptions::threads waits for a thread, and holds up neither
+// replays nor other verdicts.
+TEST_P(GuardAndReactors, ACallWithoutAThreadWaitsForOne) {
+  std::promise<void> open;
+  const std::shared_future<void> opened = open.get_future().share();
+  std::promise<void> entered;
+  service_ = std::make_unique<ReactingProbe>(
+      [&](grpc::CallbackServerContext* context, const ActRequest* /*request*/, ActReply* reply) {
+        if (++runs_ == 2) {
+          entered.set_value();
+          opened.wait();
+        }
+        reply->set_total(runs_);
+        grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+        reactor->Finish(grpc::Status::OK);
+        return reactor;
+      });
+  GuardedServer& server = Serve(nullptr, [&](GuardedServer::Options& options) {
+    options.guard.threads.handlers = 1;
+    options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
+      return guard.Protect<Probe>(builder, service_.get());
+    };
+  });
+  const ProbeClient client(server.address());
+  ASSERT_TRUE(client.Act("earlier").status.ok());
+  std::future<Outcome> first =
+      std::async(std::launch::async, [&client] { return client.Act("first"); });
+  EXPECT_EQ(entered.get_future().wait_for(kLong), std::future_status::ready);
+  std::future<Outcome> second =
+      std::async(std::launch::async, [&client] { return client.Act("second"); });
+  EXPECT_TRUE(client.Act("earlier").replayed());
+  open.set_value();
+  EXPECT_TRUE(first.get().status.ok());
+  EXPECT_TRUE(second.get().status.ok());
+  EXPECT_EQ(runs_, 3);
+}
+
+TEST_P(GuardAndReactors, ACallThatLostItsLeaseWhileItWaitedForAThreadDoesNotRun) {
+  std::promise<void> open;
+  const std::shared_future<void> opened = open.get_future().share();
+  std::promise<void> entered;
+  std::promise<void> both_lost;
+  std::atomic<int> lost{0};
+  service_ = std::make_unique<ReactingProbe>(
+      [&](grpc::CallbackServerContext* context, const ActRequest* /*request*/, ActReply* reply) {
+        if (++runs_ == 1) {
+          entered.set_value();
+          opened.wait();
+        }
+        reply->set_total(runs_);
+        grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+        reactor->Finish(grpc::Status::OK);
+        return reactor;
+      });
+  GuardedServer& server = Serve(nullptr, [&](GuardedServer::Options& options) {
+    options.guard.threads.handlers = 1;
+    MethodPolicy& policy = options.guard.policies["/idempotency.testing.Probe/Act"];
+    // No heartbeat keeps it for longer.
+    policy.lease = policy.max_lease = absl::Milliseconds(500);
+    options.guard.hooks.on_lost = [&](const LostEvent&) {
+      if (++lost == 2) both_lost.set_value();
+    };
+    options.protect = [this](ServerGuard& guard, grpc::ServerBuilder& builder) {
+      return guard.Protect<Probe>(builder, service_.get());
+    };
+  });
+  const ProbeClient client(server.address());
+  std::future<Outcome> first =
+      std::async(std::launch::async, [&client] { return client.Act("first"); });
+  EXPECT_EQ(entered.get_future().wait_for(kLong), std::future_status::ready);
+  std::future<Outcome> second =
+      std::async(std::launch::async, [&client] { return client.Act("second"); });
+  EXPECT_EQ(both_lost.get_future().wait_for(kLong), std::future_status::ready);
+  open.set_value();
+  EXPECT_TRUE(first.get().status.ok());
+  EXPECT_EQ(second.get().reason(), Reason::kReservationLost);
   EXPECT_EQ(runs_, 1);
 }
 

@@ -1,7 +1,5 @@
 #include "interceptors/server/admission/admission.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -46,9 +44,9 @@ void WatchForLoss(const LiveExecution& execution) {
   execution.recording()->OnLost([operation = execution.shared_operation(),
                                  record_id = execution.record_id(), attempt = execution.attempt(),
                                  traceparent = TraceparentOf(execution.question().labels())] {
-    spdlog::warn("{}: attempt {} lost its reservation, record {}", operation->name, attempt,
-                 record_id);
-    Call(operation->options.hooks.on_lost,
+    operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
+                         " lost its reservation, record ", record_id);
+    Call(*operation->log, operation->options.hooks.on_lost,
          LostEvent{{operation->name, record_id, attempt, traceparent}});
   });
 }
@@ -120,7 +118,7 @@ void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl
   if (std::exchange(told_, true) || !operation_->options.hooks.on_verdict) return;
   const v1::ReserveResponse& verdict =
       answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
-  Call(operation_->options.hooks.on_verdict,
+  Call(*operation_->log, operation_->options.hooks.on_verdict,
        {{operation_->name, verdict.record_id(), AttemptOf(verdict),
          TraceparentOf(question_.labels())},
         VerdictOf(verdict),
@@ -142,8 +140,8 @@ void Admission::OnVerdict(absl::StatusOr<ReservationAnswer> answer) {
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id leads to it; the key stays out of logs.
-      spdlog::warn("{}: key reused with a different request, record {}", operation_->name,
-                   verdict.record_id());
+      operation_->log->Warn(LogEvent::kKeyReused, operation_->name,
+                            ": key reused with a different request, record ", verdict.record_id());
     }
     if (verdict.has_outcome_unknown() && operation_->open_outcomes != nullptr) {
       operation_->open_outcomes->Note(operation_, question_);
@@ -193,8 +191,8 @@ void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
 }
 
 void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
-  spdlog::info("{}: an earlier attempt had committed, record {}", operation_->name,
-               execution->record_id());
+  operation_->log->Info(LogEvent::kFoundInLedger, operation_->name,
+                        ": an earlier attempt had committed, record ", execution->record_id());
   Settlement::Complete(
       execution, reply,
       [self = shared_from_this(), execution, reply](const Settlement::Outcome& outcome) {
@@ -257,10 +255,10 @@ void Admission::Start(std::shared_ptr<LiveExecution> execution) {
     done_(Granted{std::move(execution)});
     return;
   }
-  spdlog::warn(
-      "{}: the lease of attempt {} was over before its handler could start; it is asked for again, "
-      "record {}",
-      operation_->name, execution->attempt(), execution->record_id());
+  operation_->log->Warn(LogEvent::kLateGrant, operation_->name, ": the lease of attempt ",
+                        execution->attempt(),
+                        " was over before its handler could start; it is asked for again, record ",
+                        execution->record_id());
   // The same token renews the lease if nobody has taken over; then what was found
   // out under this grant still holds.
   cleared_token_ = execution->grant().reservation_token();

@@ -47,12 +47,12 @@ class LeaseAtStartTest : public testing::Test {
     // The guard waits for those that run, by the clock that stands still.
     for (const auto& execution : granted_) execution->recording()->LetLapse();
     reservations_->Close();
-    workers_.Stop();
+    pools_.Stop();
   }
 
   std::future<Admission::Decision> Ask(UnknownOutcome on_unknown) {
-    GuardedOperation operation{"/till/Charge", policy_,  options_,
-                               *reservations_, workers_, on_unknown};
+    GuardedOperation operation{"/till/Charge", policy_, options_,
+                               *reservations_, pools_,  on_unknown};
     operation.recovery = recovery_;
     auto decided = std::make_shared<std::promise<Admission::Decision>>();
     Admission::Ask(std::make_shared<const GuardedOperation>(std::move(operation)), question_,
@@ -75,7 +75,7 @@ class LeaseAtStartTest : public testing::Test {
   FakeConnection* store_ = nullptr;
   FakeScheduler* scheduler_ = nullptr;
   std::unique_ptr<Reservations> reservations_;
-  WorkerThreads workers_;
+  WorkerPools pools_;
   const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
   GuardOptions options_;
   MethodPolicy policy_;

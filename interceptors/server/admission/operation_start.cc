@@ -15,12 +15,14 @@
 namespace idempotency {
 namespace {
 
-absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardOptions& options, const BeginCall& call,
+absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardedOperation& operation,
+                                                const BeginCall& call,
                                                 const google::protobuf::Message& request) {
+  const GuardOptions& options = operation.options;
   const absl::Status valid = ValidateBeginCall(call, options);
   if (!valid.ok()) return valid;
   const absl::StatusOr<std::vector<Fingerprint>> fingerprints = RequestFingerprints(
-      options.fingerprint_algorithms, FingerprintInput{call.operation, request});
+      *operation.log, options.fingerprint_algorithms, FingerprintInput{call.operation, request});
   if (!fingerprints.ok()) return fingerprints.status();
 
   v1::ReserveRequest question;
@@ -43,7 +45,7 @@ Scheduler::Time VerdictDeadline(const GuardedOperation& operation, absl::Time ca
 
 void OperationStart::Begin(GuardedOperation operation, const BeginCall& call,
                            const google::protobuf::Message& request, Done done) {
-  absl::StatusOr<v1::ReserveRequest> question = MakeQuestion(operation.options, call, request);
+  absl::StatusOr<v1::ReserveRequest> question = MakeQuestion(operation, call, request);
   if (!question.ok()) {
     done(question.status());
     return;

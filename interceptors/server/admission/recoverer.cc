@@ -1,7 +1,5 @@
 #include "interceptors/server/admission/recoverer.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 #include <variant>
 
@@ -29,15 +27,16 @@ bool IsOpen(const absl::Status& why) {
 
 }  // namespace
 
-std::shared_ptr<Recoverer> Recoverer::Make(Scheduler& scheduler, std::size_t limit) {
+std::shared_ptr<Recoverer> Recoverer::Make(Scheduler& scheduler, std::size_t limit,
+                                           std::size_t at_once) {
   struct Concrete : Recoverer {
-    Concrete(Scheduler& s, std::size_t l) : Recoverer(s, l) {}
+    Concrete(Scheduler& s, std::size_t l, std::size_t n) : Recoverer(s, l, n) {}
   };
-  return std::make_shared<Concrete>(scheduler, limit);
+  return std::make_shared<Concrete>(scheduler, limit, at_once);
 }
 
-Recoverer::Recoverer(Scheduler& scheduler, std::size_t limit)
-    : scheduler_(scheduler), limit_(limit) {}
+Recoverer::Recoverer(Scheduler& scheduler, std::size_t limit, std::size_t at_once)
+    : scheduler_(scheduler), limit_(limit), at_once_(at_once) {}
 
 void Recoverer::Note(std::shared_ptr<const GuardedOperation> operation,
                      const v1::ReserveRequest& question) {
@@ -46,8 +45,9 @@ void Recoverer::Note(std::shared_ptr<const GuardedOperation> operation,
   MutexLock lock(mutex_);
   if (stopped_ || candidates_.count(name) > 0) return;
   if (candidates_.size() >= limit_) {
-    spdlog::warn("{}: an unknown outcome is left to the next call: {} records wait for recovery",
-                 operation->name, candidates_.size());
+    operation->log->Warn(LogEvent::kRecoveryPostponed, operation->name,
+                         ": an unknown outcome is left to the next call: ", candidates_.size(),
+                         " records wait for recovery");
     return;
   }
   const Scheduler::Time give_up = After(scheduler_.Now(), operation->policy.retention);
@@ -68,7 +68,7 @@ void Recoverer::Try(const std::string& name) {
     MutexLock lock(mutex_);
     const auto found = candidates_.find(name);
     if (found == candidates_.end()) return;
-    if (trying_ >= kAtOnce) {
+    if (trying_ >= at_once_) {
       TryLater(name);
       return;
     }

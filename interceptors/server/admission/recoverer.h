@@ -31,13 +31,12 @@ class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recov
   // What the first try waits, and the longest pause between two.
   static constexpr absl::Duration kFirstPause = absl::Seconds(1);
   static constexpr absl::Duration kLongestPause = absl::Minutes(5);
-  // How many are tried at once: half of the worker threads, so that recoveries
-  // for calls never wait behind these.
-  static constexpr std::size_t kAtOnce = 2;
 
-  // Remembers `limit` records at most. `scheduler` outlives every piece of work
-  // that was begun.
-  static std::shared_ptr<Recoverer> Make(Scheduler& scheduler, std::size_t limit);
+  // Remembers `limit` records at most and tries `at_once` of them at a time: half
+  // of the threads for recovery, so that recoveries for calls do not wait behind
+  // these. `scheduler` outlives every piece of work that was begun.
+  static std::shared_ptr<Recoverer> Make(Scheduler& scheduler, std::size_t limit,
+                                         std::size_t at_once);
 
   // Does nothing for a record that is known already, for an operation without a
   // recovery handler, and after Stop(); a record over the limit is dropped with a
@@ -59,7 +58,7 @@ class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recov
     Backoff backoff{kFirstPause, kLongestPause};
   };
 
-  Recoverer(Scheduler& scheduler, std::size_t limit);
+  Recoverer(Scheduler& scheduler, std::size_t limit, std::size_t at_once);
 
   void TryLater(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Try(const std::string& name);
@@ -67,6 +66,7 @@ class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recov
 
   Scheduler& scheduler_;
   const std::size_t limit_;
+  const std::size_t at_once_;
 
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,13 +1,12 @@
 #include "interceptors/server/admission/recovery.h"
 
-#include <spdlog/spdlog.h>
-
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "core/errors.h"
 #include "core/grpc_status.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/execution/settlement.h"
@@ -32,6 +31,15 @@ RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* r
   return recovery;
 }
 
+absl::Status TooManyWait() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return MakeError(Reason::kOverloaded,
+                   "an earlier attempt's outcome is unknown and too many operations wait for "
+                   "recovery; nothing was run: call again later with the same idempotency key",
+                   std::move(details));
+}
+
 }  // namespace
 
 void Recovery::Run(std::shared_ptr<LiveExecution> execution,
@@ -49,7 +57,16 @@ Recovery::Recovery(std::shared_ptr<LiveExecution> execution,
 
 void Recovery::Start() {
   const auto decide = [self = shared_from_this()] { self->Settle(self->Decide()); };
-  if (!execution_->operation().workers.Run(decide)) LeaveUnknown();
+  switch (execution_->operation().pools.recovery.Run(decide)) {
+    case WorkerPool::Outcome::kTaken:
+      return;
+    case WorkerPool::Outcome::kFull:
+      LeaveUnknown(TooManyWait());
+      return;
+    case WorkerPool::Outcome::kStopped:
+      LeaveUnknown(OutcomeUndecided(execution_->attempt(), kUndecided));
+      return;
+  }
 }
 
 RecoveryDecision Recovery::Decide() {
@@ -59,9 +76,11 @@ RecoveryDecision Recovery::Decide() {
   try {
     return operation.recovery(CaseOf(*execution_, request_));
   } catch (const std::exception& error) {
-    spdlog::error("{}: the recovery handler threw: {}", operation.name, error.what());
+    operation.log->Error(LogEvent::kApplicationThrew, operation.name,
+                         ": the recovery handler threw: ", error.what());
   } catch (...) {
-    spdlog::error("{}: the recovery handler threw", operation.name);
+    operation.log->Error(LogEvent::kApplicationThrew, operation.name,
+                         ": the recovery handler threw");
   }
   return RecoveryDecision::LeaveUnknown();
 }
@@ -69,8 +88,8 @@ RecoveryDecision Recovery::Decide() {
 void Recovery::Settle(const RecoveryDecision& decision) {
   const GuardedOperation& operation = execution_->operation();
   if (decision.kind() == RecoveryDecision::Kind::kRelease) {
-    spdlog::info("{}: recovery of record {}: nothing happened", operation.name,
-                 execution_->record_id());
+    operation.log->Info(LogEvent::kRecovered, operation.name, ": recovery of record ",
+                        execution_->record_id(), ": nothing happened");
     done_(NothingHappened{});
     return;
   }
@@ -80,10 +99,10 @@ void Recovery::Settle(const RecoveryDecision& decision) {
       Complete(decision);
       return;
     }
-    spdlog::error("{}: recovery of record {}: {}", operation.name, execution_->record_id(),
-                  std::string(why_not.message()));
+    operation.log->Error(LogEvent::kRecoveryFailed, operation.name, ": recovery of record ",
+                         execution_->record_id(), ": ", why_not.message());
   }
-  LeaveUnknown();
+  LeaveUnknown(OutcomeUndecided(execution_->attempt(), kUndecided));
 }
 
 absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const {
@@ -115,12 +134,10 @@ void Recovery::Complete(const RecoveryDecision& decision) {
       });
 }
 
-void Recovery::LeaveUnknown() {
+void Recovery::LeaveUnknown(const absl::Status& why) {
   execution_->recording()->Release(
-      kUndecided, v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [self = shared_from_this()] {
-        self->done_(Open{self->execution_->recording()->refused()
-                             ? ReservationLost()
-                             : OutcomeUndecided(self->execution_->attempt(), kUndecided)});
+      kUndecided, v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [self = shared_from_this(), why] {
+        self->done_(Open{self->execution_->recording()->refused() ? ReservationLost() : why});
       });
 }
 

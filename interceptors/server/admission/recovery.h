@@ -26,8 +26,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   };
   // The reservation is still held.
   struct NothingHappened {};
-  // It is not settled, for this reason: OUTCOME_UNKNOWN, RESERVATION_LOST or
-  // OUTCOME_NOT_RECORDED.
+  // It is not settled, for this reason: OUTCOME_UNKNOWN, RESERVATION_LOST,
+  // OUTCOME_NOT_RECORDED, or OVERLOADED if too many recoveries wait.
   struct Open {
     absl::Status why;
   };
@@ -47,7 +47,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   RecoveryDecision Decide();
   void Settle(const RecoveryDecision& decision);
   void Complete(const RecoveryDecision& decision);
-  void LeaveUnknown();
+  // The caller gets `why`.
+  void LeaveUnknown(const absl::Status& why);
   // Nothing that the application threw or got wrong is let through.
   absl::Status WhyNotRecordable(const RecoveryDecision& decision) const;
 

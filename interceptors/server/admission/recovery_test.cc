@@ -54,13 +54,13 @@ class RecoveryTest : public testing::Test {
   ~RecoveryTest() override {
     if (recoverer_ != nullptr) recoverer_->Stop();
     reservations_->Close();
-    workers_.Stop();
+    pools_.Stop();
   }
 
   // With what the test has changed so far.
   std::shared_ptr<const GuardedOperation> MakeOperation() {
-    GuardedOperation operation{"/till/Charge", policy_,  options_,
-                               *reservations_, workers_, UnknownOutcome::kRecover};
+    GuardedOperation operation{"/till/Charge", policy_, options_,
+                               *reservations_, pools_,  UnknownOutcome::kRecover};
     operation.recovery = recovery_;
     operation.reply_type = ReplyType(*v1::RecordKey::descriptor());
     operation.open_outcomes = recoverer_;
@@ -104,7 +104,7 @@ class RecoveryTest : public testing::Test {
 
   FakeConnection* store_ = nullptr;
   std::unique_ptr<Reservations> reservations_;
-  WorkerThreads workers_;
+  WorkerPools pools_;
   FakeScheduler scheduler_;
   std::shared_ptr<Recoverer> recoverer_;
   GuardOptions options_;
@@ -247,7 +247,9 @@ TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
 
 class RecovererTest : public RecoveryTest {
  protected:
-  void Remember(std::size_t limit) { recoverer_ = Recoverer::Make(scheduler_, limit); }
+  void Remember(std::size_t limit) {
+    recoverer_ = Recoverer::Make(scheduler_, limit, /*at_once=*/2);
+  }
   // Time for one more try of the only record. It ends on other threads.
   void TryOnce() {
     const int before = store_->calls(Operation::kReserve);

@@ -1,7 +1,5 @@
 #include "interceptors/server/admission/replayed_reply.h"
 
-#include <spdlog/spdlog.h>
-
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,19 +56,29 @@ absl::Status LoadFailed() {
                    std::move(details));
 }
 
+absl::Status TooManyLoad() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return MakeError(Reason::kOverloaded,
+                   "the operation completed, but too many replies are being read now; nothing was "
+                   "run again: call again later with the same idempotency key",
+                   std::move(details));
+}
+
 absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply::Stored stored) {
   v1::Reference reference;
   const auto message = operation.reply_type.New();
   if (message == nullptr || !reference.ParseFromString(stored.reply.body())) {
     return ReplyNotKept(stored.reply.code());
   }
-  const absl::Status loaded = CallApplication(
-      operation.name, "the reply loader", [&] { return operation.loader(reference, *message); });
+  const absl::Status loaded =
+      CallApplication(*operation.log, operation.name, "the reply loader",
+                      [&] { return operation.loader(reference, *message); });
   if (absl::IsNotFound(loaded)) return ReplyNotKept(stored.reply.code());
   if (!loaded.ok()) {
     // Its text is the application's, and may hold what is in no log.
-    spdlog::error("{}: record {}: the reply loader failed: {}", operation.name, stored.record_id,
-                  absl::StatusCodeToString(loaded.code()));
+    operation.log->Error(LogEvent::kLoaderFailed, operation.name, ": record ", stored.record_id,
+                         ": the reply loader failed: ", absl::StatusCodeToString(loaded.code()));
     return LoadFailed();
   }
   message->SerializePartialToString(stored.reply.mutable_body());
@@ -92,10 +100,18 @@ void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stor
     done(Told(std::move(stored)));
     return;
   }
-  WorkerThreads& workers = operation->workers;
-  const bool taken = workers.Run([operation = std::move(operation), stored = std::move(stored),
-                                  done]() mutable { done(Load(*operation, std::move(stored))); });
-  if (!taken) done(LoadFailed());
+  WorkerPool& loaders = operation->pools.loaders;
+  switch (loaders.Run([operation = std::move(operation), stored = std::move(stored),
+                       done]() mutable { done(Load(*operation, std::move(stored))); })) {
+    case WorkerPool::Outcome::kTaken:
+      return;
+    case WorkerPool::Outcome::kFull:
+      done(TooManyLoad());
+      return;
+    case WorkerPool::Outcome::kStopped:
+      done(LoadFailed());
+      return;
+  }
 }
 
 }  // namespace idempotency

@@ -37,6 +37,7 @@ class ReplayedReply {
   // Fails with
   //   REPLY_NOT_KEPT     nothing runs again; the original code is in the details
   //   STORE_UNAVAILABLE  the loader failed, or the guard has closed
+  //   OVERLOADED         too many replies wait to be loaded
   static void Make(std::shared_ptr<const GuardedOperation> operation, Stored stored, Done done);
 };
 

@@ -1,9 +1,9 @@
 #include "interceptors/server/call/guarded_method.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -23,6 +23,13 @@
 namespace idempotency {
 namespace {
 
+// Its handler does not run after all.
+std::shared_ptr<LiveExecution> GiveBack(GuardedCall& call, std::string reason) {
+  std::shared_ptr<LiveExecution> execution = call.Withdraw();
+  execution->recording()->Release(std::move(reason), v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  return execution;
+}
+
 void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id = {}) {
   held.Answer(RejectionReply(why, record_id));
 }
@@ -36,17 +43,17 @@ GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operatio
 void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
   Call call{held, CallTable::Instance().Find(&held->context())};
   if (call.guarded == nullptr || !call.guarded->IsOf(operation_->reservations)) {
-    spdlog::error(
-        "{}: the guard's interceptor is missing, so a reply could not be recorded; was "
-        "SetInterceptorCreators called after ServerGuard::Install?",
-        operation_->name);
+    operation_->log->Error(
+        LogEvent::kInterceptorMissing, operation_->name,
+        ": the guard's interceptor is missing, so a reply could not be recorded; was "
+        "SetInterceptorCreators called after ServerGuard::Install?");
     Reject(*held, absl::InternalError("the idempotency guard is not installed; nothing was run"));
     return;
   }
   absl::StatusOr<std::string> key = identity_.KeyOf(held->context(), held->request());
   if (ReasonOf(key.status()) == Reason::kKeyMissing &&
       operation_->policy.key == MethodPolicy::Key::kOptional) {
-    held->Run(nullptr);
+    held->Run({});
     return;
   }
   if (!key.ok()) {
@@ -84,17 +91,17 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
     *question.add_fingerprints() = ToProto(fingerprint);
   }
   // So that the record leads to the trace of the attempt that ran first.
-  if (auto trace = TraceparentIn(held.context()); trace.has_value()) {
+  if (auto trace = TraceparentIn(held.context(), *operation_->log); trace.has_value()) {
     (*question.mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
   }
-  if (auto parent = ParentOf(held.context()); parent.has_value()) {
+  if (auto parent = ParentOf(held.context(), *operation_->log); parent.has_value()) {
     *question.mutable_parent() = *std::move(parent);
   }
   return question;
 }
 
 absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase& context) const {
-  return CallApplication(operation_->name, "the scope function",
+  return CallApplication(*operation_->log, operation_->name, "the scope function",
                          [&] { return operation_->options.scope(context); });
 }
 
@@ -132,18 +139,24 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
     });
   }
   call.guarded->Begin(std::move(execution), std::move(stream));
-  call.held->Run([guarded = call.guarded] {
-    guarded->Withdraw()->recording()->Release("the client had left before the handler ran",
-                                              v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
-  });
+  HandlerStart start;
+  start.last_look = [guarded = call.guarded]() -> std::optional<v1::Reply> {
+    if (!guarded->execution()->lost()) return std::nullopt;
+    const auto withdrawn = GiveBack(*guarded, "the lease was over before the handler ran");
+    return RejectionReply(ReservationLost(), withdrawn->record_id());
+  };
+  start.not_run = [guarded = call.guarded](std::string_view reason) {
+    GiveBack(*guarded, std::string(reason));
+  };
+  call.held->Run(std::move(start));
 }
 
 void GuardedMethod::RunUnguarded(const Call& call) {
   calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
-  spdlog::warn("{}: no verdict could be had: a call runs unguarded, as its policy says",
-               operation_->name);
+  operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
+                        ": no verdict could be had: a call runs unguarded, as its policy says");
   // A client that has left has nothing run for it.
-  call.held->Run([] {});
+  call.held->Run({nullptr, [](std::string_view /*reason*/) {}});
 }
 
 void GuardedMethod::Replay(const Call& call, v1::Reply reply) {

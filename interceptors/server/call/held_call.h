@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "google/protobuf/message.h"
 
@@ -12,6 +14,18 @@
 #include "interceptors/server/call/stream_outlet.h"
 
 namespace idempotency {
+
+// What becomes of a decision that a handler runs, until it does. Both may be
+// empty.
+struct HandlerStart {
+  // Called on the thread that is to run the handler, right before it: time has
+  // passed since the decision. With a reply the handler does not run, and the
+  // reply is sent in its place.
+  std::function<std::optional<v1::Reply>()> last_look;
+  // The handler does not run, for this reason. Empty: the client is not looked
+  // for.
+  std::function<void(std::string_view reason)> not_run;
+};
 
 // A call with one request that has arrived and stands before its handler.
 // Exactly one of
@@ -28,9 +42,10 @@ class HeldCall {
   // nullptr for a unary one. Used while the handler runs and its reply is sent.
   virtual std::shared_ptr<StreamOutlet> MakeOutlet() = 0;
 
-  // Lets the handler run. If the client is found to have left, `client_left`
-  // is called instead, if there is one, and the call ends with CANCELLED.
-  virtual void Run(std::function<void()> client_left) = 0;
+  // Lets the handler run, on a thread that it may block. If the client is found
+  // to have left the call ends with CANCELLED instead, and if too many handlers
+  // wait for a thread with OVERLOADED.
+  virtual void Run(HandlerStart start) = 0;
 
   // Answers in the handler's place. Without initial metadata in `reply` and
   // with a code other than OK the answer is Trailers-Only.

@@ -6,13 +6,14 @@
 
 #include "interceptors/server/execution/open_outcomes.h"
 #include "interceptors/server/guard_options.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/policy/reply_type.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/recovery_handler.h"
 #include "interceptors/server/reply_loader.h"
 #include "interceptors/server/reservation/reservations.h"
-#include "interceptors/server/threads/worker_threads.h"
+#include "interceptors/server/threads/worker_pools.h"
 
 namespace idempotency {
 
@@ -24,7 +25,7 @@ struct GuardedOperation {
   MethodPolicy policy;
   const GuardOptions& options;
   Reservations& reservations;
-  WorkerThreads& workers;
+  WorkerPools& pools;
   // What was chosen for it, wherever; the one that is safe without a word.
   UnknownOutcome on_unknown = UnknownOutcome::kRecover;
   // Of its replies. Replies of a type that is not known are stored as they are.
@@ -35,6 +36,7 @@ struct GuardedOperation {
   RecoveryHandler recovery = nullptr;
   // nullptr unless unknown outcomes are recovered in the background.
   std::shared_ptr<OpenOutcomes> open_outcomes = nullptr;
+  std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
 
 }  // namespace idempotency

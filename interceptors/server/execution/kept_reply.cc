@@ -1,7 +1,5 @@
 #include "interceptors/server/execution/kept_reply.h"
 
-#include <spdlog/spdlog.h>
-
 #include <optional>
 
 #include "core/reply.h"
@@ -13,10 +11,9 @@ v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply)
   v1::Reply kept = WithoutContent(reply);
   const std::optional<v1::Reference> reference = execution.reference();
   if (!reference.has_value()) {
-    spdlog::error(
-        "{}: record {}: the handler answered OK without Execution::RefersTo, so a replay cannot "
-        "be made",
-        execution.operation().name, execution.record_id());
+    execution.operation().log->Error(
+        LogEvent::kInvalidReference, execution.operation().name, ": record ", execution.record_id(),
+        ": the handler answered OK without Execution::RefersTo, so a replay cannot be made");
     return kept;
   }
   kept.set_content(v1::REPLY_CONTENT_REFERENCE);
@@ -41,8 +38,8 @@ v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply) {
   }
   execution.reply_type().Redact(reply);
   if (ReplyBytes(reply) > operation.options.max_reply_bytes) {
-    spdlog::warn("{}: a reply of {} bytes is over the limit and not kept, record {}",
-                 operation.name, ReplyBytes(reply), execution.record_id());
+    operation.log->Warn(LogEvent::kReplyNotKept, operation.name, ": a reply of ", ReplyBytes(reply),
+                        " bytes is over the limit and not kept, record ", execution.record_id());
     return WithoutContent(reply);
   }
   return reply;

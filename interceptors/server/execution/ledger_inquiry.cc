@@ -1,7 +1,5 @@
 #include "interceptors/server/execution/ledger_inquiry.h"
 
-#include <spdlog/spdlog.h>
-
 #include <exception>
 #include <string>
 #include <utility>
@@ -23,6 +21,14 @@ absl::Status Unreachable() {
   details.retry_delay = absl::Seconds(1);
   return MakeError(Reason::kStoreUnavailable,
                    "the completion ledger cannot be asked; nothing was run", std::move(details));
+}
+
+absl::Status TooManyQuestions() {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(1);
+  return MakeError(Reason::kStoreUnavailable,
+                   "too many questions to the completion ledger wait; nothing was run",
+                   std::move(details));
 }
 
 // What is found under the record's id, held against the record itself.
@@ -54,6 +60,7 @@ LedgerInquiry::Answer Judge(const LedgerEntry& entry, const RecordKey& record_ke
 LedgerInquiry::Answer Find(const LiveExecution& execution) {
   const RecordKey record_key = FromProto(execution.question().record_key());
   const std::string& name = execution.operation().name;
+  GuardLog& log = *execution.operation().log;
   // A ledger may be the application's own; nothing that it throws may unwind a
   // worker.
   try {
@@ -64,12 +71,12 @@ LedgerInquiry::Answer Find(const LiveExecution& execution) {
       return Judge(**found, record_key, execution.question());
     }
     if (ReasonOf(found.status()) == Reason::kRecordDamaged) return found.status();
-    spdlog::warn("{}: the completion ledger cannot be asked: {}", name,
-                 absl::StatusCodeToString(found.status().code()));
+    log.Warn(LogEvent::kLedgerUnavailable, name, ": the completion ledger cannot be asked: ",
+             absl::StatusCodeToString(found.status().code()));
   } catch (const std::exception& error) {
-    spdlog::error("{}: the completion ledger threw: {}", name, error.what());
+    log.Error(LogEvent::kApplicationThrew, name, ": the completion ledger threw: ", error.what());
   } catch (...) {
-    spdlog::error("{}: the completion ledger threw", name);
+    log.Error(LogEvent::kApplicationThrew, name, ": the completion ledger threw");
   }
   return Unreachable();
 }
@@ -101,9 +108,22 @@ void LedgerInquiry::Start() {
 }
 
 void LedgerInquiry::Try() {
-  const bool taken = execution_->operation().workers.Run(
-      [self = shared_from_this()] { self->OnAnswer(Find(*self->execution_)); });
-  if (!taken) Tell(Unreachable());
+  switch (execution_->operation().pools.ledger.Run(
+      [self = shared_from_this()] { self->OnAnswer(Find(*self->execution_)); })) {
+    case WorkerPool::Outcome::kTaken:
+      return;
+    case WorkerPool::Outcome::kFull:
+      // Who has a deadline is a call that has not begun, and can come again.
+      if (deadline_ == Time::max()) {
+        OnAnswer(TooManyQuestions());
+      } else {
+        Tell(TooManyQuestions());
+      }
+      return;
+    case WorkerPool::Outcome::kStopped:
+      Tell(Unreachable());
+      return;
+  }
 }
 
 void LedgerInquiry::OnAnswer(Answer answer) {

@@ -14,7 +14,7 @@
 namespace idempotency {
 
 // One question to the application's completion ledger: did this operation
-// commit, in whatever attempt? Asked on the guard's worker threads, and again
+// commit, in whatever attempt? Asked on the guard's threads for it, and again
 // while the ledger cannot be reached. Thread-safe; keeps itself alive until it
 // has answered.
 class LedgerInquiry : public std::enable_shared_from_this<LedgerInquiry> {
@@ -23,7 +23,8 @@ class LedgerInquiry : public std::enable_shared_from_this<LedgerInquiry> {
   //   a reply            the operation is done, and this is its reply
   //   nullopt            it is not committed
   //   STORE_UNAVAILABLE  the ledger was not reached by the deadline, or before
-  //                      the reservation was lost or the guard stopped
+  //                      the reservation was lost or the guard stopped; or there
+  //                      is a deadline and too many questions wait
   //   any other error    a row is there that is no answer to this request:
   //                      KEY_REUSED (of an earlier life of the record),
   //                      FINGERPRINT_UNKNOWN, RECORD_DAMAGED,

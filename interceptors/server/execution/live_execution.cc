@@ -1,7 +1,5 @@
 #include "interceptors/server/execution/live_execution.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <future>
 #include <utility>
@@ -44,8 +42,9 @@ ReplyType LiveExecution::reply_type() const {
 
 void LiveExecution::RefersTo(std::string_view type, std::string_view id) {
   if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
-    spdlog::error("{}: record {}: a reference must be UTF-8 of up to {} bytes: not kept",
-                  operation_->name, record_id_, limits::kMaxReferenceBytes);
+    operation_->log->Error(LogEvent::kInvalidReference, operation_->name, ": record ", record_id_,
+                           ": a reference must be UTF-8 of up to ", limits::kMaxReferenceBytes,
+                           " bytes: not kept");
     return;
   }
   MutexLock lock(mutex_);
@@ -69,13 +68,13 @@ absl::Status LiveExecution::Checkpoint(std::string_view progress) {
 }
 
 void LiveExecution::Checkpoint(std::string progress, std::function<void(absl::Status)> done) {
-  recording_->Checkpoint(std::move(progress),
-                         [name = operation_->name, done = std::move(done)](absl::Status status) {
-                           CallApplication(name, "the callback of a checkpoint", [&] {
-                             done(std::move(status));
-                             return absl::OkStatus();
-                           }).IgnoreError();
-                         });
+  recording_->Checkpoint(
+      std::move(progress), [operation = operation_, done = std::move(done)](absl::Status status) {
+        CallApplication(*operation->log, operation->name, "the callback of a checkpoint", [&] {
+          done(std::move(status));
+          return absl::OkStatus();
+        }).IgnoreError();
+      });
 }
 
 absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply) {
@@ -94,11 +93,9 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
         "RecordIn takes the response message, or a status that says for good what happened");
   }
   ledger_row_begun_.store(true, std::memory_order_release);
-  if (lost()) {
-    return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
-                             "the lease of this attempt is over: nothing may be committed");
-  }
+  if (LedgerCommitPermit permit = MayCommit(); !permit.why_not.ok()) return permit.why_not;
   LedgerRow row;
+  row.log = operation_->log;
   row.record_key = FromProto(question_.record_key());
   row.record_id = RecordIdFor(row.record_key);
   std::vector<Fingerprint> fingerprints;
@@ -114,6 +111,27 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
       grant_.has_created_at() ? expires_at() - FromWire(grant_.created_at()) : absl::ZeroDuration();
   row.life = 2 * std::max(record_life, operation_->policy.retention);
   return row;
+}
+
+LedgerCommitPermit LiveExecution::MayCommit() const {
+  LedgerCommitPermit permit;
+  permit.log = operation_->log;
+  if (lost()) {
+    permit.why_not =
+        MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
+                          "the lease of this attempt is over: nothing may be committed");
+  }
+  return permit;
+}
+
+void LiveExecution::NoteCommitted(const RecordedReply& reply) {
+  MutexLock lock(mutex_);
+  committed_ = reply.reply();
+}
+
+std::optional<v1::Reply> LiveExecution::committed() const {
+  MutexLock lock(mutex_);
+  return committed_;
 }
 
 ParentOperation& LiveExecution::AsParent() const {

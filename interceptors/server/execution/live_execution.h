@@ -52,6 +52,9 @@ class LiveExecution final : public Execution {
   const std::map<std::string, std::string>& labels() const override { return labels_; }
   absl::Status Checkpoint(std::string_view progress) override;
   void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;
+  // What this execution is known to have committed; nullopt if it has not, or if
+  // only the ledger can say.
+  std::optional<v1::Reply> committed() const;
   // RecordIn was called: there may be a row in the ledger.
   bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
   void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
@@ -62,6 +65,8 @@ class LiveExecution final : public Execution {
 
  protected:
   absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) override;
+  LedgerCommitPermit MayCommit() const override;
+  void NoteCommitted(const RecordedReply& reply) override;
 
  private:
   ParentOperation& AsParent() const;
@@ -76,6 +81,7 @@ class LiveExecution final : public Execution {
   std::atomic<bool> ledger_row_begun_{false};
   mutable Mutex mutex_;
   std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::Reply> committed_ ABSL_GUARDED_BY(mutex_);
   // Made when it is first asked for: most handlers call nobody.
   mutable std::once_flag parent_made_;
   mutable std::shared_ptr<ParentOperation> parent_;

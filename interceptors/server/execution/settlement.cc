@@ -1,7 +1,6 @@
 #include "interceptors/server/execution/settlement.h"
 
-#include <spdlog/spdlog.h>
-
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,7 +70,9 @@ Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply
       done_(std::move(done)) {}
 
 void Settlement::Start() {
-  if (execution_->ledger_row_begun()) {
+  if (std::optional<v1::Reply> committed = execution_->committed(); committed.has_value()) {
+    OnLedger(std::move(committed));
+  } else if (execution_->ledger_row_begun()) {
     AskLedger();
   } else {
     Dispose(DispositionByPolicy());
@@ -99,6 +100,7 @@ void Settlement::AskLedger() {
 
 void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
   const std::string& name = execution_->operation().name;
+  GuardLog& log = *execution_->operation().log;
   if (ReasonOf(committed.status()) == Reason::kStoreUnavailable) {
     // The reservation is lost, or the guard stops: who asks next finds out.
     instead_ = NotRecorded(
@@ -109,16 +111,17 @@ void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
     GiveUp(committed.status());
   } else if (committed->has_value()) {
     if (!SameOutcome(reply_, **committed)) {
-      spdlog::warn("{}: the handler's answer is not the reply that is committed, record {}", name,
-                   execution_->record_id());
+      log.Warn(LogEvent::kLedgerDisagrees, name,
+               ": the handler's answer is not the reply that is committed, record ",
+               execution_->record_id());
       instead_ = AnsweredByLedger();
       reply_ = **committed;
     }
     Dispose(Disposition::kComplete);
   } else if (code_ == grpc::StatusCode::OK) {
-    spdlog::error(
-        "{}: the handler answered OK, but what RecordIn wrote is not committed, record {}", name,
-        execution_->record_id());
+    log.Error(LogEvent::kLedgerDisagrees, name,
+              ": the handler answered OK, but what RecordIn wrote is not committed, record ",
+              execution_->record_id());
     GiveUp(
         NotRecorded("the operation was not committed: call again with the same idempotency key"));
   } else {
@@ -209,8 +212,9 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
           answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
     return;
   }
-  spdlog::error("{}: record {}: {}", execution_->operation().name, execution_->record_id(),
-                std::string(answer.status().message()));
+  execution_->operation().log->Error(LogEvent::kNotRecorded, execution_->operation().name,
+                                     ": record ", execution_->record_id(), ": ",
+                                     answer.status().message());
   // Whoever took it over may leave it open again.
   if (ReasonOf(answer.status()) == Reason::kReservationLost &&
       execution_->operation().on_unknown == UnknownOutcome::kRecover) {
@@ -230,7 +234,7 @@ void Settlement::Tell(const Outcome& outcome) {
   }
   if (!done) return;
   const GuardedOperation& operation = execution_->operation();
-  Call(operation.options.hooks.on_recorded,
+  Call(*operation.log, operation.options.hooks.on_recorded,
        {{operation.name, execution_->record_id(), execution_->attempt(),
          TraceparentOf(execution_->question().labels())},
         code_,

@@ -34,9 +34,10 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   using Done = std::function<void(const Outcome&)>;
 
   // Settle or Complete, once per execution. Settle is for what a handler
-  // answered. After RecordIn the completion ledger is asked first, and it
-  // decides: what is committed is completed with the committed reply, whatever
-  // the handler answered, and an OK without a commit is not completed.
+  // answered. After RecordIn the completion ledger is asked first, unless the
+  // commit is known to have succeeded (Execution::Commit), and it decides: what
+  // is committed is completed with the committed reply, whatever the handler
+  // answered, and an OK without a commit is not completed.
   static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
   // The same for an execution whose owner says that nothing happened: whatever
   // the policy, the next attempt may run. `reason` is kept with the record.

@@ -1,7 +1,6 @@
 #include "interceptors/server/grpc_internals/stored_reply.h"
 
 #include <grpc/grpc.h>
-#include <spdlog/spdlog.h>
 
 #include <memory>
 #include <utility>
@@ -42,9 +41,10 @@ grpc::Status StatusOf(const v1::Reply& reply) {
   return grpc::Status(StatusCodeFrom(reply.code()), reply.message(), reply.details());
 }
 
-void Load(google::protobuf::MessageLite& message, std::string body) {
+void Load(google::protobuf::MessageLite& message, std::string body, GuardLog& log) {
   if (!message.ParsePartialFromString(body)) {
-    spdlog::warn("a stored reply does not parse as {}: it is sent as it is", message.GetTypeName());
+    log.Warn(LogEvent::kUnreadableReply, "a stored reply does not parse as ", message.GetTypeName(),
+             ": it is sent as it is");
   }
   StoredBytes::Instance().Put(&message, std::make_shared<const std::string>(std::move(body)));
 }

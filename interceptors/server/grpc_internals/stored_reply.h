@@ -10,6 +10,7 @@
 #include "google/protobuf/message_lite.h"
 
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency::grpc_internals {
 
@@ -20,8 +21,8 @@ grpc::Status StatusOf(const v1::Reply& reply);
 
 // Fills `message` with the stored bytes, for interceptors that look at it, and
 // has gRPC send exactly these bytes for its address, until Unload. Bytes that do
-// not parse (a newer build wrote them) are sent as they are.
-void Load(google::protobuf::MessageLite& message, std::string body);
+// not parse (a newer build wrote them) are sent as they are, and that is logged.
+void Load(google::protobuf::MessageLite& message, std::string body, GuardLog& log);
 void Unload(const void* message);
 
 }  // namespace idempotency::grpc_internals

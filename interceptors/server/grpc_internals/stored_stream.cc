@@ -27,9 +27,9 @@ using grpc::internal::MethodHandler;
 // One message of a stream, of its real type, that is sent as its stored bytes.
 class StoredMessage {
  public:
-  StoredMessage(const Descriptor& type, std::string bytes)
+  StoredMessage(const Descriptor& type, std::string bytes, GuardLog& log)
       : message_(MessageFactory::generated_factory()->GetPrototype(&type)->New()) {
-    Load(*message_, std::move(bytes));
+    Load(*message_, std::move(bytes), log);
   }
   ~StoredMessage() { Unload(address()); }
   StoredMessage(const StoredMessage&) = delete;
@@ -68,8 +68,8 @@ void DestroyRequest(const MethodHandler::HandlerParameter& parameter) {
 // Lives until gRPC is done with the call.
 class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
  public:
-  StoredStreamReactor(const Descriptor& type, v1::Reply reply)
-      : type_(type), reply_(std::move(reply)) {
+  StoredStreamReactor(const Descriptor& type, v1::Reply reply, GuardLog& log)
+      : type_(type), reply_(std::move(reply)), log_(log) {
     Next();
   }
   void OnWriteDone(bool ok) override {
@@ -87,12 +87,13 @@ class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
       Finish(StatusOf(reply_));
       return;
     }
-    message_.emplace(type_, std::move(*reply_.mutable_stream(next_++)));
+    message_.emplace(type_, std::move(*reply_.mutable_stream(next_++)), log_);
     StartWrite(message_->get());
   }
 
   const Descriptor& type_;
   v1::Reply reply_;
+  GuardLog& log_;
   int next_ = 0;
   std::optional<StoredMessage> message_;
 };
@@ -100,7 +101,7 @@ class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
 }  // namespace
 
 void SendStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
-                      v1::Reply reply) {
+                      v1::Reply reply, GuardLog& log) {
   DestroyRequest(parameter);
   TakeBodyAsStream(reply);
   SetMetadata(reply, *parameter.server_context);
@@ -109,7 +110,7 @@ void SendStoredStream(const MethodHandler::HandlerParameter& parameter, const De
       [&](AnyMessage* /*service*/, grpc::ServerContext* /*context*/, const AnyMessage* /*request*/,
           grpc::ServerWriter<AnyMessage>* writer) {
         for (std::string& bytes : *reply.mutable_stream()) {
-          const StoredMessage message(type, std::move(bytes));
+          const StoredMessage message(type, std::move(bytes), log);
           if (!writer->Write(*message.get())) return NotSent();
         }
         return StatusOf(reply);
@@ -119,14 +120,14 @@ void SendStoredStream(const MethodHandler::HandlerParameter& parameter, const De
 }
 
 void StartStoredStream(const MethodHandler::HandlerParameter& parameter, const Descriptor& type,
-                       v1::Reply reply) {
+                       v1::Reply reply, GuardLog& log) {
   DestroyRequest(parameter);
   TakeBodyAsStream(reply);
   SetMetadata(reply, *parameter.server_context);
   grpc::internal::CallbackServerStreamingHandler<AnyMessage, AnyMessage> handler(
       [&](grpc::CallbackServerContext* /*context*/,
           const AnyMessage* /*request*/) -> grpc::ServerWriteReactor<AnyMessage>* {
-        return std::make_unique<StoredStreamReactor>(type, std::move(reply)).release();
+        return std::make_unique<StoredStreamReactor>(type, std::move(reply), log).release();
       });
   // Uses the handler only until it returns.
   handler.RunHandler(parameter);

@@ -7,6 +7,7 @@
 #include "google/protobuf/descriptor.h"
 
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency::grpc_internals {
 
@@ -16,10 +17,10 @@ namespace idempotency::grpc_internals {
 //
 // Of the sync API; returns when everything was sent.
 void SendStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
-                      const google::protobuf::Descriptor& type, v1::Reply reply);
-// Of the callback API; `type` outlives the call.
+                      const google::protobuf::Descriptor& type, v1::Reply reply, GuardLog& log);
+// Of the callback API; `type` and `log` outlive the call.
 void StartStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
-                       const google::protobuf::Descriptor& type, v1::Reply reply);
+                       const google::protobuf::Descriptor& type, v1::Reply reply, GuardLog& log);
 
 }  // namespace idempotency::grpc_internals
 

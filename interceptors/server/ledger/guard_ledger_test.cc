@@ -1,4 +1,5 @@
 // What Admission and Settlement do with a completion ledger's answers.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -54,12 +55,12 @@ class GuardLedgerTest : public testing::Test {
     reservations_ = std::make_unique<Reservations>(std::move(connection),
                                                    options_.recording_timeout, absl::Seconds(10));
     operation_ = std::make_shared<const GuardedOperation>(
-        GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_, workers_,
+        GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_, pools_,
                          recovery ? UnknownOutcome::kRecover : UnknownOutcome::kAskLedger});
   }
   ~GuardLedgerTest() override {
     ledger_->Hold(false);
-    workers_.Stop();
+    pools_.Stop();
   }
 
   Admission::Decision Ask(const std::string& digest = std::string(32, 'd')) {
@@ -116,7 +117,7 @@ class GuardLedgerTest : public testing::Test {
   GuardOptions options_;
   MethodPolicy policy_;
   FakeConnection* store_ = nullptr;
-  WorkerThreads workers_;
+  WorkerPools pools_;
   std::unique_ptr<Reservations> reservations_;
   std::shared_ptr<const GuardedOperation> operation_;
 };
@@ -281,7 +282,7 @@ TEST_F(GuardLedgerTest, AGuardThatStopsWhileTheLedgerIsAwayLeavesItToTheLease) {
   ASSERT_TRUE(Commit(*execution, "paid"));
   ledger_->Fail(Away(), 1'000'000);
   Settle(execution, Answer(Body("paid")));
-  workers_.Stop();
+  pools_.Stop();
   const auto begun = std::chrono::steady_clock::now();
   reservations_.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
@@ -303,6 +304,138 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
   EXPECT_FALSE(transaction.row.has_value());
   late.recording()->LetLapse();
   Settle(execution, Answer("x"));
+}
+
+using Ending = FakeTransaction::Ending;
+
+TEST_F(GuardLedgerTest, ACommitThatIsKnownIsNotAskedAbout) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  // Whatever the ledger would say.
+  ledger_->Fail(Away(), 1'000'000);
+  ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
+  v1::Reply reply = Answer(Body("paid"));
+  reply.add_trailing_metadata()->set_key("x");
+  EXPECT_TRUE(Settle(execution, reply).error.ok());
+  EXPECT_EQ(ledger_->finds(), 0);
+  EXPECT_EQ(store_->record().reply.SerializeAsString(), reply.SerializeAsString());
+}
+
+TEST_F(GuardLedgerTest, AfterAKnownCommitItsReplyIsTheOutcomeWhateverTheHandlerAnswers) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
+  execution->NothingHappened();
+  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
+            Reason::kReservationLost);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+  EXPECT_EQ(ledger_->finds(), 0);
+}
+
+TEST_F(GuardLedgerTest, ACommitWhoseAnswerWasLostIsFoundInTheLedger) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}, Ending::kAnswerLost};
+  const absl::Status doubt = execution->Commit(transaction, Message("paid"));
+  EXPECT_EQ(ReasonOf(doubt), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
+            Reason::kReservationLost);
+  EXPECT_EQ(ledger_->finds(), 1);
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+TEST_F(GuardLedgerTest, ACommitThatWasLostIsNotBelievedEvenIfTheHandlerAnswersOk) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}, Ending::kCommitLost};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ledger_->finds(), 1);
+  EXPECT_EQ(store_->calls(Operation::kComplete), 0);
+}
+
+// The ledger's answer waits until the standby has the row.
+TEST_F(GuardLedgerTest, ACommitThatNoStandbyConfirmedIsAskedAbout) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}, Ending::kUnconfirmed};
+  ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
+  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_EQ(ledger_->finds(), 1);
+}
+
+TEST_F(GuardLedgerTest, ACommitThatTheDatabaseRefusedMayBeRepeated) {
+  const auto execution = Run();
+  FakeTransaction refused{*ledger_, {}, Ending::kRefused};
+  EXPECT_EQ(ReasonOf(execution->Commit(refused, Message("paid"))), Reason::kStoreUnavailable);
+  FakeTransaction repeated{*ledger_, {}};
+  ASSERT_TRUE(execution->Commit(repeated, Message("paid")).ok());
+  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_EQ(ledger_->finds(), 0);
+}
+
+// The INSERT waits for other attempts' transactions: the lease may end meanwhile.
+TEST_F(GuardLedgerTest, NothingIsCommittedUnderALeaseThatEndedAfterTheRow) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  transaction.before_commit = [&] {
+    store_->TakeOver();
+    EXPECT_EQ(ReasonOf(execution->Checkpoint("too late")), Reason::kReservationLost);
+  };
+  EXPECT_EQ(ReasonOf(execution->Commit(transaction, Message("paid"))), Reason::kReservationLost);
+  EXPECT_FALSE(transaction.row.has_value());
+  Settle(execution, Failure(grpc::StatusCode::ABORTED));
+}
+
+// Recovery handlers, loaders and the ledger have threads of their own.
+TEST_F(GuardLedgerTest, SlowRecoveryAndLoadersHoldUpNoQuestionToTheLedger) {
+  std::promise<void> open;
+  const std::shared_future<void> opened = open.get_future().share();
+  for (int i = 0; i < GuardThreads().recovery; ++i) {
+    ASSERT_EQ(pools_.recovery.Run([opened] { opened.wait(); }), WorkerPool::Outcome::kTaken);
+  }
+  for (int i = 0; i < GuardThreads().loaders; ++i) {
+    ASSERT_EQ(pools_.loaders.Run([opened] { opened.wait(); }), WorkerPool::Outcome::kTaken);
+  }
+  options_.recording_timeout = absl::Seconds(30);
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_EQ(ledger_->finds(), 1);
+  open.set_value();
+}
+
+class GuardLedgerCrowdTest : public GuardLedgerTest {
+ protected:
+  // No place for a question until Open().
+  void Crowd() {
+    ledger_->Hold(true);
+    for (int i = 0; i < GuardThreads().ledger; ++i) {
+      pools_.ledger.Run([this] { (void)ledger_->Find(RecordId()); });
+    }
+    ASSERT_TRUE(ledger_->WaitForFinds(GuardThreads().ledger));
+    while (pools_.ledger.Run([] {}) == WorkerPool::Outcome::kTaken) {
+    }
+  }
+  void Open() { ledger_->Hold(false); }
+};
+
+TEST_F(GuardLedgerCrowdTest, AnAttemptAfterTheFirstIsRefusedAtOnce) {
+  DieAfter(/*commit=*/true);
+  Crowd();
+  const Admission::Decision decision = Ask();
+  EXPECT_EQ(RefusalOf(decision), Reason::kStoreUnavailable);
+  EXPECT_THAT(std::string(std::get<Admission::Refused>(decision).why.message()),
+              testing::HasSubstr("too many questions"));
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  Open();
+}
+
+TEST_F(GuardLedgerCrowdTest, WhatHasAnsweredIsAskedAboutLater) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  Crowd();
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  Open();
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
 }
 
 TEST_F(GuardLedgerTest, TheSecondOfTwoCommitsFailsAndItsCallerIsSentForTheFirst) {
@@ -417,6 +550,23 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeStaysUnknownWhileTheLedgerIsAway
   ledger_->Fail(Away(), 1000);
   EXPECT_EQ(RefusalOf(Ask()), Reason::kStoreUnavailable);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+}
+
+// As many of one method as there are threads, and the ledger answers of another.
+TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown) {
+  std::promise<void> open;
+  const std::shared_future<void> opened = open.get_future().share();
+  GuardedOperation operation = *operation_;
+  operation.recovery = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
+  operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
+  const auto execution = Run();
+  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  while (pools_.recovery.Run([opened] { opened.wait(); }) == WorkerPool::Outcome::kTaken) {
+  }
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kOverloaded);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
+  open.set_value();
 }
 
 TEST_F(GuardLedgerRecoveryTest, AnOkWithoutACommitIsUnknown) {

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_LEDGER_LEDGER_ROW_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
@@ -9,6 +10,7 @@
 #include "core/record_key.h"
 #include "core/reply.h"
 #include "core/uuid.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 
@@ -29,6 +31,8 @@ struct LedgerRow {
   EncodedReply reply;
   // How long the row stands at least: twice as long as its record.
   absl::Duration life;
+  // Where the writing of the row is logged; not part of it.
+  std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
 
 }  // namespace idempotency

@@ -2,7 +2,6 @@
 
 #include <libpq-fe.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +26,13 @@ constexpr char kInsert[] =
     "INSERT INTO idempotency_completions (record_id, namespace, scope, operation, key,"
     " fingerprints, attempt, reply, reply_digest, created_at, sweepable_at)"
     " SELECT $1::uuid, $2, $3, $4, $5, $6::bytea, $7::bigint, $8::bytea, $9::bytea, t.now,"
-    " t.now + $10::bigint * interval '1 microsecond' FROM clock_timestamp() AS t(now)";
+    " t.now + $10::bigint * interval '1 microsecond' FROM clock_timestamp() AS t(now)"
+    // What its commit says is believed without a look at the row: the commit waits
+    // until it is durable, and says so if the standby did not confirm it.
+    " RETURNING CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')"
+    " THEN set_config('synchronous_commit', 'on', true) END,"
+    " CASE WHEN current_setting('client_min_messages') = 'error'"
+    " THEN set_config('client_min_messages', 'warning', true) END";
 
 // Always one row, so that a replica cannot pass for an empty ledger.
 //
@@ -134,6 +139,18 @@ class Notices : public pqxx::errorhandler {
     return false;
   }
   bool unconfirmed = false;
+};
+
+// Notes whether the server says anything beside its answer. Whoever else listens
+// hears it too.
+class AnyNotice : public pqxx::errorhandler {
+ public:
+  using errorhandler::errorhandler;
+  bool operator()(const char /*message*/[]) noexcept override {
+    seen = true;
+    return true;
+  }
+  bool seen = false;
 };
 
 // One session that only reads and sweeps. Thread-compatible.
@@ -251,11 +268,37 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                              "another attempt has committed this operation: call again with the "
                              "same idempotency key for its reply");
   } catch (const pqxx::sql_error& failure) {
-    spdlog::warn("ledger: the row could not be written, SQLSTATE {}", failure.sqlstate());
+    row->log->Warn(LogEvent::kLedgerRowNotWritten,
+                   "ledger: the row could not be written, SQLSTATE ", failure.sqlstate());
   } catch (const std::exception&) {
-    spdlog::warn("ledger: the row could not be written, the session is lost");
+    row->log->Warn(LogEvent::kLedgerRowNotWritten,
+                   "ledger: the row could not be written, the session is lost");
   }
   return RowNotWritten();
+}
+
+LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
+                                     const LedgerCommitPermit& permit) {
+  if (!permit.why_not.ok()) {
+    Spoil(transaction);
+    return LedgerCommit::NotCommitted(permit.why_not);
+  }
+  try {
+    AnyNotice notice(transaction.conn());
+    transaction.commit();
+    return notice.seen ? LedgerCommit::Unconfirmed() : LedgerCommit::Committed();
+  } catch (const pqxx::in_doubt_error&) {
+    permit.log->Warn(LogEvent::kLedgerRowNotWritten,
+                     "ledger: the connection was lost during a commit");
+  } catch (const pqxx::sql_error& failure) {
+    permit.log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: a commit failed, SQLSTATE ",
+                     failure.sqlstate());
+    return LedgerCommit::NotCommitted();
+  } catch (const std::exception&) {
+    permit.log->Warn(LogEvent::kLedgerRowNotWritten,
+                     "ledger: a commit failed, the session is lost");
+  }
+  return LedgerCommit::InDoubt();
 }
 
 // The pool, and what outlives its sessions.
@@ -264,6 +307,7 @@ class PostgresLedger::Sessions {
   Sessions(std::string conninfo, const PostgresLedgerOptions& options)
       : conninfo_(std::move(conninfo)),
         options_(options),
+        log_(options.log),
         pool_(PoolOptions(options), Clock::System(), [this] { return Connect(); }) {}
 
   // UNAVAILABLE unless `call` went through.
@@ -274,9 +318,10 @@ class PostgresLedger::Sessions {
       (*session)->Run(call);
       return absl::OkStatus();
     } catch (const pqxx::sql_error& failure) {
-      spdlog::warn("ledger: a question failed, SQLSTATE {}", failure.sqlstate());
+      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: a question failed, SQLSTATE ",
+                failure.sqlstate());
     } catch (const std::exception&) {
-      spdlog::warn("ledger: the session is lost");
+      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: the session is lost");
     }
     return Unreachable();
   }
@@ -305,13 +350,14 @@ class PostgresLedger::Sessions {
       return session;
     } catch (const std::exception& failure) {
       // libpq's text names host, port, user and database; never the password.
-      spdlog::warn("ledger: cannot connect: {}", failure.what());
+      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: cannot connect: ", failure.what());
       return absl::UnavailableError("cannot connect to the completion ledger's database");
     }
   }
 
   const std::string conninfo_;
   const PostgresLedgerOptions options_;
+  GuardLog log_;
   SocketWatchdog watchdog_;
   ConnectionPool<Session> pool_;
 };

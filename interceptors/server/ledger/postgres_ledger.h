@@ -11,7 +11,9 @@
 #include "absl/time/time.h"
 
 #include "interceptors/server/ledger/completion_ledger.h"
+#include "interceptors/server/ledger/ledger_commit.h"
 #include "interceptors/server/ledger/ledger_row.h"
+#include "interceptors/server/log/log_sink.h"
 
 namespace pqxx {
 class transaction_base;
@@ -23,19 +25,29 @@ namespace idempotency {
 // any other that is undone as a whole. A pqxx::nontransaction is refused with
 // FAILED_PRECONDITION, and so is a subtransaction: what stands outside of it
 // could still be committed. Blocks while another attempt's transaction that
-// wrote the same row is open. Throws nothing.
+// wrote the same row is open. The transaction's commit will be durable:
+// synchronous_commit is switched on for it where it is off, local or
+// remote_write. Throws nothing.
 absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                              const absl::StatusOr<LedgerRow>& row);
+
+// For Execution::Commit. A warning during the commit leaves the outcome to the
+// ledger: it may be that the synchronous standby did not confirm. Throws nothing.
+LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
+                                     const LedgerCommitPermit& permit);
 
 struct PostgresLedgerOptions {
   // The application's database, as libpq takes it: a URL or keywords and
   // values. Of several hosts the one that takes writes is used.
   std::string conninfo;
-  // At most; opened when first needed.
-  int connections = 4;
+  // At most; opened when first needed. 8: one for each thread that asks
+  // (GuardThreads::ledger).
+  int connections = 8;
   absl::Duration connect_timeout = absl::Seconds(2);
   // How long one question may take; after it the session is given up.
   absl::Duration statement_timeout = absl::Seconds(2);
+  // As GuardOptions::log.
+  LogSink log;
 };
 
 // A completion ledger in the application's Postgres, in the table that

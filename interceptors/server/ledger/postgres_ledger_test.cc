@@ -94,6 +94,64 @@ class PostgresLedgerTest : public ::testing::Test {
   std::unique_ptr<pqxx::connection> application_;
 };
 
+TEST_F(PostgresLedgerTest, CommitsWithARow) {
+  // As the database may have it by default.
+  pqxx::nontransaction(*application_).exec("SET synchronous_commit TO off");
+  pqxx::nontransaction(*application_).exec("SET client_min_messages TO error");
+  {
+    pqxx::work work(*application_);
+    work.exec("INSERT INTO charges VALUES ('x')");
+    ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+    // What is believed is durable, and a standby that is away can be heard of.
+    EXPECT_EQ(work.exec1("SHOW synchronous_commit")[0].as<std::string>(), "on");
+    EXPECT_EQ(work.exec1("SHOW client_min_messages")[0].as<std::string>(), "warning");
+    const LedgerCommit commit = CommitLedgerTransaction(work, {});
+    EXPECT_TRUE(commit.status().ok());
+    EXPECT_TRUE(commit.known_committed());
+  }
+  pqxx::nontransaction after(*application_);
+  EXPECT_EQ(after.exec1("SHOW synchronous_commit")[0].as<std::string>(), "off");
+  EXPECT_EQ(Charges(), "1");
+}
+
+TEST_F(PostgresLedgerTest, WithoutAPermitNothingIsCommitted) {
+  pqxx::work work(*application_);
+  work.exec("INSERT INTO charges VALUES ('x')");
+  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  LedgerCommitPermit late;
+  late.why_not = MakeError(Reason::kReservationLost, "late");
+  const LedgerCommit commit = CommitLedgerTransaction(work, late);
+  EXPECT_EQ(ReasonOf(commit.status()), Reason::kReservationLost);
+  EXPECT_FALSE(commit.known_committed());
+  work.commit();
+  EXPECT_EQ(Charges(), "0");
+}
+
+TEST_F(PostgresLedgerTest, ACommitThatTheServerRefusesIsNone) {
+  Run("CREATE TABLE orders (id int PRIMARY KEY,"
+      " parent int REFERENCES orders DEFERRABLE INITIALLY DEFERRED)");
+  pqxx::work work(*application_);
+  work.exec("INSERT INTO charges VALUES ('x')");
+  work.exec("INSERT INTO orders VALUES (1, 7)");
+  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  const LedgerCommit commit = CommitLedgerTransaction(work, {});
+  EXPECT_EQ(ReasonOf(commit.status()), Reason::kStoreUnavailable);
+  EXPECT_FALSE(commit.known_committed());
+  EXPECT_EQ(Charges(), "0");
+}
+
+TEST_F(PostgresLedgerTest, ACommitWithoutAnAnswerIsInDoubt) {
+  pqxx::work work(*application_);
+  work.exec("INSERT INTO charges VALUES ('x')");
+  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  const std::string pid = work.exec1("SELECT pg_backend_pid()")[0].as<std::string>();
+  // Waits until the session has ended: the commit finds nobody.
+  Run(absl::StrCat("SELECT pg_terminate_backend(", pid, ", 20000)"));
+  const LedgerCommit commit = CommitLedgerTransaction(work, {});
+  EXPECT_EQ(ReasonOf(commit.status()), Reason::kOutcomeNotRecorded);
+  EXPECT_FALSE(commit.known_committed());
+}
+
 TEST_F(PostgresLedgerTest, FindsWhatIsCommitted) {
   const auto ledger = Open();
   ASSERT_TRUE(ledger.ok()) << ledger.status();
@@ -302,6 +360,24 @@ TEST_F(PostgresLedgerStandbyTest, ARowThatTheStandbyDidNotConfirmIsNoAnswer) {
 
   SetStandbys("");
   EXPECT_TRUE(Open().value()->Find(row.record_id).value().has_value());
+}
+
+TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotKnown) {
+  SetStandbys("nobody");
+  {
+    pqxx::nontransaction deaf(*application_);
+    deaf.exec("SET client_min_messages TO error");
+    deaf.exec("SET synchronous_commit TO local");
+  }
+  LedgerCommit commit = LedgerCommit::Committed();
+  Cancelled([&] {
+    pqxx::work work(*application_);
+    ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+    commit = CommitLedgerTransaction(work, {});
+  });
+  EXPECT_TRUE(commit.status().ok());
+  EXPECT_FALSE(commit.known_committed());
+  SetStandbys("");
 }
 
 TEST_F(PostgresLedgerTest, ADatabaseThatIsNotThereIsUnavailable) {

@@ -1,6 +1,5 @@
 #include "interceptors/server/ledger/sqlite_ledger.h"
 
-#include <spdlog/spdlog.h>
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -56,10 +55,11 @@ std::string Text(const Statement& statement, int column) {
   return data == nullptr ? std::string() : std::string(data, static_cast<std::size_t>(size));
 }
 
-absl::Status Unreachable(sqlite3* database) {
+absl::Status Unreachable(sqlite3* database, GuardLog& log) {
   // Not sqlite3_errmsg: it can quote SQL.
   const int code = sqlite3_extended_errcode(database);
-  spdlog::warn("ledger: sqlite: {} (result code {})", sqlite3_errstr(code), code);
+  log.Warn(LogEvent::kLedgerUnavailable, "ledger: sqlite: ", sqlite3_errstr(code), " (result code ",
+           code, ")");
   return MakeError(Reason::kStoreUnavailable, "the completion ledger's file gave no answer");
 }
 
@@ -108,55 +108,75 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
                                         "another attempt has committed this operation: call again "
                                         "with the same idempotency key for its reply"));
   }
-  spdlog::warn("ledger: sqlite: {} (result code {})", sqlite3_errstr(result), result);
+  row->log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: sqlite: ", sqlite3_errstr(result),
+                 " (result code ", result, ")");
   return RolledBack(
       database,
       MakeError(Reason::kStoreUnavailable,
                 "the completion ledger's row could not be written: nothing may be committed"));
 }
 
+LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit) {
+  if (!permit.why_not.ok()) {
+    return LedgerCommit::NotCommitted(RolledBack(database, permit.why_not));
+  }
+  if (sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK) {
+    return LedgerCommit::Committed();
+  }
+  const int code = sqlite3_extended_errcode(database);
+  permit.log->Warn(LogEvent::kLedgerRowNotWritten,
+                   "ledger: sqlite: a commit failed: ", sqlite3_errstr(code), " (result code ",
+                   code, ")");
+  // A transaction that is still open was not committed: a reader keeps the file
+  // busy, say.
+  if (sqlite3_get_autocommit(database) != 0) return LedgerCommit::InDoubt();
+  const LedgerCommit refused = LedgerCommit::NotCommitted();
+  return LedgerCommit::NotCommitted(RolledBack(database, refused.status()));
+}
+
 void SqliteLedger::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 
 absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
     const std::string& path, const SqliteLedgerOptions& options) {
+  auto log = std::make_unique<GuardLog>(options.log);
   sqlite3* opened = nullptr;
   // For writing: a journal that a crash left behind is played back by whoever
   // reads first.
   const int result =
       sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   std::unique_ptr<sqlite3, Close> database(opened);
-  if (result != SQLITE_OK) return Unreachable(opened);
+  if (result != SQLITE_OK) return Unreachable(opened, *log);
   sqlite3_busy_timeout(opened, static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
   if (Prepare(opened, kFind) == nullptr) {
-    if (sqlite3_errcode(opened) != SQLITE_ERROR) return Unreachable(opened);
+    if (sqlite3_errcode(opened) != SQLITE_ERROR) return Unreachable(opened, *log);
     return absl::FailedPreconditionError(
         "this database has no table idempotency_completions of this version: apply "
         "interceptors/server/ledger/migrations/sqlite to it");
   }
   const Statement key = Prepare(opened, kCheckKey);
-  if (key == nullptr || sqlite3_step(key.get()) != SQLITE_ROW) return Unreachable(opened);
+  if (key == nullptr || sqlite3_step(key.get()) != SQLITE_ROW) return Unreachable(opened, *log);
   if (sqlite3_column_int(key.get(), 0) == 0) {
     return absl::FailedPreconditionError(
         "idempotency_completions has no unique key on record_id alone, so nothing would stop a "
         "second effect: make it as interceptors/server/ledger/migrations/sqlite does");
   }
-  return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(database)));
+  return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(database), std::move(log)));
 }
 
-SqliteLedger::SqliteLedger(std::unique_ptr<sqlite3, Close> database)
-    : database_(std::move(database)) {}
+SqliteLedger::SqliteLedger(std::unique_ptr<sqlite3, Close> database, std::unique_ptr<GuardLog> log)
+    : log_(std::move(log)), database_(std::move(database)) {}
 
 SqliteLedger::~SqliteLedger() = default;
 
 absl::StatusOr<std::optional<LedgerEntry>> SqliteLedger::Find(const RecordId& record_id) {
   MutexLock lock(mutex_);
   const Statement find = Prepare(database_.get(), kFind);
-  if (find == nullptr) return Unreachable(database_.get());
+  if (find == nullptr) return Unreachable(database_.get(), *log_);
   const Uuid::Bytes& id = record_id.bytes();
   BindBlob(find, 1, id.data(), id.size());
   const int result = sqlite3_step(find.get());
   if (result == SQLITE_DONE) return std::nullopt;
-  if (result != SQLITE_ROW) return Unreachable(database_.get());
+  if (result != SQLITE_ROW) return Unreachable(database_.get(), *log_);
   EncodedReply reply;
   const std::string digest = Text(find, 7);
   std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()), reply.digest.begin());
@@ -172,10 +192,10 @@ absl::StatusOr<std::optional<LedgerEntry>> SqliteLedger::Find(const RecordId& re
 absl::StatusOr<std::int64_t> SqliteLedger::Sweep(int batch_rows) {
   MutexLock lock(mutex_);
   const Statement sweep = Prepare(database_.get(), kSweep);
-  if (sweep == nullptr) return Unreachable(database_.get());
+  if (sweep == nullptr) return Unreachable(database_.get(), *log_);
   sqlite3_bind_int64(sweep.get(), 1, absl::ToUnixMicros(absl::Now()));
   sqlite3_bind_int(sweep.get(), 2, batch_rows);
-  if (sqlite3_step(sweep.get()) != SQLITE_DONE) return Unreachable(database_.get());
+  if (sqlite3_step(sweep.get()) != SQLITE_DONE) return Unreachable(database_.get(), *log_);
   return sqlite3_changes64(database_.get());
 }
 

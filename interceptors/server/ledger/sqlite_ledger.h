@@ -12,7 +12,10 @@
 
 #include "core/mutex.h"
 #include "interceptors/server/ledger/completion_ledger.h"
+#include "interceptors/server/ledger/ledger_commit.h"
 #include "interceptors/server/ledger/ledger_row.h"
+#include "interceptors/server/log/guard_log.h"
+#include "interceptors/server/log/log_sink.h"
 
 struct sqlite3;
 
@@ -24,9 +27,15 @@ namespace idempotency {
 // committed by itself: call it last, and return.
 absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>& row);
 
+// For Execution::Commit. Unless it is committed the transaction has been rolled
+// back, also where a reader keeps the file busy.
+LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit);
+
 struct SqliteLedgerOptions {
   // How long a question waits for a writer, unless the file is in WAL mode.
   absl::Duration busy_timeout = absl::Seconds(2);
+  // As GuardOptions::log.
+  LogSink log;
 };
 
 // A completion ledger in the application's SQLite file, in the table that
@@ -52,8 +61,9 @@ class SqliteLedger final : public CompletionLedger {
     void operator()(sqlite3* database) const;
   };
 
-  explicit SqliteLedger(std::unique_ptr<sqlite3, Close> database);
+  SqliteLedger(std::unique_ptr<sqlite3, Close> database, std::unique_ptr<GuardLog> log);
 
+  const std::unique_ptr<GuardLog> log_;
   Mutex mutex_;
   const std::unique_ptr<sqlite3, Close> database_ ABSL_PT_GUARDED_BY(mutex_);
 };

@@ -96,6 +96,40 @@ TEST_F(SqliteLedgerTest, FindsWhatIsCommitted) {
   EXPECT_EQ(EncodeReply((*entry)->reply), row.reply);
 }
 
+TEST_F(SqliteLedgerTest, CommitsWithARow) {
+  Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
+  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  const LedgerCommit commit = CommitLedgerTransaction(application_, {});
+  EXPECT_TRUE(commit.status().ok());
+  EXPECT_TRUE(commit.known_committed());
+  EXPECT_EQ(Charges(), 1);
+}
+
+TEST_F(SqliteLedgerTest, WithoutAPermitNothingIsCommitted) {
+  Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
+  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  LedgerCommitPermit late;
+  late.why_not = MakeError(Reason::kReservationLost, "late");
+  const LedgerCommit commit = CommitLedgerTransaction(application_, late);
+  EXPECT_EQ(ReasonOf(commit.status()), Reason::kReservationLost);
+  EXPECT_FALSE(commit.known_committed());
+  EXPECT_NE(Try("COMMIT"), SQLITE_OK);
+  EXPECT_EQ(Charges(), 0);
+}
+
+TEST_F(SqliteLedgerTest, ACommitThatFailsIsRolledBack) {
+  Run("PRAGMA foreign_keys = ON");
+  Run("CREATE TABLE orders (id INTEGER PRIMARY KEY,"
+      " parent INTEGER REFERENCES orders DEFERRABLE INITIALLY DEFERRED)");
+  Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x'); INSERT INTO orders VALUES (1, 7)");
+  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  const LedgerCommit commit = CommitLedgerTransaction(application_, {});
+  EXPECT_EQ(ReasonOf(commit.status()), Reason::kStoreUnavailable);
+  EXPECT_FALSE(commit.known_committed());
+  EXPECT_EQ(Charges(), 0);
+  EXPECT_EQ(Try("COMMIT"), SQLITE_ERROR) << "the transaction is still open";
+}
+
 TEST_F(SqliteLedgerTest, DoesNotSeeAnOpenTransaction) {
   const auto ledger = SqliteLedger::Open(path_).value();
   const LedgerRow row = RowFor("order-1");

@@ -1,13 +1,14 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_APPLICATION_CALL_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_APPLICATION_CALL_H_
 
-#include <spdlog/spdlog.h>
-
 #include <exception>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+
+#include "core/absl_view.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 
@@ -16,14 +17,15 @@ namespace idempotency {
 // threw, which is logged. `what` is for the log and the caller: "the scope
 // function".
 template <typename Function>
-auto CallApplication(std::string_view operation, std::string_view what, const Function& function)
-    -> decltype(function()) {
+auto CallApplication(GuardLog& log, std::string_view operation, std::string_view what,
+                     const Function& function) -> decltype(function()) {
   try {
     return function();
   } catch (const std::exception& error) {
-    spdlog::error("{}: {} threw: {}", operation, what, error.what());
+    log.Error(LogEvent::kApplicationThrew, AbslView(operation), ": ", AbslView(what),
+              " threw: ", error.what());
   } catch (...) {
-    spdlog::error("{}: {} threw", operation, what);
+    log.Error(LogEvent::kApplicationThrew, AbslView(operation), ": ", AbslView(what), " threw");
   }
   return absl::InternalError(std::string(what) + " failed; nothing was run");
 }

@@ -1,13 +1,10 @@
 #include "interceptors/server/request/parent_metadata.h"
 
-#include <spdlog/spdlog.h>
-
 #include <iterator>
-#include <memory>
 
+#include "core/absl_view.h"
 #include "core/idempotency_key.h"
 #include "core/limits.h"
-#include "core/log_throttle.h"
 #include "core/record_key.h"
 #include "core/uuid.h"
 
@@ -22,18 +19,9 @@ bool IsParent(const v1::RecordKey& parent) {
   return Uuid::Parse(parent.key()).has_value() && ValidateRecordKey(FromProto(parent)).ok();
 }
 
-void LogLeftOut() {
-  // Never destroyed: calls may end after static destruction has begun.
-  static LogThrottle& throttle = *std::make_unique<LogThrottle>().release();
-  const std::optional<std::int64_t> before = throttle.Admit();
-  if (!before.has_value()) return;
-  spdlog::warn("a call's {} names no record, or several; its parent is not recorded ({} before it)",
-               kParentMetadata, *before);
-}
-
 }  // namespace
 
-std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context) {
+std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context, GuardLog& log) {
   const auto entries =
       context.client_metadata().equal_range({kParentMetadata.data(), kParentMetadata.size()});
   if (entries.first == entries.second) return std::nullopt;
@@ -44,7 +32,8 @@ std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context) {
     parent.DiscardUnknownFields();
     return parent;
   }
-  LogLeftOut();
+  log.Warn(LogEvent::kInvalidParent, "a call's ", AbslView(kParentMetadata),
+           " names no record, or several; its parent is not recorded");
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "idempotency/v1/record.pb.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 
@@ -13,7 +14,8 @@ namespace idempotency {
 // (`idempotency-parent-bin`): its `key` is the parent's record id. For people
 // who follow a workflow; nothing is decided by it, since any caller can say
 // anything. What cannot be a parent is logged and left out.
-std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context);
+std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context,
+                                      GuardLog& log = *GuardLog::Default());
 
 }  // namespace idempotency
 

@@ -9,6 +9,7 @@
 #include "core/fingerprint.h"
 #include "core/fingerprint_algorithm.h"
 #include "core/fingerprint_input.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 
@@ -16,7 +17,8 @@ namespace idempotency {
 // application's own: INTERNAL if one throws or answers with what cannot be a
 // digest, which is logged.
 absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
-    absl::Span<const FingerprintAlgorithm> algorithms, const FingerprintInput& input);
+    GuardLog& log, absl::Span<const FingerprintAlgorithm> algorithms,
+    const FingerprintInput& input);
 
 }  // namespace idempotency
 

@@ -33,9 +33,10 @@ std::vector<std::string_view> ValuesOf(const grpc::ServerContextBase& context,
 
 absl::StatusOr<RequestIdentity> RequestIdentity::Make(const MethodDescriptor& method,
                                                       const MethodPolicy& policy,
-                                                      const GuardOptions& options) {
+                                                      const GuardOptions& options,
+                                                      std::shared_ptr<GuardLog> log) {
   RequestIdentity identity(absl::StrCat("/", method.service()->full_name(), "/", method.name()),
-                           policy, options);
+                           policy, options, std::move(log));
   if (!policy.key_field.empty()) {
     absl::StatusOr<KeyField> key_field = KeyField::Resolve(method, policy.key_field);
     if (!key_field.ok()) return key_field.status();
@@ -45,8 +46,11 @@ absl::StatusOr<RequestIdentity> RequestIdentity::Make(const MethodDescriptor& me
 }
 
 RequestIdentity::RequestIdentity(std::string path, const MethodPolicy& policy,
-                                 const GuardOptions& options)
-    : path_(std::move(path)), options_(options), metadata_names_(policy.fingerprint_metadata) {
+                                 const GuardOptions& options, std::shared_ptr<GuardLog> log)
+    : path_(std::move(path)),
+      options_(options),
+      log_(std::move(log)),
+      metadata_names_(policy.fingerprint_metadata) {
   const auto handlers = options.handlers.find(path_);
   if (handlers != options.handlers.end()) handlers_ = handlers->second;
 }
@@ -59,7 +63,7 @@ absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase
                                         ? ParseIdempotencyKey(values, {key_field_->name(), field})
                                         : ParseIdempotencyKey(values);
   if (!key.ok() || !handlers_.key_validator) return key;
-  const absl::Status accepted = CallApplication(path_, "the key validator", [&] {
+  const absl::Status accepted = CallApplication(*log_, path_, "the key validator", [&] {
     const absl::Status verdict = handlers_.key_validator(*key);
     if (verdict.ok()) return verdict;
     return MakeError(Reason::kKeyInvalid, absl::StrCat("the key is refused: ", verdict.message()));
@@ -74,14 +78,14 @@ absl::StatusOr<std::vector<Fingerprint>> RequestIdentity::FingerprintsOf(
   if (handlers_.normaliser) {
     copy.reset(request.New());
     copy->CopyFrom(request);
-    const absl::Status normalised =
-        CallApplication(path_, "the normaliser", [&] { return handlers_.normaliser(*copy); });
+    const absl::Status normalised = CallApplication(*log_, path_, "the normaliser",
+                                                    [&] { return handlers_.normaliser(*copy); });
     if (!normalised.ok()) return normalised;
   }
   const FingerprintInput input{path_, copy != nullptr ? *copy : request,
                                key_field_.has_value() ? key_field_->path() : FieldPath(),
                                MetadataOf(context)};
-  return RequestFingerprints(options_.fingerprint_algorithms, input);
+  return RequestFingerprints(*log_, options_.fingerprint_algorithms, input);
 }
 
 FingerprintInput::Metadata RequestIdentity::MetadataOf(

@@ -3,6 +3,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/fingerprint_input.h"
 #include "core/key_field.h"
 #include "interceptors/server/guard_options.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 
@@ -26,7 +28,8 @@ class RequestIdentity {
   // `options` outlives it.
   static absl::StatusOr<RequestIdentity> Make(const google::protobuf::MethodDescriptor& method,
                                               const MethodPolicy& policy,
-                                              const GuardOptions& options);
+                                              const GuardOptions& options,
+                                              std::shared_ptr<GuardLog> log = GuardLog::Default());
 
   // The key from the policy's field and from the metadata.
   //   KEY_MISSING  there is none
@@ -41,12 +44,14 @@ class RequestIdentity {
       const grpc::ServerContextBase& context, const google::protobuf::Message& request) const;
 
  private:
-  RequestIdentity(std::string path, const MethodPolicy& policy, const GuardOptions& options);
+  RequestIdentity(std::string path, const MethodPolicy& policy, const GuardOptions& options,
+                  std::shared_ptr<GuardLog> log);
 
   FingerprintInput::Metadata MetadataOf(const grpc::ServerContextBase& context) const;
 
   std::string path_;
   const GuardOptions& options_;
+  std::shared_ptr<GuardLog> log_;
   MethodHandlers handlers_;
   std::optional<KeyField> key_field_;
   std::vector<std::string> metadata_names_;

@@ -6,12 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "interceptors/server/log/guard_log.h"
+
 namespace idempotency {
 
 // The call's W3C `traceparent`, for the label that keeps the first attempt's with the
-// record. A value that is none is logged, once a second at most with the number of
-// those before it, and left out: it costs its caller the trace and nothing else.
-std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context);
+// record. A value that does not have that form is logged and left out: it costs its
+// caller the trace and nothing else.
+std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context, GuardLog& log);
 
 }  // namespace idempotency
 

@@ -1,7 +1,5 @@
 #include "interceptors/server/reservation/recording.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -293,9 +291,9 @@ void Recording::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
       return;
     }
     if (refused) {
-      spdlog::error("the store refuses an outcome for good ({} {}): it is not recorded",
-                    absl::StatusCodeToString(answer.status().code()),
-                    std::string(answer.status().message()));
+      link_.log->Error(LogEvent::kNotRecorded, "the store refuses an outcome for good (",
+                       absl::StatusCodeToString(answer.status().code()), " ",
+                       answer.status().message(), "): it is not recorded");
       answer = NotRecorded();
     }
     End();
@@ -305,8 +303,10 @@ void Recording::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
 
 void Recording::DropContent(const absl::Status& refusal) {
   if (content_dropped_) return;
-  spdlog::error("the store refuses a reply of {} bytes ({}): it is recorded without its content",
-                ReplyBytes(complete_.reply()), absl::StatusCodeToString(refusal.code()));
+  link_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
+                   ReplyBytes(complete_.reply()), " bytes (",
+                   absl::StatusCodeToString(refusal.code()),
+                   "): it is recorded without its content");
   content_dropped_ = true;
   *complete_.mutable_reply() = WithoutContent(complete_.reply());
 }
@@ -364,8 +364,8 @@ void Recording::OnReleased(const absl::Status& answer) {
       return;
     }
     if (!answer.ok()) {
-      spdlog::warn("a reservation could not be released ({}): it ends with its lease",
-                   absl::StatusCodeToString(answer.code()));
+      link_.log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
+                      absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
     // What was not answered stays open.
     if (!IsIndefinite(answer)) release_answer_ = IsLost(answer) ? ReservationLost() : answer;

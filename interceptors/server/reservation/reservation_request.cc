@@ -1,10 +1,7 @@
 #include "interceptors/server/reservation/reservation_request.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,7 +11,6 @@
 #include "core/answer_kind.h"
 #include "core/deadline.h"
 #include "core/errors.h"
-#include "core/log_throttle.h"
 #include "core/uuid.h"
 #include "interceptors/server/reservation/recording.h"
 #include "interceptors/server/wire/wire_time.h"
@@ -54,25 +50,19 @@ v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
   return request;
 }
 
-void LogRefusal(const absl::Status& failure) {
-  // Never destroyed: calls may end after static destruction has begun.
-  static LogThrottle& throttle = *std::make_unique<LogThrottle>().release();
-  const std::optional<std::int64_t> before = throttle.Admit();
-  if (!before.has_value()) return;
-  spdlog::error("idempotencyd refuses the guard's Reserve: {} {} ({} before it)",
-                absl::StatusCodeToString(failure.code()), std::string(failure.message()), *before);
-}
-
 // What the guard's caller is told. The service's own refusals are passed on. Whether
 // the guard itself is refused (identity, configuration, what stands between) is not
 // the caller's business: it is told STORE_UNAVAILABLE, of the same kind of answer.
-absl::Status ForCaller(const absl::Status& failure) {
+absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
   if (IsOpen(failure)) {
     return Unavailable("the idempotency store gave no verdict; nothing was run", failure);
   }
   const auto reason = ReasonOf(failure);
   const bool own = reason.has_value() && reason != Reason::kStoreUnavailable;
-  if (!own || reason == Reason::kRequestInvalid) LogRefusal(failure);
+  if (!own || reason == Reason::kRequestInvalid) {
+    log.Error(LogEvent::kReserveRefused, "idempotencyd refuses the guard's Reserve: ",
+              absl::StatusCodeToString(failure.code()), " ", failure.message());
+  }
   if (own) return failure;
   return Unavailable("the idempotency store refuses this server's request; nothing was run",
                      failure);
@@ -149,13 +139,14 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
     if (!never_sent && IsOpen(answer.status()) && Repeat()) return;
     // The same token renews the lease, if nobody has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, link_.scheduler.Now()) && Repeat()) {
-      spdlog::warn("a grant came after its lease had ended, and is asked for again (lease {})",
-                   absl::FormatDuration(FromWire(request_.lease())));
+      link_.log->Warn(LogEvent::kLateGrant,
+                      "a grant came after its lease had ended, and is asked for again (lease ",
+                      absl::FormatDuration(FromWire(request_.lease())), ")");
       return;
     }
   }
   if (!answer.ok()) {
-    Tell(ForCaller(answer.status()));
+    Tell(ForCaller(answer.status(), *link_.log));
   } else {
     Tell(ReservationAnswer{*std::move(answer), sent});
   }

@@ -1,7 +1,5 @@
 #include "interceptors/server/reservation/reservations.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -38,15 +36,20 @@ std::size_t HashOf(const v1::RecordKey& key) {
 
 Reservations::Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                            absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache,
-                           std::unique_ptr<Scheduler> scheduler, const QuestionLimits& limits)
+                           std::unique_ptr<Scheduler> scheduler, const QuestionLimits& limits,
+                           std::shared_ptr<GuardLog> log)
     : limits_(limits),
       recording_timeout_(recording_timeout),
       closing_timeout_(closing_timeout),
       cache_(std::move(cache)),
       scheduler_(std::move(scheduler)),
       connection_(std::move(connection)),
-      link_{connection_, *scheduler_, std::make_shared<OutstandingWork>(),
-            std::make_shared<OutstandingWork>(), Places(limits.pursued)} {}
+      link_{connection_,
+            *scheduler_,
+            std::make_shared<OutstandingWork>(),
+            std::make_shared<OutstandingWork>(),
+            Places(limits.pursued),
+            std::move(log)} {}
 
 Reservations::~Reservations() {
   Close();
@@ -54,7 +57,8 @@ Reservations::~Reservations() {
   // A question whose answer never came can hold a key for a lease, no more.
   link_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
   if (!link_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
-    spdlog::error("the guard goes away with operations that the store was not told of");
+    link_.log->Once(LogSeverity::kError,
+                    "the guard goes away with operations that the store was not told of");
   }
   // First nothing is begun any more, then what is outstanding is answered.
   scheduler_->Stop();

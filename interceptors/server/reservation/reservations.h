@@ -32,7 +32,8 @@ class Reservations {
   Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
                std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
-               const QuestionLimits& limits = {});
+               const QuestionLimits& limits = {},
+               std::shared_ptr<GuardLog> log = GuardLog::Default());
   // Close(); waits until everything is recorded, released or known to be lost,
   // closing_timeout at most (for questions without an answer 2 s); then stops.
   // A reply that was not recorded by then

@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 
 #include "client/connection.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/reservation/question_limits.h"
 #include "interceptors/server/threads/outstanding_work.h"
 #include "interceptors/server/threads/places.h"
@@ -23,6 +24,7 @@ struct StoreLink {
   std::shared_ptr<OutstandingWork> recordings;
   // QuestionLimits::pursued.
   Places pursuits{QuestionLimits().pursued};
+  std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
 
 // How long one try of an operation may take before it is repeated. Above the

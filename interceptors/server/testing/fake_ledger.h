@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_LEDGER_H_
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/errors.h"
 #include "core/mutex.h"
 #include "interceptors/server/ledger/completion_ledger.h"
+#include "interceptors/server/ledger/ledger_commit.h"
 #include "interceptors/server/ledger/ledger_row.h"
 
 namespace idempotency {
@@ -85,8 +87,14 @@ class FakeLedger final : public CompletionLedger {
 
 // A transaction of the database that a FakeLedger is in.
 struct FakeTransaction {
+  enum class Ending { kAcknowledged, kUnconfirmed, kRefused, kAnswerLost, kCommitLost };
+
   FakeLedger& ledger;
   std::optional<LedgerRow> row;
+  // What becomes of a commit by CommitLedgerTransaction.
+  Ending ending = Ending::kAcknowledged;
+  // Called between row and commit.
+  std::function<void()> before_commit = nullptr;
 
   bool Commit() { return row.has_value() && ledger.Commit(*row); }
 };
@@ -95,7 +103,30 @@ inline absl::Status InsertLedgerRow(FakeTransaction& transaction,
                                     const absl::StatusOr<LedgerRow>& row) {
   if (!row.ok()) return row.status();
   transaction.row = *row;
+  if (transaction.before_commit) transaction.before_commit();
   return absl::OkStatus();
+}
+
+inline LedgerCommit CommitLedgerTransaction(FakeTransaction& transaction,
+                                            const LedgerCommitPermit& permit) {
+  if (!permit.why_not.ok()) {
+    transaction.row.reset();
+    return LedgerCommit::NotCommitted(permit.why_not);
+  }
+  switch (transaction.ending) {
+    case FakeTransaction::Ending::kAcknowledged:
+      return transaction.Commit() ? LedgerCommit::Committed() : LedgerCommit::NotCommitted();
+    case FakeTransaction::Ending::kUnconfirmed:
+      return transaction.Commit() ? LedgerCommit::Unconfirmed() : LedgerCommit::NotCommitted();
+    case FakeTransaction::Ending::kRefused:
+      break;
+    case FakeTransaction::Ending::kAnswerLost:
+      transaction.Commit();
+      return LedgerCommit::InDoubt();
+    case FakeTransaction::Ending::kCommitLost:
+      return LedgerCommit::InDoubt();
+  }
+  return LedgerCommit::NotCommitted();
 }
 
 }  // namespace idempotency

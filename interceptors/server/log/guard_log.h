@@ -1,0 +1,100 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_LOG_GUARD_LOG_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_LOG_GUARD_LOG_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/clock.h"
+#include "core/log_throttle.h"
+#include "interceptors/server/log/log_sink.h"
+
+namespace idempotency {
+
+// What a line of the guard's is about.
+enum class LogEvent {
+  kKeyReused,
+  kInvalidParent,
+  kInvalidTrace,
+  kUnguardedCall,
+  kInterceptorMissing,
+  kApplicationThrew,
+  kInvalidFingerprint,
+  kReserveRefused,
+  kLateGrant,
+  kReservationLost,
+  kNotReleased,
+  kNotRecorded,
+  kReplyNotKept,
+  kInvalidReference,
+  kUnreadableReply,
+  kLoaderFailed,
+  kAbandoned,
+  kLedgerUnavailable,
+  kLedgerRowNotWritten,
+  kLedgerDisagrees,
+  kFoundInLedger,
+  kRecovered,
+  kRecoveryFailed,
+  kRecoveryPostponed,
+};
+inline constexpr std::size_t kLogEvents =
+    static_cast<std::size_t>(LogEvent::kRecoveryPostponed) + 1;
+
+// The log of a guard, or of one of its methods. Whatever happens while calls are
+// served can be caused by a caller, in any number: so of each event one line a
+// second is written, with the number of those that were left out before it.
+// Parts are put together only if the line is written. Thread-safe.
+class GuardLog {
+ public:
+  // An empty `sink` is spdlog's default logger. `clock` outlives it.
+  explicit GuardLog(LogSink sink = nullptr, const Clock& clock = Clock::System());
+  GuardLog(const GuardLog&) = delete;
+  GuardLog& operator=(const GuardLog&) = delete;
+
+  // To spdlog's default logger, shared by whatever was given no other.
+  static const std::shared_ptr<GuardLog>& Default();
+
+  // The same sink, with a count of its own for each event: calls of one method
+  // hide no line about another.
+  std::shared_ptr<GuardLog> ForMethod() const;
+
+  template <typename... Parts>
+  void Info(LogEvent event, const Parts&... parts) {
+    Write(LogSeverity::kInfo, event, parts...);
+  }
+  template <typename... Parts>
+  void Warn(LogEvent event, const Parts&... parts) {
+    Write(LogSeverity::kWarning, event, parts...);
+  }
+  template <typename... Parts>
+  void Error(LogEvent event, const Parts&... parts) {
+    Write(LogSeverity::kError, event, parts...);
+  }
+
+  // For what happens once in a guard's life: not throttled.
+  void Once(LogSeverity severity, std::string_view line) const;
+
+ private:
+  template <typename... Parts>
+  void Write(LogSeverity severity, LogEvent event, const Parts&... parts) {
+    const std::optional<std::int64_t> left_out =
+        throttles_[static_cast<std::size_t>(event)]->Admit();
+    if (left_out.has_value()) Write(severity, absl::StrCat(parts...), *left_out);
+  }
+  void Write(LogSeverity severity, std::string line, std::int64_t left_out) const;
+
+  const LogSink sink_;
+  const Clock& clock_;
+  std::array<std::unique_ptr<LogThrottle>, kLogEvents> throttles_;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_LOG_GUARD_LOG_H_

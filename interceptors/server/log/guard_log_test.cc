@@ -1,0 +1,88 @@
+#include "interceptors/server/log/guard_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/utf8.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+class FakeClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::UnixEpoch(); }
+  std::chrono::steady_clock::time_point Monotonic() const override { return monotonic; }
+
+  std::chrono::steady_clock::time_point monotonic;
+};
+
+class GuardLogTest : public ::testing::Test {
+ protected:
+  FakeClock clock_;
+  std::vector<std::string> lines_;
+  std::vector<LogSeverity> severities_;
+  GuardLog log_{[this](LogSeverity severity, std::string_view line) {
+                  severities_.push_back(severity);
+                  lines_.emplace_back(line);
+                },
+                clock_};
+};
+
+TEST_F(GuardLogTest, OneLineASecondForEachEventWithACountOfTheRest) {
+  for (int i = 0; i < 20'000; ++i) log_.Warn(LogEvent::kKeyReused, "reused, record ", i);
+  EXPECT_THAT(lines_, ElementsAre("reused, record 0"));
+  clock_.monotonic += std::chrono::milliseconds(999);
+  log_.Warn(LogEvent::kKeyReused, "reused, record ", 7);
+  EXPECT_THAT(lines_, SizeIs(1));
+  clock_.monotonic += std::chrono::milliseconds(1);
+  log_.Warn(LogEvent::kKeyReused, "reused, record ", 8);
+  EXPECT_EQ(lines_.back(), "reused, record 8 (20000 more were left out)");
+  clock_.monotonic += std::chrono::seconds(1);
+  log_.Warn(LogEvent::kKeyReused, "reused, record ", 9);
+  EXPECT_EQ(lines_.back(), "reused, record 9");
+}
+
+TEST_F(GuardLogTest, AFloodOfOneEventOrMethodHidesNoOther) {
+  const auto method = log_.ForMethod();
+  log_.Warn(LogEvent::kKeyReused, "a");
+  log_.Warn(LogEvent::kKeyReused, "a");
+  log_.Error(LogEvent::kNotRecorded, "b");
+  method->Warn(LogEvent::kKeyReused, "c");
+  method->Warn(LogEvent::kKeyReused, "c");
+  EXPECT_THAT(lines_, ElementsAre("a", "b", "c"));
+}
+
+TEST_F(GuardLogTest, SeveritiesArrive) {
+  log_.Info(LogEvent::kRecovered, "a");
+  log_.Warn(LogEvent::kLateGrant, "b");
+  log_.Error(LogEvent::kNotRecorded, "c");
+  log_.Once(LogSeverity::kInfo, "d");
+  log_.Once(LogSeverity::kInfo, "e");
+  EXPECT_THAT(severities_,
+              ElementsAre(LogSeverity::kInfo, LogSeverity::kWarning, LogSeverity::kError,
+                          LogSeverity::kInfo, LogSeverity::kInfo));
+}
+
+TEST_F(GuardLogTest, NothingForgesALine) {
+  log_.Error(LogEvent::kApplicationThrew, "threw: a\nerror: forged\r\x1b[2J", "\xc2\x85", "\xff|");
+  EXPECT_THAT(lines_, ElementsAre("threw: a error: forged  [2J  ?|"));
+  log_.Error(LogEvent::kLoaderFailed, std::string(100'000, 'x'));
+  EXPECT_EQ(lines_.back().size(), 2048U);
+  EXPECT_TRUE(IsUtf8WithoutControls(lines_.back()));
+}
+
+TEST_F(GuardLogTest, ASinkThatThrowsIsNobodysProblem) {
+  GuardLog log([](LogSeverity, std::string_view) { throw std::runtime_error("full"); }, clock_);
+  log.Error(LogEvent::kNotRecorded, "lost");
+}
+
+}  // namespace
+}  // namespace idempotency

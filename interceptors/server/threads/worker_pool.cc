@@ -1,0 +1,96 @@
+#include "interceptors/server/threads/worker_pool.h"
+
+#include <pthread.h>
+
+#include <system_error>
+#include <utility>
+
+namespace idempotency {
+namespace {
+
+// What pthread_setname_np takes, without the zero at the end.
+constexpr std::size_t kMaxThreadNameBytes = 15;
+
+}  // namespace
+
+WorkerPool::WorkerPool(std::string name, int max_threads, std::size_t max_waiting)
+    : name_(std::move(name)),
+      max_threads_(static_cast<std::size_t>(max_threads)),
+      max_waiting_(max_waiting) {}
+
+WorkerPool::~WorkerPool() { Stop(); }
+
+WorkerPool::Outcome WorkerPool::Run(std::function<void()> work) {
+  MutexLock lock(mutex_);
+  if (stopped_) return Outcome::kStopped;
+  if (work_.size() >= max_waiting_) return Outcome::kFull;
+  work_.push_back(std::move(work));
+  Summon();
+  if (!threads_.empty()) return Outcome::kTaken;
+  // Nobody would come for it.
+  work_.pop_back();
+  return Outcome::kFull;
+}
+
+void WorkerPool::Summon() {
+  if (summoned_ || work_.empty()) return;
+  if (idle_ > 0) {
+    summoned_ = true;
+    work_arrived_.NotifyOne();
+  } else if (!stopped_ && threads_.size() < max_threads_) {
+    Begin();
+  }
+}
+
+void WorkerPool::Begin() {
+  const std::string name = name_ + "-" + std::to_string(threads_.size() + 1);
+  try {
+    threads_.emplace_back([this, name] { Loop(name); });
+    summoned_ = true;
+  } catch (const std::system_error&) {
+    // The process has as many threads as it may have: those that are there go on.
+  }
+}
+
+void WorkerPool::Loop(const std::string& name) {
+  pthread_setname_np(pthread_self(), name.substr(0, kMaxThreadNameBytes).c_str());
+  {
+    MutexLock lock(mutex_);
+    summoned_ = false;
+  }
+  std::function<void()> work;
+  while (Next(work)) {
+    work();
+    // What it holds must not wait for the next piece.
+    work = nullptr;
+  }
+}
+
+bool WorkerPool::Next(std::function<void()>& work) {
+  MutexLock lock(mutex_);
+  while (work_.empty() && !stopped_) {
+    ++idle_;
+    work_arrived_.Wait(lock);
+    --idle_;
+    summoned_ = false;
+  }
+  if (work_.empty()) return false;
+  work = std::move(work_.front());
+  work_.pop_front();
+  // This thread may be held up by what it takes.
+  Summon();
+  return true;
+}
+
+void WorkerPool::Stop() {
+  std::vector<std::thread> threads;
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    threads.swap(threads_);
+    work_arrived_.NotifyAll();
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace idempotency

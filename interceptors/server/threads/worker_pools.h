@@ -1,0 +1,35 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_WORKER_POOLS_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_WORKER_POOLS_H_
+
+#include "interceptors/server/guard_threads.h"
+#include "interceptors/server/threads/worker_pool.h"
+
+namespace idempotency {
+
+// Where a guard runs the application's code: a pool for each kind. Thread-safe.
+struct WorkerPools {
+  explicit WorkerPools(const GuardThreads& threads = {})
+      : handlers("guard-run", threads.handlers),
+        ledger("guard-ledger", threads.ledger),
+        recovery("guard-recover", threads.recovery),
+        loaders("guard-load", threads.loaders) {}
+
+  // Stops each of them. Safe to call twice.
+  void Stop() {
+    handlers.Stop();
+    recovery.Stop();
+    ledger.Stop();
+    loaders.Stop();
+  }
+
+  // Handlers of callback methods.
+  WorkerPool handlers;
+  // Questions to the completion ledger.
+  WorkerPool ledger;
+  WorkerPool recovery;
+  WorkerPool loaders;
+};
+
+}  // namespace idempotency
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_WORKER_POOLS_H_
