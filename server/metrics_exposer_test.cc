@@ -37,8 +37,9 @@ class MetricsExposerTest : public ::testing::Test {
   // A page that the buffers of a connection do not hold whose client does not read.
   void MakeThePageLarge() {
     auto& family = prometheus::BuildCounter().Name("large").Help("help").Register(*registry_);
-    for (int i = 0; i < 64; ++i)
+    for (int i = 0; i < 64; ++i) {
       family.Add({{"label", std::string(128 * 1024, static_cast<char>('0' + i))}});
+    }
   }
 
   Observer observer_;

@@ -37,8 +37,9 @@ std::string Answer(absl::string_view request, const Scrape::Page& page) {
     return Response("405 Method Not Allowed", "Allow: GET, HEAD\r\n", "", false);
   }
   const absl::string_view path = words[1].substr(0, words[1].find('?'));
-  if (path != "/metrics")
+  if (path != "/metrics") {
     return Response("404 Not Found", "", "the metrics are at /metrics\n", get);
+  }
   return Response("200 OK", "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", page(),
                   get);
 }
