@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -562,11 +563,22 @@ TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown
   const auto execution = Run();
   execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
-  while (pools_.recovery.Run([opened] { opened.wait(); }) == WorkerPool::Outcome::kTaken) {
+  // First every thread is held, so that none makes room in the queue later.
+  std::promise<void> all_held;
+  std::atomic<int> held{0};
+  for (int i = 0; i < GuardThreads().recovery; ++i) {
+    pools_.recovery.Run([&] {
+      if (++held == GuardThreads().recovery) all_held.set_value();
+      opened.wait();
+    });
+  }
+  EXPECT_EQ(all_held.get_future().wait_for(kLong), std::future_status::ready);
+  while (pools_.recovery.Run([] {}) == WorkerPool::Outcome::kTaken) {
   }
   EXPECT_EQ(RefusalOf(Ask()), Reason::kOverloaded);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   open.set_value();
+  pools_.Stop();
 }
 
 TEST_F(GuardLedgerRecoveryTest, AnOkWithoutACommitIsUnknown) {
