@@ -343,7 +343,7 @@ TEST_P(GuardAndReactors, ACallThatLostItsLeaseWhileItWaitedForAThreadDoesNotRun)
     options.guard.threads.handlers = 1;
     MethodPolicy& policy = options.guard.policies["/idempotency.testing.Probe/Act"];
     // No heartbeat keeps it for longer.
-    policy.lease = policy.max_lease = absl::Milliseconds(500);
+    policy.lease = policy.max_lease = absl::Seconds(2);
     options.guard.hooks.on_lost = [&](const LostEvent&) {
       if (++lost == 2) both_lost.set_value();
     };
