@@ -26,13 +26,16 @@ TEST(CompareFingerprintsTest, EveryCommonVersionMustAgree) {
 }
 
 TEST(ValidateFingerprintsTest, Limits) {
-  EXPECT_TRUE(ValidateFingerprints({Of(1, 'a', 16), Of(2, 'b', 64), Of(9, 'c'), Of(4, 'd')}).ok());
+  EXPECT_TRUE(ValidateFingerprints({Of(3, 'a', 16), Of(2, 'b', 64), Of(9, 'c'), Of(1, 'd')}).ok());
   EXPECT_FALSE(ValidateFingerprints({}).ok());
   EXPECT_FALSE(
       ValidateFingerprints({Of(1, 'a'), Of(2, 'a'), Of(3, 'a'), Of(4, 'a'), Of(5, 'a')}).ok());
   EXPECT_FALSE(ValidateFingerprints({Of(0, 'a')}).ok());
-  EXPECT_FALSE(ValidateFingerprints({Of(1, 'a', 15)}).ok());
-  EXPECT_FALSE(ValidateFingerprints({Of(1, 'a', 65)}).ok());
+  EXPECT_FALSE(ValidateFingerprints({Of(2, 'a', 15)}).ok());
+  EXPECT_FALSE(ValidateFingerprints({Of(2, 'a', 65)}).ok());
+  // Version 1 is SHA-256.
+  EXPECT_FALSE(ValidateFingerprints({Of(1, 'a', 31)}).ok());
+  EXPECT_FALSE(ValidateFingerprints({Of(1, 'a', 33)}).ok());
   const absl::Status twice = ValidateFingerprints({Of(2, 'a'), Of(1, 'a'), Of(2, 'a')});
   EXPECT_EQ(ReasonOf(twice), Reason::kRequestInvalid);
   EXPECT_EQ(DetailsOf(twice).violations.at(0).field, "fingerprints[2].version");
