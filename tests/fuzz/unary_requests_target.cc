@@ -73,9 +73,9 @@ void RequireGood(const CompleteOp& op) {
 void RequireGood(const ReleaseOp& op) {
   RequireGoodKey(op);
   Require(IsUtf8WithoutControls(op.reason), "the reason was checked");
-  Require(op.pause >= absl::ZeroDuration() && op.pause <= limits::kMaxReleasePause &&
-              IsWhole(op.pause),
-          "the pause has its bounds");
+  Require(
+      op.pause >= absl::ZeroDuration() && op.pause <= limits::kMaxReleasePause && IsWhole(op.pause),
+      "the pause has its bounds");
 }
 
 void RequireGood(const ExtendOp& op) {
