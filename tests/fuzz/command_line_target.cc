@@ -40,20 +40,26 @@ void RequireGood(const MigrateOptions& options) {
 }
 
 void RequireGood(const HealthOptions& options) {
-  Require(NetworkAddress::Parse(options.address.ToString()).ok(), "health asks somebody");
+  Require(!options.address || NetworkAddress::Parse(options.address->ToString()).ok(),
+          "health asks somebody");
   Require(options.timeout > absl::ZeroDuration(), "health waits for an answer");
 }
 
 void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a text"); }
+
+// Takes no value.
+bool IsSwitch(absl::string_view argument) {
+  return argument == "--status" || argument == "--help" || argument == "--yes" ||
+         argument == "--tls";
+}
 
 // The same with every --name value as --name=value.
 std::vector<std::string> Joined(const Arguments& arguments) {
   std::vector<std::string> joined;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool takes_next = i > 0 && absl::StartsWith(arguments[i], "--") &&
-                            !absl::StrContains(arguments[i], '=') && arguments[i] != "--status" &&
-                            arguments[i] != "--help" && i + 1 < arguments.size() &&
-                            !absl::StartsWith(arguments[i + 1], "--");
+                            !absl::StrContains(arguments[i], '=') && !IsSwitch(arguments[i]) &&
+                            i + 1 < arguments.size() && !absl::StartsWith(arguments[i + 1], "--");
     if (takes_next) {
       joined.push_back(absl::StrCat(arguments[i], "=", arguments[i + 1]));
       ++i;
