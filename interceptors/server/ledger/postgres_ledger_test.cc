@@ -123,7 +123,7 @@ TEST_F(PostgresLedgerTest, WithoutAPermitNothingIsCommitted) {
   const LedgerCommit commit = CommitLedgerTransaction(work, late);
   EXPECT_EQ(ReasonOf(commit.status()), Reason::kReservationLost);
   EXPECT_FALSE(commit.known_committed());
-  work.commit();
+  EXPECT_THROW(work.commit(), pqxx::usage_error);
   EXPECT_EQ(Charges(), "0");
 }
 
