@@ -41,7 +41,8 @@ bool SessionLane::SettleGivenUp(std::uint64_t id) {
 }
 
 std::vector<std::uint64_t> SessionLane::TakeCancels() {
-  const auto end = cancels_.begin() + std::min(cancels_.size(), max_frame_operations_);
+  const auto end = cancels_.begin() +
+                   static_cast<std::ptrdiff_t>(std::min(cancels_.size(), max_frame_operations_));
   std::vector<std::uint64_t> taken(cancels_.begin(), end);
   cancels_.erase(cancels_.begin(), end);
   return taken;

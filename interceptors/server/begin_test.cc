@@ -96,8 +96,9 @@ TEST_F(BeginTest, AFloodOfReusedKeysIsALineASecondInTheApplicationsLog) {
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_TRUE(first->Complete(Reply()).ok());
   const auto begun = std::chrono::steady_clock::now();
-  for (int i = 0; i < 1000; ++i)
+  for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(ReasonOf(Begin(Request(7)).status()), Reason::kKeyReused);
+  }
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begun);
   MutexLock lock(mutex);

@@ -1,6 +1,5 @@
 // A replica that is stopped in the middle of its sweep holds up nobody else.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
 #include <memory>
@@ -84,7 +83,7 @@ TEST_F(FrozenReplica, LeavesNoLockBehind) {
   DaemonProcess daemon(cluster_->url(), {"--sweep_interval=100ms"});
   ASSERT_TRUE(
       Await("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'", "1"));
-  ASSERT_EQ(kill(daemon.process().pid(), SIGSTOP), 0);
+  daemon.process().Freeze();
   Value("SELECT pg_advisory_unlock(4711)");
   // The server does what it was asked for. Of more than that step, it never will be.
   EXPECT_TRUE(

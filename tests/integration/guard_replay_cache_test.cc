@@ -41,7 +41,7 @@ class GuardReplayCache : public GuardFixture {
     options.guard.replay_cache.capacity_bytes = 0;
   }
   // From now on idempotencyd answers nothing.
-  void StopDaemon() { daemon_->process().Signal(SIGSTOP); }
+  void StopDaemon() { daemon_->process().Freeze(); }
   double ReplaysOfTheDaemon() {
     return MetricsPage::Fetch(daemon_->metrics_address()).Value(kReplays);
   }

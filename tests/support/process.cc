@@ -163,6 +163,14 @@ void Process::Signal(int signal) {
   if (!exit_.has_value()) kill(pid_, signal);
 }
 
+void Process::Freeze() {
+  Signal(SIGSTOP);
+  // The kernel reports the stop once the last thread has stopped.
+  siginfo_t stopped{};
+  while (waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED) != 0 && errno == EINTR) {
+  }
+}
+
 absl::StatusOr<ExitStatus> Process::Wait(Seconds limit) {
   const SteadyTime deadline = After(limit);
   MutexLock lock(mutex_);

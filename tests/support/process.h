@@ -42,6 +42,8 @@ class Process {
   // with what it printed.
   absl::StatusOr<std::string> WaitForLine(std::string prefix, Seconds limit = Seconds(30));
   void Signal(int signal);
+  // SIGSTOP, and waits until every thread has stopped. Signal(SIGCONT) ends it.
+  void Freeze();
   // Waits for the end. DEADLINE_EXCEEDED if it did not come.
   absl::StatusOr<ExitStatus> Wait(Seconds limit = Seconds(30));
   // SIGKILL, and wait.
