@@ -183,8 +183,8 @@ class Play {
       case Before::kNothing:
       case Before::kTooOld:
         return;
-      case Before::kNoVerdict:
-        // Whatever the service finds wrong with the guard's question.
+      case Before::kRefused:
+        // Whatever the service finds wrong with the guard's request.
         table_.service().gate().Fail(OperationKind::kReserve, Reason::kRequestInvalid);
         return;
       default:
@@ -361,7 +361,7 @@ std::string NameOf(const Column& column) {
 // verdicts. With a few of those all the same.
 bool Matters(const TablePolicy& policy, Before before) {
   const bool keeps_all = policy.reply == MethodPolicy::Reply::kFull;
-  if (before == Before::kNoVerdict) return true;
+  if (before == Before::kRefused) return true;
   if (policy.fail_open) {
     return keeps_all && (before == Before::kNothing || before == Before::kRunning);
   }

@@ -113,8 +113,8 @@ const char* NameOf(Before before) {
       return "unknown";
     case Before::kTooOld:
       return "key too old";
-    case Before::kNoVerdict:
-      return "no verdict";
+    case Before::kRefused:
+      return "refused by the service";
   }
   return "";
 }
@@ -171,7 +171,7 @@ OutcomeModel::OutcomeModel(const Cell& cell) : cell_(cell) {
     case Before::kTooOld:
       attempt_ = 0;
       break;
-    case Before::kNoVerdict:
+    case Before::kRefused:
       attempt_ = 0;
       store_refuses_ = true;
       break;
@@ -220,9 +220,8 @@ std::vector<TableStep> OutcomeModel::Steps() {
 TableStep OutcomeModel::Call() {
   TableStep step;
   if (store_refuses_) {
-    step.answer = cell_.policy.fail_open
-                      ? RunUnguarded()
-                      : Reject(Reason::kStoreUnavailable, StatusCode::UNAVAILABLE, /*retry=*/true);
+    // An answer, also where the policy fails open: that is for when there is none.
+    step.answer = Reject(Reason::kRequestInvalid, StatusCode::INVALID_ARGUMENT, /*retry=*/true);
   } else if (cell_.before == Before::kTooOld) {
     step.answer = Reject(Reason::kKeyExpired, StatusCode::FAILED_PRECONDITION);
   } else if (other_request_) {
@@ -287,12 +286,6 @@ void OutcomeModel::SettleAfterRun(const TableReply& reply) {
       state_ = State::kReserved;
       return;
   }
-}
-
-TableAnswer OutcomeModel::RunUnguarded() {
-  TableAnswer answer;
-  static_cast<TableReply&>(answer) = HandlersReply();
-  return answer;
 }
 
 TableAnswer OutcomeModel::Replay() const {

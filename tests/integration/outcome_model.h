@@ -43,14 +43,14 @@ enum class Before {
   kOtherRunning,    // mismatch, although another attempt runs
   kUnknown,         // outcome_unknown
   kTooOld,          // expired
-  kNoVerdict,       // the store refuses to say
+  kRefused,         // the service refuses the guard's request
 };
 inline constexpr Before kAllBefore[] = {
     Before::kNothing,        Before::kReleased,     Before::kLapsed,
     Before::kCompleted,      Before::kRunning,      Before::kEndedMeanwhile,
     Before::kGivenMeanwhile, Before::kStillRunning, Before::kOtherCompleted,
     Before::kOtherRunning,   Before::kUnknown,      Before::kTooOld,
-    Before::kNoVerdict,
+    Before::kRefused,
 };
 const char* NameOf(Before before);
 
@@ -119,7 +119,6 @@ class OutcomeModel {
   // Nothing forbids the run: the record is this call's, as the next attempt.
   TableAnswer Run();
   void SettleAfterRun(const TableReply& reply);
-  TableAnswer RunUnguarded();
   TableAnswer Replay() const;
   TableAnswer Reject(Reason reason, grpc::StatusCode code, bool retry = false) const;
   TableReply HandlersReply();
