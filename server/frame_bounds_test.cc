@@ -101,7 +101,10 @@ TEST(FrameBoundsTest, WhatIsNoMessageIsRefused) {
   EXPECT_TRUE(Check(large).ok());
   for (const std::string& operation : {std::string("\x1a\x05\x0a"), std::string("\x7b"),
                                        std::string("\x0f"), std::string("\0", 1)}) {
-    const std::string bytes = large + "\x0a" + static_cast<char>(operation.size()) + operation;
+    std::string bytes = large;
+    bytes.push_back('\x0a');
+    bytes.push_back(static_cast<char>(operation.size()));
+    bytes += operation;
     EXPECT_FALSE(v1::SessionRequest().ParseFromString(bytes));
     ExpectRefused(Check(bytes), "not a SessionRequest");
   }
