@@ -262,7 +262,11 @@ class SqliteBank final : public Bank {
         "BEGIN IMMEDIATE; UPDATE accounts SET balance = balance - ", amount, " WHERE name = '",
         order.account, "'; INSERT INTO charges (key, effect, amount, attempt) VALUES ('", order.key,
         "', '", effect, "', ", amount, ", ", execution.attempt(), ")");
-    if (!Run(database.get(), charge)) return {grpc::StatusCode::UNAVAILABLE, "busy"};
+    if (!Run(database.get(), charge)) {
+      // Another process has the database, one that is stopped perhaps.
+      execution.NothingHappened();
+      return {grpc::StatusCode::UNAVAILABLE, "busy"};
+    }
     Fill(reply, effect, amount);
     faults.Visit(execution, order, Place::kBeforeRecord);
     if (CommitsAtOnce(order, effect)) return ToGrpcStatus(execution.Commit(database.get(), reply));
