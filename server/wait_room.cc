@@ -225,8 +225,9 @@ void WaitRoom::ReadDone(const RecordId& id, absl::StatusOr<Record> record) {
     } else {
       LearnFromError(room, record.status(), todo);
     }
-    if (std::exchange(room.moved, false) && !room.trying && !room.reading)
+    if (std::exchange(room.moved, false) && !room.trying && !room.reading) {
       ReadNow(id, room, /*confirming=*/true, todo);
+    }
     Settle(id, room);
     // A read that the timer held back may go now.
     timer_wakes_.NotifyOne();

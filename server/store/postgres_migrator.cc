@@ -375,8 +375,9 @@ absl::StatusOr<int> PostgresMigrator::ApplyNext(PostgresConnection& connection,
   scripts.emplace_back(kAddServesFrom);
   scripts.push_back(NoteApplied(next));
   for (const std::string& script : scripts) {
-    if (auto done = connection.ExecuteScript(script); !done.ok())
+    if (auto done = connection.ExecuteScript(script); !done.ok()) {
       return Failed(next, done.status());
+    }
   }
   return next.version;
 }

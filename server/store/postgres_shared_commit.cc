@@ -39,9 +39,10 @@ void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch
   if (IsLocked(together)) {
     absl::Status found = SetAsideLocked(connection_, statements_, completing,
                                         completing.Unanswered(completing.All()));
-    if (found.ok())
+    if (found.ok()) {
       found = SetAsideLocked(connection_, statements_, reserving,
                              reserving.Unanswered(reserving.All()));
+    }
     if (!found.ok()) {
       completing.FailAll(completing.Unanswered(completing.All()), ToCallerStatus(found));
       reserving.FailAll(reserving.Unanswered(reserving.All()), ToCallerStatus(found));

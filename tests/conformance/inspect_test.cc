@@ -65,8 +65,9 @@ TEST_P(InspectTest, UnknownRecordsAreCountedUpToALimit) {
       const ReserveOp& op = ops[releases.size()];
       releases.push_back({op.key, op.id, Expect<Reserved>(verdict).token, "", true});
     }
-    for (const absl::Status& released : store().Release(releases))
+    for (const absl::Status& released : store().Release(releases)) {
       EXPECT_THAT(released, Succeeds());
+    }
     if (done == 0) EXPECT_EQ(Gauges().unknown_records, kBatch);
   }
   EXPECT_EQ(Gauges().unknown_records, StoreGauges::kMaxCountedUnknown);

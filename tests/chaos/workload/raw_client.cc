@@ -162,8 +162,9 @@ void RawClient::SendReserve(const RawOperation& operation, const std::string& id
   request.set_on_lease_expiry(operation.recovery ? v1::LEASE_EXPIRY_REQUIRE_RECOVERY
                                                  : v1::LEASE_EXPIRY_TAKE_OVER);
   request.set_recover(operation.recover);
-  if (operation.waits)
+  if (operation.waits) {
     *request.mutable_max_wait() = TimeUtil::MillisecondsToDuration(kWait.count());
+  }
   connection_->Reserve(request, DeadlineFromNow(),
                        [this, id, done = std::move(done)](absl::StatusOr<v1::ReserveResponse> got) {
                          if (got.ok()) {
