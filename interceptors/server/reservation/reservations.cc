@@ -134,7 +134,7 @@ bool Reservations::closed() {
 }
 
 void Reservations::Close() {
-  absl::flat_hash_map<RequestId, Question> waiting;
+  absl::btree_map<RequestId, Question> waiting;
   {
     MutexLock lock(mutex_);
     closed_ = true;

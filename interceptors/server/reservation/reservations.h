@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -91,7 +92,8 @@ class Reservations {
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<RequestId, Question> waiting_ ABSL_GUARDED_BY(mutex_);
+  // In the order in which they were asked, which is the order of Close().
+  absl::btree_map<RequestId, Question> waiting_ ABSL_GUARDED_BY(mutex_);
   // How many of them there are of a key, by its hash: two keys of one hash share what
   // one has. And how many of them wait for a running attempt.
   absl::flat_hash_map<std::size_t, std::size_t> of_key_ ABSL_GUARDED_BY(mutex_);
