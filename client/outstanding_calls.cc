@@ -1,5 +1,6 @@
 #include "client/outstanding_calls.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ void OutstandingCalls::CancelAndWait() {
     MutexLock lock(mutex_);
     calls.reserve(calls_.size());
     for (const auto& [key, call] : calls_) calls.push_back(call);
+    std::sort(calls.begin(), calls.end());
   }
   // Without the lock: a cancellation may run the call's callback right here.
   for (const auto& call : calls) call->Cancel();

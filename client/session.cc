@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -96,7 +97,7 @@ std::uint64_t BadFrame(const absl::Status& error,
 // Every frame that left was within the limit that this one is over, and nothing
 // of this one was answered.
 std::uint64_t HeaviestFrame(const std::vector<OutstandingOperation*>& unanswered) {
-  absl::flat_hash_map<std::uint64_t, std::size_t> bytes;
+  absl::btree_map<std::uint64_t, std::size_t> bytes;
   for (const auto* operation : unanswered) bytes[operation->frame] += operation->body.size();
   const auto heaviest = std::max_element(
       bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -459,6 +460,8 @@ std::vector<OutstandingOperation*> Session::UnansweredOn(const SessionLane& lane
   for (const auto& [id, operation] : operations_) {
     if (operation->lane == &lane) unanswered.push_back(operation.get());
   }
+  std::sort(unanswered.begin(), unanswered.end(),
+            [](const auto* a, const auto* b) { return a->id < b->id; });
   return unanswered;
 }
 

@@ -1,5 +1,7 @@
 #include "client/session_errands.h"
 
+#include <algorithm>
+
 #include "core/grpc_status.h"
 
 namespace idempotency {
@@ -25,6 +27,9 @@ void SessionErrands::Run(Reachability& reachability) {
       operation->Answer(*answer);
     }
   }
+  // In the order in which they were asked for, not in that of a hash table.
+  std::sort(failures_.begin(), failures_.end(),
+            [](const auto& a, const auto& b) { return a.first->id < b.first->id; });
   for (auto& [operation, status] : failures_) operation->Fail(status);
 }
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
@@ -547,10 +548,14 @@ void SessionStream::StopWaiting(const std::vector<std::uint64_t>& ids) {
 }
 
 std::vector<WaitRoom::CallPtr> SessionStream::Waiting() const {
-  std::vector<WaitRoom::CallPtr> waiting;
+  // In the order in which they came, not in that of a hash table.
+  absl::btree_map<std::uint64_t, WaitRoom::CallPtr> by_id;
   for (const auto& [id, call] : calls_) {
-    if (call->pending().waiting() != nullptr) waiting.push_back(call->pending().waiting());
+    if (call->pending().waiting() != nullptr) by_id.emplace(id, call->pending().waiting());
   }
+  std::vector<WaitRoom::CallPtr> waiting;
+  waiting.reserve(by_id.size());
+  for (auto& [id, call] : by_id) waiting.push_back(std::move(call));
   return waiting;
 }
 
