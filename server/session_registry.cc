@@ -1,19 +1,21 @@
 #include "server/session_registry.h"
 
+#include <algorithm>
+
 #include "server/session_stream.h"
 
 namespace idempotency {
 
 bool SessionRegistry::Add(SessionStream* stream) {
   MutexLock lock(mutex_);
-  streams_.insert(stream);
+  streams_.push_back(stream);
   observer_.SessionsChanged(streams_.size());
   return draining_;
 }
 
 void SessionRegistry::Remove(SessionStream* stream) {
   MutexLock lock(mutex_);
-  streams_.erase(stream);
+  streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
   observer_.SessionsChanged(streams_.size());
 }
 

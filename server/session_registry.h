@@ -1,7 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_SESSION_REGISTRY_H_
 #define IDEMPOTENCY_SERVER_SESSION_REGISTRY_H_
 
-#include "absl/container/flat_hash_set.h"
+#include <vector>
 
 #include "core/mutex.h"
 #include "server/observer.h"
@@ -30,7 +30,8 @@ class SessionRegistry {
   Observer& observer_;
   Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_set<SessionStream*> streams_ ABSL_GUARDED_BY(mutex_);
+  // In the order in which they were opened.
+  std::vector<SessionStream*> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency
