@@ -68,7 +68,9 @@ TEST_P(InspectTest, UnknownRecordsAreCountedUpToALimit) {
     for (const absl::Status& released : store().Release(releases)) {
       EXPECT_THAT(released, Succeeds());
     }
-    if (done == 0) EXPECT_EQ(Gauges().unknown_records, kBatch);
+    if (done == 0) {
+      EXPECT_EQ(Gauges().unknown_records, kBatch);
+    }
   }
   EXPECT_EQ(Gauges().unknown_records, StoreGauges::kMaxCountedUnknown);
 }
