@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <set>
@@ -29,7 +30,12 @@ class Gate {
     };
   }
   void Open() { open_.set_value(); }
-  int begun() const { return begun_; }
+  // A piece that was taken may not have begun yet.
+  bool AwaitBegun(int pieces) const {
+    const auto limit = std::chrono::steady_clock::now() + kLong;
+    while (begun_ < pieces && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    return begun_ == pieces;
+  }
 
  private:
   std::atomic<int> begun_{0};
@@ -63,7 +69,7 @@ TEST(WorkerPool, EachPieceThatBlocksCostsOneThread) {
     ASSERT_EQ(pool.Run(gate.Blocked()), WorkerPool::Outcome::kTaken);
     EXPECT_TRUE(StillWorks(pool)) << blocked << " blocked";
   }
-  EXPECT_EQ(gate.begun(), 3);
+  EXPECT_TRUE(gate.AwaitBegun(3));
   gate.Open();
 }
 
