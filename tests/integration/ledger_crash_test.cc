@@ -47,7 +47,8 @@ constexpr int kServers = 6;
 constexpr int kStopped = 3;
 constexpr int kClients = 12;
 constexpr std::int64_t kBalance = 1'000'000;
-constexpr std::chrono::seconds kSettled{60};
+// Failures in a row make pauses of up to a minute.
+constexpr std::chrono::seconds kSettled{240};
 
 // How often each has to happen, at the least.
 using Quota = std::map<std::string, int>;

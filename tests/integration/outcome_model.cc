@@ -317,7 +317,7 @@ TableAnswer OutcomeModel::Reject(Reason reason, StatusCode code, bool retry) con
   // An unknown outcome tells gRPC's own retries to stop.
   answer.pushback = retry || reason == Reason::kOutcomeUnknown;
   // A verdict is of a record, also one that is not there any more.
-  answer.names_record = reason != Reason::kStoreUnavailable;
+  answer.names_record = reason != Reason::kStoreUnavailable && reason != Reason::kRequestInvalid;
   return answer;
 }
 
