@@ -1,4 +1,4 @@
-"""Freezes a daemon in the middle of a sweep step."""
+"""Freezes a daemon whose sweep step is on its way."""
 
 import time
 
@@ -9,11 +9,12 @@ _FROZEN_S = 8
 # Of the calls of all clients. Those that meet the frozen daemon have to go to the other one,
 # and those whose record the sweep had locked wait for a named timeout.
 _SERVED = 0.5
-# What sweeps write is a statement of this name.
-_WRITES = "sweep_lapsed"
-_OPEN = """
+# What sweeps write is a statement of a name that begins so.
+_WRITES = "sweep_"
+_BEGUN = """
 SELECT count(*) FROM pg_stat_activity
- WHERE datname = 'idem' AND state = 'idle in transaction' AND query LIKE '%UPDATE%'"""
+ WHERE datname = 'idem' AND query LIKE '%%idempotency sweep%%' AND query_start >= '%s'
+   AND pid <> pg_backend_pid()"""
 
 
 class SweepFaults:
@@ -28,26 +29,30 @@ class SweepFaults:
         self.impossible = {}
 
     def freeze_in_sweep(self):
-        """Its transaction has written and is open, its session is silent, and it is stopped: what
-        a lost node looks like to Postgres."""
+        """Postgres has the statement, its session is silent, and the daemon is stopped: what a
+        node that is lost in the middle of a step looks like to Postgres and to other daemons."""
         name = self._random.choice(self._system.names("daemon"))
         with self._links.whole():
             link = f"{name}-pg{self._system.postgres.primary.number}"
+            since = self._sql("SELECT clock_timestamp()")
             self._system.links.tell(
                 f"forward-then-cut {link} match={_WRITES} hold={_HELD_MS}")
             try:
-                if self._wait_until_open():
+                if self._wait_until_begun(since):
                     self._freeze(name)
             finally:
                 self._system.links.tell(f"heal {link}")
 
-    def _wait_until_open(self):
+    def _wait_until_begun(self, since):
         deadline = time.monotonic() + _BEGUN_WITHIN_S
         while time.monotonic() < deadline:
-            if int(self._system.postgres.primary.sql(_OPEN, "idem").strip() or 0) > 0:
+            if int(self._sql(_BEGUN % since) or 0) > 0:
                 return True
             time.sleep(0.05)
         return False
+
+    def _sql(self, query):
+        return self._system.postgres.primary.sql(query, "idem").strip()
 
     def _freeze(self, name):
         process = self._system.processes[name]
