@@ -21,9 +21,12 @@ struct SessionConnectionOptions {
   // Reservations and reads that wait for room in the daemon's window. One more
   // is answered OVERLOADED.
   std::size_t max_waiting = limits::kMaxQueuedOperations;
-  // How long a daemon may owe an answer after its operation's deadline, without
-  // a word on that stream, before the stream is taken for dead.
-  std::chrono::steady_clock::duration silence_allowed = std::chrono::seconds(10);
+  // How long a daemon may owe an answer after its operation's deadline, while nothing
+  // else comes on that stream, before the stream is given up for one to the next daemon.
+  // Until then every call of this client waits for a daemon that is frozen. A daemon
+  // answers within milliseconds of a deadline unless its store holds the batch; a stream
+  // that is given up too early costs a repeat with the same tokens.
+  std::chrono::steady_clock::duration silence_allowed = std::chrono::seconds(3);
   // How long unary calls are used with a daemon that has no Session, before one
   // stream is tried again.
   std::chrono::steady_clock::duration retry_session_after = std::chrono::minutes(5);

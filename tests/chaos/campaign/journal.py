@@ -21,9 +21,11 @@ class Journal:
         with self._lock:
             self._file.write(line)
 
-    def fault(self, kind, target, began, until=None, servers=None, served=None):
+    def fault(self, kind, target, began, until=None, servers=None, served=None,
+              settled_ms=None):
         """Of a fault that is over. `servers` is left out if it reaches all of them. `served` is
-        the share of calls that have to be served while it lasts, where nothing else is broken."""
+        the share of calls that have to be served while it lasts, where nothing else is broken,
+        `settled_ms` how long callers are given to turn away from what is broken."""
         fields = {"kind": kind, "target": target, "t": began}
         if until is not None:
             fields["until"] = until
@@ -31,6 +33,8 @@ class Journal:
             fields["servers"] = servers
         if served is not None:
             fields["served"] = served
+        if settled_ms is not None:
+            fields["settled_ms"] = settled_ms
         self.write("fault", **fields)
         with self._lock:
             self.faults += 1

@@ -4,11 +4,13 @@ import time
 
 # A pass begins every second or so, and has something to write while there are calls.
 _BEGUN_WITHIN_S = 6
-_HELD_MS = 8000
-_FROZEN_S = 8
-# Of the calls of all clients. Those that meet the frozen daemon have to go to the other one,
-# and those whose record the sweep had locked wait for a named timeout.
-_SERVED = 0.5
+_HELD_MS = 14000
+_FROZEN_S = 14
+# By then a stream to the frozen daemon is given up: the deadline of a call, and the silence
+# that is allowed after it (client/session_connection.h), with some room.
+_SETTLED_MS = 7000
+# Of the calls of all clients: the sweep holds no lock of any of them.
+_SERVED = 0.9
 # What sweeps write is a statement of a name that begins so.
 _WRITES = "sweep_"
 _BEGUN = """
@@ -62,4 +64,5 @@ class SweepFaults:
             time.sleep(_FROZEN_S)
         finally:
             process.resume()
-        self._journal.fault("freeze_in_sweep", name, began, time.monotonic_ns(), served=_SERVED)
+        self._journal.fault("freeze_in_sweep", name, began, time.monotonic_ns(), served=_SERVED,
+                            settled_ms=_SETTLED_MS)

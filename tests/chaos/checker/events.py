@@ -149,7 +149,8 @@ class Probe:
 class Fault:
     """Something that a nemesis did, from `began` to `ended` (the same for a kill)."""
 
-    __slots__ = ("kind", "target", "began", "ended", "servers", "store_shift", "served", "line")
+    __slots__ = ("kind", "target", "began", "ended", "servers", "store_shift", "served", "settled",
+                 "line")
 
     def __init__(self, event, line):
         self.kind = event["kind"]
@@ -162,4 +163,6 @@ class Fault:
         self.store_shift = abs(event.get("store_shift_ms", 0)) * 1_000_000
         # The share of calls that have to be served while it lasts; None: it says nothing of them.
         self.served = event.get("served")
+        # From when on, since it began, in ns.
+        self.settled = event.get("settled_ms", 1000) * 1_000_000
         self.line = line

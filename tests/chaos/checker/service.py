@@ -4,10 +4,9 @@ import collections
 
 from .run import MS
 
-# Of a fault that has to leave the other callers alone, these ends are not looked at: at first
-# calls of before it are still open, and at last some would end after it.
-SETTLED_NS = 1000 * MS
-# The longest that a client waits for an answer.
+# Of a fault that has to leave the other callers alone its ends are not looked at: at first
+# calls of before it are still open (Fault.settled), and at last some would end after it. The
+# longest that a client waits for an answer:
 ANSWERED_NS = 4000 * MS
 # What gRPC, the guard or the service answer in place of a verdict.
 _UNSERVED_CODES = frozenset(("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED",
@@ -33,7 +32,7 @@ class Service:
 
     def see(self, history):
         for fault in history.run.serving:
-            since, until = fault.began + SETTLED_NS, fault.ended - ANSWERED_NS
+            since, until = fault.began + fault.settled, fault.ended - ANSWERED_NS
             for op in history.operations:
                 if since <= op.asked <= until:
                     self.asked[fault.kind] += 1

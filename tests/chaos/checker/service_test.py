@@ -55,6 +55,17 @@ class ServiceTest(HistoryTest):
         self.ask(2, "fail", "unavailable", at=15_000 * MS)
         self.keeps_all()
 
+    def test_callers_are_given_time_to_turn_away(self):
+        self.log.put("orchestrator", {"event": "fault", "kind": "frozen", "target": "daemon1",
+                                      "t": 1000 * MS, "until": 9999 * MS, "served": SERVED,
+                                      "settled_ms": 4000})
+        self.ask(10)
+        self.ask(2, "fail", "unavailable", at=4900 * MS)
+        self.ask(10, at=5100 * MS)
+        self.keeps_all()
+        self.ask(2, "fail", "unavailable", at=5200 * MS)
+        self.assertIn("of 12 calls were served during frozen", self.report().text())
+
     def test_nobody_called(self):
         report = self.report()
         self.assertIn("nobody called while hostile went on", report.text())
