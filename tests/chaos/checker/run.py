@@ -17,6 +17,8 @@ class Run:
         self.retention = 24 * 3600 * 1000 * MS
         # What answers rounded away, and how far two readings of a clock differ.
         self.slack = 50 * MS
+        # The longest that a released record is not granted again.
+        self.pause = 0
         self.settle_within = 10_000 * MS
         self.faults = []
         # Those that have to leave the other callers alone.
@@ -29,7 +31,7 @@ class Run:
         kind = event["event"]
         if kind == "run":
             self.seed = event["seed"]
-            for field in ("lease", "retention", "slack"):
+            for field in ("lease", "retention", "slack", "pause"):
                 if f"{field}_ms" in event:
                     setattr(self, field, int(event[f"{field}_ms"] * MS))
         elif kind == "fault":
@@ -62,4 +64,4 @@ class Run:
     @property
     def settle_by(self):
         return None if self.faults_ended is None else (
-            self.faults_ended + self.lease + self.settle_within)
+            self.faults_ended + self.lease + self.pause + self.settle_within)

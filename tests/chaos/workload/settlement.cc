@@ -8,13 +8,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "interceptors/server/policy/release_pause.h"
 
 namespace idempotency::testing {
 namespace {
 
 constexpr int kThreads = 24;
-// Within the lease and ten seconds everything has to be settled.
-constexpr std::chrono::seconds kLimit(11);
+// Within the lease, the longest pause and ten seconds everything has to be settled.
+const std::chrono::nanoseconds kLimit =
+    std::chrono::seconds(11) + absl::ToChronoNanoseconds(kLongestReleasePause);
 
 }  // namespace
 

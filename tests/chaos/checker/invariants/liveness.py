@@ -1,4 +1,4 @@
-"""Within a lease and ten seconds after the last fault every key has settled."""
+"""Within a lease, a pause and ten seconds after the last fault every key has settled."""
 
 from .invariant import Invariant
 

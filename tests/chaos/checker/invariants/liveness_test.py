@@ -83,6 +83,11 @@ class LivenessTest(HistoryTest):
         self.late(33_500 * MS)
         self.breaks("liveness")
 
+    def test_a_release_that_pauses_may_settle_later(self):
+        self.log.files["orchestrator"][0]["pause_ms"] = 60_000
+        self.late(92_500 * MS)
+        self.keeps_all()
+
     def test_not_answered_after_all(self):
         story = self.completed()
         story.tell(story.ask(34_000 * MS), "unknown", "none", 36_000 * MS)
