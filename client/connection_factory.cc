@@ -3,15 +3,17 @@
 #include <utility>
 
 #include "client/unary_connection.h"
+#include "core/application_log.h"
 
 namespace idempotency {
 
 std::unique_ptr<Connection> MakeConnection(std::shared_ptr<grpc::Channel> channel,
                                            const ConnectionOptions& options) {
+  const ApplicationLog log(options.log);
   if (options.kind == ConnectionOptions::Kind::kUnary) {
-    return MakeUnaryConnection(std::move(channel));
+    return MakeUnaryConnection(std::move(channel), log);
   }
-  return MakeSessionConnection(std::move(channel), options.session);
+  return MakeSessionConnection(std::move(channel), options.session, log);
 }
 
 }  // namespace idempotency

@@ -7,6 +7,7 @@
 
 #include "client/connection.h"
 #include "client/session_connection.h"
+#include "core/log_sink.h"
 
 namespace idempotency {
 
@@ -19,6 +20,9 @@ struct ConnectionOptions {
   };
   Kind kind = Kind::kSession;
   SessionConnectionOptions session;
+  // Where its log lines go, one for each change of its state (it has no connection, no
+  // sessions, or they are back); empty: spdlog's default logger.
+  LogSink log;
 };
 
 // A Connection to idempotencyd over `channel`, which may be remote (make it with

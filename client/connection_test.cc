@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,10 +30,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Kind = ConnectionOptions::Kind;
 using testing::Dial;
+using ::testing::ElementsAre;
 using testing::FakeService;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Serve;
+using ::testing::StartsWith;
 
 Connection::Deadline In(std::chrono::steady_clock::duration wait) {
   return std::chrono::steady_clock::now() + wait;
@@ -77,12 +80,23 @@ class ConnectionTest : public ::testing::TestWithParam<Kind> {
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + seconds(1));
   }
 
-  static std::unique_ptr<Connection> Connect(std::shared_ptr<grpc::Channel> channel) {
+  std::unique_ptr<Connection> Connect(std::shared_ptr<grpc::Channel> channel) {
     ConnectionOptions options;
     options.kind = GetParam();
+    options.log = [this](LogSeverity, std::string_view line) {
+      MutexLock lock(mutex_);
+      lines_.emplace_back(line);
+    };
     return MakeConnection(std::move(channel), options);
   }
 
+  std::vector<std::string> lines() {
+    MutexLock lock(mutex_);
+    return lines_;
+  }
+
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
   FakeService service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -195,6 +209,9 @@ TEST_P(ConnectionTest, ARestartedServerIsFoundAgainQuickly) {
   }
   // At most one backoff (1 s and 20 % of jitter) and the machine's own delays.
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(2000));
+  EXPECT_THAT(lines(),
+              ElementsAre(StartsWith("calls to idempotencyd fail"), "idempotencyd answers again"))
+      << "in the application's log";
 }
 
 TEST_P(ConnectionTest, TheDeadlineTravelsAndEndsTheCall) {

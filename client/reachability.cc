@@ -1,7 +1,5 @@
 #include "client/reachability.h"
 
-#include <spdlog/spdlog.h>
-
 #include <string>
 #include <utility>
 
@@ -42,7 +40,9 @@ std::string DescribeFailure(grpc::StatusCode code) {
 
 void Reachability::Answered() {
   if (answers()) return;
-  if (state_.exchange(State::kAnswers) == State::kFails) spdlog::info("idempotencyd answers again");
+  if (state_.exchange(State::kAnswers) == State::kFails) {
+    log_.Write(LogSeverity::kInfo, "idempotencyd answers again");
+  }
 }
 
 absl::Status Reachability::Failed(const grpc::Status& status) {
@@ -59,8 +59,9 @@ absl::Status Reachability::Failed(const grpc::Status& status) {
   const bool ours =
       code == grpc::StatusCode::DEADLINE_EXCEEDED || code == grpc::StatusCode::CANCELLED;
   if (!ours && !fails() && state_.exchange(State::kFails) != State::kFails) {
-    spdlog::warn("calls to idempotencyd fail, until it answers (again): status code {}: {}",
-                 static_cast<int>(code), status.error_message());
+    log_.Write(LogSeverity::kWarning,
+               absl::StrCat("calls to idempotencyd fail, until it answers (again): status code ",
+                            static_cast<int>(code), ": ", status.error_message()));
   }
   ErrorDetails details;
   details.retry_delay = kRetryDelay;

@@ -4,8 +4,11 @@
 #include <grpcpp/support/status.h>
 
 #include <atomic>
+#include <utility>
 
 #include "absl/status/status.h"
+
+#include "core/application_log.h"
 
 namespace idempotency {
 
@@ -14,6 +17,8 @@ namespace idempotency {
 // line per failed call would bury it. Thread-safe.
 class Reachability {
  public:
+  explicit Reachability(ApplicationLog log = ApplicationLog()) : log_(std::move(log)) {}
+
   // The daemon answered.
   void Answered();
 
@@ -33,6 +38,7 @@ class Reachability {
  private:
   enum class State { kNotKnown, kAnswers, kFails };
 
+  const ApplicationLog log_;
   std::atomic<State> state_{State::kNotKnown};
 };
 

@@ -1,7 +1,5 @@
 #include "client/session.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cassert>
 #include <limits>
@@ -13,6 +11,7 @@
 
 #include "client/not_connected.h"
 #include "client/session_frame.h"
+#include "core/absl_view.h"
 #include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
@@ -111,9 +110,11 @@ thread_local const Session* answering = nullptr;
 }  // namespace
 
 Session::Session(SessionLinkFactory streams, std::unique_ptr<Connection> unary,
-                 SessionConnectionOptions options)
+                 SessionConnectionOptions options, const ApplicationLog& log)
     : make_stream_(std::move(streams)),
       options_(options),
+      log_(log),
+      reachability_(log),
       alarm_("session-alarm", [this] { return Ring(); }),
       unary_(std::move(unary)) {}
 
@@ -347,7 +348,7 @@ void Session::Establish(SessionLane& lane, const v1::SessionResponse& frame) {
   if (unary_only_) {
     unary_only_ = false;
     try_session_at_ = Time::max();
-    spdlog::info("idempotencyd has sessions now: unary calls are no longer used");
+    log_.Write(LogSeverity::kInfo, "idempotencyd has sessions now: unary calls are no longer used");
   }
 }
 
@@ -356,8 +357,9 @@ void Session::Expel(SessionLane& lane, std::string_view rule, Time now, SessionE
   errands.Cancel(lane.stream());
   if (now < next_complaint_at_) return;
   next_complaint_at_ = now + kPauseBetweenComplaints;
-  spdlog::error("idempotencyd broke a rule of its session: {}; what is outstanding is sent again",
-                rule);
+  log_.Write(LogSeverity::kError,
+             absl::StrCat("idempotencyd broke a rule of its session: ", AbslView(rule),
+                          "; what is outstanding is sent again"));
 }
 
 void Session::OnWritten(SessionLink& stream, bool ok) {
@@ -422,7 +424,7 @@ void Session::NoteFailedOpening(const grpc::Status& status, Time now) {
                                   [](const auto& lane) { return lane->established(); });
   if (no_session && !others && !unary_only_) {
     unary_only_ = true;
-    spdlog::info("idempotencyd has no sessions: using unary calls");
+    log_.Write(LogSeverity::kInfo, "idempotencyd has no sessions: using unary calls");
   }
   if (unary_only_) {
     try_session_at_ = now + options_.retry_session_after;

@@ -21,6 +21,7 @@
 #include "client/session_lane.h"
 #include "client/session_link.h"
 #include "client/waiting_operations.h"
+#include "core/application_log.h"
 #include "core/mutex.h"
 
 namespace idempotency {
@@ -35,7 +36,7 @@ class Session final : public Connection, private SessionLink::Events {
  public:
   // `unary` serves while the daemon has no Session.
   Session(SessionLinkFactory streams, std::unique_ptr<Connection> unary,
-          SessionConnectionOptions options);
+          SessionConnectionOptions options, const ApplicationLog& log = ApplicationLog());
   ~Session() override;
 
   void Reserve(const v1::ReserveRequest& request, Deadline deadline,
@@ -117,6 +118,7 @@ class Session final : public Connection, private SessionLink::Events {
 
   const SessionLinkFactory make_stream_;
   const SessionConnectionOptions options_;
+  const ApplicationLog log_;
   Reachability reachability_;
 
   Mutex mutex_;

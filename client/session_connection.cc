@@ -9,10 +9,11 @@
 namespace idempotency {
 
 std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel> channel,
-                                                  SessionConnectionOptions options) {
+                                                  SessionConnectionOptions options,
+                                                  const ApplicationLog& log) {
   auto streams = SessionLinksOver(channel);
-  return std::make_unique<Session>(std::move(streams), MakeUnaryConnection(std::move(channel)),
-                                   options);
+  return std::make_unique<Session>(std::move(streams), MakeUnaryConnection(std::move(channel), log),
+                                   options, log);
 }
 
 }  // namespace idempotency

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "client/connection.h"
+#include "core/application_log.h"
 #include "core/limits.h"
 
 namespace idempotency {
@@ -51,7 +52,8 @@ struct SessionConnectionOptions {
 // or within the call; those of one frame one after the other. Do not destroy
 // the connection in one of them: its destructor waits for them.
 std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel> channel,
-                                                  SessionConnectionOptions options = {});
+                                                  SessionConnectionOptions options = {},
+                                                  const ApplicationLog& log = ApplicationLog());
 
 }  // namespace idempotency
 

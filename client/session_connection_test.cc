@@ -15,6 +15,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,10 +34,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::AnswerAsUsual;
+using ::testing::Contains;
 using testing::Dial;
+using ::testing::ElementsAre;
 using testing::FakeService;
 using testing::FakeSession;
 using testing::Serve;
+using ::testing::StartsWith;
 
 using Reserved = absl::StatusOr<v1::ReserveResponse>;
 
@@ -71,13 +75,24 @@ class SessionConnectionTest : public ::testing::Test {
   void SetUp() override {
     server_ = Serve(service_, port_);
     ASSERT_NE(server_, nullptr);
-    connection_ = MakeSessionConnection(Dial(port_));
+    connection_ = MakeSessionConnection(Dial(port_), {},
+                                        ApplicationLog([this](LogSeverity, std::string_view line) {
+                                          MutexLock lock(mutex_);
+                                          lines_.emplace_back(line);
+                                        }));
   }
   void TearDown() override {
     connection_.reset();
     Stop(server_);
   }
 
+  std::vector<std::string> lines() {
+    MutexLock lock(mutex_);
+    return lines_;
+  }
+
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
   FakeService service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -165,12 +180,14 @@ TEST_F(SessionConnectionTest, ADaemonFromBeforeSessionsIsServedByUnaryCalls) {
   }
   EXPECT_EQ(service_.unary_calls(), 100);
   EXPECT_EQ(service_.sessions_opened(), 1);
+  EXPECT_THAT(lines(), ElementsAre("idempotencyd has no sessions: using unary calls"));
 }
 
 TEST_F(SessionConnectionTest, AServerThatAnswersBeforeItsFirstFrameIsNotBelieved) {
   service_.KeepFirstFrame();
   const Reserved answer = Ask(*connection_, "k").get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+  EXPECT_THAT(lines(), Contains(StartsWith("idempotencyd broke a rule of its session")));
 }
 
 TEST_F(SessionConnectionTest, DestructionWhileStreamsBreakAnswersEverybody) {

@@ -37,7 +37,9 @@ struct UnaryCall final : OutstandingCalls::Call {
 class UnaryConnection final : public Connection {
  public:
   explicit UnaryConnection(std::shared_ptr<grpc::Channel> channel)
-      : channel_(channel), stub_(v1::IdempotencyService::NewStub(std::move(channel))) {}
+      : channel_(channel),
+        stub_(v1::IdempotencyService::NewStub(std::move(channel))),
+        reachability_(log) {}
   ~UnaryConnection() override { calls_.CancelAndWait(); }
 
   void Reserve(const v1::ReserveRequest& request, Deadline deadline,
@@ -113,8 +115,9 @@ class UnaryConnection final : public Connection {
 
 }  // namespace
 
-std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> channel) {
-  return std::make_unique<UnaryConnection>(std::move(channel));
+std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> channel,
+                                                const ApplicationLog& log) {
+  return std::make_unique<UnaryConnection>(std::move(channel), log);
 }
 
 }  // namespace idempotency

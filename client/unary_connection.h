@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "client/connection.h"
+#include "core/application_log.h"
 
 namespace idempotency {
 
@@ -22,7 +23,8 @@ namespace idempotency {
 // reason of the catalogue, such as a refusal by a proxy between: no verdict
 // could be had. Its message names the status code; gRPC's own text, which may
 // hold addresses, goes to the log when the state changes, not to callers.
-std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> channel);
+std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> channel,
+                                                const ApplicationLog& log = ApplicationLog());
 
 }  // namespace idempotency
 

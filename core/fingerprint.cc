@@ -1,6 +1,7 @@
 #include "core/fingerprint.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
 
@@ -21,11 +22,48 @@ bool HasDigestSize(std::size_t size) {
   return size >= limits::kMinDigestBytes && size <= limits::kMaxDigestBytes;
 }
 
-bool IsRepeated(absl::Span<const Fingerprint> fingerprints, std::size_t index) {
+template <typename Versioned>
+bool IsRepeated(absl::Span<const Versioned> fingerprints, std::size_t index) {
   const auto before = fingerprints.subspan(0, index);
-  return std::any_of(before.begin(), before.end(), [&](const Fingerprint& other) {
+  return std::any_of(before.begin(), before.end(), [&](const Versioned& other) {
     return other.version == fingerprints[index].version;
   });
+}
+
+// What the rules are about.
+struct Shape {
+  std::uint32_t version = 0;
+  std::size_t digest_bytes = 0;
+};
+
+absl::Status ValidateShapes(absl::Span<const Shape> shapes) {
+  FieldFaults faults;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const auto fault = [&faults, i](const char* member, const auto&... description) {
+      faults.Add(absl::StrCat("fingerprints[", i, "].", member), absl::StrCat(description...));
+    };
+    if (shapes[i].version == 0) fault("version", "must be at least 1");
+    if (IsRepeated(shapes, i)) fault("version", "stands there twice");
+    if (shapes[i].version == 1 && shapes[i].digest_bytes != kVersion1DigestBytes) {
+      fault("digest", "must be ", kVersion1DigestBytes, " bytes for version 1");
+    } else if (!HasDigestSize(shapes[i].digest_bytes)) {
+      fault("digest", "must be ", limits::kMinDigestBytes, "-", limits::kMaxDigestBytes, " bytes");
+    }
+  }
+  return faults.status();
+}
+
+// `shape_of` is how an element says what it is.
+template <typename Elements, typename ShapeOf>
+absl::Status ValidateEach(const Elements& fingerprints, ShapeOf shape_of) {
+  std::array<Shape, limits::kMaxFingerprints> shapes;
+  const auto count = static_cast<std::size_t>(fingerprints.size());
+  if (count == 0 || count > shapes.size()) {
+    return InvalidField("fingerprints",
+                        absl::StrCat("must be 1-", limits::kMaxFingerprints, " fingerprints"));
+  }
+  std::transform(fingerprints.begin(), fingerprints.end(), shapes.begin(), shape_of);
+  return ValidateShapes(absl::MakeConstSpan(shapes).subspan(0, count));
 }
 
 // Older versions took any digest for version 1. What they stored still decides.
@@ -66,25 +104,16 @@ FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
 }
 
 absl::Status ValidateFingerprints(absl::Span<const Fingerprint> fingerprints) {
-  if (fingerprints.empty() || fingerprints.size() > limits::kMaxFingerprints) {
-    return InvalidField("fingerprints",
-                        absl::StrCat("must be 1-", limits::kMaxFingerprints, " fingerprints"));
-  }
-  FieldFaults faults;
-  for (std::size_t i = 0; i < fingerprints.size(); ++i) {
-    const Fingerprint& fingerprint = fingerprints[i];
-    const auto fault = [&faults, i](const char* member, const auto&... description) {
-      faults.Add(absl::StrCat("fingerprints[", i, "].", member), absl::StrCat(description...));
-    };
-    if (fingerprint.version == 0) fault("version", "must be at least 1");
-    if (IsRepeated(fingerprints, i)) fault("version", "stands there twice");
-    if (fingerprint.version == 1 && fingerprint.digest.size() != kVersion1DigestBytes) {
-      fault("digest", "must be ", kVersion1DigestBytes, " bytes for version 1");
-    } else if (!HasDigestSize(fingerprint.digest.size())) {
-      fault("digest", "must be ", limits::kMinDigestBytes, "-", limits::kMaxDigestBytes, " bytes");
-    }
-  }
-  return faults.status();
+  return ValidateEach(fingerprints, [](const Fingerprint& fingerprint) {
+    return Shape{fingerprint.version, fingerprint.digest.size()};
+  });
+}
+
+absl::Status ValidateWireFingerprints(
+    const google::protobuf::RepeatedPtrField<v1::Fingerprint>& fingerprints) {
+  return ValidateEach(fingerprints, [](const v1::Fingerprint& fingerprint) {
+    return Shape{fingerprint.version(), fingerprint.digest().size()};
+  });
 }
 
 std::string EncodeFingerprints(absl::Span<const Fingerprint> fingerprints) {

@@ -35,6 +35,9 @@ FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
 // OK for 1-4 fingerprints of distinct versions >= 1 whose digests have 16-64
 // bytes; otherwise INVALID_ARGUMENT / REQUEST_INVALID.
 absl::Status ValidateFingerprints(absl::Span<const Fingerprint> fingerprints);
+// The same of those on the wire, without converting them.
+absl::Status ValidateWireFingerprints(
+    const google::protobuf::RepeatedPtrField<v1::Fingerprint>& fingerprints);
 
 // One column's worth of bytes, for stores: version (4 bytes big-endian),
 // length (1 byte), digest, repeated. Decode answers DATA_LOSS for anything

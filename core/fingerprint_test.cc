@@ -41,6 +41,20 @@ TEST(ValidateFingerprintsTest, Limits) {
   EXPECT_EQ(DetailsOf(twice).violations.at(0).field, "fingerprints[2].version");
 }
 
+TEST(ValidateFingerprintsTest, OnTheWireTheRulesAreTheSame) {
+  for (const std::vector<Fingerprint>& fingerprints :
+       std::vector<std::vector<Fingerprint>>{{},
+                                             {Of(1, 'a')},
+                                             {Of(3, 'a', 16), Of(2, 'b', 64), Of(1, 'd')},
+                                             {Of(0, 'a'), Of(2, 'a', 15), Of(1, 'a', 31)},
+                                             {Of(2, 'a'), Of(2, 'a')},
+                                             std::vector<Fingerprint>(5, Of(1, 'a'))}) {
+    google::protobuf::RepeatedPtrField<v1::Fingerprint> wire;
+    for (const Fingerprint& fingerprint : fingerprints) *wire.Add() = ToProto(fingerprint);
+    EXPECT_EQ(ValidateWireFingerprints(wire), ValidateFingerprints(fingerprints));
+  }
+}
+
 TEST(EncodeFingerprintsTest, RoundTripAndLayout) {
   const std::vector<Fingerprint> fingerprints = {Of(1, 'a', 16), Of(0x80000002, 'b', 64)};
   const std::string bytes = EncodeFingerprints(fingerprints);

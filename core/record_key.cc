@@ -58,6 +58,17 @@ absl::Status ValidateKey(std::string_view key, std::string_view field) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateParts(std::string_view name_space, std::string_view scope,
+                           std::string_view operation, std::string_view key,
+                           std::string_view field) {
+  FieldFaults faults;
+  faults.Add(ValidateNamespace(name_space, field));
+  faults.Add(ValidateText(scope, limits::kMaxScopeBytes, field, "scope"));
+  faults.Add(ValidateText(operation, limits::kMaxOperationBytes, field, "operation"));
+  faults.Add(ValidateKey(key, field));
+  return faults.status();
+}
+
 Sha256Digest HashOf(const RecordKey& key) {
   std::string input;
   input.reserve(4 * 4 + key.name_space.size() + key.scope.size() + key.operation.size() +
@@ -77,12 +88,11 @@ std::string NormaliseKey(std::string_view key) {
 }
 
 absl::Status ValidateRecordKey(const RecordKey& key, std::string_view field) {
-  FieldFaults faults;
-  faults.Add(ValidateNamespace(key.name_space, field));
-  faults.Add(ValidateText(key.scope, limits::kMaxScopeBytes, field, "scope"));
-  faults.Add(ValidateText(key.operation, limits::kMaxOperationBytes, field, "operation"));
-  faults.Add(ValidateKey(key.key, field));
-  return faults.status();
+  return ValidateParts(key.name_space, key.scope, key.operation, key.key, field);
+}
+
+absl::Status ValidateRecordKey(const v1::RecordKey& key, std::string_view field) {
+  return ValidateParts(key.namespace_(), key.scope(), key.operation(), key.key(), field);
 }
 
 RecordId RecordIdFor(const RecordKey& key) {

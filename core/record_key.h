@@ -38,6 +38,9 @@ std::string NormaliseKey(std::string_view key);
 // core/limits.h. The error never quotes the key. `field` is where the key
 // stands in the request that is being checked.
 absl::Status ValidateRecordKey(const RecordKey& key, std::string_view field = "record_key");
+// The same of one on the wire, without converting it: what is normalised stays as
+// good or as bad as it was.
+absl::Status ValidateRecordKey(const v1::RecordKey& key, std::string_view field = "record_key");
 
 // The record id. For a UUIDv7 key: its 48-bit timestamp (top bit 0), then the
 // first 80 bits of SHA-256 over the four parts (namespace, scope, operation,

@@ -45,6 +45,7 @@ TEST(ValidateRecordKeyTest, NamesThePartThatIsWrong) {
     RecordKey key = KeyOf("k");
     key.name_space = bad;
     const absl::Status status = ValidateRecordKey(key);
+    EXPECT_EQ(ValidateRecordKey(ToProto(key)), status) << "on the wire, too";
     EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid);
     EXPECT_EQ(FieldOf(status), "record_key.namespace");
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -41,22 +40,13 @@ bool IsDuration(const google::protobuf::Duration& proto) {
 template <typename Request>
 absl::Status ValidateKeyOf(const Request& request) {
   if (!request.has_record_key()) return InvalidField("record_key", "is required");
-  return ValidateRecordKey(FromProto(request.record_key()));
+  return ValidateRecordKey(request.record_key());
 }
 
 absl::Status ValidateUuid(std::string_view field, const std::string& text) {
   const std::optional<Uuid> uuid = Uuid::Parse(text);
   if (uuid.has_value() && !uuid->is_nil()) return absl::OkStatus();
   return InvalidField(field, "must be a UUID of 36 characters, not the nil UUID");
-}
-
-absl::Status ValidateFingerprintsOf(const v1::ReserveRequest& request) {
-  std::vector<Fingerprint> fingerprints;
-  fingerprints.reserve(request.fingerprints_size());
-  for (const v1::Fingerprint& fingerprint : request.fingerprints()) {
-    fingerprints.push_back(FromProto(fingerprint));
-  }
-  return ValidateFingerprints(fingerprints);
 }
 
 // The value if it is set and good.
@@ -219,7 +209,7 @@ absl::Status ValidateParent(const RecordKey& parent, std::string_view field) {
 absl::Status ValidateRequest(const v1::ReserveRequest& request) {
   FieldFaults faults;
   faults.Add(ValidateKeyOf(request));
-  faults.Add(ValidateFingerprintsOf(request));
+  faults.Add(ValidateWireFingerprints(request.fingerprints()));
   if (!request.request_token().empty()) {
     faults.Add(ValidateUuid("request_token", request.request_token()));
   }
@@ -267,7 +257,7 @@ absl::Status ValidateRequest(const v1::GetRequest& request) {
     faults.Add("record_key", "is required, or record_id");
   }
   if (!request.record_id().empty()) faults.Add(ValidateUuid("record_id", request.record_id()));
-  if (request.has_record_key()) faults.Add(ValidateRecordKey(FromProto(request.record_key())));
+  if (request.has_record_key()) faults.Add(ValidateRecordKey(request.record_key()));
   if (!faults.empty() || !request.has_record_key() || request.record_id().empty()) {
     return faults.status();
   }

@@ -42,11 +42,6 @@ absl::Status Overdue() {
       {kOverloadedRetryDelay, {}, {}});
 }
 
-// Reservations and reads bring new work in; the others end what was let in.
-bool BringsWork(OperationKind kind) {
-  return kind == OperationKind::kReserve || kind == OperationKind::kGet;
-}
-
 // What completions get beside the limit.
 std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
 

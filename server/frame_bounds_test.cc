@@ -119,5 +119,79 @@ TEST(FrameBoundsTest, GroupsAreNestedAsDeepAsAParserTakes) {
   ExpectRefused(Check(deep), "not a SessionRequest");
 }
 
+// The same of the bytes as one slice and in pieces.
+template <typename Request>
+absl::StatusOr<std::size_t> Parsed(const std::string& bytes, std::size_t most = 1'000'000) {
+  grpc::ByteBuffer buffer = BufferOf(bytes);
+  const absl::StatusOr<std::size_t> whole = ParsedBytes(buffer, *Request::descriptor(), most);
+  EXPECT_EQ(buffer.Length(), bytes.size()) << "the bytes are still there";
+  grpc::ByteBuffer in_pieces = BufferOf(bytes, 7);
+  EXPECT_EQ(ParsedBytes(in_pieces, *Request::descriptor(), most), whole);
+  return whole;
+}
+
+TEST(ParsedBytesTest, ASmallRequestIsItsBytes) {
+  v1::ReserveRequest request;
+  request.mutable_record_key()->set_key("key");
+  const std::string bytes = request.SerializeAsString();
+  EXPECT_EQ(*Parsed<v1::ReserveRequest>(bytes), bytes.size());
+  EXPECT_EQ(*Parsed<v1::ReserveRequest>(""), 0u);
+}
+
+TEST(ParsedBytesTest, ALargeOneIsItsBytesAndItsFields) {
+  v1::CompleteRequest request;
+  request.mutable_reply()->set_body(std::string(100'000, 'b'));
+  const std::string one_body = request.SerializeAsString();
+  // The reply and its body.
+  EXPECT_EQ(*Parsed<v1::CompleteRequest>(one_body), one_body.size() + 2 * kFieldBytes);
+  for (int i = 0; i < 10'000; ++i) request.mutable_reply()->add_stream();
+  const std::string many = request.SerializeAsString();
+  EXPECT_EQ(*Parsed<v1::CompleteRequest>(many), many.size() + 10'002 * kFieldBytes);
+}
+
+TEST(ParsedBytesTest, FieldsOverTheBoundAreRefusedWhereverTheyStand) {
+  constexpr int kMany = 500'000;
+  const auto expect_refused = [](const absl::Status& status) {
+    EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid) << status;
+    const ErrorDetails details = DetailsOf(status);
+    ASSERT_EQ(details.violations.size(), 1u);
+    EXPECT_EQ(details.violations[0].field, "request");
+  };
+  v1::ReserveRequest fingerprints;
+  v1::ReserveRequest labels;
+  v1::CompleteRequest metadata;
+  v1::ReleaseRequest unknown;
+  v1::GetRequest nested;
+  auto& group = *nested.GetReflection()->MutableUnknownFields(&nested)->AddGroup(99);
+  for (int i = 0; i < kMany; ++i) {
+    fingerprints.add_fingerprints();
+    metadata.mutable_reply()->add_trailing_metadata();
+    unknown.GetReflection()->MutableUnknownFields(&unknown)->AddVarint(99, 1);
+    group.AddGroup(1);
+  }
+  for (int i = 0; i < 10'000; ++i) (*labels.mutable_labels())[std::to_string(i)] = "";
+  expect_refused(Parsed<v1::ReserveRequest>(fingerprints.SerializeAsString()).status());
+  expect_refused(Parsed<v1::ReserveRequest>(labels.SerializeAsString()).status());
+  expect_refused(Parsed<v1::CompleteRequest>(metadata.SerializeAsString()).status());
+  expect_refused(Parsed<v1::ReleaseRequest>(unknown.SerializeAsString()).status());
+  expect_refused(Parsed<v1::GetRequest>(nested.SerializeAsString()).status());
+  expect_refused(Parsed<v1::GetRequest>(std::string(100, 'x'), /*most=*/99).status());
+  // A small one that could take more than the bound is counted, too.
+  expect_refused(Parsed<v1::GetRequest>(Repeated("\x78\x01", 100), /*most=*/4'000).status());
+}
+
+TEST(ParsedBytesTest, WhatIsNoMessageIsRefused) {
+  const std::string body(100'000, 'b');
+  for (const std::string& tail : {std::string("\x0f"), std::string("\x0a"), std::string("\x7b")}) {
+    v1::CompleteRequest request;
+    request.mutable_reply()->set_body(body);
+    ExpectRefused(Parsed<v1::CompleteRequest>(request.SerializeAsString() + tail).status(),
+                  "not a message of this method");
+  }
+  grpc::ByteBuffer nothing;
+  ExpectRefused(ParsedBytes(nothing, *v1::GetRequest::descriptor(), 1000).status(),
+                "not a message of this method");
+}
+
 }  // namespace
 }  // namespace idempotency

@@ -3,6 +3,8 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstddef>
+
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/batcher.h"
 #include "server/observer.h"
@@ -15,15 +17,18 @@ namespace idempotency {
 
 struct IdempotencyServiceOptions : OperationsOptions {
   SessionOptions session;
+  // What the request of a unary call may take in memory once it is parsed: as much as
+  // a frame.
+  std::size_t max_request_parsed_bytes = SessionOptions().max_frame_parsed_bytes;
 };
 
-// The methods as gRPC calls them. Session is raw: its frames are parsed and put
-// together here, with an answer's bytes made on the thread that has the answer.
-using IdempotencyServiceMethods = v1::IdempotencyService::WithCallbackMethod_Reserve<
-    v1::IdempotencyService::WithCallbackMethod_Complete<
-        v1::IdempotencyService::WithCallbackMethod_Release<
-            v1::IdempotencyService::WithCallbackMethod_Extend<
-                v1::IdempotencyService::WithCallbackMethod_Get<
+// The methods as gRPC calls them. All are raw: what comes is measured before it is
+// parsed, here, and an answer's bytes are made on the thread that has the answer.
+using IdempotencyServiceMethods = v1::IdempotencyService::WithRawCallbackMethod_Reserve<
+    v1::IdempotencyService::WithRawCallbackMethod_Complete<
+        v1::IdempotencyService::WithRawCallbackMethod_Release<
+            v1::IdempotencyService::WithRawCallbackMethod_Extend<
+                v1::IdempotencyService::WithRawCallbackMethod_Get<
                     v1::IdempotencyService::WithRawCallbackMethod_Session<
                         v1::IdempotencyService::Service>>>>>>;
 
@@ -42,26 +47,35 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   void DrainSessions() { sessions_.Drain(); }
 
   grpc::ServerUnaryReactor* Reserve(grpc::CallbackServerContext* context,
-                                    const v1::ReserveRequest* request,
-                                    v1::ReserveResponse* response) override;
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Complete(grpc::CallbackServerContext* context,
-                                     const v1::CompleteRequest* request,
-                                     v1::CompleteResponse* response) override;
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
-                                    const v1::ReleaseRequest* request,
-                                    v1::ReleaseResponse* response) override;
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Extend(grpc::CallbackServerContext* context,
-                                   const v1::ExtendRequest* request,
-                                   v1::ExtendResponse* response) override;
-  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const v1::GetRequest* request,
-                                v1::GetResponse* response) override;
+                                   const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
+                                const grpc::ByteBuffer* request,
+                                grpc::ByteBuffer* response) override;
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
       grpc::CallbackServerContext* context) override;
 
  private:
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* Answer(OperationKind kind, grpc::CallbackServerContext* context,
+                                   const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
+                                   void (Operations::*ask)(const Request&,
+                                                           PendingResponse<Response>&,
+                                                           Batcher::Group*));
+
   Operations operations_;
   SessionRegistry sessions_;
   const SessionOptions session_options_;
+  const std::size_t max_request_parsed_bytes_;
 };
 
 }  // namespace idempotency

@@ -1,6 +1,7 @@
 #include "server/idempotency_service.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +11,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
+#include "core/absl_view.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
+#include "server/frame_bounds.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
@@ -37,8 +42,9 @@ class IdempotencyServiceTest : public ::testing::Test {
     ASSERT_NE(server_, nullptr);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
-    stub_ = v1::IdempotencyService::NewStub(grpc::CreateCustomChannel(
-        "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), arguments));
+    channel_ = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port),
+                                         grpc::InsecureChannelCredentials(), arguments);
+    stub_ = v1::IdempotencyService::NewStub(channel_);
   }
 
   void TearDown() override {
@@ -79,6 +85,25 @@ class IdempotencyServiceTest : public ::testing::Test {
     EXPECT_EQ(status.ok(), response.has_completed_at() && response.has_expires_at());
     return status;
   }
+  // Of a method, with any bytes.
+  absl::Status CallRaw(std::string_view method, const std::string& bytes) {
+    const grpc::Slice slice(bytes);
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareUnaryCall(
+        &context, absl::StrCat("/idempotency.v1.IdempotencyService/", AbslView(method)), request,
+        &queue);
+    call->StartCall();
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &ok));
+    return FromGrpcStatus(status);
+  }
   grpc::Status Get(const v1::GetRequest& request, v1::Record* record) {
     grpc::ClientContext context;
     v1::GetResponse response;
@@ -113,6 +138,7 @@ class IdempotencyServiceTest : public ::testing::Test {
       IdempotencyServiceOptions{
           {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), &clock_}, {}}};
   std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
 
@@ -377,6 +403,78 @@ TEST_F(IdempotencyServiceTest, EveryMethodRefusesAnEmptyRequest) {
   expect_refused(call(&Stub::Reserve, endless, v1::ReserveResponse()), "max_wait");
   EXPECT_EQ(observer_.counts().failed_rpcs, 6u);
   EXPECT_TRUE(store_.calls().empty());
+}
+
+constexpr const char* kMethods[] = {"Reserve", "Complete", "Release", "Extend", "Get"};
+
+TEST_F(IdempotencyServiceTest, EveryMethodRefusesWhatIsNoMessage) {
+  for (const char* const method : kMethods) {
+    for (const std::string& bytes : {std::string("\xff\xff"), std::string("\x0a\x7f short")}) {
+      const absl::Status refused = CallRaw(method, bytes);
+      EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << method;
+      EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid) << method << ": " << refused;
+    }
+  }
+  EXPECT_EQ(observer_.counts().failed_rpcs, 10u);
+}
+
+// Two bytes on the wire are a field, which takes some dozen once it is parsed.
+TEST_F(IdempotencyServiceTest, EveryMethodRefusesARequestThatWouldTakeMuchMemory) {
+  std::string wide;
+  for (int i = 0; i < 2'000'000; ++i) wide += "\x7b\x7c";
+  for (const char* const method : kMethods) {
+    const absl::Status refused = CallRaw(method, wide);
+    EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid) << method << ": " << refused;
+    const ErrorDetails details = DetailsOf(refused);
+    ASSERT_EQ(details.violations.size(), 1u) << method << ": " << refused;
+    EXPECT_EQ(details.violations[0].field, "request");
+  }
+  EXPECT_TRUE(store_.calls().empty());
+}
+
+// Bytes that would be refused once they are parsed.
+TEST_F(IdempotencyServiceTest, NothingIsParsedForWhichThereIsNoRoom) {
+  const std::size_t most = BatcherOptions().max_bytes;
+  MemoryBudget::Hold held = batcher_.budget().HoldAnswer(most);
+  for (const char* const method : kMethods) {
+    const absl::Status refused = CallRaw(method, "\xff");
+    EXPECT_EQ(ReasonOf(refused), Reason::kOverloaded) << method << ": " << refused;
+    EXPECT_TRUE(DetailsOf(refused).retry_delay.has_value());
+  }
+  EXPECT_EQ(observer_.counts().shed, 5u);
+  // The fifth that is left is for those that end work.
+  held.ShrinkTo(most - most / 10);
+  for (const char* const method : kMethods) {
+    const bool brings_work = method == std::string("Reserve") || method == std::string("Get");
+    EXPECT_EQ(ReasonOf(CallRaw(method, "\xff")),
+              brings_work ? Reason::kOverloaded : Reason::kRequestInvalid)
+        << method;
+  }
+  held.Release();
+  EXPECT_EQ(batcher_.budget().held(), 0u);
+}
+
+// Once it is parsed it takes five megabytes, and its operation a fifth of one.
+TEST_F(IdempotencyServiceTest, ARequestIsHeldNoLongerThanItIsRead) {
+  const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
+  v1::CompleteRequest request;
+  *request.mutable_record_key() = ToProto(KeyNamed("one"));
+  request.set_reservation_token(token);
+  for (int i = 0; i < 100'000; ++i) request.mutable_reply()->add_stream();
+  store_.Shut();
+  grpc::Status status;
+  std::thread caller([&] {
+    grpc::ClientContext context;
+    v1::CompleteResponse response;
+    status = stub_->Complete(&context, request, &response);
+  });
+  EXPECT_TRUE(store_.AwaitCalls(2));
+  EXPECT_GT(observer_.counts().most_held, 100'000 * kFieldBytes) << "while it was read";
+  EXPECT_GT(batcher_.budget().held(), 200'000u);
+  EXPECT_LT(batcher_.budget().held(), 300'000u);
+  store_.Open();
+  caller.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 TEST_F(IdempotencyServiceTest, AnErrorWithAWaitPushesRetriesBack) {

@@ -32,8 +32,17 @@ void MemoryBudget::Remove(std::size_t bytes) {
 }
 
 bool MemoryBudget::HasRoomFor(std::size_t bytes, bool brings_work) const {
-  const std::size_t held = this->held();
-  return held == 0 || held + bytes <= max_bytes_ - (brings_work ? max_bytes_ / 5 : 0);
+  return Fits(held(), bytes, brings_work);
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldRequest(std::size_t bytes,
+                                                               bool brings_work) {
+  std::size_t held = this->held();
+  do {
+    if (!Fits(held, bytes, brings_work)) return std::nullopt;
+  } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+  observer_.MemoryHeldChanged(held + bytes);
+  return Hold(*this, Hold::For::kRequestOrAnswer, "", bytes);
 }
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldReply(std::string_view name_space,
@@ -48,7 +57,7 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldWaiter(std::string_view n
 
 MemoryBudget::Hold MemoryBudget::HoldAnswer(std::size_t bytes) {
   Add(bytes);
-  return Hold(*this, Hold::For::kAnswer, "", bytes);
+  return Hold(*this, Hold::For::kRequestOrAnswer, "", bytes);
 }
 
 std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(Hold::For held_for,
@@ -70,7 +79,7 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(Hold::For held_for,
 
 void MemoryBudget::GiveBack(const Hold& hold, std::size_t bytes) {
   Remove(bytes);
-  if (hold.for_ == Hold::For::kAnswer) return;
+  if (hold.for_ == Hold::For::kRequestOrAnswer) return;
   MutexLock lock(mutex_);
   shares_.Remove(hold.name_space_, bytes);
   if (hold.for_ == Hold::For::kReply) replies_ -= bytes;

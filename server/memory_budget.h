@@ -14,10 +14,10 @@
 
 namespace idempotency {
 
-// What all that the service holds for its callers may weigh: operations from their
-// arrival until they are answered, those that wait for a running attempt, and answers
-// until gRPC has written them, so that a caller who does not read fills this and not
-// the machine.
+// What all that the service holds for its callers may weigh: requests of unary calls
+// from before they are parsed, operations from their arrival until they are answered, those that
+// wait for a running attempt, and answers until gRPC has written them, so that a caller who does
+// not read fills this and not the machine.
 //
 // Answers that hold a reply, and those who wait, have half of it at most: what they
 // hold may be asked for again. So completions have the other half, whatever the
@@ -45,13 +45,13 @@ class MemoryBudget {
 
    private:
     friend class MemoryBudget;
-    enum class For { kAnswer, kReply, kWaiter };
+    enum class For { kRequestOrAnswer, kReply, kWaiter };
 
     Hold(MemoryBudget& budget, For held_for, std::string_view name_space, std::size_t bytes)
         : budget_(&budget), for_(held_for), name_space_(name_space), bytes_(bytes) {}
 
     MemoryBudget* budget_ = nullptr;
-    For for_ = For::kAnswer;
+    For for_ = For::kRequestOrAnswer;
     std::string name_space_;
     std::size_t bytes_ = 0;
   };
@@ -68,6 +68,9 @@ class MemoryBudget {
   void Add(std::size_t bytes);
   void Remove(std::size_t bytes);
 
+  // For a request, until its operation is added; nullopt: there is no room as
+  // HasRoomFor() has it, and it must not be parsed.
+  std::optional<Hold> TryHoldRequest(std::size_t bytes, bool brings_work);
   // For an answer with a reply; nullopt: it must not be made, and its caller asks again.
   std::optional<Hold> TryHoldReply(std::string_view name_space, std::size_t bytes);
   // For a call that waits; nullopt: it must be answered at once.
@@ -79,6 +82,9 @@ class MemoryBudget {
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
+  bool Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
+    return held == 0 || held + bytes <= max_bytes_ - (brings_work ? max_bytes_ / 5 : 0);
+  }
   std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const Hold& hold, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);

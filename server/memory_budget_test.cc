@@ -92,6 +92,22 @@ TEST(MemoryBudgetTest, TheLargestOperationFitsWhenItIsAlone) {
   EXPECT_TRUE(budget.HasRoomFor(2000, kBringsWork));
 }
 
+TEST(MemoryBudgetTest, RequestsHaveRoomAsTheirOperationsHave) {
+  Observer observer;
+  MemoryBudget budget(kMax, observer);
+  std::optional<Hold> largest = budget.TryHoldRequest(2 * kMax, kBringsWork);
+  ASSERT_TRUE(largest.has_value()) << "it is alone";
+  EXPECT_FALSE(budget.TryHoldRequest(1, kEndsWork).has_value());
+  largest->ShrinkTo(700);
+  EXPECT_FALSE(budget.TryHoldRequest(101, kBringsWork).has_value());
+  const std::optional<Hold> work = budget.TryHoldRequest(100, kBringsWork);
+  EXPECT_TRUE(work.has_value());
+  EXPECT_FALSE(budget.TryHoldRequest(201, kEndsWork).has_value());
+  const std::optional<Hold> end = budget.TryHoldRequest(200, kEndsWork);
+  EXPECT_TRUE(end.has_value());
+  EXPECT_EQ(budget.held(), kMax);
+}
+
 TEST(MemoryBudgetTest, AHoldIsGivenBackOnceWhereverItGoes) {
   Observer observer;
   MemoryBudget budget(kMax, observer);

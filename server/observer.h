@@ -21,6 +21,11 @@ inline constexpr OperationKind kAllOperationKinds[] = {
     OperationKind::kExtend, OperationKind::kGet};
 inline constexpr std::size_t kOperationKinds = std::size(kAllOperationKinds);
 
+// Reservations and reads bring new work in; the others end what was let in.
+constexpr bool BringsWork(OperationKind kind) {
+  return kind == OperationKind::kReserve || kind == OperationKind::kGet;
+}
+
 // "Reserve", "Complete" and so on: the method's name.
 constexpr std::string_view OperationName(OperationKind kind) {
   switch (kind) {

@@ -34,6 +34,7 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   if (!op.ok()) return Refuse(pending, op.status());
   const absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
   if (!max_wait.ok()) return Refuse(pending, max_wait.status());
+  pending.request_hold_.Release();
   pending.id_ = op->id;
   pending.max_reply_bytes_ = request.max_reply_bytes();
   // A copy: the operation may be over, and gone, before Start() returns.
@@ -71,6 +72,7 @@ void Operations::Complete(const v1::CompleteRequest& request,
                           PendingResponse<v1::CompleteResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<CompleteOp> op = CompleteOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
   pending.id_ = op->id;
   batcher_.Complete(
       *std::move(op), pending.deadline_,
@@ -88,6 +90,7 @@ void Operations::Release(const v1::ReleaseRequest& request,
                          PendingResponse<v1::ReleaseResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<ReleaseOp> op = ReleaseOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
   pending.id_ = op->id;
   batcher_.Release(
       *std::move(op), pending.deadline_,
@@ -104,6 +107,7 @@ void Operations::Extend(const v1::ExtendRequest& request,
                         PendingResponse<v1::ExtendResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<ExtendOp> op = ExtendOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
   batcher_.Extend(
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::StatusOr<Extension>& answer) {
@@ -118,6 +122,7 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
                      Batcher::Group* group) {
   absl::StatusOr<GetOp> op = GetOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
   batcher_.Get(
       *std::move(op), pending.deadline_,
       [this, &pending, view = request.view()](const absl::StatusOr<Record>& answer) {
@@ -153,6 +158,7 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
 }
 
 void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
+  pending.request_hold_.Release();
   const AnswerScope scope;
   Finish(pending, status);
 }

@@ -32,6 +32,10 @@ class PendingOperation {
   // it was refused, nullptr.
   const WaitRoom::CallPtr& waiting() const { return waiting_; }
 
+  // What the request holds of the memory budget. Operations gives it back when the
+  // request was translated: what became of it is counted with the operation.
+  void HoldRequest(MemoryBudget::Hold hold) { request_hold_ = std::move(hold); }
+
  protected:
   // What the response weighs, from right before Finish(): the owner of the response
   // keeps this until it was written. Empty for a response without a reply.
@@ -51,6 +55,7 @@ class PendingOperation {
   // Of a reservation: what its caller takes of a replay.
   std::uint64_t max_reply_bytes_ = 0;
   WaitRoom::CallPtr waiting_;
+  MemoryBudget::Hold request_hold_;
   MemoryBudget::Hold hold_;
 };
 

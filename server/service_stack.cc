@@ -2,10 +2,8 @@
 
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "core/limits.h"
-#include "server/malformed_requests.h"
 
 namespace idempotency {
 namespace {
@@ -64,9 +62,6 @@ void ServiceStack::Register(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   // A Get answers up to a whole reply.
   builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(std::make_unique<MalformedRequests>());
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&*service_);
 }
 

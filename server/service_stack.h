@@ -47,7 +47,7 @@ class ServiceStack {
   ServiceStack& operator=(const ServiceStack&) = delete;
 
   // Puts the service on a server, with what belongs to it: how large messages
-  // may be, and reasons for those that cannot be read.
+  // may be.
   void Register(grpc::ServerBuilder& builder);
 
   // Tells of the look that Start() took, on this thread, and then of every

@@ -14,7 +14,6 @@
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "server/idempotency_service.h"
-#include "server/malformed_requests.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
@@ -185,9 +184,6 @@ class SessionTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
     builder.SetMaxSendMessageSize(limits::kMaxMessageBytes);
-    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
-    creators.push_back(std::make_unique<MalformedRequests>());
-    builder.experimental().SetInterceptorCreators(std::move(creators));
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/pinned_key.h"
+#include "core/application_log.h"
 #include "core/errors.h"
 #include "core/grpc_status.h"
 #include "core/idempotency_key.h"
@@ -165,7 +166,11 @@ TEST_F(ResolveAttachedCallTest, AnExecutionThatHasEndedCallsNobody) {
 }
 
 TEST(RetentionWatchTest, WarnsOnceWhereAStepIsForgottenFirst) {
-  RetentionWatch watch;
+  std::vector<std::string> lines;
+  RetentionWatch watch(ApplicationLog([&](LogSeverity severity, std::string_view line) {
+    EXPECT_EQ(severity, LogSeverity::kWarning);
+    lines.emplace_back(line);
+  }));
   const absl::Time parent = absl::FromUnixSeconds(1688086400);  // 00:53:20
   EXPECT_FALSE(watch.Look("/a", "2023-06-30T00:53:20Z", parent));
   EXPECT_FALSE(watch.Look("/a", "2023-06-30T00:53:20Z", parent + absl::Milliseconds(999)));
@@ -173,6 +178,9 @@ TEST(RetentionWatchTest, WarnsOnceWhereAStepIsForgottenFirst) {
   EXPECT_TRUE(watch.Look("/a", "2023-06-30T00:53:18Z", parent));
   EXPECT_FALSE(watch.Look("/a", "2023-06-30T00:53:18Z", parent));
   EXPECT_TRUE(watch.Look("/b", "2023-06-30T00:53:18Z", parent));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].rfind("/a: the step is forgotten 2s before", 0), 0u) << lines[0];
+  EXPECT_EQ(lines[1].rfind("/b: ", 0), 0u) << lines[1];
 }
 
 // The same, through gRPC.

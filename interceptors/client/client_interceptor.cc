@@ -96,6 +96,8 @@ class KeyInterceptor final : public Interceptor {
 
 class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
  public:
+  explicit KeyInterceptorFactory(LogSink log) : retentions_(ApplicationLog(std::move(log))) {}
+
   // gRPC takes ownership; none for calls that get no key and are not attached.
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
     const KeyedMethods::Answer keyed =
@@ -111,8 +113,8 @@ class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
 
 }  // namespace
 
-std::unique_ptr<ClientInterceptorFactoryInterface> MakeClientInterceptor() {
-  return std::make_unique<KeyInterceptorFactory>();
+std::unique_ptr<ClientInterceptorFactoryInterface> MakeClientInterceptor(LogSink log) {
+  return std::make_unique<KeyInterceptorFactory>(std::move(log));
 }
 
 }  // namespace idempotency

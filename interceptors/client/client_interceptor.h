@@ -7,6 +7,7 @@
 
 // WithKey, which belongs with it.
 #include "client/pinned_key.h"
+#include "core/log_sink.h"
 
 namespace idempotency {
 
@@ -30,7 +31,11 @@ namespace idempotency {
 //   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
 //       target, credentials, idempotency::RetryingChannelArguments(), std::move(all));
 // Retries cover guarded methods only: see interceptors/client/retry_policy.h.
-std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface> MakeClientInterceptor();
+//
+// `log` is where its log lines go, one for each method whose steps are forgotten before
+// the operation that makes them; empty: spdlog's default logger.
+std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface> MakeClientInterceptor(
+    LogSink log = nullptr);
 
 }  // namespace idempotency
 

@@ -11,9 +11,9 @@ namespace idempotency {
 
 std::shared_ptr<grpc::Channel> CreateKeyedChannel(
     const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    const grpc::ChannelArguments& arguments) {
+    const grpc::ChannelArguments& arguments, LogSink log) {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(MakeClientInterceptor());
+  interceptors.push_back(MakeClientInterceptor(std::move(log)));
   return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
                                                                  std::move(interceptors));
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "core/log_sink.h"
 #include "interceptors/client/retry_policy.h"
 
 namespace idempotency {
@@ -17,10 +18,10 @@ namespace idempotency {
 // with the same key what the protos of this program declare as guarded, and
 // what is idempotent (retry_policy.h); for services whose protos say nothing
 // pass RetryingChannelArguments(policy, {"payments.v1.Payments"}). A program with interceptors of
-// its own makes its channel itself, with ours among them.
+// its own makes its channel itself, with ours among them. `log` is MakeClientInterceptor's.
 std::shared_ptr<grpc::Channel> CreateKeyedChannel(
     const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-    const grpc::ChannelArguments& arguments = RetryingChannelArguments());
+    const grpc::ChannelArguments& arguments = RetryingChannelArguments(), LogSink log = nullptr);
 
 }  // namespace idempotency
 

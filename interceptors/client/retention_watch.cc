@@ -1,6 +1,6 @@
 #include "interceptors/client/retention_watch.h"
 
-#include <spdlog/spdlog.h>
+#include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
 
@@ -16,10 +16,11 @@ bool RetentionWatch::Look(const std::string& method, std::string_view expires,
     MutexLock lock(mutex_);
     if (!warned_.insert(method).second) return false;
   }
-  spdlog::warn(
-      "{}: the step is forgotten {} before the operation that makes it: an attempt resumed then "
-      "gets KEY_EXPIRED from it. Its retention must not be under its parent's",
-      method, absl::FormatDuration(parent_expires - step_expires));
+  log_.Write(LogSeverity::kWarning,
+             absl::StrCat(method, ": the step is forgotten ",
+                          absl::FormatDuration(parent_expires - step_expires),
+                          " before the operation that makes it: an attempt resumed then gets "
+                          "KEY_EXPIRED from it. Its retention must not be under its parent's"));
   return true;
 }
 

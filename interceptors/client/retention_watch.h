@@ -3,10 +3,12 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 
+#include "core/application_log.h"
 #include "core/mutex.h"
 
 namespace idempotency {
@@ -16,11 +18,14 @@ namespace idempotency {
 // two services can be compared nowhere else. Thread-safe.
 class RetentionWatch {
  public:
+  explicit RetentionWatch(ApplicationLog log = ApplicationLog()) : log_(std::move(log)) {}
+
   // `expires` is what the step's reply says (`idempotency-expires`, RFC 3339);
   // anything else says nothing. Logs once for a method. True if it did.
   bool Look(const std::string& method, std::string_view expires, absl::Time parent_expires);
 
  private:
+  const ApplicationLog log_;
   Mutex mutex_;
   absl::flat_hash_set<std::string> warned_ ABSL_GUARDED_BY(mutex_);
 };

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -85,6 +86,12 @@ class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
   }
+  void StopServing() {
+    guard_->Close();
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_.reset();
+    guard_.reset();
+  }
   std::unique_ptr<ServerGuard> GuardOver(int daemon_port) {
     return ServerGuard::Create(testing::Dial(daemon_port), options_).value();
   }
@@ -130,35 +137,40 @@ TEST_P(GuardChannelTest, WithoutADaemonCallsFailOpenAtOnceWhereTheyMay) {
   EXPECT_EQ(guard_->calls_failed_open(), 1u);
 }
 
-// Counts the lines that say so.
-class FailingCallsSink final : public spdlog::sinks::base_sink<std::mutex> {
+// What is logged past the application's logger.
+class CountingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   int lines() const { return lines_; }
 
  protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    const std::string text(message.payload.data(), message.payload.size());
-    if (text.rfind("calls to idempotencyd fail", 0) == 0) ++lines_;
-  }
+  void sink_it_(const spdlog::details::log_msg&) override { ++lines_; }
   void flush_() override {}
 
  private:
   std::atomic<int> lines_{0};
 };
 
-TEST_P(GuardChannelTest, AStartWithoutADaemonIsOneLineOfTheLog) {
-  const auto sink = std::make_shared<FailingCallsSink>();
+TEST_P(GuardChannelTest, AStartWithoutADaemonIsOneLineOfTheApplicationsLog) {
+  std::atomic<int> lines{0};
+  options_.log = [&lines](LogSeverity severity, std::string_view line) {
+    if (line.rfind("calls to idempotencyd fail", 0) != 0) return;
+    EXPECT_EQ(severity, LogSeverity::kWarning);
+    ++lines;
+  };
+  const auto sink = std::make_shared<CountingSink>();
   const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
   Serve(GuardOver(DeadPort()));
   // Without a call.
   const auto give_up = SteadyClock::now() + kAtOnce;
-  while (sink->lines() == 0 && SteadyClock::now() < give_up) {
+  while (lines == 0 && SteadyClock::now() < give_up) {
     guard_->WaitUntilReady(absl::Milliseconds(20)).IgnoreError();
   }
   for (int call = 0; call < 3; ++call) EXPECT_FALSE(Charge().ok());
+  StopServing();
   spdlog::set_default_logger(before);
-  EXPECT_EQ(sink->lines(), 1);
+  EXPECT_EQ(lines, 1);
+  EXPECT_EQ(sink->lines(), 0) << "of the guard and of its connection";
 }
 
 TEST_P(GuardChannelTest, IsReadyOnceADaemonAnswers) {

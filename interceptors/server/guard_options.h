@@ -15,10 +15,10 @@
 #include "client/connection_factory.h"
 #include "core/fingerprint_algorithm.h"
 #include "core/limits.h"
+#include "core/log_sink.h"
 #include "interceptors/server/guard_hooks.h"
 #include "interceptors/server/guard_threads.h"
 #include "interceptors/server/ledger/completion_ledger.h"
-#include "interceptors/server/log/log_sink.h"
 #include "interceptors/server/method_handlers.h"
 #include "interceptors/server/method_policy.h"
 #include "interceptors/server/replay_cache_options.h"
@@ -74,11 +74,11 @@ struct GuardOptions {
   // Where the server listens to the guard.
   GuardHooks hooks;
 
-  // Where the guard's log lines go; empty: spdlog's default logger. Of what calls
-  // can cause, one line a second is written for each kind of event and method,
-  // with the number of those that were left out. The connection to idempotencyd
-  // (client/) writes its few lines, one for each change of its state, to spdlog's
-  // default logger.
+  // Where the log lines go of the guard and of its connection to idempotencyd
+  // (unless `connection` has a `log` of its own); empty: spdlog's default logger. Of
+  // what calls can cause, one line a second is written for each kind of event and
+  // method, with the number of those that were left out. The connection writes one for
+  // each change of its state.
   LogSink log;
 
   // How many threads of its own the guard uses at most, for each kind of the

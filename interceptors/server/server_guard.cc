@@ -377,8 +377,9 @@ void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Beg
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options) {
   if (idempotencyd == nullptr) return absl::InvalidArgumentError("there is no channel");
-  std::unique_ptr<Connection> connection =
-      MakeConnection(std::move(idempotencyd), options.connection);
+  ConnectionOptions connecting = options.connection;
+  if (!connecting.log) connecting.log = options.log;
+  std::unique_ptr<Connection> connection = MakeConnection(std::move(idempotencyd), connecting);
   absl::StatusOr<std::unique_ptr<Guard>> guard =
       MakeGuard(std::move(connection), std::move(options));
   if (!guard.ok()) return guard.status();

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_TESTING_COUNTING_OBSERVER_H_
 #define IDEMPOTENCY_SERVER_TESTING_COUNTING_OBSERVER_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -36,6 +37,7 @@ class CountingObserver final : public Observer {
     std::size_t waiters = 0;
     std::size_t inspections = 0;
     std::size_t swept = 0;
+    std::size_t most_held = 0;
   };
 
   Counts counts() const {
@@ -80,6 +82,10 @@ class CountingObserver final : public Observer {
   void TookOver() override { Add(&Counts::take_overs); }
   void RetriedAfterExpiry() override { Add(&Counts::retries_after_expiry); }
   void GrantRepeated() override { Add(&Counts::repeated_grants); }
+  void MemoryHeldChanged(std::size_t bytes) override {
+    MutexLock lock(mutex_);
+    counts_.most_held = std::max(counts_.most_held, bytes);
+  }
   void CallerLeft() override { Add(&Counts::callers_left); }
   void WaitersChanged(std::size_t waiters) override { Set(&Counts::waiters, waiters); }
   void StoreInspected(const absl::StatusOr<StoreGauges>&) override { Add(&Counts::inspections); }

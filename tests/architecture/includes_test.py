@@ -83,6 +83,13 @@ class IncludesTest(unittest.TestCase):
                                 f"{file} includes {header}: {folder}/ may not use {used}/")
         self.assertEqual(seen, set(GUARD_RANK), "a folder has no place in the order, or no files")
 
+    def test_applications_give_the_logger(self):
+        """What runs in an application's process logs through what it gave us."""
+        for file in sources():
+            if not file.startswith("server/") and file != "core/application_log.cc":
+                self.assertNotIn("spdlog/", (ROOT / file).read_text(encoding="utf-8"),
+                                 f"{file} logs past core/application_log.h")
+
     def test_the_page_tells_of_each(self):
         page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
         for part in PARTS:

@@ -122,6 +122,13 @@ def requests():
         "idempotency.v1.GetRequest", 'record_id: "%s" view: RECORD_VIEW_FULL' % UUID7))
     write("unary_requests", "get_by_key", b"\4" + encode(
         "idempotency.v1.GetRequest", "record_key { %s }" % (KEY % UUID7)))
+    # Two bytes on the wire, some dozen in memory.
+    write("unary_requests", "too_many_fingerprints", b"\0" + b"\x12\0" * 100)
+    write("unary_requests", "too_many_messages", b"\1" + b"\x1a\xc8\1" + b"\x4a\0" * 100)
+    write("unary_requests", "too_many_unknown", b"\2" + b"\x78\1" * 100)
+    write("unary_requests", "too_many_groups", b"\3" + b"\x7b\x7c" * 100)
+    write("unary_requests", "nested_groups", b"\4" + b"\x7b" * 200 + b"\x7c" * 200)
+    write("unary_requests", "open_group", b"\4" + b"\x7b\x78\1" * 60)
     write("unary_requests", "timeout", b"\5" + encode(
         "idempotency.v1.SessionOperation", "id: 1 timeout { seconds: 1 } cancel { }"))
     write("unary_requests", "max_wait", b"\5" + encode(

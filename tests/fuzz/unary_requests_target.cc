@@ -1,5 +1,9 @@
-// Requests of the service's unary methods. The first byte says of which one, the
-// rest is the message.
+// Requests of the service's unary methods, as they come in. The first byte says of which
+// one, the rest is the message.
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,6 +17,9 @@
 #include "core/reply.h"
 #include "core/utf8.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "server/memory_budget.h"
+#include "server/observer.h"
+#include "server/unary_request.h"
 #include "server/wire_request.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
@@ -91,9 +98,41 @@ void RequireGood(const GetOp& op) {
   Require(!op.key || op.id == RecordIdFor(*op.key), "the id is that of the key");
 }
 
+// Small, so that short inputs reach it.
+constexpr std::size_t kMaxParsedBytes = 4 * 1024;
+// What is counted for a field is about what it takes; containers may keep as much again
+// for growing.
+constexpr std::size_t kMostMemory = 3 * kMaxParsedBytes;
+
+// Whether the request is let in, by which nothing large can be built.
+template <typename Request>
+void ComeIn(std::string_view bytes) {
+  const grpc::Slice slice(bytes.data(), bytes.size());
+  grpc::ByteBuffer buffer(&slice, 1);
+  Observer observer;
+  MemoryBudget budget(limits::kDefaultQueuedBytes, observer);
+  const absl::StatusOr<MemoryBudget::Hold> hold = AdmitRequest(
+      buffer, *Request::descriptor(), kMaxParsedBytes, OperationKind::kComplete, budget);
+  Require(buffer.Length() == bytes.size(), "what is measured is left as it is");
+  const bool is_message = Request().ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  if (!hold.ok()) {
+    RequireGoodRefusal(hold.status());
+    const bool over_bound = !DetailsOf(hold.status()).violations.empty();
+    Require(over_bound || !is_message, "what is a message is not called damaged");
+    return;
+  }
+  Require(hold->bytes() >= bytes.size() && hold->bytes() <= kMaxParsedBytes,
+          "what is held is what the request weighs");
+  UnaryRequest<Request> request;
+  Require(request.Parse(buffer).ok() == is_message, "the parser decides what is a message");
+  Require(request.message().SpaceUsedLong() <= sizeof(Request) + kMostMemory,
+          "what was let in takes no more than was counted");
+}
+
 // `translate` is how the server makes an operation of such a request.
 template <typename Request, typename Translate>
 void Take(std::string_view bytes, Translate translate) {
+  ComeIn<Request>(bytes);
   Request request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   const auto op = translate(request);

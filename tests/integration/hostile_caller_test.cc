@@ -1,11 +1,9 @@
 // One caller whose bytes are bad beside others whose calls are in order: it costs
 // them nothing.
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -14,15 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
-#include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/probe_client.h"
 #include "tests/support/raw_http2_client.h"
-#include "tests/support/temp_folder.h"
 
 namespace idempotency::testing {
 namespace {
@@ -128,74 +122,6 @@ TEST_P(HostileCaller, IsNotNoticedByTheOthers) {
   EXPECT_TRUE(waited.replayed()) << waited.status.error_message();
   EXPECT_EQ(waited.body, ran.body);
   EXPECT_EQ(gate.inside(), 1);
-}
-
-// The most memory that the process has ever had.
-std::size_t PeakBytes(int pid) {
-  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
-  std::string word;
-  while (status >> word) {
-    std::size_t kib = 0;
-    if (word == "VmHWM:" && status >> kib) return kib * 1024;
-  }
-  ADD_FAILURE() << "the kernel does not say";
-  return 0;
-}
-
-// A session of `frames`, byte for byte, until it ends.
-grpc::Status SendFrames(const std::string& address, const std::vector<std::string>& frames) {
-  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-  grpc::CompletionQueue queue;
-  const auto await = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue.Next(&tag, &ok) && ok;
-  };
-  auto stream = stub.PrepareCall(&context, "/idempotency.v1.IdempotencyService/Session", &queue);
-  stream->StartCall(nullptr);
-  EXPECT_TRUE(await());
-  for (const std::string& frame : frames) {
-    const grpc::Slice slice(frame);
-    stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-    if (!await()) break;
-  }
-  grpc::ByteBuffer received;
-  do {
-    stream->Read(&received, nullptr);
-  } while (await());
-  grpc::Status status;
-  stream->Finish(&status, nullptr);
-  EXPECT_TRUE(await());
-  return status;
-}
-
-// Two bytes on the wire are an operation, or a field. Each of these frames would take
-// more than two gigabytes.
-TEST(HostileFrames, TakeNoMoreMemoryThanOthers) {
-  constexpr std::size_t kMostBytes = 512 * 1024 * 1024;
-  TempFolder folder;
-  DaemonProcess daemon("sqlite:" + folder.File("records.db"));
-  const auto repeated = [](std::string_view bytes, int times) {
-    std::string all;
-    for (int i = 0; i < times; ++i) all += bytes;
-    return all;
-  };
-  const std::vector<std::string> frames = {
-      // operations { } ...
-      repeated(std::string_view("\x0a\x00", 2), 2'000'000),
-      // Groups that nobody knows.
-      repeated("\x7b\x7c", 7'000'000),
-  };
-  const std::size_t before = PeakBytes(daemon.process().pid());
-  for (const std::string& frame : frames) {
-    const grpc::Status status = SendFrames(daemon.address(), {frame});
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
-    EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
-    EXPECT_NE(status.error_message(), "");
-  }
-  EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Setups, HostileCaller,

@@ -10,12 +10,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/log_sink.h"
 #include "core/mutex.h"
 #include "interceptors/server/ledger/completion_ledger.h"
 #include "interceptors/server/ledger/ledger_commit.h"
 #include "interceptors/server/ledger/ledger_row.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/log/log_sink.h"
 
 struct sqlite3;
 

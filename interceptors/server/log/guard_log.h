@@ -11,9 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/application_log.h"
 #include "core/clock.h"
+#include "core/log_sink.h"
 #include "core/log_throttle.h"
-#include "interceptors/server/log/log_sink.h"
 
 namespace idempotency {
 
@@ -55,6 +56,7 @@ class GuardLog {
  public:
   // An empty `sink` is spdlog's default logger. `clock` outlives it.
   explicit GuardLog(LogSink sink = nullptr, const Clock& clock = Clock::System());
+  explicit GuardLog(ApplicationLog log, const Clock& clock = Clock::System());
   GuardLog(const GuardLog&) = delete;
   GuardLog& operator=(const GuardLog&) = delete;
 
@@ -88,9 +90,9 @@ class GuardLog {
         throttles_[static_cast<std::size_t>(event)]->Admit();
     if (left_out.has_value()) Write(severity, absl::StrCat(parts...), *left_out);
   }
-  void Write(LogSeverity severity, std::string line, std::int64_t left_out) const;
+  void Write(LogSeverity severity, std::string_view line, std::int64_t left_out) const;
 
-  const LogSink sink_;
+  const ApplicationLog log_;
   const Clock& clock_;
   std::array<std::unique_ptr<LogThrottle>, kLogEvents> throttles_;
 };

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_LOG_LOG_SINK_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_LOG_LOG_SINK_H_
+#ifndef IDEMPOTENCY_CORE_LOG_SINK_H_
+#define IDEMPOTENCY_CORE_LOG_SINK_H_
 
 #include <functional>
 #include <string_view>
@@ -16,11 +16,11 @@ enum class LogSeverity {
 // characters, up to 2 KiB, without time and severity, and valid during the call.
 // Keys, requests and replies are never in it; record ids are.
 //
-// Called on threads of the guard's and of gRPC's, several at once: it must be
-// thread-safe, must not block, and must not call the guard. What it throws is
-// dropped.
+// Called on threads of ours and of gRPC's, several at once and with locks held: it must
+// be thread-safe, must not block, and must not call what logs with it. What it throws
+// is dropped.
 using LogSink = std::function<void(LogSeverity severity, std::string_view line)>;
 
 }  // namespace idempotency
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_LOG_LOG_SINK_H_
+#endif  // IDEMPOTENCY_CORE_LOG_SINK_H_

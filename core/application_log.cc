@@ -1,0 +1,60 @@
+#include "core/application_log.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+#include "core/utf8.h"
+
+namespace idempotency {
+namespace {
+
+// What an application throws may be of any length.
+constexpr std::size_t kMaxLineBytes = 2 * 1024;
+
+// Some of it comes from callers and from the application: it must not begin
+// lines of its own, nor move the cursor.
+std::string Printable(std::string_view text) {
+  std::string line = ToUtf8(text);
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    if (byte < 0x20 || byte == 0x7f) line[i] = ' ';
+    // U+0080 to U+009F.
+    if (byte == 0xc2 && i + 1 < line.size() && static_cast<unsigned char>(line[i + 1]) < 0xa0) {
+      line[i] = line[i + 1] = ' ';
+    }
+  }
+  return std::string(Utf8Prefix(line, kMaxLineBytes));
+}
+
+void ToSpdlog(LogSeverity severity, std::string_view line) {
+  switch (severity) {
+    case LogSeverity::kInfo:
+      spdlog::info("{}", line);
+      return;
+    case LogSeverity::kWarning:
+      spdlog::warn("{}", line);
+      return;
+    case LogSeverity::kError:
+      spdlog::error("{}", line);
+      return;
+  }
+}
+
+}  // namespace
+
+ApplicationLog::ApplicationLog(LogSink sink) : sink_(sink ? std::move(sink) : LogSink(&ToSpdlog)) {}
+
+void ApplicationLog::Write(LogSeverity severity, std::string_view line,
+                           std::string_view end) const {
+  try {
+    std::string whole = Printable(line);
+    whole.append(end);
+    sink_(severity, whole);
+  } catch (...) {
+    // There is nowhere to tell it.
+  }
+}
+
+}  // namespace idempotency

@@ -1,0 +1,185 @@
+// Clients of idempotencyd whose messages are bad: they cost it no more memory than
+// others.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/errors.h"
+#include "core/grpc_status.h"
+#include "core/uuid.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::testing {
+namespace {
+
+// The most memory that the process has ever had.
+std::size_t PeakBytes(int pid) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  std::string word;
+  while (status >> word) {
+    std::size_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  ADD_FAILURE() << "the kernel does not say";
+  return 0;
+}
+
+// A session of `frames`, byte for byte, until it ends.
+grpc::Status SendFrames(const std::string& address, const std::vector<std::string>& frames) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  grpc::CompletionQueue queue;
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  auto stream = stub.PrepareCall(&context, "/idempotency.v1.IdempotencyService/Session", &queue);
+  stream->StartCall(nullptr);
+  EXPECT_TRUE(await());
+  for (const std::string& frame : frames) {
+    const grpc::Slice slice(frame);
+    stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    if (!await()) break;
+  }
+  grpc::ByteBuffer received;
+  do {
+    stream->Read(&received, nullptr);
+  } while (await());
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  EXPECT_TRUE(await());
+  return status;
+}
+
+std::string Repeated(std::string_view bytes, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += bytes;
+  return all;
+}
+
+// Two bytes on the wire are an operation, or a field. Each of these frames would take
+// more than two gigabytes.
+TEST(HostileFrames, TakeNoMoreMemoryThanOthers) {
+  constexpr std::size_t kMostBytes = 512 * 1024 * 1024;
+  TempFolder folder;
+  DaemonProcess daemon("sqlite:" + folder.File("records.db"));
+  const std::vector<std::string> frames = {
+      // operations { } ...
+      Repeated(std::string_view("\x0a\x00", 2), 2'000'000),
+      // Groups that nobody knows.
+      Repeated("\x7b\x7c", 7'000'000),
+  };
+  const std::size_t before = PeakBytes(daemon.process().pid());
+  for (const std::string& frame : frames) {
+    const grpc::Status status = SendFrames(daemon.address(), {frame});
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
+    EXPECT_NE(status.error_message(), "");
+  }
+  EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
+}
+
+// Elements of two bytes on the wire: fingerprints, groups that nobody knows, entries of
+// metadata, messages of a stream.
+std::vector<std::string> WideRequests() {
+  constexpr int kElements = 6'000'000;
+  const auto in_reply = [](const std::string& fields) {
+    std::string length;
+    for (std::size_t left = fields.size(); left > 0; left >>= 7) {
+      length.push_back(static_cast<char>((left & 0x7f) | (left > 0x7f ? 0x80 : 0)));
+    }
+    return absl::StrCat("\x1a", length, fields);
+  };
+  return {
+      Repeated(std::string_view("\x12\x00", 2), kElements),
+      Repeated("\x7b\x7c", kElements),
+      in_reply(Repeated(std::string_view("\x32\x00", 2), kElements)),
+      in_reply(Repeated(std::string_view("\x4a\x00", 2), kElements)),
+  };
+}
+
+TEST(HostileRequests, TakeNoMoreMemoryThanOthers) {
+  constexpr std::size_t kMostBytes = 192 * 1024 * 1024;
+  TempFolder folder;
+  DaemonProcess daemon("sqlite:" + folder.File("records.db"));
+  const ServiceClient client(daemon.address());
+  const std::size_t before = PeakBytes(daemon.process().pid());
+  for (const std::string& request : WideRequests()) {
+    for (const char* const method : {"Reserve", "Complete", "Release", "Extend", "Get"}) {
+      const absl::Status refused = client.CallRaw(method, request);
+      EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << method << ": " << refused;
+      EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid) << method;
+    }
+  }
+  EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
+}
+
+// No store call of the daemon ends while this lives, but with an error.
+class StoreHeld {
+ public:
+  explicit StoreHeld(const std::string& file) {
+    sqlite3* opened = nullptr;
+    EXPECT_EQ(sqlite3_open(file.c_str(), &opened), SQLITE_OK);
+    database_.reset(opened);
+    sqlite3_busy_timeout(opened, 10'000);
+    EXPECT_EQ(sqlite3_exec(opened, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const { sqlite3_close(database); }
+  };
+  std::unique_ptr<sqlite3, Close> database_;
+};
+
+// One of them is a megabyte, and thirty once it is parsed. Those that the store has not
+// answered yet are what it takes from them.
+TEST(HostileRequests, AreNotKeptWhileTheyWaitForTheStore) {
+  constexpr std::size_t kMostBytes = 384 * 1024 * 1024;
+  constexpr int kCallers = 40;
+  TempFolder folder;
+  const std::string file = folder.File("records.db");
+  DaemonProcess daemon("sqlite:" + file, {"--queue_mib=32"});
+  const ServiceClient client(daemon.address());
+  v1::CompleteRequest request = SomeComplete("key", Uuid::Random().ToString(), "");
+  for (int i = 0; i < 500'000; ++i) request.mutable_reply()->add_stream();
+  const std::size_t before = PeakBytes(daemon.process().pid());
+  int overloaded = 0;
+  {
+    StoreHeld held(file);
+    std::vector<std::future<absl::Status>> calls;
+    for (int i = 0; i < kCallers; ++i) {
+      calls.push_back(
+          std::async(std::launch::async, [&] { return client.Call(request).status(); }));
+    }
+    for (std::future<absl::Status>& call : calls) {
+      const absl::Status status = call.get();
+      EXPECT_FALSE(status.ok());
+      EXPECT_TRUE(ReasonOf(status).has_value()) << status;
+      if (ReasonOf(status) == Reason::kOverloaded) ++overloaded;
+    }
+  }
+  EXPECT_GT(overloaded, 0) << "they weigh more than there is";
+  EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
+  // The daemon is as it was.
+  EXPECT_EQ(ReasonOf(client.Call(request).status()), Reason::kReservationLost);
+  EXPECT_TRUE(client.Call(SomeReserve("another")).ok());
+}
+
+}  // namespace
+}  // namespace idempotency::testing
