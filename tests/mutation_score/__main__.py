@@ -47,6 +47,9 @@ def parse(arguments):
                         help=f"only these: {', '.join(NAMES)}; may be given several times")
     parser.add_argument("--labels", metavar="L,L", default=",".join(LABELS),
                         help=f"only suites with one of these labels ({','.join(LABELS)})")
+    parser.add_argument("--suites", metavar="REGEX", default="",
+                        help="only suites whose name matches, for example "
+                             "'^(batcher|session)_test$'")
     parser.add_argument("--suite-seconds", metavar="S", type=float, default=60,
                         help="suites that take longer are left out (60)")
     parser.add_argument("--mutant-seconds", metavar="S", type=float, default=180,
@@ -126,12 +129,13 @@ class Run:
         self._stopping = threading.Event()
         self._workshops = []
         self._argued = equivalent.read()
+        # All so far: also of those that did not compile.
+        self.results = []
 
     def out_of_time(self):
         return self._stopping.is_set() or time.monotonic() >= self._ends_at
 
-    def results_of(self, places):
-        """All results: also of those that did not compile."""
+    def go(self, places):
         with contextlib.ExitStack() as stack:
             _KEPT.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context((_KEPT / "lock").open("w"))
@@ -140,13 +144,11 @@ class Run:
             except OSError as why:
                 raise Failed(f"another run has {_KEPT}") from why
             for number in range(min(self._options.jobs, len(places))):
-                # The first one's build has all processors, later ones share them.
-                workshop = Workshop(self._options.jobs if number == 0 else 1, "dev",
-                                    _KEPT / str(number + 1))
+                workshop = Workshop(self._options.jobs, "dev", _KEPT / str(number + 1))
                 self._workshops.append(stack.enter_context(workshop))
                 workshop.end_at(self._ends_at)
             try:
-                return self._in_workshops(places)
+                self._in_workshops(places)
             except BaseException:
                 self.stop()
                 raise
@@ -161,16 +163,16 @@ class Run:
         first = self._workshops[0]
         for workshop in self._workshops:
             workshop.prepare()
-        build = Build(first, self._options.labels)
+        build = Build(first, self._options.labels, self._options.suites)
         seconds = self._expect_green(first, build, places)
         benches = queue.SimpleQueue()
         for workshop in self._workshops:
-            bench = Bench(workshop, build if workshop is first else
-                          Build(workshop, self._options.labels), seconds,
-                          self._options.mutant_seconds)
+            # From here on they share the processors.
+            workshop.jobs = 1
+            bench = Bench(workshop, build, seconds, self._options.mutant_seconds)
             bench.out_of_time_is(self.out_of_time)
             benches.put(bench)
-        return self._all(places, benches, build)
+        self._all(places, benches, build)
 
     def _expect_green(self, workshop, build, places):
         files = {chain[0].file for chain in places}
@@ -182,7 +184,8 @@ class Run:
         suites = [reaching[target] for target in sorted(
             reaching, key=lambda target: (LABELS.index(reaching[target].label), target))]
         tell(f"building {len(suites)} suites")
-        workshop.build([suite.target for suite in suites])
+        for each in self._workshops:
+            each.build([suite.target for suite in suites])
         seconds, out = Seconds(_KEPT / "seconds.json").measure(
             workshop, suites, self._options.suite_seconds)
         for target, why in out.items():
@@ -190,14 +193,14 @@ class Run:
         return seconds
 
     def _all(self, places, benches, build):
-        results, done = [], 0
+        done = 0
         with concurrent.futures.ThreadPoolExecutor(len(self._workshops)) as pool:
             try:
                 tried = [pool.submit(self._place, chain, benches, build) for chain in places]
                 for future in concurrent.futures.as_completed(tried):
                     done += 1
                     for result in future.result():
-                        results.append(result)
+                        self.results.append(result)
                         tell(f"{done} of {len(places)}, {result.seconds:.0f} s: "
                              f"{result.outcome.value}: {report.place(result.mutant)}: "
                              f"{result.mutant.operator}"
@@ -206,7 +209,6 @@ class Run:
             except BaseException:
                 self.stop()
                 raise
-        return results
 
     def _place(self, chain, benches, build):
         """The results for one place of the sample: up to the first that compiles."""
@@ -257,9 +259,14 @@ def run(options):
         return 0
     if not places:
         raise Failed("nothing to mutate there")
-    results = Run(options).results_of(places)
-    show(results, options, len(found))
-    return 0 if good_enough(results, options.at_least) else 1
+    run_of_all = Run(options)
+    try:
+        run_of_all.go(places)
+    finally:
+        # Also of a run that is broken off.
+        if run_of_all.results:
+            show(run_of_all.results, options, len(found))
+    return 0 if good_enough(run_of_all.results, options.at_least) else 1
 
 
 def end(number, _):

@@ -91,6 +91,15 @@ def squeezed(text):
     return " ".join(text.split())
 
 
+def _unlike(piece, mutated):
+    """Whether two arguments changed places of which one is a literal and the other is not:
+    that hardly ever compiles."""
+    before, after = (re.split(r"[\s(),;]+", text) for text in (piece.text, mutated))
+    changed = [word for word, now in zip(before, after) if word != now]
+    literal = [bool(re.fullmatch(r"§[a-z]+§|[\d.]+|true|false|nullptr", word)) for word in changed]
+    return any(literal) and not all(literal)
+
+
 def _of_pieces(tool, pieces, rules):
     """(piece, operator, mutated text) of all of them."""
     named = operators(rules)
@@ -101,8 +110,11 @@ def _of_pieces(tool, pieces, rules):
                                    ignorePatterns=[])
     for number, mutated, (_, place), _ in made:
         piece = plain[number - 1]
+        operator = named[int(place.rpartition(":")[2])]
+        if operator == "swapped arguments" and _unlike(piece, mutated):
+            continue
         if squeezed(mutated) != squeezed(piece.text):
-            yield piece, named[int(place.rpartition(":")[2])], piece.restored(mutated)
+            yield piece, operator, piece.restored(mutated)
 
 
 def candidates_of(root, files):

@@ -61,7 +61,9 @@ def code_of(workshop, path):
 def optimised(workshop, build, file):
     """The same of a source as it stands in the tree, compiled as it is released. Names of
     lines and files are not in it."""
-    _, command, folder = build.commands[file]
+    # Of the copy that it was read from: this one may be another.
+    command, folder = (text.replace(f"{build.root}/", f"{workshop.tree}/")
+                       for text in build.commands[file][1:])
     made = workshop.build_folder / "optimised.o"
     arguments = [part for part in shlex.split(command) if not part.startswith(("-g", "-O"))]
     arguments[arguments.index("-o") + 1] = str(made)

@@ -87,9 +87,10 @@ class Includes:
 class Build:
     """What is known of a configured tree: objects, suites, includes."""
 
-    def __init__(self, workshop, labels=LABELS):
+    def __init__(self, workshop, labels=LABELS, named=""):
+        """Only the suites with one of `labels` whose name matches `named`."""
         self._workshop = workshop
-        self._root = workshop.tree
+        self.root = workshop.tree
         commands = json.loads((workshop.build_folder / "compile_commands.json").read_text())
         self.objects, self.commands = {}, {}
         for entry in commands:
@@ -97,24 +98,24 @@ class Build:
             made = re.search(r" -o (\S+)", entry["command"])[1]
             self.objects[made] = source
             self.commands[source] = (made, entry["command"], entry["directory"])
-        files = [str(path.relative_to(self._root)) for folder in
+        files = [str(path.relative_to(self.root)) for folder in
                  ("core", "client", "interceptors", "server", "tests", "migrations")
-                 for path in (self._root / folder).rglob("*") if path.suffix in (".cc", ".h")]
-        self._includes = Includes(self._root, files)
-        self.suites = list(self._suites(labels))
+                 for path in (self.root / folder).rglob("*") if path.suffix in (".cc", ".h")]
+        self._includes = Includes(self.root, files)
+        self.suites = list(self._suites(labels, named))
 
     def _name(self, path):
         path = pathlib.Path(path)
-        return str(path.relative_to(self._root)) if path.is_relative_to(self._root) else str(path)
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
-    def _suites(self, labels):
+    def _suites(self, labels, named):
         _, description = self._workshop.run(
             ["ctest", "--test-dir", self._workshop.build_folder, "--show-only=json-v1"], 60)
         _, known = self._workshop.run(
             ["ninja", "-C", self._workshop.build_folder, "-t", "targets", "all"], 60)
         programs = set(re.findall(r"^bin/(\w+):", known, re.MULTILINE))
         for target, label, arguments in of_ctest(description[description.index("{"):]):
-            if target not in programs or label not in labels:
+            if target not in programs or label not in labels or not re.search(named, target):
                 continue
             _, inputs = self._workshop.run(
                 ["ninja", "-C", self._workshop.build_folder, "-t", "inputs", target], 60)

@@ -58,6 +58,8 @@ class FakeWorkshop:
 class FakeBuild:
     """What reaches the file, in this order."""
 
+    root = "/another/tree"
+
     def __init__(self, suites):
         self._suites = suites
         self.commands = {_MUTANT.file: ("batcher.o", "g++ -MD -MT a -MF a -o batcher.o -c a", ".")}

@@ -55,7 +55,7 @@ class Workshop:
     is given for them to be kept in."""
 
     def __init__(self, jobs, preset="release", kept=None):
-        self._jobs = jobs
+        self.jobs = jobs
         self._preset = preset
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="prove-mutations."))
         # Postgres runs as a user of its own, and comes by here.
@@ -103,7 +103,7 @@ class Workshop:
 
     def build(self, targets):
         status, output = self.run(
-            ["nice", "ninja", "-C", self.build_folder, f"-j{self._jobs}", *targets], _BUILD_LIMIT)
+            ["nice", "ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets], _BUILD_LIMIT)
         if status != 0:
             errors = [line for line in output.splitlines() if "error" in line]
             raise Failed("it does not build: " + "; ".join(errors[:3] or output.splitlines()[-3:]))
