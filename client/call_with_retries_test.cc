@@ -324,6 +324,21 @@ TEST_F(StoredKeyTest, StaysWhileTheOutcomeIsOpen) {
   EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1"))) << "the next run has it";
 }
 
+// What the caller has named as worth a retry is as open as what we know ourselves.
+TEST_F(StoredKeyTest, StaysWhileACodeThatTheCallerNamedLeavesTheOutcomeOpen) {
+  const grpc::Status aborted = Failed(grpc::StatusCode::ABORTED);
+  retries_.also_retried = {grpc::StatusCode::ABORTED};
+  EXPECT_EQ(RunWork({aborted}, true).error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_GT(tries_, 1u);
+  EXPECT_EQ(settled_, 0);
+  EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1"))) << "the next run has it";
+  // Where it is not named it is an answer.
+  retries_.also_retried.clear();
+  EXPECT_EQ(RunWork({aborted}, true).error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(settled_, 1);
+  EXPECT_THAT(keys_.keys, IsEmpty());
+}
+
 TEST_F(StoredKeyTest, StaysWhenTheCallWasStopped) {
   RetryStopper stopper;
   stopper.Stop();

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In seconds. A first build without a compiler cache takes the longest.
@@ -25,56 +26,106 @@ def _ignored(folder, names):
     return {"__pycache__"}.intersection(names)
 
 
-class Workshop:
-    """Use it with `with`: nothing is left behind."""
+def refresh(source, copy):
+    """Makes `copy` what copytree() would, and touches only what differs, so that only that is
+    built again. A file gets a new time with a new text: what was left of a planted bug is
+    built again too."""
+    wanted = set()
+    for folder, folders, files in os.walk(source):
+        ignored = _ignored(folder, folders + files)
+        folders[:] = [name for name in folders if name not in ignored]
+        for name in set(files) - ignored:
+            original = pathlib.Path(folder) / name
+            mirror = copy / original.relative_to(source)
+            wanted.add(mirror)
+            if not mirror.is_file() or mirror.read_bytes() != original.read_bytes():
+                mirror.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(original, mirror)
+                os.utime(mirror)
+    for folder, folders, files in os.walk(copy):
+        if pathlib.Path(folder) == copy:
+            folders[:] = [name for name in folders if name not in _NOT_COPIED]
+        for name in files:
+            if pathlib.Path(folder) / name not in wanted:
+                (pathlib.Path(folder) / name).unlink()
 
-    def __init__(self, jobs):
-        self._jobs = jobs
+
+class Workshop:
+    """Use it with `with`: nothing is left behind, but for the tree and its build where a folder
+    is given for them to be kept in."""
+
+    def __init__(self, jobs, preset="release", kept=None):
+        self.jobs = jobs
+        self._preset = preset
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="prove-mutations."))
         # Postgres runs as a user of its own, and comes by here.
         self._folder.chmod(0o711)
-        self._tree = self._folder / "tree"
+        self._kept = kept
+        self.tree = (kept or self._folder) / "tree"
         # As other scripts build the product, and where: their compiler cache serves here.
-        self._build = self._tree / "build" / "release"
+        self.build_folder = self.tree / "build" / preset
         self._temporary = self._folder / "tmp"
         self._originals = {}
+        self._process = None
+        self._ends_at = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.take_out()
         self._end_leftovers()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def end_at(self, instant):
+        """No command goes on beyond this instant of time.monotonic()."""
+        self._ends_at = instant
+
+    def stop(self):
+        """From another thread: what runs is ended, and nothing else begins."""
+        self._ends_at = 0
+        process = self._process
+        if process is not None and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
     def prepare(self):
-        shutil.copytree(ROOT, self._tree, ignore=_ignored, symlinks=True)
+        if self._kept:
+            self.tree.mkdir(parents=True, exist_ok=True)
+            refresh(ROOT, self.tree)
+        else:
+            shutil.copytree(ROOT, self.tree, ignore=_ignored, symlinks=True)
         self._temporary.mkdir()
-        status, output = self._run(
-            ["cmake", "--preset", "release", "-S", self._tree, "-DIDEMPOTENCY_BUILD_TESTS=ON",
+        status, output = self.run(
+            ["cmake", "--preset", self._preset, "-S", self.tree, "-DIDEMPOTENCY_BUILD_TESTS=ON",
              "-DIDEMPOTENCY_BUILD_EXAMPLES=OFF"], _CONFIGURE_LIMIT)
         if status != 0:
             raise Failed(f"the scratch copy cannot be configured:\n{output}")
 
     def build(self, targets):
-        status, output = self._run(
-            ["nice", "ninja", "-C", self._build, f"-j{self._jobs}", *targets], _BUILD_LIMIT)
+        status, output = self.run(
+            ["nice", "ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets], _BUILD_LIMIT)
         if status != 0:
             errors = [line for line in output.splitlines() if "error" in line]
             raise Failed("it does not build: " + "; ".join(errors[:3] or output.splitlines()[-3:]))
 
-    def test(self, command):
+    def test(self, command, limit=_TEST_LIMIT):
         """(exit status or None for one that was cut off, what it printed)"""
-        command = ["nice", self._build / "bin" / command[0], *command[1:]]
-        status, output = self._run(command, _TEST_LIMIT)
+        command = ["nice", self.build_folder / "bin" / command[0], *command[1:]]
+        status, output = self.run(command, limit)
         self._end_leftovers()
         return status, output
+
+    def replace(self, file, text):
+        """The file has this text until take_out()."""
+        self._originals[file] = (self.tree / file).read_bytes()
+        (self.tree / file).write_text(text)
 
     def plant(self, mutation):
         """Raises Failed if the patch does not apply as it is."""
         for file in mutation.files:
-            self._originals[file] = (self._tree / file).read_bytes()
+            self._originals[file] = (self.tree / file).read_bytes()
         done = subprocess.run(
-            ["patch", "-d", self._tree, "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-s",
+            ["patch", "-d", self.tree, "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-s",
              "-r", "-"], input=mutation.diff, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failed(f"the patch does not apply: {done.stdout.strip()}")
@@ -83,32 +134,40 @@ class Workshop:
         """The files as they were, with a new time, so that they are built again."""
         while self._originals:
             file, text = self._originals.popitem()
-            (self._tree / file).write_bytes(text)
+            (self.tree / file).write_bytes(text)
 
-    def _run(self, command, limit):
+    def run(self, command, limit):
+        """As test(), of a program that is not the product's."""
+        if self._ends_at is not None:
+            limit = min(limit, self._ends_at - time.monotonic())
+            if limit <= 0:
+                return None, ""
         environment = dict(os.environ, TMPDIR=str(self._temporary),
                            GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS="100")
         with tempfile.TemporaryFile() as output, \
                 subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT,
-                                 stdin=subprocess.DEVNULL, env=environment, cwd=self._tree,
+                                 stdin=subprocess.DEVNULL, env=environment, cwd=self._folder,
                                  start_new_session=True) as process:
+            self._process = process
             try:
                 status = process.wait(limit)
             except subprocess.TimeoutExpired:
                 status = None
             finally:
+                self._process = None
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
             output.seek(0)
             return status, output.read().decode(errors="replace")
 
     def _end_leftovers(self):
-        """What a test that was cut off leaves running: known by its program, or by the folder
-        that it is in, which are the scratch copy's."""
+        """What a test that was cut off leaves running: known by its program, which is the
+        scratch copy's, or by the folder that it is in."""
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 places = [os.readlink(process / "exe"), os.readlink(process / "cwd")]
             except OSError:
                 continue
-            if any(place.startswith(f"{self._folder}/") for place in places):
+            if places[0].startswith(f"{self.tree}/") or any(
+                    f"{place}/".startswith(f"{self._folder}/") for place in places):
                 os.kill(int(process.name), signal.SIGKILL)

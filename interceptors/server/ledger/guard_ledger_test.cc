@@ -183,6 +183,23 @@ TEST_F(GuardLedgerTest, ARowOfAnotherRequestIsAMismatch) {
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
 }
 
+// Written by a program that computes another version: whether it is the same request cannot
+// be told, so its reply is nobody's, and nothing runs.
+TEST_F(GuardLedgerTest, ARowWithoutACommonFingerprintVersionIsNoReply) {
+  DieAfter(/*commit=*/true);
+  ledger_->row().fingerprints = EncodeFingerprints({{2, std::string(32, 'd')}});
+  EXPECT_EQ(RefusalOf(Ask()), Reason::kFingerprintUnknown);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
+  EXPECT_EQ(store_->calls(Operation::kComplete), 0);
+}
+
+TEST_F(GuardLedgerTest, OneCommonFingerprintVersionIsEnough) {
+  DieAfter(/*commit=*/true);
+  ledger_->row().fingerprints =
+      EncodeFingerprints({{1, std::string(32, 'd')}, {2, std::string(32, 'e')}});
+  EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
+}
+
 TEST_F(GuardLedgerTest, ARowOfAnotherOperationUnderTheSameIdIsACollision) {
   DieAfter(/*commit=*/true);
   ledger_->row().record_key.scope = "bob";

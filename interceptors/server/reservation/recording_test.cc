@@ -13,6 +13,7 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/silent_connection.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -41,7 +42,7 @@ class RecordingTest : public testing::Test {
     if (recording_ != nullptr) recording_->LetLapse();
     grant_.max_lease = max_lease;
     recording_ =
-        Recording::Make({store_, scheduler_, requests_, recordings_}, grant_, absl::Seconds(5));
+        Recording::Make({network_, scheduler_, requests_, recordings_}, grant_, absl::Seconds(5));
     recording_->Start();
     recording_->OnLost([this] { ++lost_; });
   }
@@ -69,6 +70,7 @@ class RecordingTest : public testing::Test {
 
   FakeScheduler scheduler_;
   FakeConnection store_;
+  SilentConnection network_{store_, scheduler_};
   std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<Recording> recording_;
@@ -88,6 +90,73 @@ TEST_F(RecordingTest, ExtendsAtAThirdOfTheLease) {
   EXPECT_EQ(store_.calls(Operation::kExtend), 11);
   EXPECT_FALSE(recording_->lost());
   Complete();
+}
+
+// A grant that was asked for again comes with what is left of its lease.
+TEST_F(RecordingTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
+  grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(6);
+  Start();
+  scheduler_.Advance(absl::Milliseconds(1'999));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 0);
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+  // From then on from the whole lease, which the heartbeat brought.
+  scheduler_.Advance(absl::Milliseconds(9'999));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 2);
+  EXPECT_EQ(lost_, 0);
+  Complete();
+}
+
+// A try that gets no answer ends long before the lease, so that the next one saves it.
+TEST_F(RecordingTest, AHeartbeatWithoutAnAnswerIsSoonFollowedByAnother) {
+  network_.SetSilent(true);
+  // The first one falls due at 10 s, and is given up at 12 s.
+  scheduler_.Advance(absl::Seconds(13));
+  EXPECT_EQ(network_.lost(), 2);
+  network_.SetSilent(false);
+  scheduler_.Advance(absl::Seconds(4));
+  EXPECT_GE(store_.calls(Operation::kExtend), 1);
+  scheduler_.Advance(absl::Seconds(60));
+  EXPECT_EQ(lost_, 0);
+  Complete();
+}
+
+TEST_F(RecordingTest, ACompletionWithoutAnAnswerIsSoonFollowedByAnother) {
+  network_.SetSilent(true);
+  Complete();
+  scheduler_.Advance(absl::Milliseconds(2'500));
+  EXPECT_EQ(network_.lost(), 2);
+  network_.SetSilent(false);
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, AReleaseWithoutAnAnswerIsSoonFollowedByAnother) {
+  network_.SetSilent(true);
+  Release();
+  scheduler_.Advance(absl::Milliseconds(2'500));
+  EXPECT_EQ(network_.lost(), 2);
+  network_.SetSilent(false);
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ACheckpointWithoutAnAnswerIsSoonFollowedByAnother) {
+  network_.SetSilent(true);
+  Checkpoint("half");
+  scheduler_.Advance(absl::Milliseconds(2'500));
+  EXPECT_EQ(network_.lost(), 2);
+  network_.SetSilent(false);
+  scheduler_.Advance(absl::Seconds(2));
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_TRUE(stored_[0].ok()) << stored_[0];
+  EXPECT_EQ(store_.record().checkpoint, "half");
 }
 
 TEST_F(RecordingTest, CompletesOnceAndEnds) {

@@ -1,0 +1,289 @@
+"""Draws mutants of the product and tries each out. scripts/mutation_score.sh calls it."""
+
+import argparse
+import concurrent.futures
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import queue
+import signal
+import sys
+import threading
+import time
+
+from tests.mutations.workshop import ROOT, Failed, Workshop
+
+from . import equivalent, report
+from .candidates import NoTool, candidates_of, product_files
+from .groups import NAMES, draw, group_of
+from .suites import LABELS, Build
+from .trial import Bench, Outcome, Result
+
+_KEPT = ROOT / "build" / "mutation_score"
+# A header that so many sources include takes longer to build than all else.
+_MAX_USERS = 40
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="scripts/mutation_score.sh",
+        description="Changes one statement of the product at a time (tests/mutation_score/rules) "
+                    "in a scratch copy, builds the suites that reach it, and runs them, the "
+                    "quickest first, until one fails. Says what share was caught, and which "
+                    "changes nobody noticed.",
+        epilog="Exit status: 0 if every group that was asked for has the score of --at-least, 1 "
+               "if one has not, 2 for a bad argument or a product that does not build as it is.")
+    parser.add_argument("--sample", metavar="N", type=int, default=60,
+                        help="so many mutants that compile, spread over the groups (60)")
+    parser.add_argument("--seed", metavar="S", default="1",
+                        help="of the draw: the same mutants for the same seed and tree (1)")
+    parser.add_argument("--folder", metavar="F", action="append",
+                        help="only files whose name begins so, for example "
+                             "interceptors/server/reservation; may be given several times")
+    parser.add_argument("--group", metavar="G", action="append", choices=NAMES,
+                        help=f"only these: {', '.join(NAMES)}; may be given several times")
+    parser.add_argument("--labels", metavar="L,L", default=",".join(LABELS),
+                        help=f"only suites with one of these labels ({','.join(LABELS)})")
+    parser.add_argument("--suites", metavar="REGEX", default="",
+                        help="only suites whose name matches, for example "
+                             "'^(batcher|session)_test$'")
+    parser.add_argument("--suite-seconds", metavar="S", type=float, default=60,
+                        help="suites that take longer are left out (60)")
+    parser.add_argument("--mutant-seconds", metavar="S", type=float, default=180,
+                        help="all suites that run for one mutant take no longer than this "
+                             "together, as measured with nothing planted (180)")
+    parser.add_argument("--minutes", metavar="M", type=float, default=120,
+                        help="ends then; what was not tried is told (120)")
+    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(),
+                        help="mutants at a time, each in a scratch copy of its own "
+                             f"({os.cpu_count()})")
+    parser.add_argument("--at-least", metavar="PERCENT", type=float, default=0,
+                        help="the score that every group must have (0)")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write it there too")
+    parser.add_argument("--list", action="store_true", help="only tell what would be planted")
+    options = parser.parse_args(arguments)
+    options.labels = options.labels.split(",")
+    if unknown := set(options.labels) - set(LABELS):
+        parser.error(f"no such label: {', '.join(sorted(unknown))}")
+    options.jobs = max(1, min(options.jobs, os.cpu_count()))
+    return options
+
+
+def tell(text):
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+def candidates(options):
+    files = [file for file in product_files(ROOT)
+             if (not options.folder or file.startswith(tuple(options.folder)))
+             and (not options.group or group_of(file) in options.group)]
+    return candidates_of(ROOT, files)
+
+
+class Seconds:
+    """How long each suite takes with nothing planted. Kept between runs, by the program's
+    text: a suite that was built anew is measured anew."""
+
+    def __init__(self, file):
+        self._file = file
+        self._kept = json.loads(file.read_text()) if file.exists() else {}
+
+    def measure(self, workshop, suites, limit):
+        """Runs them. (seconds by target, why others are left out)"""
+        seconds, out = {}, {}
+        for number, suite in enumerate(suites, 1):
+            program = (workshop.build_folder / "bin" / suite.target).read_bytes()
+            key = hashlib.sha256(program + repr((suite.arguments, limit)).encode()).hexdigest()
+            if key not in self._kept:
+                self._kept[key] = self._run(workshop, suite, limit)
+                self._file.write_text(json.dumps(self._kept))
+                tell(f"{number} of {len(suites)}: {suite.target}: {self._kept[key]}")
+            if isinstance(self._kept[key], str):
+                out[suite.target] = self._kept[key]
+            else:
+                seconds[suite.target] = self._kept[key]
+        return seconds, out
+
+    @staticmethod
+    def _run(workshop, suite, limit):
+        # Twice where it fails: the machine may have been busy.
+        for _ in range(2):
+            began = time.monotonic()
+            status, output = workshop.test(suite.command(), limit)
+            if status is None:
+                return f"takes longer than {limit:.0f} s"
+            if status == 0:
+                return round(time.monotonic() - began, 2)
+        return f"fails with nothing planted: {output.splitlines()[-1:]}"
+
+
+class Run:
+    """The workshops, and the mutants one after the other in each."""
+
+    def __init__(self, options):
+        self._options = options
+        self._ends_at = time.monotonic() + options.minutes * 60
+        self._stopping = threading.Event()
+        self._workshops = []
+        self._argued = equivalent.read()
+        # All so far: also of those that did not compile.
+        self.results = []
+
+    def out_of_time(self):
+        return self._stopping.is_set() or time.monotonic() >= self._ends_at
+
+    def go(self, places):
+        with contextlib.ExitStack() as stack:
+            _KEPT.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((_KEPT / "lock").open("w"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as why:
+                raise Failed(f"another run has {_KEPT}") from why
+            for number in range(min(self._options.jobs, len(places))):
+                workshop = Workshop(self._options.jobs, "dev", _KEPT / str(number + 1))
+                self._workshops.append(stack.enter_context(workshop))
+                workshop.end_at(self._ends_at)
+            try:
+                self._in_workshops(places)
+            except BaseException:
+                self.stop()
+                raise
+
+    def stop(self):
+        self._stopping.set()
+        for workshop in self._workshops:
+            workshop.stop()
+
+    def _in_workshops(self, places):
+        tell(f"a scratch copy with nothing planted, in {_KEPT}")
+        first = self._workshops[0]
+        for workshop in self._workshops:
+            workshop.prepare()
+        build = Build(first, self._options.labels, self._options.suites)
+        seconds = self._expect_green(first, build, places)
+        benches = queue.SimpleQueue()
+        for workshop in self._workshops:
+            # From here on they share the processors.
+            workshop.jobs = 1
+            bench = Bench(workshop, build, seconds, self._options.mutant_seconds)
+            bench.out_of_time_is(self.out_of_time)
+            benches.put(bench)
+        self._all(places, benches, build)
+
+    def _expect_green(self, workshop, build, places):
+        files = {chain[0].file for chain in places}
+        wanted = {}
+        for suite in build.suites:
+            wanted[suite.target] = 0.0
+        reaching = {suite.target: suite for file in sorted(files)
+                    for suite in build.reaching(file, wanted)}
+        suites = [reaching[target] for target in sorted(
+            reaching, key=lambda target: (LABELS.index(reaching[target].label), target))]
+        tell(f"building {len(suites)} suites")
+        for each in self._workshops:
+            each.build([suite.target for suite in suites])
+        seconds, out = Seconds(_KEPT / "seconds.json").measure(
+            workshop, suites, self._options.suite_seconds)
+        for target, why in out.items():
+            tell(f"left out: {target}: {why}")
+        return seconds
+
+    def _all(self, places, benches, build):
+        done = 0
+        with concurrent.futures.ThreadPoolExecutor(len(self._workshops)) as pool:
+            try:
+                tried = [pool.submit(self._place, chain, benches, build) for chain in places]
+                for future in concurrent.futures.as_completed(tried):
+                    done += 1
+                    for result in future.result():
+                        self.results.append(result)
+                        tell(f"{done} of {len(places)}, {result.seconds:.0f} s: "
+                             f"{result.outcome.value}: {report.place(result.mutant)}: "
+                             f"{result.mutant.operator}"
+                             + (f": {result.ran[-1]}: {result.by}" if result.by and result.ran
+                                else ""))
+            except BaseException:
+                self.stop()
+                raise
+
+    def _place(self, chain, benches, build):
+        """The results for one place of the sample: up to the first that compiles."""
+        bench = benches.get()
+        results = []
+        try:
+            for mutant in chain:
+                if self.out_of_time():
+                    return [*results, Result(mutant, Outcome.UNFINISHED)]
+                if mutant.file.endswith(".h") and len(build.users(mutant.file)) > _MAX_USERS:
+                    continue
+                if any(argued.is_of(mutant) for argued in self._argued):
+                    return [*results, Result(mutant, Outcome.ARGUED)]
+                results.append(bench.try_out(mutant))
+                if results[-1].outcome != Outcome.NOT_COMPILED:
+                    break
+            return results
+        finally:
+            benches.put(bench)
+
+
+def show(results, options, count):
+    print(report.table(results))
+    if lines := report.survivors(results):
+        print(f"\nsurvivors:\n{lines}")
+    if options.json:
+        settings = {"sample": options.sample, "seed": options.seed, "folder": options.folder,
+                    "group": options.group, "labels": options.labels, "candidates": count}
+        options.json.write_text(json.dumps(report.as_json(results, settings), indent=1) + "\n")
+
+
+def good_enough(results, least):
+    for name in NAMES:
+        percent = report.score([result for result in results
+                                if group_of(result.mutant.file) == name])[2]
+        if percent is not None and percent < least:
+            return False
+    return True
+
+
+def run(options):
+    found = candidates(options)
+    places = draw(found, options.sample, options.seed)
+    tell(f"{len(places)} of {len(found)} mutants, seed {options.seed}")
+    if options.list:
+        for chain in places:
+            print(f"{report.place(chain[0])}: {chain[0].operator}\n{report.change(chain[0])}")
+        return 0
+    if not places:
+        raise Failed("nothing to mutate there")
+    run_of_all = Run(options)
+    try:
+        run_of_all.go(places)
+    finally:
+        # Also of a run that is broken off.
+        if run_of_all.results:
+            show(run_of_all.results, options, len(found))
+    return 0 if good_enough(run_of_all.results, options.at_least) else 1
+
+
+def end(number, _):
+    raise SystemExit(128 + number)
+
+
+def main():
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    try:
+        return run(parse(sys.argv[1:]))
+    except (ValueError, OSError, Failed, NoTool) as why:
+        print(f"error: {why}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The parts of the product that have a score of their own, and the draw of a sample."""
+
+import random
+
+# The first that a file's name begins with.
+_GROUPS = (
+    ("reservation", ("interceptors/server/reservation/",)),
+    ("execution", ("interceptors/server/execution",)),
+    ("ledger", ("interceptors/server/ledger/",)),
+    ("policy", ("interceptors/server/policy/", "interceptors/server/method_policy")),
+    ("guard", ("interceptors/server/",)),
+    ("batcher", ("server/batcher", "server/record_queue", "server/fair_queue",
+                 "server/pending_operation")),
+    ("waiting", ("server/wait_room",)),
+    ("stores", ("server/store/",)),
+    ("session", ("client/session", "client/outstanding", "client/waiting_operations",
+                 "client/alarm_thread", "server/session", "server/answer_frames",
+                 "server/frame_bounds")),
+    ("retries", ("client/call_with_retries", "client/retry", "client/server_pause",
+                 "client/pinned_key", "client/decorrelated_backoff", "client/sqlite_key_store",
+                 "client/key_store", "interceptors/client/retr")),
+)
+OTHER = "other"
+NAMES = tuple(name for name, _ in _GROUPS) + (OTHER,)
+
+
+def group_of(file):
+    for name, beginnings in _GROUPS:
+        if file.startswith(beginnings):
+            return name
+    return OTHER
+
+
+def _order(mutants, random_numbers):
+    """Lines in a drawn order, and of each line one mutant, then all lines a second time."""
+    lines = {}
+    for mutant in mutants:
+        lines.setdefault((mutant.file, mutant.first), []).append(mutant)
+    drawn = []
+    for place in sorted(lines):
+        operators = {}
+        for mutant in random_numbers.sample(lines[place], len(lines[place])):
+            operators.setdefault(mutant.operator, []).append(mutant)
+        # One of each operator in turn: a line with many numbers is one line.
+        turns = random_numbers.sample(sorted(operators), len(operators))
+        order = []
+        while any(operators.values()):
+            order += [operators[name].pop() for name in turns if operators[name]]
+        drawn.append((random_numbers.random(), order))
+    drawn.sort(key=lambda entry: entry[0])
+    rounds = max((len(order) for _, order in drawn), default=0)
+    return [order[turn] for turn in range(rounds) for _, order in drawn if turn < len(order)]
+
+
+def draw(mutants, size, seed):
+    """`size` places, spread over the groups. Each is a list: the mutant to try, and those that
+    take its place, one after the other, where it does not compile."""
+    streams = {}
+    for name in NAMES:
+        of_group = [mutant for mutant in mutants if group_of(mutant.file) == name]
+        if of_group:
+            streams[name] = _order(of_group, random.Random(f"{seed} {name}"))
+    places = {name: 0 for name in streams}
+    turn = []
+    while len(turn) < min(size, len(mutants)):
+        before = len(turn)
+        for name, stream in streams.items():
+            if len(turn) < size and places[name] < len(stream):
+                turn.append((name, places[name]))
+                places[name] += 1
+        if len(turn) == before:
+            break
+    return [streams[name][number::places[name]] for name, number in turn]

@@ -1,0 +1,152 @@
+"""Which suites reach a file, and in what order they run: read from CMake's build, but for the
+few lines of the table below."""
+
+import dataclasses
+import json
+import pathlib
+import re
+
+# In this order; others do not run: `chaos` takes faults by the clock, scripts are not linked.
+LABELS = ("unit", "conformance", "simulation", "integration", "antipattern")
+# What is no GoogleTest: the test's name in ctest, its program, and how it is called here.
+PROGRAMS = {"simulation_test": ("simulation", ("--seeds=300",))}
+# Have a label, and say nothing of the product's behaviour.
+LEFT_OUT = {"simulation_thread_locals_test", "simulation_repeats_test"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """One program.
+
+    target       its name, and that of its file in bin/
+    label        the first of LABELS that it has
+    arguments    what it is called with
+    sources      the files of its own, not those of a library
+    reached      every file of the product that it is linked with, or that a program which it
+                 starts is linked with
+    """
+
+    target: str
+    label: str
+    arguments: tuple
+    sources: frozenset
+    reached: frozenset
+
+    def command(self):
+        return [self.target, *self.arguments]
+
+
+def of_ctest(description):
+    """(target, label, arguments) of each test in what `ctest --show-only=json-v1` prints."""
+    for test in json.loads(description)["tests"]:
+        name = test["name"]
+        given = {each["name"]: each["value"] for each in test.get("properties", ())}
+        labels = [label for label in LABELS if label in given.get("LABELS", ())]
+        if not labels or name in LEFT_OUT or "chaos" in given["LABELS"]:
+            continue
+        target, arguments = PROGRAMS.get(name, (name, ("--gtest_fail_fast", "--gtest_brief=1")))
+        yield target, labels[0], arguments
+
+
+def sources_of(inputs, target, objects):
+    """(its own sources, all sources), of what `ninja -t inputs` prints. `objects` has the
+    source of each object."""
+    own, every = set(), set()
+    for line in inputs.splitlines():
+        source = objects.get(line.strip())
+        if source is not None:
+            every.add(source)
+            if f"/CMakeFiles/{target}.dir/" in f"/{line.strip()}":
+                own.add(source)
+    return frozenset(own), frozenset(every)
+
+
+class Includes:
+    """Which of our files include which, by their text."""
+
+    def __init__(self, root, files):
+        self._direct = {}
+        for file in files:
+            text = (root / file).read_text(errors="replace")
+            self._direct[file] = set(re.findall(r'^#include "([^"]+)"', text, re.MULTILINE))
+        self._all = {}
+
+    def of(self, file):
+        """All that it includes, also by way of others."""
+        if file not in self._all:
+            seen, waiting = set(), [file]
+            while waiting:
+                for header in self._direct.get(waiting.pop(), ()):
+                    if header not in seen:
+                        seen.add(header)
+                        waiting.append(header)
+            self._all[file] = seen
+        return self._all[file]
+
+
+class Build:
+    """What is known of a configured tree: objects, suites, includes."""
+
+    def __init__(self, workshop, labels=LABELS, named=""):
+        """Only the suites with one of `labels` whose name matches `named`."""
+        self._workshop = workshop
+        self.root = workshop.tree
+        commands = json.loads((workshop.build_folder / "compile_commands.json").read_text())
+        self.objects, self.commands = {}, {}
+        for entry in commands:
+            source = self._name(entry["file"])
+            made = re.search(r" -o (\S+)", entry["command"])[1]
+            self.objects[made] = source
+            self.commands[source] = (made, entry["command"], entry["directory"])
+        files = [str(path.relative_to(self.root)) for folder in
+                 ("core", "client", "interceptors", "server", "tests", "migrations")
+                 for path in (self.root / folder).rglob("*") if path.suffix in (".cc", ".h")]
+        self._includes = Includes(self.root, files)
+        self.suites = list(self._suites(labels, named))
+
+    def _name(self, path):
+        path = pathlib.Path(path)
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def _suites(self, labels, named):
+        _, description = self._workshop.run(
+            ["ctest", "--test-dir", self._workshop.build_folder, "--show-only=json-v1"], 60)
+        _, known = self._workshop.run(
+            ["ninja", "-C", self._workshop.build_folder, "-t", "targets", "all"], 60)
+        programs = set(re.findall(r"^bin/(\w+):", known, re.MULTILINE))
+        for target, label, arguments in of_ctest(description[description.index("{"):]):
+            if target not in programs or label not in labels or not re.search(named, target):
+                continue
+            _, inputs = self._workshop.run(
+                ["ninja", "-C", self._workshop.build_folder, "-t", "inputs", target], 60)
+            own, every = sources_of(inputs, target, self.objects)
+            yield Suite(target, label, arguments, own, every)
+
+    def users(self, file):
+        """The sources that are compiled anew with this file."""
+        if file.endswith(".cc"):
+            return {file}
+        return {source for source in self.objects.values() if file in self._includes.of(source)}
+
+    def object_of(self, file):
+        """Its object file, or None for a header."""
+        return self.commands[file][0] if file in self.commands else None
+
+    def reaching(self, file, seconds):
+        """The suites that reach the file: those beside it first, then those that include it,
+        then all others; of each label those that take the fewest seconds first. Those without
+        a time in `seconds` are left out."""
+        users = self.users(file)
+        header = file if file.endswith(".h") else file[:-3] + ".h"
+
+        def rank(suite):
+            beside = any(pathlib.PurePath(source).parent == pathlib.PurePath(file).parent
+                         for source in suite.sources)
+            near = any(header in self._includes.of(source) for source in suite.sources)
+            place = 0 if beside and near else 1 if beside or near else 2
+            return (place if suite.label == "unit" else 2, LABELS.index(suite.label),
+                    0 if near else 1, seconds[suite.target], suite.target)
+
+        return sorted((suite for suite in self.suites
+                       if suite.target in seconds and not users.isdisjoint(suite.reached)),
+                      key=rank)
