@@ -36,7 +36,7 @@ struct UnaryCall final : OutstandingCalls::Call {
 
 class UnaryConnection final : public Connection {
  public:
-  explicit UnaryConnection(std::shared_ptr<grpc::Channel> channel)
+  UnaryConnection(std::shared_ptr<grpc::Channel> channel, const ApplicationLog& log)
       : channel_(channel),
         stub_(v1::IdempotencyService::NewStub(std::move(channel))),
         reachability_(log) {}
