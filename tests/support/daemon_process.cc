@@ -12,6 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "tests/support/programs.h"
+
 namespace idempotency::testing {
 
 DaemonProcess::DaemonProcess(std::string store, std::vector<std::string> flags,
@@ -25,7 +27,7 @@ void DaemonProcess::Start(const std::string& listen) {
                                         absl::StrCat("--store=", store_), "--metrics=127.0.0.1:0"};
   arguments.insert(arguments.end(), flags_.begin(), flags_.end());
   if (descriptors_.has_value()) {
-    arguments.front() = absl::StrCat(BinaryFolder(), "/idempotencyd");
+    arguments.front() = ProgramPath("idempotencyd").value();
     arguments.insert(
         arguments.begin(),
         {"/bin/sh", "-c", absl::StrCat("ulimit -n ", *descriptors_, " && exec \"$0\" \"$@\"")});

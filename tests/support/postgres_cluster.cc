@@ -39,15 +39,14 @@ absl::StatusOr<std::string> BinaryFolderOfPostgres() {
 
 // initdb and the server refuse to run as root.
 absl::StatusOr<std::vector<std::string>> AsServerUser(const std::string& folder) {
-  std::vector<std::string> prefix = {"/usr/bin/setpriv", "--pdeathsig=INT"};
-  if (geteuid() != 0) return prefix;
+  if (geteuid() != 0) return std::vector<std::string>();
   const passwd* const user = getpwnam("postgres");
   if (user == nullptr) return absl::NotFoundError("running as root, and there is no user postgres");
   if (chown(folder.c_str(), user->pw_uid, user->pw_gid) != 0) {
     return absl::InternalError("cannot give the cluster's folder to the user postgres");
   }
-  prefix.insert(prefix.end(), {"--reuid=postgres", "--regid=postgres", "--init-groups"});
-  return prefix;
+  return std::vector<std::string>{"/usr/bin/setpriv", "--reuid=postgres", "--regid=postgres",
+                                  "--init-groups"};
 }
 
 }  // namespace
