@@ -33,6 +33,7 @@ using testing::Dial;
 using ::testing::ElementsAre;
 using testing::FakeService;
 using ::testing::HasSubstr;
+using testing::HeldPort;
 using ::testing::Not;
 using testing::Serve;
 using ::testing::StartsWith;
@@ -73,7 +74,7 @@ class ConnectionTest : public ::testing::TestWithParam<Kind> {
   void SetUp() override {
     server_ = Serve(service_, port_);
     ASSERT_NE(server_, nullptr);
-    connection_ = Connect(Dial(port_));
+    connection_ = Connect(Dial(port_.number()));
   }
   void TearDown() override {
     connection_.reset();
@@ -98,7 +99,7 @@ class ConnectionTest : public ::testing::TestWithParam<Kind> {
   Mutex mutex_;
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
   FakeService service_;
-  int port_ = 0;
+  const HeldPort port_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Connection> connection_;
 };
@@ -164,8 +165,8 @@ TEST_P(ConnectionTest, WhatARefusedConnectionCouldNotSendIsSaidToBeUnsent) {
 TEST_P(ConnectionTest, AnOperationOverTheChannelsSendLimitIsRefusedAndNoOther) {
   grpc::ChannelArguments arguments = IdempotencydChannelArguments();
   arguments.SetMaxSendMessageSize(64 * 1024);
-  const auto limited = Connect(grpc::CreateCustomChannel(
-      absl::StrCat("127.0.0.1:", port_), grpc::InsecureChannelCredentials(), arguments));
+  const auto limited = Connect(
+      grpc::CreateCustomChannel(port_.address(), grpc::InsecureChannelCredentials(), arguments));
   ASSERT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("before")).ok());
   v1::CompleteRequest complete;
   complete.mutable_reply()->set_body(std::string(128 * 1024, 'x'));
@@ -264,7 +265,7 @@ TEST_P(ConnectionTest, DestructionAnswersWhatIsOutstanding) {
 // No call is waited for to arrive: some are cancelled before they left.
 TEST_P(ConnectionTest, DestructionRightAfterSendingAnswersEveryCallOnce) {
   for (int round = 0; round < 20; ++round) {
-    auto connection = Connect(Dial(port_));
+    auto connection = Connect(Dial(port_.number()));
     Mutex mutex;
     int answered = 0;
     for (int i = 0; i < 20; ++i) {

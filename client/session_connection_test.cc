@@ -39,6 +39,7 @@ using testing::Dial;
 using ::testing::ElementsAre;
 using testing::FakeService;
 using testing::FakeSession;
+using testing::HeldPort;
 using testing::Serve;
 using ::testing::StartsWith;
 
@@ -75,7 +76,7 @@ class SessionConnectionTest : public ::testing::Test {
   void SetUp() override {
     server_ = Serve(service_, port_);
     ASSERT_NE(server_, nullptr);
-    connection_ = MakeSessionConnection(Dial(port_), {},
+    connection_ = MakeSessionConnection(Dial(port_.number()), {},
                                         ApplicationLog([this](LogSeverity, std::string_view line) {
                                           MutexLock lock(mutex_);
                                           lines_.emplace_back(line);
@@ -94,7 +95,7 @@ class SessionConnectionTest : public ::testing::Test {
   Mutex mutex_;
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
   FakeService service_;
-  int port_ = 0;
+  const HeldPort port_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Connection> connection_;
 };
@@ -193,7 +194,7 @@ TEST_F(SessionConnectionTest, AServerThatAnswersBeforeItsFirstFrameIsNotBelieved
 TEST_F(SessionConnectionTest, DestructionWhileStreamsBreakAnswersEverybody) {
   service_.KeepReserveUnanswered();
   for (int round = 0; round < 20; ++round) {
-    auto connection = MakeSessionConnection(Dial(port_));
+    auto connection = MakeSessionConnection(Dial(port_.number()));
     std::vector<std::future<Reserved>> answers;
     for (int i = 0; i < 20; ++i) answers.push_back(Ask(*connection, "k"));
     std::thread breaker([&] { service_.EndAll(kBroken); });
@@ -210,10 +211,10 @@ TEST_F(SessionConnectionTest, DestructionWhileStreamsBreakAnswersEverybody) {
 // drains, goes, and comes back.
 TEST_F(SessionConnectionTest, ARollingRestartIsNotSeen) {
   FakeService other_service;
-  int other_port = 0;
+  const HeldPort other_port;
   std::unique_ptr<grpc::Server> other = Serve(other_service, other_port);
   const auto channel =
-      grpc::CreateCustomChannel(absl::StrCat("ipv4:127.0.0.1:", port_, ",127.0.0.1:", other_port),
+      grpc::CreateCustomChannel(absl::StrCat("ipv4:", port_.address(), ",", other_port.address()),
                                 grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
   auto connection = MakeSessionConnection(channel);
   auto unary = MakeUnaryConnection(channel);
@@ -230,7 +231,8 @@ TEST_F(SessionConnectionTest, ARollingRestartIsNotSeen) {
       }
     });
   }
-  const auto restart = [&](FakeService& service, std::unique_ptr<grpc::Server>& server, int& port) {
+  const auto restart = [&](FakeService& service, std::unique_ptr<grpc::Server>& server,
+                           const HeldPort& port) {
     // Nobody takes both down at once: unary calls, which take turns, show that
     // the client is connected to this one, and to the other one.
     for (FakeService* connected : {&service_, &other_service}) {

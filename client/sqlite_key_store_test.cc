@@ -28,6 +28,7 @@
 #include "core/mutex.h"
 #include "core/uuid.h"
 #include "tests/support/process.h"
+#include "tests/support/subreaper.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency {
@@ -58,8 +59,8 @@ int PrintKeys(const std::string& path, int works) {
 class KeyPrinter {
  public:
   KeyPrinter(const std::string& path, int works) {
-    auto process = Process::Start({testing::BinaryFolder() + "/sqlite_key_store_test",
-                                   "--print_keys", path, absl::StrCat(works)});
+    auto process =
+        Process::Start({"sqlite_key_store_test", "--print_keys", path, absl::StrCat(works)});
     EXPECT_TRUE(process.ok()) << process.status();
     if (process.ok()) process_ = *std::move(process);
   }
@@ -282,6 +283,7 @@ int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--print_keys") {
     return idempotency::PrintKeys(argv[2], std::stoi(argv[3]));
   }
+  idempotency::testing::RunUnderSubreaper();
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

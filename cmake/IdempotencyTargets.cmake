@@ -86,24 +86,37 @@ add_custom_target(tsan_tests)
 # All that the preset fuzz builds.
 add_custom_target(fuzzers)
 
+# What a test of that name starts is built before it. The names stand beside the test's
+# program, where tests/support/programs.h looks: a test starts no other of this build.
+function(idempotency_programs name)
+  set(names "")
+  foreach(program IN LISTS ARGN)
+    add_dependencies(${name} ${program})
+    string(APPEND names "$<TARGET_FILE_NAME:${program}>\n")
+  endforeach()
+  file(GENERATE OUTPUT "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name}.programs" CONTENT "${names}")
+endfunction()
+
 # idempotency_test(NAME LABEL label... SOURCES ... LINK targets ...
-#                  [TIMEOUT seconds] [GMOCK_MAIN OFF])
+#                  [PROGRAMS targets...] [TIMEOUT seconds] [NO_MAIN])
 # One binary, one ctest entry. Labels: unit, conformance, integration,
 # antipattern, tsan (runs clean under ThreadSanitizer: does not go through
-# gRPC's transport, which is not instrumented). TIMEOUT is for a build without
-# sanitizers.
+# gRPC's transport, which is not instrumented). PROGRAMS are what the test starts.
+# TIMEOUT is for a build without sanitizers. With NO_MAIN a test has a main() of its
+# own, which calls RunUnderSubreaper() before the test starts anything.
 function(idempotency_test name)
-  cmake_parse_arguments(arg "NO_MAIN" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "NO_MAIN" "TIMEOUT" "LABELS;SOURCES;LINK;PROGRAMS" ${ARGN})
   if(NOT IDEMPOTENCY_BUILD_TESTS)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
-  set(main GTest::gmock_main)
+  set(main idempotency::test_main)
   if(arg_NO_MAIN)
     set(main GTest::gmock)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK} ${main} idempotency_flags)
   idempotency_precompiled_headers(${name})
+  idempotency_programs(${name} ${arg_PROGRAMS})
   add_test(NAME ${name} COMMAND ${name})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
@@ -117,4 +130,27 @@ function(idempotency_test name)
   if("tsan" IN_LIST arg_LABELS)
     add_dependencies(tsan_tests ${name})
   endif()
+endfunction()
+
+# idempotency_script_test(NAME LABEL label... COMMAND command... [PROGRAMS targets...]
+#                         [TIMEOUT seconds] [WORKING_DIRECTORY folder])
+# One ctest entry for a script that starts other programs: what it leaves running ends
+# with it. A target of the name builds PROGRAMS.
+function(idempotency_script_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT;WORKING_DIRECTORY" "LABELS;COMMAND;PROGRAMS" ${ARGN})
+  if(NOT IDEMPOTENCY_BUILD_TESTS)
+    return()
+  endif()
+  add_custom_target(${name})
+  idempotency_programs(${name} ${arg_PROGRAMS})
+  if(NOT arg_WORKING_DIRECTORY)
+    set(arg_WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+  endif()
+  add_test(NAME ${name}
+    COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/support/subreaper.py" ${arg_COMMAND}
+    WORKING_DIRECTORY "${arg_WORKING_DIRECTORY}")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()

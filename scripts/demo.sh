@@ -177,20 +177,21 @@ start_postgres() {
   store="postgresql://postgres@/postgres?host=$data"
 }
 
+# After a crash idempotencyd comes back where it was: on a unix socket, since another
+# process may be given a free port meanwhile; on a port for those who try it out then.
 idempotencyd_at=127.0.0.1:0
 start_idempotencyd() {
   start idempotencyd "$bin/idempotencyd" serve "--listen=$idempotencyd_at" "--store=$store" \
     --metrics=127.0.0.1:0
   await_ready idempotencyd '^idempotencyd: serving on '
-  # After a crash it comes back where it was.
   idempotencyd_at="$(sed -n 's/^idempotencyd: serving on \([^,]*\).*/\1/p' "$folder/idempotencyd.out")"
 }
 
-payments_at=127.0.0.1:0
-# start_payments [FLAG...]
+payments_at=""
+# start_payments [FLAG...]: on another port each time.
 # Without the guard's replay cache: the scenes show what the store remembers.
 start_payments() {
-  start payments "$bin/payments_server" "--listen=$payments_at" "--idempotencyd=$idempotencyd_at" \
+  start payments "$bin/payments_server" "--listen=127.0.0.1:0" "--idempotencyd=$idempotencyd_at" \
     "--database=$folder/payments.sqlite" "--lease=${lease_seconds}s" \
     --replay_cache_bytes=0 "$@"
   await_ready payments '^payments: serving on '
@@ -199,6 +200,7 @@ start_payments() {
 
 set_the_stage() {
   folder="$(mktemp -d "${TMPDIR:-/tmp}/idempotency-demo.XXXXXX")"
+  if [ "$serve" = 0 ]; then idempotencyd_at="unix:$folder/idempotencyd.sock"; fi
   case "$store" in
     "") store="sqlite:$folder/records.sqlite" ;;
     sqlite:/*) ;;

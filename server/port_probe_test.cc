@@ -9,6 +9,7 @@
 #include "core/mutex.h"
 #include "server/connection_acceptor.h"
 #include "server/listening_sockets.h"
+#include "tests/support/held_port.h"
 
 namespace idempotency {
 namespace {
@@ -59,7 +60,9 @@ TEST(PortProbeTest, ReportsAPortThatAcceptsNothing) {
 }
 
 TEST(PortProbeTest, ReportsAPortThatNobodyListensOn) {
-  auto sockets = std::make_optional(Bind());
+  const testing::HeldPort held;
+  auto sockets =
+      std::make_optional(ListeningSockets::Bind(*NetworkAddress::Parse(held.address())).value());
   const NetworkAddress address = sockets->address();
   const SocketAddress bound = sockets->Bound();
   sockets.reset();

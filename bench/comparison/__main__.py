@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from tests.support.subreaper import run_under_subreaper
+
 from .bench import Bench, complain, progress
 from .measures import MEASURES, TARGETS
 from .rounds import table
@@ -151,6 +153,7 @@ def document(options, bench, outcomes, facts):
 
 
 def main():
+    run_under_subreaper()
     options = parse(sys.argv[1:])
     # So that whatever was started is ended. A shell's background job would
     # ignore Ctrl-C.

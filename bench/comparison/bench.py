@@ -121,7 +121,7 @@ class Bench:
         before = self._cpu()
         profile = Profile(self.folder) if self.options.profile else None
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig=TERM", self.binary("idempotency-bench"), command,
+            [self.binary("idempotency-bench"), command,
              f"--target={target}", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, start_new_session=True)
         try:

@@ -9,6 +9,8 @@ import time
 import types
 import unittest
 
+from tests.support.subreaper import run_under_subreaper
+
 from .bench import Bench
 
 BINARIES = None
@@ -78,5 +80,6 @@ class Load(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    run_under_subreaper()
     BINARIES = sys.argv.pop(1)
     unittest.main()

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import threading
 
+from tests.support.subreaper import is_under_subreaper
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 # A server whose children come and go all the time is read this often.
 _FAMILY_TRIES = 10
@@ -44,17 +46,21 @@ def family_cpu_seconds(parent, children, proc=pathlib.Path("/proc")):
 
 
 class Process:
-    """Runs until it is stopped, or until this program ends in whatever way.
+    """Runs until it is stopped, or until this program ends in whatever way: its main has to
+    call run_under_subreaper().
 
     Its stdout is read for the line that says that it is ready; stdout and stderr
     are also kept in a log file.
     """
 
     def __init__(self, command, log, user=None, stdin=subprocess.DEVNULL):
+        if not is_under_subreaper():
+            raise RuntimeError("nothing would end it with this program: call "
+                               "run_under_subreaper() in its main")
         self.log = pathlib.Path(log)
-        prefix = ["setpriv", "--pdeathsig=TERM"]
+        prefix = []
         if user is not None:
-            prefix += [f"--reuid={user}", f"--regid={user}", "--init-groups"]
+            prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
         self._log_file = open(self.log, "wb")
         # A session of its own: Ctrl-C is for this program, which then ends the
         # others in order.

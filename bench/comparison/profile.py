@@ -59,7 +59,7 @@ class Profile:
     def __init__(self, folder):
         self._file = pathlib.Path(folder) / "perf.data"
         self._perf = subprocess.Popen(
-            ["setpriv", "--pdeathsig=TERM", "perf", "record", "-q", "-a", "-F", str(FREQUENCY),
+            ["perf", "record", "-q", "-a", "-F", str(FREQUENCY),
              "--call-graph", f"dwarf,{STACK_BYTES}", "-o", str(self._file)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 

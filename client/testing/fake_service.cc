@@ -370,12 +370,11 @@ grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* FakeService::S
   return session;
 }
 
-std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port) {
+std::unique_ptr<grpc::Server> Serve(grpc::Service& service, const HeldPort& port) {
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(16 << 20);
-  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
-                           &port);
+  builder.AddListeningPort(port.address(), grpc::InsecureServerCredentials());
   builder.RegisterService(&service);
   return builder.BuildAndStart();
 }

@@ -12,6 +12,7 @@
 
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "tests/support/held_port.h"
 
 namespace idempotency::testing {
 
@@ -98,8 +99,8 @@ class FakeSession {
 // What the service answers to `operation` unless a script says otherwise.
 void AnswerAsUsual(const v1::SessionOperation& operation, v1::SessionResponse& response);
 
-// A server on loopback; port 0 chooses a free one.
-std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port);
+// A server on a port that is held for it, so that another one can follow.
+std::unique_ptr<grpc::Server> Serve(grpc::Service& service, const HeldPort& port);
 std::shared_ptr<grpc::Channel> Dial(int port);
 
 }  // namespace idempotency::testing

@@ -19,6 +19,7 @@
 #include "examples/checkout/book.h"
 #include "examples/checkout/checkout.grpc.pb.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/held_port.h"
 #include "tests/support/process.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
@@ -53,7 +54,7 @@ void PrintTo(const Death& death, std::ostream* out) { *out << NameOf(death); }
 
 class CheckoutTest : public ::testing::TestWithParam<Death> {
  protected:
-  // On a port of its own choice at first, on the same one afterwards.
+  // On the same port each time.
   void Start(const std::string& role, const std::string& die_at = "") {
     std::vector<std::string> arguments = {"checkout_server",
                                           "--role=" + role,
@@ -61,22 +62,17 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
                                           "--idempotencyd=" + daemon_.address(),
                                           "--lease=700ms",
                                           "--die_at=" + die_at,
+                                          "--listen=" + At(role),
                                           "--payment=" + At("payment"),
                                           "--inventory=" + At("inventory")};
-    if (addresses_.count(role) > 0) arguments.push_back("--listen=" + At(role));
     auto process = idempotency::testing::Process::Start(std::move(arguments));
     ASSERT_TRUE(process.ok()) << process.status();
     processes_[role] = *std::move(process);
     const std::string prefix = role + ": serving on ";
     const auto line = processes_[role]->WaitForLine(prefix);
     ASSERT_TRUE(line.ok()) << line.status();
-    addresses_[role] = line->substr(prefix.size());
   }
-  // "" for one that has not been started.
-  std::string At(const std::string& role) const {
-    const auto address = addresses_.find(role);
-    return address == addresses_.end() ? "" : address->second;
-  }
+  const std::string& At(const std::string& role) { return ports_[role].address(); }
   std::string BookOf(const std::string& role) { return folder_.File(role + ".sqlite"); }
 
   // True if it died of what it was asked to die of.
@@ -122,7 +118,7 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
 
   idempotency::testing::TempFolder folder_;
   idempotency::testing::DaemonProcess daemon_{"sqlite:" + folder_.File("records.sqlite")};
-  std::map<std::string, std::string> addresses_;
+  std::map<std::string, idempotency::testing::HeldPort> ports_;
   std::map<std::string, std::unique_ptr<idempotency::testing::Process>> processes_;
 };
 

@@ -54,15 +54,6 @@ class CountingTill final : public Till::Service {
   std::atomic<int> runs_{0};
 };
 
-// A port that refuses connections: it was free a moment ago.
-int DeadPort() {
-  int port = 0;
-  testing::FakeService service;
-  const auto server = testing::Serve(service, port);
-  server->Shutdown(std::chrono::system_clock::now());
-  return port;
-}
-
 class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind> {
  protected:
   GuardChannelTest() {
@@ -92,8 +83,8 @@ class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind
     server_.reset();
     guard_.reset();
   }
-  std::unique_ptr<ServerGuard> GuardOver(int daemon_port) {
-    return ServerGuard::Create(testing::Dial(daemon_port), options_).value();
+  std::unique_ptr<ServerGuard> GuardOver(const testing::HeldPort& daemon_port) {
+    return ServerGuard::Create(testing::Dial(daemon_port.number()), options_).value();
   }
   grpc::Status Charge() {
     const auto stub = Till::NewStub(
@@ -109,6 +100,8 @@ class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind
   std::unique_ptr<ServerGuard> guard_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
+  // Refuses connections until a test serves there.
+  const testing::HeldPort daemon_port_;
 };
 
 TEST_P(GuardChannelTest, WithoutADaemonCallsAreRefusedAtOnceWithARetryTime) {
@@ -116,7 +109,7 @@ TEST_P(GuardChannelTest, WithoutADaemonCallsAreRefusedAtOnceWithARetryTime) {
     policy.in_flight = MethodPolicy::InFlight::kWait;
     policy.max_wait = absl::Seconds(60);
   };
-  Serve(GuardOver(DeadPort()));
+  Serve(GuardOver(daemon_port_));
   for (int call = 0; call < 3; ++call) {
     const auto start = SteadyClock::now();
     const absl::Status refused = FromGrpcStatus(Charge());
@@ -129,7 +122,7 @@ TEST_P(GuardChannelTest, WithoutADaemonCallsAreRefusedAtOnceWithARetryTime) {
 
 TEST_P(GuardChannelTest, WithoutADaemonCallsFailOpenAtOnceWhereTheyMay) {
   options_.adjustments[kCharge] = [](MethodPolicy& policy) { policy.fail_open = true; };
-  Serve(GuardOver(DeadPort()));
+  Serve(GuardOver(daemon_port_));
   const auto start = SteadyClock::now();
   EXPECT_TRUE(Charge().ok());
   EXPECT_LT(SteadyClock::now() - start, kAtOnce);
@@ -160,7 +153,7 @@ TEST_P(GuardChannelTest, AStartWithoutADaemonIsOneLineOfTheApplicationsLog) {
   const auto sink = std::make_shared<CountingSink>();
   const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-  Serve(GuardOver(DeadPort()));
+  Serve(GuardOver(daemon_port_));
   // Without a call.
   const auto give_up = SteadyClock::now() + kAtOnce;
   while (lines == 0 && SteadyClock::now() < give_up) {
@@ -174,23 +167,21 @@ TEST_P(GuardChannelTest, AStartWithoutADaemonIsOneLineOfTheApplicationsLog) {
 }
 
 TEST_P(GuardChannelTest, IsReadyOnceADaemonAnswers) {
-  int port = DeadPort();
-  const auto guard = GuardOver(port);
+  const auto guard = GuardOver(daemon_port_);
   EXPECT_EQ(ReasonOf(guard->WaitUntilReady(absl::Milliseconds(300))), Reason::kStoreUnavailable);
   testing::FakeService service;
-  const auto server = testing::Serve(service, port);
+  const auto server = testing::Serve(service, daemon_port_);
   ASSERT_NE(server, nullptr);
   EXPECT_TRUE(guard->WaitUntilReady(kPatience).ok());
   server->Shutdown(std::chrono::system_clock::now());
 }
 
 TEST_P(GuardChannelTest, IsNotReadyForADaemonThatRefusesIt) {
-  int port = 0;
   testing::FakeService service;
   service.FailWith(ToGrpcStatus(InvalidField("record_key.namespace", "is not served here")));
-  const auto server = testing::Serve(service, port);
+  const auto server = testing::Serve(service, daemon_port_);
   const auto start = SteadyClock::now();
-  const auto guard = GuardOver(port);
+  const auto guard = GuardOver(daemon_port_);
   EXPECT_EQ(ReasonOf(guard->WaitUntilReady(kPatience)), Reason::kRequestInvalid);
   EXPECT_LT(SteadyClock::now() - start, kAtOnce);
   server->Shutdown(std::chrono::system_clock::now());

@@ -26,6 +26,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/postgres_cluster.h"
+#include "tests/support/programs.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -44,8 +45,8 @@ void ExpectRefused(const std::string& store, const std::string& message,
   SCOPED_TRACE(message);
   std::vector<std::string> command = std::move(prefix);
   command.insert(command.end(),
-                 {absl::StrCat(BinaryFolder(), "/idempotencyd"), "serve",
-                  absl::StrCat("--store=", store), "--listen=127.0.0.1:0", "--metrics="});
+                 {ProgramPath("idempotencyd").value(), "serve", absl::StrCat("--store=", store),
+                  "--listen=127.0.0.1:0", "--metrics="});
   auto process = Process::Start(command);
   ASSERT_TRUE(process.ok()) << process.status();
   const auto exit = (*process)->Wait();

@@ -33,6 +33,7 @@
 
 #include "core/mutex.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/held_port.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
 #include "tests/support/process.h"
@@ -148,7 +149,7 @@ class BankProcess {
  public:
   BankProcess(std::vector<std::string> arguments, const std::string& idempotencyd, Agenda& agenda)
       : arguments_(std::move(arguments)), daemon_(idempotencyd), agenda_(agenda) {
-    Start("127.0.0.1:0");
+    Start();
     nurse_ = std::thread([this] { Nurse(); });
   }
   ~BankProcess() {
@@ -160,12 +161,12 @@ class BankProcess {
     nurse_.join();
   }
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return port_.address(); }
 
  private:
-  void Start(const std::string& listen) {
+  void Start() {
     std::vector<std::string> arguments = arguments_;
-    arguments.push_back("--listen=" + listen);
+    arguments.push_back("--listen=" + address());
     auto process = Process::Start(arguments);
     const absl::StatusOr<std::string> line = process.ok()
                                                  ? (*process)->WaitForLine("serving on ")
@@ -174,7 +175,6 @@ class BankProcess {
       std::cerr << "the bank did not start: " << line.status() << "\n";
       std::abort();
     }
-    address_ = line->substr(std::string("serving on ").size());
     MutexLock lock(mutex_);
     process_ = *std::move(process);
     if (closing_) process_->Signal(SIGKILL);
@@ -189,7 +189,7 @@ class BankProcess {
         if (TakenOver(words.at(3))) agenda_.Note(words.at(2));
         Continue(words.at(1));
       } else if (stopped.status().code() == absl::StatusCode::kFailedPrecondition && !closing_) {
-        Start(address_);
+        Start();
         stop = 1;
       }
     }
@@ -229,7 +229,7 @@ class BankProcess {
   const ServiceClient daemon_;
   Agenda& agenda_;
   std::atomic<bool> closing_{false};
-  std::string address_;
+  const HeldPort port_;
   // Replaced by the nurse only.
   Mutex mutex_;
   std::unique_ptr<Process> process_;

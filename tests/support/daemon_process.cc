@@ -12,20 +12,23 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "tests/support/programs.h"
+
 namespace idempotency::testing {
 
 DaemonProcess::DaemonProcess(std::string store, std::vector<std::string> flags,
                              std::optional<int> descriptors)
     : store_(std::move(store)), flags_(std::move(flags)), descriptors_(descriptors) {
-  Start("127.0.0.1:0");
+  Start();
 }
 
-void DaemonProcess::Start(const std::string& listen) {
-  std::vector<std::string> arguments = {"idempotencyd", "serve", absl::StrCat("--listen=", listen),
+void DaemonProcess::Start() {
+  std::vector<std::string> arguments = {"idempotencyd", "serve",
+                                        absl::StrCat("--listen=", address()),
                                         absl::StrCat("--store=", store_), "--metrics=127.0.0.1:0"};
   arguments.insert(arguments.end(), flags_.begin(), flags_.end());
   if (descriptors_.has_value()) {
-    arguments.front() = absl::StrCat(BinaryFolder(), "/idempotencyd");
+    arguments.front() = ProgramPath("idempotencyd").value();
     arguments.insert(
         arguments.begin(),
         {"/bin/sh", "-c", absl::StrCat("ulimit -n ", *descriptors_, " && exec \"$0\" \"$@\"")});
@@ -43,13 +46,12 @@ void DaemonProcess::Start(const std::string& listen) {
     std::abort();
   }
   process_ = *std::move(process);
-  address_ = addresses[0];
   metrics_address_ = addresses[1];
 }
 
 void DaemonProcess::Restart() {
   process_->Kill();
-  Start(address_);
+  Start();
 }
 
 ExitStatus DaemonProcess::Terminate() {

@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/held_port.h"
 #include "tests/support/process.h"
 
 namespace idempotency::testing {
 
-// A real idempotencyd on loopback. Aborts the test process if it cannot start.
-// Thread-compatible.
+// A real idempotencyd on loopback, on a port that stays its own while it is away. Aborts the test
+// process if it cannot start. Thread-compatible.
 class DaemonProcess {
  public:
   // `store` as for --store; `flags` are added as they are. `descriptors` is the hard
@@ -20,7 +21,7 @@ class DaemonProcess {
                          std::optional<int> descriptors = std::nullopt);
 
   // "127.0.0.1:PORT"; the same after Restart().
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return port_.address(); }
   // Where /metrics is served.
   const std::string& metrics_address() const { return metrics_address_; }
   Process& process() { return *process_; }
@@ -33,12 +34,12 @@ class DaemonProcess {
   ExitStatus Terminate();
 
  private:
-  void Start(const std::string& listen);
+  void Start();
 
   const std::string store_;
   const std::vector<std::string> flags_;
   const std::optional<int> descriptors_;
-  std::string address_;
+  const HeldPort port_;
   std::string metrics_address_;
   std::unique_ptr<Process> process_;
 };

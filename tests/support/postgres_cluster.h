@@ -19,8 +19,7 @@ struct PostgresClusterOptions {
 };
 
 // A private Postgres server in a folder of its own, reached through a unix
-// socket there. It ends with the object, and with the thread that started it
-// last: start it from the main thread.
+// socket there. It ends with the object.
 //
 // Thread-compatible; url() is thread-safe.
 class PostgresCluster {

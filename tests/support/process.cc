@@ -17,6 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "tests/support/programs.h"
+#include "tests/support/subreaper.h"
+
 extern char** environ;
 
 namespace idempotency::testing {
@@ -29,8 +32,10 @@ SteadyTime After(Process::Seconds limit) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
 }
 
-std::string Resolve(const std::string& binary) {
-  return absl::StrContains(binary, '/') ? binary : absl::StrCat(BinaryFolder(), "/", binary);
+absl::StatusOr<std::string> Resolve(const std::string& binary) {
+  const bool is_path = absl::StrContains(binary, '/');
+  if (is_path && MayStart(binary)) return binary;
+  return ProgramPath(is_path ? std::filesystem::path(binary).filename().string() : binary);
 }
 
 std::vector<std::string> Environment(const std::map<std::string, std::string>& extra) {
@@ -53,19 +58,21 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 
 }  // namespace
 
-std::string BinaryFolder() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-}
-
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(
     std::vector<std::string> arguments, std::map<std::string, std::string> environment) {
+  if (!IsUnderSubreaper()) {
+    return absl::FailedPreconditionError(
+        "nothing would end it with this process: call RunUnderSubreaper() in main()");
+  }
+  absl::StatusOr<std::string> binary = Resolve(arguments[0]);
+  if (!binary.ok()) return binary.status();
+  arguments[0] = *std::move(binary);
   std::array<int, 2> out{};
   std::array<int, 2> err{};
   // The read ends must not leak into other children: a pipe that somebody
   // else holds open never ends.
   if (pipe2(out.data(), O_CLOEXEC) != 0) return absl::InternalError("no pipe for stdout");
   if (pipe2(err.data(), O_CLOEXEC) != 0) return absl::InternalError("no pipe for stderr");
-  arguments[0] = Resolve(arguments[0]);
   std::vector<std::string> variables = Environment(environment);
   std::vector<char*> argv = Pointers(arguments);
   std::vector<char*> envp = Pointers(variables);

@@ -30,8 +30,9 @@ class Process {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  // `arguments[0]` is the binary: a path, or a name in the folder of the
-  // running test's binary.
+  // `arguments[0]` is the binary: a path, or the name of a program of this build
+  // (ProgramPath()). FAILED_PRECONDITION for a program of this build that the test does
+  // not name, and where nothing would end the child with the test (RunUnderSubreaper()).
   static absl::StatusOr<std::unique_ptr<Process>> Start(
       std::vector<std::string> arguments, std::map<std::string, std::string> environment = {});
   ~Process();
@@ -67,9 +68,6 @@ class Process {
   std::thread read_stderr_;
   std::thread wait_;
 };
-
-// The folder of the running binary.
-std::string BinaryFolder();
 
 }  // namespace idempotency::testing
 

@@ -31,10 +31,10 @@ constexpr std::chrono::seconds kPatience{30};
 class LeaseAtStartTest : public testing::Test {
  protected:
   LeaseAtStartTest() {
-    auto connection = std::make_unique<FakeConnection>();
-    store_ = connection.get();
     auto scheduler = std::make_unique<FakeScheduler>();
     scheduler_ = scheduler.get();
+    auto connection = std::make_unique<FakeConnection>(*scheduler);
+    store_ = connection.get();
     reservations_ = std::make_unique<Reservations>(std::move(connection), absl::Seconds(20),
                                                    absl::ZeroDuration(), /*cache=*/nullptr,
                                                    std::move(scheduler));

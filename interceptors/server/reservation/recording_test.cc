@@ -32,9 +32,10 @@ class RecordingTest : public testing::Test {
     grant_.record_key = request.record_key();
     grant_.lease = absl::Seconds(30);
     grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(30);
-    store_.Reserve(request, {}, [this](absl::StatusOr<v1::ReserveResponse> answer) {
-      grant_.reservation_token = answer->reserved().reservation_token();
-    });
+    store_.Reserve(request, Connection::Deadline::max(),
+                   [this](absl::StatusOr<v1::ReserveResponse> answer) {
+                     grant_.reservation_token = answer->reserved().reservation_token();
+                   });
     Start();
   }
 
@@ -69,7 +70,7 @@ class RecordingTest : public testing::Test {
   }
 
   FakeScheduler scheduler_;
-  FakeConnection store_;
+  FakeConnection store_{scheduler_};
   SilentConnection network_{store_, scheduler_};
   std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
@@ -196,11 +197,11 @@ TEST_F(RecordingTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
 // The store began to count before its answer was on the way.
 TEST_F(RecordingTest, AnExtendedLeaseIsCountedFromBeforeItWasAskedFor) {
   store_.Hold(Operation::kExtend);
-  scheduler_.Advance(absl::Seconds(15));
+  scheduler_.Advance(absl::Seconds(11));
   store_.AnswerHeld(Operation::kExtend);
   // Asked for at 10 s, so over at 40 s.
   store_.Fail(Operation::kExtend, Away(), 1000);
-  scheduler_.Advance(absl::Milliseconds(24'999));
+  scheduler_.Advance(absl::Milliseconds(28'999));
   EXPECT_FALSE(recording_->lost());
   scheduler_.Advance(absl::Milliseconds(1));
   EXPECT_TRUE(recording_->lost());
@@ -274,6 +275,44 @@ TEST_F(RecordingTest, AcknowledgementThatComesLateIsNotToldTwice) {
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
   store_.AnswerHeld(Operation::kComplete);
+  scheduler_.Advance(kTryTimeout + kLongestRepeat);
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ACompletionThatIsNeverAnsweredIsAskedForAgainAfterEachTry) {
+  store_.HoldAnswers(Operation::kComplete);
+  Complete();
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED) << "as far as the store goes";
+  scheduler_.Advance(kTryTimeout - absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kComplete), 1);
+  scheduler_.Advance(absl::Milliseconds(1) + kLongestRepeat);
+  EXPECT_EQ(store_.calls(Operation::kComplete), 2);
+  EXPECT_EQ(told_, 0);
+  // What was stored with the first try is acknowledged to the second one.
+  store_.AnswerHeld(Operation::kComplete);
+  EXPECT_EQ(told_, 1);
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, AHeartbeatThatIsNotAnsweredIsSentAgainBeforeTheLeaseIsOver) {
+  store_.HoldAnswers(Operation::kExtend);
+  scheduler_.Advance(absl::Seconds(10) + kTryTimeout + kLongestRepeat);
+  EXPECT_EQ(store_.calls(Operation::kExtend), 2);
+  store_.AnswerHeld(Operation::kExtend);
+  scheduler_.Advance(absl::Seconds(25));
+  EXPECT_FALSE(recording_->lost());
+  Complete();
+}
+
+TEST_F(RecordingTest, AReleaseThatHappenedUnheardIsNotWaitedForPastItsLease) {
+  store_.HoldAnswers(Operation::kRelease);
+  Release();
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  scheduler_.Advance(kTryTimeout + kLongestRepeat);
+  EXPECT_EQ(store_.calls(Operation::kRelease), 2);
+  scheduler_.Advance(absl::Seconds(35));
   EXPECT_EQ(told_, 1);
   EXPECT_TRUE(Ended());
 }
@@ -478,6 +517,7 @@ TEST_F(RecordingTest, CheckpointThatIsNotAcknowledgedInTimeSaysSo) {
   ASSERT_EQ(stored_.size(), 1u);
   EXPECT_EQ(ReasonOf(stored_[0]), Reason::kStoreUnavailable);
   store_.AnswerHeld(Operation::kExtend);
+  scheduler_.Advance(kLongestRepeat);
   ASSERT_EQ(stored_.size(), 2u);
   EXPECT_TRUE(stored_[1].ok());
   EXPECT_EQ(store_.record().checkpoint, "second");

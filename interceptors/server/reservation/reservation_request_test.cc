@@ -44,7 +44,7 @@ class ReservationRequestTest : public testing::Test {
   }
 
   FakeScheduler scheduler_;
-  FakeConnection store_;
+  FakeConnection store_{scheduler_};
   std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
   Places pursuits_{2};
@@ -152,8 +152,22 @@ TEST_F(ReservationRequestTest, TimeoutIsTellingAndAGrantThatComesLateIsReleased)
   EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
   EXPECT_FALSE(Ended());
   store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(kTryTimeout);
   EXPECT_EQ(told_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, AGrantWhoseAnswerIsLateIsFoundAgainAndReleased) {
+  store_.HoldAnswers(Operation::kReserve);
+  Ask();
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(told_, 1);
+  store_.AnswerHeld(Operation::kReserve);
+  scheduler_.Advance(kTryTimeout);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_EQ(store_.record().attempt, 1u);
   EXPECT_TRUE(Ended());
 }
 

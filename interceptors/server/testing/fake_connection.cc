@@ -25,9 +25,24 @@ absl::Status Refusal(const Request& request) {
   return ValidateRequest(arrived);
 }
 
+absl::Status NotInTime() {
+  return MakeError(Reason::kStoreUnavailable, "not answered before the deadline");
+}
+
 absl::Status Lost() { return MakeError(Reason::kReservationLost, "lost"); }
 
 }  // namespace
+
+template <typename Response>
+struct FakeConnection::Waiting {
+  Callback<Response> done;
+  Scheduler::TaskId timer = 0;
+};
+
+FakeConnection::FakeConnection()
+    : own_timer_(std::make_unique<TimerThread>()), scheduler_(*own_timer_) {}
+
+FakeConnection::FakeConnection(Scheduler& scheduler) : scheduler_(scheduler) {}
 
 FakeConnection::~FakeConnection() {
   for (const Operation operation :
@@ -35,52 +50,75 @@ FakeConnection::~FakeConnection() {
     Fail(operation, MakeError(Reason::kStoreUnavailable, "closed"), 1000);
     AnswerHeld(operation);
   }
+  if (own_timer_ != nullptr) own_timer_->Stop();
 }
 
 template <typename Response>
-void FakeConnection::Answer(Operation operation, std::function<absl::StatusOr<Response>()> work,
-                            Callback<Response> done) {
-  absl::StatusOr<Response> answer;
+void FakeConnection::Tell(Waiting<Response>& waiting, absl::StatusOr<Response> answer) {
+  Callback<Response> done;
+  {
+    MutexLock lock(mutex_);
+    done.swap(waiting.done);
+    scheduler_.Cancel(waiting.timer);
+  }
+  if (done != nullptr) done(std::move(answer));
+}
+
+template <typename Response>
+void FakeConnection::WatchDeadline(const std::shared_ptr<Waiting<Response>>& waiting,
+                                   Deadline deadline) {
+  if (deadline == Deadline::max()) return;
+  waiting->timer =
+      scheduler_.RunAt(deadline, [this, waiting] { Tell<Response>(*waiting, NotInTime()); });
+}
+
+template <typename Response>
+absl::StatusOr<Response> FakeConnection::Work(
+    Lane& lane, const std::function<absl::StatusOr<Response>()>& work) {
+  if (lane.failures.empty()) return work();
+  const Failure failure = std::move(lane.failures.front());
+  lane.failures.pop_front();
+  if (failure.after) work().IgnoreError();
+  return failure.status;
+}
+
+template <typename Request, typename Response>
+void FakeConnection::Ask(Operation operation, const Request& request, Deadline deadline,
+                         std::function<absl::StatusOr<Response>()> work, Callback<Response> done) {
+  const absl::Status refusal = Refusal(request);
+  if (!refusal.ok()) work = [refusal] { return refusal; };
+  absl::StatusOr<Response> answer = NotInTime();
   {
     MutexLock lock(mutex_);
     Lane& lane = lanes_[operation];
-    if (lane.held) {
-      ++lane.calls;
-      lane.waiting.push_back([this, operation, work, done] {
-        {
+    ++lane.calls;
+    changed_.NotifyAll();
+    // One whose deadline has passed is not sent.
+    const bool in_time = scheduler_.Now() < deadline;
+    if (in_time && lane.gate != Gate::kBeforeTheStore) answer = Work(lane, work);
+    if (in_time && lane.gate != Gate::kOpen) {
+      auto waiting = std::make_shared<Waiting<Response>>();
+      waiting->done = std::move(done);
+      WatchDeadline(waiting, deadline);
+      const bool asked = lane.gate == Gate::kBehindTheStore;
+      lane.waiting.push_back([this, operation, work, waiting, asked, answer]() mutable {
+        if (!asked) {
           MutexLock relock(mutex_);
-          --lanes_[operation].calls;
+          answer = Work(lanes_[operation], work);
+          changed_.NotifyAll();
         }
-        Answer(operation, work, done);
+        Tell(*waiting, std::move(answer));
       });
-      changed_.NotifyAll();
       return;
     }
-    ++lane.calls;
-    if (lane.failures.empty()) {
-      answer = work();
-    } else {
-      if (lane.failures.front().after) work().IgnoreError();
-      answer = lane.failures.front().status;
-      lane.failures.pop_front();
-    }
-    changed_.NotifyAll();
   }
   done(std::move(answer));
 }
 
-template <typename Request, typename Response>
-void FakeConnection::Ask(Operation operation, const Request& request,
-                         std::function<absl::StatusOr<Response>()> work, Callback<Response> done) {
-  const absl::Status refusal = Refusal(request);
-  if (!refusal.ok()) work = [refusal] { return refusal; };
-  Answer<Response>(operation, std::move(work), std::move(done));
-}
-
-void FakeConnection::Reserve(const v1::ReserveRequest& request, Deadline /*deadline*/,
+void FakeConnection::Reserve(const v1::ReserveRequest& request, Deadline deadline,
                              Callback<v1::ReserveResponse> done) {
   Ask<v1::ReserveRequest, v1::ReserveResponse>(
-      Operation::kReserve, request,
+      Operation::kReserve, request, deadline,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(request); },
       std::move(done));
 }
@@ -91,8 +129,16 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
   v1::ReserveResponse response;
   response.set_record_id(kRecordId);
   Record& record = records_[request.record_key().SerializeAsString()];
-  const std::string& digest = request.fingerprints(0).digest();
-  if (record.attempt > 0 && record.digest != digest) {
+  std::vector<Fingerprint> fingerprints;
+  for (const v1::Fingerprint& sent : request.fingerprints())
+    fingerprints.push_back(FromProto(sent));
+  const FingerprintMatch match = record.attempt == 0
+                                     ? FingerprintMatch::kSame
+                                     : CompareFingerprints(record.fingerprints, fingerprints);
+  if (match == FingerprintMatch::kNothingInCommon) {
+    return MakeError(Reason::kFingerprintUnknown, "no fingerprint version in common");
+  }
+  if (match == FingerprintMatch::kDifferent) {
     response.mutable_mismatch()->set_attempt(record.attempt);
   } else if (record.state == v1::RECORD_STATE_COMPLETED) {
     v1::Replay& replay = *response.mutable_replay();
@@ -126,7 +172,8 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
     record.state = v1::RECORD_STATE_RESERVED;
     reserved.set_recovering(record.recovering);
     record.request_token = request.request_token();
-    record.digest = digest;
+    if (record.fingerprints.empty()) record.fingerprints = std::move(fingerprints);
+    record.digest = record.fingerprints.front().digest;
     reserved.set_checkpoint(record.checkpoint);
     reserved.set_reservation_token(record.reservation_token);
     reserved.set_attempt(record.attempt);
@@ -145,14 +192,19 @@ absl::StatusOr<FakeConnection::Record*> FakeConnection::Held(const v1::RecordKey
   return &found->second;
 }
 
-void FakeConnection::Complete(const v1::CompleteRequest& request, Deadline /*deadline*/,
+void FakeConnection::Complete(const v1::CompleteRequest& request, Deadline deadline,
                               Callback<v1::CompleteResponse> done) {
   Ask<v1::CompleteRequest, v1::CompleteResponse>(
-      Operation::kComplete, request,
+      Operation::kComplete, request, deadline,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::CompleteResponse> {
         const auto held = Held(request.record_key(), request.reservation_token());
         if (!held.ok()) return held.status();
         if ((*held)->state == v1::RECORD_STATE_RELEASED) return Lost();
+        // Another reply than the one that is stored.
+        if ((*held)->state == v1::RECORD_STATE_COMPLETED &&
+            (*held)->reply.SerializeAsString() != request.reply().SerializeAsString()) {
+          return Lost();
+        }
         (*held)->state = v1::RECORD_STATE_COMPLETED;
         (*held)->reply = request.reply();
         v1::CompleteResponse response;
@@ -162,10 +214,10 @@ void FakeConnection::Complete(const v1::CompleteRequest& request, Deadline /*dea
       std::move(done));
 }
 
-void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline /*deadline*/,
+void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline deadline,
                              Callback<v1::ReleaseResponse> done) {
   Ask<v1::ReleaseRequest, v1::ReleaseResponse>(
-      Operation::kRelease, request,
+      Operation::kRelease, request, deadline,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ReleaseResponse> {
         const auto held = Held(request.record_key(), request.reservation_token());
         if (!held.ok()) return held.status();
@@ -180,10 +232,10 @@ void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline /*deadl
       std::move(done));
 }
 
-void FakeConnection::Extend(const v1::ExtendRequest& request, Deadline /*deadline*/,
+void FakeConnection::Extend(const v1::ExtendRequest& request, Deadline deadline,
                             Callback<v1::ExtendResponse> done) {
   Ask<v1::ExtendRequest, v1::ExtendResponse>(
-      Operation::kExtend, request,
+      Operation::kExtend, request, deadline,
       [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ExtendResponse> {
         const auto held = Held(request.record_key(), request.reservation_token());
         if (!held.ok()) return held.status();
@@ -209,17 +261,22 @@ void FakeConnection::Fail(Operation operation, absl::Status status, int times, b
 
 void FakeConnection::Hold(Operation operation) {
   MutexLock lock(mutex_);
-  lanes_[operation].held = true;
+  lanes_[operation].gate = Gate::kBeforeTheStore;
+}
+
+void FakeConnection::HoldAnswers(Operation operation) {
+  MutexLock lock(mutex_);
+  lanes_[operation].gate = Gate::kBehindTheStore;
 }
 
 void FakeConnection::AnswerHeld(Operation operation) {
   std::deque<std::function<void()>> waiting;
   {
     MutexLock lock(mutex_);
-    lanes_[operation].held = false;
+    lanes_[operation].gate = Gate::kOpen;
     waiting.swap(lanes_[operation].waiting);
   }
-  for (const auto& answer : waiting) answer();
+  for (auto& answer : waiting) answer();
 }
 
 void FakeConnection::SetVerdict(v1::ReserveResponse verdict) {

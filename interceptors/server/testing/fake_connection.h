@@ -5,18 +5,25 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 
 #include "client/connection.h"
+#include "core/fingerprint.h"
 #include "core/mutex.h"
+#include "interceptors/server/threads/scheduler.h"
+#include "interceptors/server/threads/timer_thread.h"
 
 namespace idempotency {
 
 // A Connection over a small model of the service's decisions, in memory, that
-// can be told to fail. It refuses what the service refuses (core/request_rules.h),
-// and what could not be parsed at the other end. Leases never run out by themselves. Thread-safe.
+// can be told to fail and to be late. It refuses what the service refuses
+// (core/request_rules.h), and what could not be parsed at the other end. A call is
+// answered by its deadline, with STORE_UNAVAILABLE where the store has not answered; what
+// it asked for may still happen. Leases never run out by themselves. Thread-safe.
 class FakeConnection final : public Connection {
  public:
   enum class Operation { kReserve, kComplete, kRelease, kExtend };
@@ -26,7 +33,9 @@ class FakeConnection final : public Connection {
     std::string reservation_token;
     std::string request_token;
     std::uint32_t attempt = 0;
+    // Of the first fingerprint.
     std::string digest;
+    std::vector<Fingerprint> fingerprints;
     v1::Reply reply;
     std::string release_reason;
     // What the release asked for; it never runs out by itself, and holds nobody.
@@ -37,6 +46,10 @@ class FakeConnection final : public Connection {
     std::string checkpoint;
   };
 
+  // Deadlines by the system's time, on a thread of its own.
+  FakeConnection();
+  // By this one, which outlives it.
+  explicit FakeConnection(Scheduler& scheduler);
   // Answers what is held back with STORE_UNAVAILABLE.
   ~FakeConnection() override;
 
@@ -54,8 +67,11 @@ class FakeConnection final : public Connection {
   // The next `times` calls of `operation` fail with `status` and do nothing;
   // with `after` they do their work first.
   void Fail(Operation operation, absl::Status status, int times, bool after = false);
-  // Calls of `operation` are answered by AnswerHeld() from now on.
+  // From now on calls of `operation` wait in front of the store. What they ask for
+  // happens in AnswerHeld(), also where their callers have been answered meanwhile.
   void Hold(Operation operation);
+  // The same, but what they ask for happens at once: only the answers wait.
+  void HoldAnswers(Operation operation);
   // Lets calls through again, those held back first.
   void AnswerHeld(Operation operation);
   // Every later Reserve gets this answer.
@@ -81,26 +97,41 @@ class FakeConnection final : public Connection {
     absl::Status status;
     bool after = false;
   };
+  enum class Gate { kOpen, kBeforeTheStore, kBehindTheStore };
   struct Lane {
     int calls = 0;
-    bool held = false;
+    Gate gate = Gate::kOpen;
     std::deque<Failure> failures;
     std::deque<std::function<void()>> waiting;
   };
+  // A call that its deadline may end first.
+  template <typename Response>
+  struct Waiting;
 
   // Refuses `request`, or has it answered by `work`, or as the test has said.
   template <typename Request, typename Response>
-  void Ask(Operation operation, const Request& request,
+  void Ask(Operation operation, const Request& request, Deadline deadline,
            std::function<absl::StatusOr<Response>()> work, Callback<Response> done);
+  // What the store answers, once it is asked.
   template <typename Response>
-  void Answer(Operation operation, std::function<absl::StatusOr<Response>()> work,
-              Callback<Response> done);
+  absl::StatusOr<Response> Work(Lane& lane, const std::function<absl::StatusOr<Response>()>& work)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has it answered at its deadline, unless it was before.
+  template <typename Response>
+  void WatchDeadline(const std::shared_ptr<Waiting<Response>>& waiting, Deadline deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Does nothing for one that has been answered.
+  template <typename Response>
+  void Tell(Waiting<Response>& waiting, absl::StatusOr<Response> answer);
   absl::StatusOr<v1::ReserveResponse> Decide(const v1::ReserveRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // RESERVATION_LOST unless the token holds the record.
   absl::StatusOr<Record*> Held(const v1::RecordKey& key, const std::string& token)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Null with a scheduler of the test's.
+  const std::unique_ptr<TimerThread> own_timer_;
+  Scheduler& scheduler_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
   std::map<Operation, Lane> lanes_ ABSL_GUARDED_BY(mutex_);

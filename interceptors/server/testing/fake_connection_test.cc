@@ -1,13 +1,17 @@
-// The fake refuses what the service refuses, so that a test over it cannot pass
-// with a request that the service would not take.
+// The fake refuses what the service refuses and keeps deadlines as a connection does, so
+// that a test over it cannot pass with a request that the service would not take, or
+// with an answer that nobody waited for.
 #include "interceptors/server/testing/fake_connection.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
+#include <vector>
 
 #include "core/errors.h"
 #include "core/uuid.h"
+#include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
 
 namespace idempotency {
@@ -74,6 +78,92 @@ TEST_F(FakeConnectionTest, RefusesBadWrites) {
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
   store_.Release(Write<v1::ReleaseRequest>(), kNoDeadline, note);
   EXPECT_TRUE(refused.ok()) << refused;
+}
+
+TEST_F(FakeConnectionTest, ARequestWithoutAFingerprintInCommonIsRefused) {
+  question_.set_request_token(Uuid::Random().ToString());
+  question_.mutable_fingerprints(0)->set_version(2);
+  absl::Status refused;
+  store_.Reserve(question_, kNoDeadline,
+                 [&refused](const auto& answer) { refused = answer.status(); });
+  EXPECT_EQ(ReasonOf(refused), Reason::kFingerprintUnknown);
+}
+
+TEST_F(FakeConnectionTest, AnotherReplyDoesNotReplaceTheOneThatIsStored) {
+  absl::Status refused;
+  const auto note = [&refused](const auto& answer) { refused = answer.status(); };
+  auto complete = Write<v1::CompleteRequest>();
+  complete.mutable_reply()->set_body("one");
+  for (int time = 0; time < 2; ++time) {
+    store_.Complete(complete, kNoDeadline, note);
+    EXPECT_TRUE(refused.ok()) << refused;
+  }
+  complete.mutable_reply()->set_body("another");
+  store_.Complete(complete, kNoDeadline, note);
+  EXPECT_EQ(ReasonOf(refused), Reason::kReservationLost);
+  EXPECT_EQ(store_.record().reply.body(), "one");
+}
+
+class FakeDeadlineTest : public testing::Test {
+ protected:
+  void Ask() {
+    v1::ReserveRequest question = SampleQuestion();
+    question.set_request_token(Uuid::Random().ToString());
+    store_.Reserve(question, scheduler_.Now() + std::chrono::seconds(2),
+                   [this](const auto& answer) { answers_.push_back(answer.status()); });
+  }
+  // What a caller is told for whom the store was too late.
+  void ExpectNotInTime() {
+    ASSERT_EQ(answers_.size(), 1u);
+    EXPECT_EQ(ReasonOf(answers_[0]), Reason::kStoreUnavailable);
+    EXPECT_TRUE(IsIndefinite(answers_[0]));
+  }
+
+  FakeScheduler scheduler_;
+  FakeConnection store_{scheduler_};
+  std::vector<absl::Status> answers_;
+};
+
+TEST_F(FakeDeadlineTest, AStoreThatIsLateIsAnsweredForAndDoesItNevertheless) {
+  store_.Hold(FakeConnection::Operation::kReserve);
+  Ask();
+  scheduler_.Advance(absl::Milliseconds(1'999));
+  EXPECT_EQ(answers_.size(), 0u);
+  scheduler_.Advance(absl::Milliseconds(1));
+  ExpectNotInTime();
+  EXPECT_EQ(store_.record().attempt, 0u);
+  store_.AnswerHeld(FakeConnection::Operation::kReserve);
+  EXPECT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(store_.record().attempt, 1u);
+}
+
+TEST_F(FakeDeadlineTest, AnAnswerThatIsLateIsOfWhatHappened) {
+  store_.HoldAnswers(FakeConnection::Operation::kReserve);
+  Ask();
+  EXPECT_EQ(store_.record().attempt, 1u);
+  scheduler_.Advance(absl::Seconds(2));
+  ExpectNotInTime();
+  store_.AnswerHeld(FakeConnection::Operation::kReserve);
+  EXPECT_EQ(answers_.size(), 1u);
+}
+
+TEST_F(FakeDeadlineTest, AnAnswerInTimeIsTheStoresAndTheOnlyOne) {
+  store_.HoldAnswers(FakeConnection::Operation::kReserve);
+  Ask();
+  scheduler_.Advance(absl::Seconds(1));
+  store_.AnswerHeld(FakeConnection::Operation::kReserve);
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(answers_[0].ok()) << answers_[0];
+  EXPECT_EQ(scheduler_.pending(), 0u);
+}
+
+TEST_F(FakeDeadlineTest, WhatComesAfterItsDeadlineIsNotSent) {
+  v1::ReserveRequest question = SampleQuestion();
+  question.set_request_token(Uuid::Random().ToString());
+  store_.Reserve(question, scheduler_.Now(),
+                 [this](const auto& answer) { answers_.push_back(answer.status()); });
+  ExpectNotInTime();
+  EXPECT_EQ(store_.record().attempt, 0u);
 }
 
 }  // namespace

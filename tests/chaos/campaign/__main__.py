@@ -16,6 +16,7 @@ import time
 
 from tests.chaos.checker.checker import check
 from tests.chaos.checker.coverage import Thresholds
+from tests.support.subreaper import run_under_subreaper
 
 from .build_faults import BuildFaults
 from .builds import Builds
@@ -190,6 +191,7 @@ def run(options, folder, no_disks):
 
 def main():
     options = parse(sys.argv[1:])
+    run_under_subreaper()
     raise_file_limit()
     began = time.monotonic()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos."))

@@ -11,7 +11,7 @@ _SCHEMA = "SELECT schemaname FROM pg_tables WHERE tablename = 'records'"
 
 
 class BuildFaults:
-    """To be run by the thread that started the processes."""
+    """To be run by one thread."""
 
     def __init__(self, system, journal, random):
         self._system = system

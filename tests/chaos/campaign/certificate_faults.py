@@ -7,7 +7,7 @@ _SERVED_WITHIN_S = 10
 
 
 class CertificateFaults:
-    """To be run by the thread that started the processes."""
+    """To be run by one thread."""
 
     def __init__(self, system, journal, random):
         self._system = system

@@ -37,7 +37,7 @@ def recorded_shift(lines, since, now, now_ns):
 
 
 class ClockFaults:
-    """To be run by the thread that started the processes."""
+    """To be run by one thread."""
 
     def __init__(self, system, journal, random):
         self._system = system

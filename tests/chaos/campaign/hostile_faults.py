@@ -22,7 +22,7 @@ _TOKEN = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class HostileFaults:
-    """To be run by the thread that started the processes. Links are whole meanwhile, so that
+    """To be run by one thread. Links are whole meanwhile, so that
     nothing but the hostile caller can be why a call is not served."""
 
     def __init__(self, system, journal, random, links):

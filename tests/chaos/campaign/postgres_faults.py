@@ -4,7 +4,7 @@ import time
 
 
 class PostgresFaults:
-    """To be run by the thread that started the processes. Links are whole meanwhile."""
+    """To be run by one thread. Links are whole meanwhile."""
 
     def __init__(self, system, journal, random, links):
         self._system = system

@@ -20,7 +20,7 @@ SELECT count(*) FROM pg_stat_activity
 
 
 class SweepFaults:
-    """To be run by the thread that started the processes. Links are whole but for one."""
+    """To be run by one thread. Links are whole but for one."""
 
     def __init__(self, system, journal, random, links):
         self._system = system

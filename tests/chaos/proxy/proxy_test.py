@@ -15,6 +15,8 @@ import threading
 import time
 import unittest
 
+from tests.support.subreaper import run_under_subreaper
+
 from .chaos_proxy_process import ChaosProxy
 
 BINARY = None
@@ -466,5 +468,6 @@ class Seeds(ProxyTest):
 
 
 if __name__ == "__main__":
+    run_under_subreaper()
     BINARY = sys.argv.pop(1)
     unittest.main()

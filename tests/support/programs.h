@@ -1,0 +1,21 @@
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_PROGRAMS_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_PROGRAMS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace idempotency::testing {
+
+// The path of a program of this build that the running test names under PROGRAMS in its
+// idempotency_test(), or of the test itself. FAILED_PRECONDITION for any other: nothing
+// would see to it that the program is built, and is of the same state as the test.
+absl::StatusOr<std::string> ProgramPath(const std::string& name);
+
+// False for a program of this build that is not named there. Programs of the system are
+// anybody's.
+bool MayStart(const std::string& path);
+
+}  // namespace idempotency::testing
+
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_PROGRAMS_H_

@@ -1,0 +1,9 @@
+#include <gmock/gmock.h>
+
+#include "tests/support/subreaper.h"
+
+int main(int argc, char** argv) {
+  idempotency::testing::RunUnderSubreaper();
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
