@@ -94,30 +94,48 @@ def dockerfile_faults(root, bin_folder):
     yield from library_faults(text, bin_folder, targets)
 
 
+def closure_of(packages):
+    """What the packages bring along, as dpkg knows it here."""
+    closure, todo = set(), set(packages)
+    while todo:
+        closure |= todo
+        done = subprocess.run(["dpkg-query", "-W", "-f=${Depends},", *todo], capture_output=True, text=True,
+                              check=False)
+        todo = {part.split()[0].split(":")[0] for part in re.split(r"[,|]", done.stdout) if part.strip()} - closure
+    return closure
+
+
+def owners_of(libraries):
+    """{path: package}, asked for once: dpkg reads its whole database for each question."""
+    paths = [path for library in libraries for path in (library, library.removeprefix("/usr"))]
+    done = subprocess.run(["dpkg", "-S", *paths], capture_output=True, text=True, check=False)
+    owners = {}
+    for line in done.stdout.splitlines():
+        packages, _, path = line.partition(": ")
+        if not line.startswith("diversion "):
+            owners[path] = packages.split(":")[0]
+    return {library: owners.get(library) or owners.get(library.removeprefix("/usr"), "") for library in libraries}
+
+
+def libraries_of(program):
+    """{name as linked: the file itself}"""
+    done = subprocess.run(["ldd", program], capture_output=True, text=True, check=True)
+    return {os.path.basename(library): os.path.realpath(library)
+            for library in re.findall(r"=> (/\S+)", done.stdout)}
+
+
 def library_faults(text, bin_folder, targets):
     runtime = text.split("FROM debian:12-slim")[1]
-    wanted = set(re.findall(r"\blib[\w.+-]+", runtime.split("&& rm")[0]))
-    # What the named packages bring along, as dpkg knows it here.
-    closure, todo = set(), list(wanted)
-    while todo:
-        package = todo.pop()
-        if package in closure:
-            continue
-        closure.add(package)
-        done = subprocess.run(["dpkg-query", "-W", "-f=${Depends}", package], capture_output=True, text=True,
-                              check=False)
-        todo += [part.split()[0].split(":")[0] for part in re.split(r"[,|]", done.stdout) if part.strip()]
-    for target in targets:
-        done = subprocess.run(["ldd", os.path.join(bin_folder, target)], capture_output=True, text=True, check=True)
-        for library in re.findall(r"=> (/\S+)", done.stdout):
-            name = os.path.realpath(library)
-            owner = ""
-            for path in (name, name.removeprefix("/usr")):
-                found = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True, check=False)
-                owner = owner or found.stdout.split(":")[0]
+    closure = closure_of(re.findall(r"\blib[\w.+-]+", runtime.split("&& rm")[0]))
+    linked = {target: libraries_of(os.path.join(bin_folder, target)) for target in targets}
+    owners = owners_of(sorted({path for libraries in linked.values() for path in libraries.values()}))
+    assert any(owners.values()), "dpkg knows none of the libraries"
+    for target, libraries in linked.items():
+        for name, path in libraries.items():
+            owner = owners[path]
             # Sanitizers and coverage are of test builds only.
             if owner and owner not in closure and not re.match(r"lib(asan|ubsan|tsan|gcc)", owner):
-                yield f"Dockerfile: {target} needs {owner} ({os.path.basename(library)})"
+                yield f"Dockerfile: {target} needs {owner} ({name})"
 
 
 def service_faults(name, service, compose, root, bin_folder):
