@@ -134,6 +134,8 @@ TEST_F(ParentOperationTest, IsFoundByItsCallsUntilItEnds) {
   ASSERT_TRUE(parent_->Attach(context_).ok());
   const std::string id = Sent(kAttachedMetadata).at(0);
   EXPECT_EQ(ParentTable::Instance().Find(id), parent_);
+  // Where it is empty, interceptors do not look for marks.
+  EXPECT_FALSE(ParentTable::Instance().empty());
   parent_.reset();
   EXPECT_EQ(ParentTable::Instance().Find(id), nullptr);
   EXPECT_TRUE(ParentTable::Instance().empty());

@@ -252,6 +252,37 @@ TEST_F(SessionTest, FramesKeepToTheServersLimit) {
   EXPECT_LE(stream().frames().size(), 8u);
 }
 
+// The first operations do not wait for the server's limits, and keep to what every server
+// takes.
+TEST_F(SessionTest, UntilTheServerHasToldItsLimitsFramesAreSmallAndFewReservationsLeave) {
+  Open();
+  Reserve("first");
+  Settle();
+  stream().HoldWrites();
+  Reserve("second");
+  v1::CompleteRequest complete;
+  complete.set_reservation_token(std::string(64, 't'));
+  for (int i = 0; i < 2000; ++i) {
+    session_->Complete(complete, In(seconds(60)), answers_.ExpectEnd<v1::CompleteResponse>());
+  }
+  for (int i = 0; i < 100; ++i) Reserve(absl::StrCat(i));
+  stream().ReleaseWrites();
+  Settle();
+  int reservations = 0;
+  int completions = 0;
+  for (const auto& frame : stream().frames()) {
+    EXPECT_LE(frame.ByteSizeLong(), 64u * 1024);
+    EXPECT_LE(frame.operations_size(), 1024);
+    for (const auto& operation : frame.operations()) {
+      reservations += operation.has_reserve() ? 1 : 0;
+      completions += operation.has_complete() ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(reservations, 64);
+  EXPECT_EQ(completions, 2000);
+  EXPECT_LE(stream().frames().size(), 6u) << "small, and no smaller";
+}
+
 TEST_F(SessionTest, AnOperationOverAFrameHasOneOfItsOwn) {
   Open();
   Reserve("first");
