@@ -521,6 +521,99 @@ TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
   EXPECT_EQ(granted, 200) << "one for each record";
 }
 
+// What a store does while it fails, and how it is told.
+class FailingStoreTest : public BatcherTest,
+                         public ::testing::WithParamInterface<GatedStore::Fate> {
+ protected:
+  bool HasReply(std::string_view name) {
+    const auto record = memory_.Get({GetNamed(name)})[0];
+    return record.ok() && record->reply.has_value();
+  }
+};
+
+TEST_P(FailingStoreTest, ACompletionThatItDoesNotAnswerIsNotAnsweredForIt) {
+  const Uuid token = Token("one");
+  store_.FailOn(OperationKind::kComplete, IdNamed("one"), GetParam());
+  Batcher& batcher = Make();
+  batcher.Complete(CompleteNamed("one", token), kNoDeadline, completions_.Sink());
+  const absl::Status refused = completions_.Await(1)[0].status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable) << refused;
+  EXPECT_TRUE(IsIndefinite(refused)) << "it may have happened";
+  EXPECT_EQ(HasReply("one"), GetParam() == GatedStore::Fate::kHappens);
+
+  store_.Recover();
+  EXPECT_EQ(HasReply("one"), GetParam() != GatedStore::Fate::kNeverHappens);
+  batcher.Complete(CompleteNamed("one", token), kNoDeadline, completions_.Sink());
+  EXPECT_TRUE(completions_.Await(2)[1].ok()) << "the same again";
+  EXPECT_TRUE(HasReply("one"));
+}
+
+TEST_P(FailingStoreTest, AGrantThatItDoesNotAnswerIsFoundAgainByItsRequestToken) {
+  ReserveOp op = ReserveNamed("one");
+  op.request_token = Uuid::Random();
+  store_.FailOn(OperationKind::kReserve, op.id, GetParam());
+  Batcher& batcher = Make();
+  batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+  EXPECT_EQ(ReasonOf(verdicts_.Await(1)[0].status()), Reason::kStoreUnavailable);
+  store_.Recover();
+  batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+  const auto answers = verdicts_.Await(2);
+  ASSERT_NE(As<Reserved>(answers[1]), nullptr) << answers[1].status();
+  EXPECT_EQ(As<Reserved>(answers[1])->attempt, 1u);
+}
+
+TEST_P(FailingStoreTest, WhatFailsInABatchFailsAlone) {
+  const Uuid first = Token("first");
+  const Uuid failing = Token("failing");
+  const Uuid last = Token("last");
+  store_.FailOn(OperationKind::kComplete, IdNamed("failing"), GetParam());
+  Batcher& batcher = Make();
+  OccupyWorker();
+  Answers<absl::StatusOr<Completion>> failed;
+  batcher.Complete(CompleteNamed("first", first), kNoDeadline, completions_.Sink());
+  batcher.Complete(CompleteNamed("failing", failing), kNoDeadline, failed.Sink());
+  batcher.Complete(CompleteNamed("last", last), kNoDeadline, completions_.Sink());
+  store_.Open();
+
+  for (const auto& answer : completions_.Await(2)) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(ReasonOf(failed.Await(1)[0].status()), Reason::kStoreUnavailable);
+  EXPECT_THAT(store_.calls().back().ids, SizeIs(3)) << "they came together";
+}
+
+std::string NameOf(GatedStore::Fate fate) {
+  switch (fate) {
+    case GatedStore::Fate::kNeverHappens:
+      return "NeverHappens";
+    case GatedStore::Fate::kHappens:
+      return "Happens";
+    case GatedStore::Fate::kHappensLater:
+      return "HappensLater";
+  }
+  return "";
+}
+
+INSTANTIATE_TEST_SUITE_P(Fates, FailingStoreTest,
+                         ::testing::Values(GatedStore::Fate::kNeverHappens,
+                                           GatedStore::Fate::kHappens,
+                                           GatedStore::Fate::kHappensLater),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// The store began in time, and nobody can take back what it does.
+TEST_F(BatcherTest, AnAnswerThatComesAfterItsDeadlineIsOfWhatHappened) {
+  const Uuid token = Token("one");
+  Batcher& batcher = Make();
+  store_.ShutAnswers();
+  batcher.Complete(CompleteNamed("one", token), clock_.Monotonic() + std::chrono::seconds(1),
+                   completions_.Sink());
+  ASSERT_TRUE(store_.AwaitDone(1));
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(completions_.size(), 0u) << "before the store has answered";
+  store_.Open();
+  const auto answers = completions_.Await(1);
+  ASSERT_THAT(answers, SizeIs(1));
+  EXPECT_TRUE(answers[0].ok()) << answers[0].status();
+}
+
 TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {
   Batcher& batcher = Make();
   const Uuid first = Token("late");

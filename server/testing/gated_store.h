@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
+
+#include "absl/types/span.h"
 
 #include "core/errors.h"
 #include "core/mutex.h"
@@ -14,8 +19,9 @@
 
 namespace idempotency {
 
-// A store that notes its calls and can be made to hold them back or to fail.
-// What gets through is done by another store. Thread-safe.
+// A store that notes its calls and can be made to hold them back, to fail, to answer
+// late, and to do things when nobody expects them any more. What gets through is done by
+// another store. Thread-safe.
 class GatedStore final : public Store {
  public:
   static constexpr absl::Duration kRetryDelay = absl::Milliseconds(250);
@@ -37,7 +43,13 @@ class GatedStore final : public Store {
   void Open() {
     MutexLock lock(mutex_);
     shut_ = false;
+    answers_shut_ = false;
     changed_.NotifyAll();
+  }
+  // Calls that come from now on are done, and their answers stay until Open().
+  void ShutAnswers() {
+    MutexLock lock(mutex_);
+    answers_shut_ = true;
   }
   void Admit() {
     MutexLock lock(mutex_);
@@ -50,6 +62,25 @@ class GatedStore final : public Store {
     MutexLock lock(mutex_);
     failing_ = kind;
     reason_ = reason;
+  }
+
+  // What becomes of an operation that is answered with an error.
+  enum class Fate { kNeverHappens, kHappens, kHappensLater };
+  // The operations of `kind` on this record are answered STORE_UNAVAILABLE, and no others
+  // in their batches.
+  void FailOn(OperationKind kind, RecordId id, Fate fate) {
+    MutexLock lock(mutex_);
+    fates_[{kind, id}] = fate;
+  }
+  // From now on none is. What was to happen later happens now.
+  void Recover() {
+    std::vector<std::function<void()>> later;
+    {
+      MutexLock lock(mutex_);
+      fates_.clear();
+      later.swap(later_);
+    }
+    for (const auto& happen : later) happen();
   }
 
   // As Fail(), for reads that are to be confirmed and no others.
@@ -67,6 +98,15 @@ class GatedStore final : public Store {
     }
     return calls_.size() >= count;
   }
+  // The same for calls that have been done, whether they are answered or not. Those that
+  // fail as a whole are none.
+  bool AwaitDone(std::size_t count) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    MutexLock lock(mutex_);
+    while (done_ < count && changed_.WaitUntil(lock, deadline)) {
+    }
+    return done_ >= count;
+  }
   std::vector<Call> calls() {
     MutexLock lock(mutex_);
     return calls_;
@@ -78,32 +118,67 @@ class GatedStore final : public Store {
   }
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override {
-    if (auto error = Pass(OperationKind::kReserve, ops)) return {ops.size(), *error};
-    return store_.Reserve(ops);
+    return Ask(OperationKind::kReserve, &Store::Reserve, ops);
   }
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override {
-    if (auto error = Pass(OperationKind::kComplete, ops)) return {ops.size(), *error};
-    return store_.Complete(ops);
+    return Ask(OperationKind::kComplete, &Store::Complete, ops);
   }
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override {
-    if (auto error = Pass(OperationKind::kRelease, ops)) return {ops.size(), *error};
-    return store_.Release(ops);
+    return Ask(OperationKind::kRelease, &Store::Release, ops);
   }
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override {
-    if (auto error = Pass(OperationKind::kExtend, ops)) return {ops.size(), *error};
-    return store_.Extend(ops);
+    return Ask(OperationKind::kExtend, &Store::Extend, ops);
   }
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
-    if (auto error = Pass(OperationKind::kGet, ops)) return {ops.size(), *error};
     const bool confirmed =
         std::any_of(ops.begin(), ops.end(), [](const GetOp& op) { return op.confirmed; });
-    if (auto error = confirmed ? Unconfirmed() : std::nullopt) return {ops.size(), *error};
-    return store_.Get(ops);
+    if (auto error = confirmed ? Unconfirmed() : std::nullopt) {
+      Pass(OperationKind::kGet, ops);
+      return {ops.size(), *error};
+    }
+    return Ask(OperationKind::kGet, &Store::Get, ops);
   }
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
   absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  private:
+  template <typename Op, typename Answer>
+  std::vector<Answer> Ask(OperationKind kind,
+                          std::vector<Answer> (Store::*call)(absl::Span<const Op>),
+                          absl::Span<const Op> ops) {
+    if (auto error = Pass(kind, ops)) return std::vector<Answer>(ops.size(), Answer(*error));
+    std::vector<Answer> answers;
+    std::vector<Op> asked;
+    std::vector<std::size_t> heard;
+    for (const Op& op : ops) {
+      answers.emplace_back(MakeError(Reason::kStoreUnavailable, "the test made it fail"));
+      const std::optional<Fate> fate = FateOf(kind, op.id);
+      if (fate == Fate::kHappensLater) {
+        MutexLock lock(mutex_);
+        later_.push_back([this, call, op] { (store_.*call)(absl::MakeConstSpan(&op, 1)); });
+      }
+      if (fate == Fate::kHappens) (store_.*call)(absl::MakeConstSpan(&op, 1));
+      if (fate.has_value()) continue;
+      asked.push_back(op);
+      heard.push_back(answers.size() - 1);
+    }
+    if (!asked.empty()) {
+      std::vector<Answer> given = (store_.*call)(asked);
+      for (std::size_t i = 0; i < given.size(); ++i) answers[heard[i]] = std::move(given[i]);
+    }
+    MutexLock lock(mutex_);
+    ++done_;
+    changed_.NotifyAll();
+    while (answers_shut_) changed_.Wait(lock);
+    return answers;
+  }
+
+  std::optional<Fate> FateOf(OperationKind kind, RecordId id) {
+    MutexLock lock(mutex_);
+    const auto found = fates_.find({kind, id});
+    return found == fates_.end() ? std::nullopt : std::optional<Fate>(found->second);
+  }
+
   template <typename Op>
   std::optional<absl::Status> Pass(OperationKind kind, absl::Span<const Op> ops) {
     Call call{kind, {}};
@@ -127,6 +202,10 @@ class GatedStore final : public Store {
   Mutex mutex_;
   CondVar changed_;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
+  bool answers_shut_ ABSL_GUARDED_BY(mutex_) = false;
+  std::size_t done_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::pair<OperationKind, RecordId>, Fate> fates_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> later_ ABSL_GUARDED_BY(mutex_);
   int admitted_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<OperationKind> failing_ ABSL_GUARDED_BY(mutex_);
   std::optional<Reason> reason_ ABSL_GUARDED_BY(mutex_);
