@@ -194,7 +194,10 @@ class ServerGuardTest : public testing::Test {
 
   ~ServerGuardTest() override {
     if (server_ != nullptr) {
-      if (guard_ != nullptr) guard_->Close();
+      if (guard_ != nullptr) {
+        store_->Recover();
+        guard_->Close();
+      }
       server_->Shutdown();
     }
     server_ = nullptr;

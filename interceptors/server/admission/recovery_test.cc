@@ -53,6 +53,7 @@ class RecoveryTest : public testing::Test {
   }
   ~RecoveryTest() override {
     if (recoverer_ != nullptr) recoverer_->Stop();
+    store_->Recover();
     reservations_->Close();
     pools_.Stop();
   }

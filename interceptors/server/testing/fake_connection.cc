@@ -259,6 +259,11 @@ void FakeConnection::Fail(Operation operation, absl::Status status, int times, b
   for (int i = 0; i < times; ++i) lanes_[operation].failures.push_back({status, after});
 }
 
+void FakeConnection::Recover() {
+  MutexLock lock(mutex_);
+  for (auto& [operation, lane] : lanes_) lane.failures.clear();
+}
+
 void FakeConnection::Hold(Operation operation) {
   MutexLock lock(mutex_);
   lanes_[operation].gate = Gate::kBeforeTheStore;

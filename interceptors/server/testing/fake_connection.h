@@ -67,6 +67,9 @@ class FakeConnection final : public Connection {
   // The next `times` calls of `operation` fail with `status` and do nothing;
   // with `after` they do their work first.
   void Fail(Operation operation, absl::Status status, int times, bool after = false);
+  // None fails any more. Before a guard closes that asked a store which was away: it goes
+  // on asking, and waits until it is answered.
+  void Recover();
   // From now on calls of `operation` wait in front of the store. What they ask for
   // happens in AnswerHeld(), also where their callers have been answered meanwhile.
   void Hold(Operation operation);
