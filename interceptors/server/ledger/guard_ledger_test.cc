@@ -280,6 +280,28 @@ TEST_F(GuardLedgerTest, AFailureWithoutACommitIsSettledAsEver) {
   EXPECT_EQ(ledger_->finds(), 1);
 }
 
+// By this a stream's messages are held back: those of an attempt that may run again must not
+// go out.
+TEST_F(GuardLedgerTest, OnlyWhatIsRecordedSaysWhenItIsForgotten) {
+  const auto recorded = Settle(Run(), Answer("x"));
+  EXPECT_TRUE(recorded.error.ok());
+  EXPECT_GT(recorded.expires_at, absl::UnixEpoch());
+  EXPECT_LT(recorded.expires_at, absl::InfiniteFuture());
+}
+
+TEST_F(GuardLedgerTest, WhatIsReleasedDoesNotSayWhenItIsForgotten) {
+  const auto released = Settle(Run(), Failure(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_TRUE(released.error.ok());
+  EXPECT_EQ(released.expires_at, absl::InfinitePast());
+}
+
+TEST_F(GuardLedgerTest, WhatIsLeftToItsLeaseDoesNotSayWhenItIsForgotten) {
+  const auto left = Settle(Run(), Failure(grpc::StatusCode::DEADLINE_EXCEEDED));
+  EXPECT_TRUE(left.error.ok());
+  EXPECT_EQ(left.expires_at, absl::InfinitePast());
+  EXPECT_EQ(store_->calls(Operation::kRelease), 0);
+}
+
 TEST_F(GuardLedgerTest, WhileTheLedgerIsAwayNothingIsSettled) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
