@@ -64,6 +64,7 @@ class WaitRoomTest : public ::testing::Test {
     WaitRoomOptions options;
     options.max_waiters = max_waiters;
     options.clock = &counted_;
+    options.max_reads = max_reads_;
     room_ = std::make_unique<WaitRoom>(*batcher_, observer_, options);
     return *room_;
   }
@@ -101,6 +102,7 @@ class WaitRoomTest : public ::testing::Test {
   }
 
   std::size_t max_bytes_ = BatcherOptions().max_bytes;
+  std::size_t max_reads_ = WaitRoomOptions().max_reads;
   ManualClock store_clock_;
   ManualClock clock_;
   CountedClock counted_{clock_};
@@ -138,6 +140,25 @@ TEST_F(WaitRoomTest, TheTimerSleepsWhileNothingIsDue) {
     ASSERT_EQ(answers_.Await(i + 1).size(), i + 1u);
   }
   EXPECT_LT(counted_.reads() - before, 6 * kOthers);
+}
+
+TEST_F(WaitRoomTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
+  max_reads_ = 1;
+  Make();
+  const Uuid one = Hold(ReserveNamed("one"));
+  const Uuid two = Hold(ReserveNamed("two"));
+  Start(ReserveNamed("one"), absl::Minutes(10));
+  Start(ReserveNamed("two"), absl::Minutes(10));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  CompleteElsewhere("one", one);
+  CompleteElsewhere("two", two);
+  store_.Shut();
+  const std::size_t before = store_.calls().size();
+  // Both are due, and one is read.
+  clock_.Advance(absl::Milliseconds(100));
+  ASSERT_TRUE(store_.AwaitCalls(before + 1));
+  store_.Open();
+  EXPECT_EQ(Count<Replay>(2), 2u);
 }
 
 // Whatever ended the wait: otherwise every key that was ever waited for would take memory.
