@@ -104,6 +104,10 @@ class WaitRoom {
   // now.
   void Moved(const RecordId& id);
 
+  // Records that somebody waits for, or that a call of theirs is under way for: nothing
+  // is kept of any other.
+  std::size_t records() const { return open_rooms_.load(); }
+
   // Answers everybody who waits with `in_flight`, which is still true, and
   // joins the timer. From then on nobody waits. May be called again.
   void Close();

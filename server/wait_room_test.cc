@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,22 @@ using Counts = CountingObserver::Counts;
 constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 constexpr absl::Duration kLongWait = absl::Seconds(20);
 
+// Counts how often it is read.
+class CountedClock final : public Clock {
+ public:
+  explicit CountedClock(const Clock& clock) : clock_(clock) {}
+  absl::Time Now() const override { return clock_.Now(); }
+  std::chrono::steady_clock::time_point Monotonic() const override {
+    ++reads_;
+    return clock_.Monotonic();
+  }
+  int reads() const { return reads_.load(); }
+
+ private:
+  const Clock& clock_;
+  mutable std::atomic<int> reads_{0};
+};
+
 // The room's clock is not the store's, so that a test decides what each sees.
 class WaitRoomTest : public ::testing::Test {
  protected:
@@ -46,7 +63,8 @@ class WaitRoomTest : public ::testing::Test {
     batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
     WaitRoomOptions options;
     options.max_waiters = max_waiters;
-    options.clock = &clock_;
+    options.clock = &counted_;
+    options.max_reads = max_reads_;
     room_ = std::make_unique<WaitRoom>(*batcher_, observer_, options);
     return *room_;
   }
@@ -84,8 +102,10 @@ class WaitRoomTest : public ::testing::Test {
   }
 
   std::size_t max_bytes_ = BatcherOptions().max_bytes;
+  std::size_t max_reads_ = WaitRoomOptions().max_reads;
   ManualClock store_clock_;
   ManualClock clock_;
+  CountedClock counted_{clock_};
   MemoryStore memory_{store_clock_};
   GatedStore store_{memory_};
   CountingObserver observer_;
@@ -105,6 +125,63 @@ TEST_F(WaitRoomTest, DoesNotWaitUnlessAsked) {
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), absl::ZeroDuration());
   EXPECT_EQ(Count<InFlight>(1), 1u);
+}
+
+// It has a waiter to look at, much later, and looks at the clock no more often than the
+// others give it reason to.
+TEST_F(WaitRoomTest, TheTimerSleepsWhileNothingIsDue) {
+  Make();
+  Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 1);
+  constexpr int kOthers = 300;
+  const int before = counted_.reads();
+  for (int i = 0; i < kOthers; ++i) {
+    Start(ReserveNamed("free " + std::to_string(i)));
+    ASSERT_EQ(answers_.Await(i + 1).size(), i + 1u);
+  }
+  EXPECT_LT(counted_.reads() - before, 6 * kOthers);
+}
+
+TEST_F(WaitRoomTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
+  max_reads_ = 1;
+  Make();
+  const Uuid one = Hold(ReserveNamed("one"));
+  const Uuid two = Hold(ReserveNamed("two"));
+  Start(ReserveNamed("one"), absl::Minutes(10));
+  Start(ReserveNamed("two"), absl::Minutes(10));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  CompleteElsewhere("one", one);
+  CompleteElsewhere("two", two);
+  store_.Shut();
+  const std::size_t before = store_.calls().size();
+  // Both are due, and one is read.
+  clock_.Advance(absl::Milliseconds(100));
+  ASSERT_TRUE(store_.AwaitCalls(before + 1));
+  store_.Open();
+  EXPECT_EQ(Count<Replay>(2), 2u);
+}
+
+// Whatever ended the wait: otherwise every key that was ever waited for would take memory.
+TEST_F(WaitRoomTest, NothingIsKeptOfARecordThatNobodyWaitsForAnyMore) {
+  Make();
+  const Uuid completed = Hold(ReserveNamed("completed"));
+  Hold(ReserveNamed("left"));
+  Hold(ReserveNamed("over"));
+  Start(ReserveNamed("completed"));
+  const WaitRoom::CallPtr leaves = Start(ReserveNamed("left"));
+  Start(ReserveNamed("over"), absl::Seconds(5));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 3));
+  EXPECT_EQ(room_->records(), 3u);
+
+  CompleteHere("completed", completed);
+  EXPECT_EQ(answers_.Await(1).size(), 1u);
+  EXPECT_EQ(room_->records(), 2u);
+  room_->Cancel(leaves);
+  EXPECT_EQ(answers_.Await(2).size(), 2u);
+  EXPECT_EQ(room_->records(), 1u);
+  clock_.Advance(absl::Seconds(6));
+  EXPECT_EQ(Count<InFlight>(3), 1u);
+  EXPECT_EQ(room_->records(), 0u);
 }
 
 TEST_F(WaitRoomTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
