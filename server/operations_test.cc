@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/errors.h"
 #include "core/mutex.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
@@ -120,6 +121,30 @@ TEST_F(OperationsTest, AnUnknownKeyIsOutsideTheWindowAfterADay) {
   };
   EXPECT_EQ(verdict_of(absl::Hours(23)), v1::ReserveResponse::kReserved);
   EXPECT_EQ(verdict_of(absl::Hours(25)), v1::ReserveResponse::kExpired);
+}
+
+TEST_F(OperationsTest, AVerdictThatCannotBeWrittenIsNotCounted) {
+  const Uuid token = std::get<Reserved>(*store_.Reserve({ReserveNamed("order")})[0]).token;
+  CompleteOp damaged = CompleteNamed("order", token);
+  damaged.reply.bytes += "x";
+  ASSERT_TRUE(store_.Complete({damaged})[0].ok());
+  Unread<v1::ReserveResponse> replay(OperationKind::kReserve);
+  operations_.Reserve(ReserveRequestFor("order"), replay);
+  EXPECT_EQ(ReasonOf(replay.Await()), Reason::kRecordDamaged);
+  EXPECT_EQ(observer_.counts().verdicts, 0u);
+}
+
+TEST_F(OperationsTest, OnlyAMismatchIsCountedAsOne) {
+  Complete("order");
+  for (const char request : {'a', 'b'}) {
+    v1::ReserveRequest reserve = ReserveRequestFor("order");
+    reserve.mutable_fingerprints(0)->set_digest(std::string(32, request));
+    Unread<v1::ReserveResponse> answer(OperationKind::kReserve);
+    operations_.Reserve(reserve, answer);
+    ASSERT_TRUE(answer.Await().ok());
+    EXPECT_EQ(answer.answer().has_mismatch(), request == 'b');
+    EXPECT_EQ(observer_.counts().mismatches, request == 'b' ? 1u : 0u);
+  }
 }
 
 TEST_F(OperationsTest, AReplayIsNoLargerThanItsCallerTakes) {

@@ -161,6 +161,30 @@ TEST_F(WaitRoomTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
   EXPECT_EQ(Count<Replay>(2), 2u);
 }
 
+// Chosen to try for its room, and gone before it was sent.
+TEST_F(WaitRoomTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
+  Make();
+  Hold(ReserveNamed("held"));
+  const WaitRoom::CallPtr leaves = Start(ReserveNamed("held"), absl::Minutes(10));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  // Told in the same turn of the timer that it waited long enough, before the other is sent.
+  const auto first =
+      room_->NewCall(ReserveNamed("held"), kNoDeadline, absl::Seconds(29),
+                     [this, &leaves, sink = answers_.Sink()](absl::StatusOr<Verdict> answer) {
+                       room_->Cancel(leaves);
+                       sink(std::move(answer));
+                     });
+  room_->Start(first);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  // Past the lease, so that one of the room tries.
+  store_clock_.Advance(absl::Seconds(31));
+  clock_.Advance(absl::Seconds(31));
+  EXPECT_EQ(Count<InFlight>(2), 1u);
+  room_->Close();
+  batcher_->Close();
+  EXPECT_EQ(Stored("held").attempt, 1u);
+}
+
 // Whatever ended the wait: otherwise every key that was ever waited for would take memory.
 TEST_F(WaitRoomTest, NothingIsKeptOfARecordThatNobodyWaitsForAnyMore) {
   Make();
