@@ -50,11 +50,11 @@ def parse(arguments):
     parser.add_argument("--suites", metavar="REGEX", default="",
                         help="only suites whose name matches, for example "
                              "'^(batcher|session)_test$'")
-    parser.add_argument("--suite-seconds", metavar="S", type=float, default=60,
-                        help="suites that take longer are left out (60)")
-    parser.add_argument("--mutant-seconds", metavar="S", type=float, default=180,
+    parser.add_argument("--suite-seconds", metavar="S", type=float, default=120,
+                        help="suites that take longer are left out (120)")
+    parser.add_argument("--mutant-seconds", metavar="S", type=float, default=240,
                         help="all suites that run for one mutant take no longer than this "
-                             "together, as measured with nothing planted (180)")
+                             "together, as measured with nothing planted (240)")
     parser.add_argument("--minutes", metavar="M", type=float, default=120,
                         help="ends then; what was not tried is told (120)")
     parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(),
