@@ -65,14 +65,14 @@ class Http2Caller:
         self._flush()
         for message in messages:
             self.send(stream, grpc_message(message))
-        if end and not self.closed:
+        if end and not self._is_over(stream):
             self._http.end_stream(stream)
             self._flush()
         return stream
 
     def send(self, stream, data):
         """Waits for the window where it is full; gives up with the connection's end."""
-        while data and not self.closed and stream not in self.answered | self.refused:
+        while data and not self._is_over(stream):
             room = min(self._http.local_flow_control_window(stream),
                        self._http.max_outbound_frame_size, len(data))
             if room == 0:
@@ -82,6 +82,9 @@ class Http2Caller:
             self._http.send_data(stream, data[:room])
             data = data[room:]
             self._flush()
+
+    def _is_over(self, stream):
+        return self.closed or stream in self.answered or stream in self.refused
 
     def wait(self, streams, deadline_s=2):
         """Until all are over, nothing comes for so long, or the connection ends. Answers how
@@ -106,6 +109,8 @@ class Http2Caller:
             data, events = b"", []
         for event in events:
             self._note(event)
+        if self.closed:
+            return True
         if not data:
             self.close()
             return True
@@ -122,6 +127,8 @@ class Http2Caller:
             self.answered.add(event.stream_id)
         elif isinstance(event, h2.events.StreamReset):
             self.refused.add(event.stream_id)
+        elif isinstance(event, h2.events.ConnectionTerminated):
+            self.close()
 
     def _flush(self):
         data = self._http.data_to_send()
