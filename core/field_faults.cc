@@ -21,15 +21,22 @@ void FieldFaults::Add(const absl::Status& status) {
 
 void FieldFaults::Name(FieldViolation violation) {
   if (++count_ > kMaxNamed) return;
-  absl::StrAppend(&message_, message_.empty() ? "" : "; ", violation.field, ": ",
-                  violation.description);
+  // The faults that are in the message are the first ones.
+  if (in_message_ + 1 == count_) {
+    const std::string fault =
+        absl::StrCat(message_.empty() ? "" : "; ", violation.field, ": ", violation.description);
+    if (message_.size() + fault.size() <= kMaxMessageBytes || message_.empty()) {
+      message_ += fault;
+      ++in_message_;
+    }
+  }
   details_.violations.push_back(std::move(violation));
 }
 
 absl::Status FieldFaults::status() const {
   if (empty()) return absl::OkStatus();
-  if (count_ <= kMaxNamed) return MakeError(reason_, message_, details_);
-  return MakeError(reason_, absl::StrCat(message_, "; and ", count_ - kMaxNamed, " more faults"),
+  if (count_ == in_message_) return MakeError(reason_, message_, details_);
+  return MakeError(reason_, absl::StrCat(message_, "; and ", count_ - in_message_, " more faults"),
                    details_);
 }
 

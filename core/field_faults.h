@@ -17,6 +17,10 @@ class FieldFaults {
  public:
   // More are counted, but not named: a request may hold any number.
   static constexpr std::size_t kMaxNamed = 16;
+  // Of the message, which counts the faults that no longer fit, and leaves them to the
+  // violations: gRPC takes 8 KiB of trailing metadata in all, and the details, which
+  // hold the message once more, are part of that.
+  static constexpr std::size_t kMaxMessageBytes = 400;
 
   // A fault of REQUEST_INVALID.
   void Add(std::string_view field, std::string_view description);
@@ -37,6 +41,7 @@ class FieldFaults {
   ErrorDetails details_;
   std::string message_;
   std::size_t count_ = 0;
+  std::size_t in_message_ = 0;
 };
 
 }  // namespace idempotency

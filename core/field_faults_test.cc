@@ -53,5 +53,23 @@ TEST(FieldFaultsTest, CountsWhatItDoesNotName) {
   EXPECT_THAT(std::string(status.message()), EndsWith("; and 3 more faults"));
 }
 
+TEST(FieldFaultsTest, TheMessageStaysShortAndTheViolationsNameTheRest) {
+  const std::string long_text(100, 'x');
+  FieldFaults faults;
+  for (int i = 0; i < 8; ++i) faults.Add(std::to_string(i), long_text);
+  faults.Add("short", "fits, but is not the first that is left out");
+  const absl::Status status = faults.status();
+  EXPECT_THAT(DetailsOf(status).violations, SizeIs(9));
+  EXPECT_LE(status.message().size(), FieldFaults::kMaxMessageBytes + 30);
+  EXPECT_THAT(std::string(status.message()), EndsWith("; and 6 more faults"));
+}
+
+TEST(FieldFaultsTest, OneFaultIsAlwaysInTheMessage) {
+  const std::string long_text(FieldFaults::kMaxMessageBytes, 'x');
+  FieldFaults faults;
+  faults.Add("lease", long_text);
+  EXPECT_EQ(faults.status().message(), "lease: " + long_text);
+}
+
 }  // namespace
 }  // namespace idempotency

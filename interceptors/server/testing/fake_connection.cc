@@ -130,8 +130,9 @@ absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequ
   response.set_record_id(kRecordId);
   Record& record = records_[request.record_key().SerializeAsString()];
   std::vector<Fingerprint> fingerprints;
-  for (const v1::Fingerprint& sent : request.fingerprints())
+  for (const v1::Fingerprint& sent : request.fingerprints()) {
     fingerprints.push_back(FromProto(sent));
+  }
   const FingerprintMatch match = record.attempt == 0
                                      ? FingerprintMatch::kSame
                                      : CompareFingerprints(record.fingerprints, fingerprints);
