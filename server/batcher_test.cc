@@ -521,7 +521,7 @@ TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
   EXPECT_EQ(granted, 200) << "one for each record";
 }
 
-// What a store does while it fails, and how it is told.
+// What a failing store does with an operation, and with its answer.
 class FailingStoreTest : public BatcherTest,
                          public ::testing::WithParamInterface<GatedStore::Fate> {
  protected:

@@ -56,14 +56,14 @@ def parse(arguments):
                         help="all suites that run for one mutant take no longer than this "
                              "together, as measured with nothing planted (240)")
     parser.add_argument("--minutes", metavar="M", type=float, default=120,
-                        help="ends then; what was not tried is told (120)")
+                        help="stops after so many minutes and lists what was not tried (120)")
     parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(),
                         help="mutants at a time, each in a scratch copy of its own "
                              f"({os.cpu_count()})")
     parser.add_argument("--at-least", metavar="PERCENT", type=float, default=0,
                         help="the score that every group must have (0)")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write it there too")
-    parser.add_argument("--list", action="store_true", help="only tell what would be planted")
+    parser.add_argument("--list", action="store_true", help="only list what would be planted")
     options = parser.parse_args(arguments)
     options.labels = options.labels.split(",")
     if unknown := set(options.labels) - set(LABELS):

@@ -14,7 +14,7 @@ namespace idempotency::testing {
 // port gets it nevertheless if it sets SO_REUSEADDR, as idempotencyd and gRPC's servers
 // do; while none listens, connections are refused.
 //
-// Aborts the test process if there is none. Immutable.
+// Aborts the test process if no port is free. Immutable.
 class HeldPort {
  public:
   HeldPort();

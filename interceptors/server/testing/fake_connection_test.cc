@@ -112,7 +112,7 @@ class FakeDeadlineTest : public testing::Test {
     store_.Reserve(question, scheduler_.Now() + std::chrono::seconds(2),
                    [this](const auto& answer) { answers_.push_back(answer.status()); });
   }
-  // What a caller is told for whom the store was too late.
+  // The answer to a caller whose store call ended too late.
   void ExpectNotInTime() {
     ASSERT_EQ(answers_.size(), 1u);
     EXPECT_EQ(ReasonOf(answers_[0]), Reason::kStoreUnavailable);
