@@ -3,7 +3,7 @@
 # promise was kept. Installs and builds what it needs first, starts everything
 # itself and ends it again.
 #
-#   scripts/chaos.sh --quick        six minutes at most (default)
+#   scripts/chaos.sh --quick        ten minutes at most (default)
 #   scripts/chaos.sh --nightly      about an hour, most of it faults
 #   scripts/chaos.sh --seed=N       what is done and broken follows from the seed
 #   scripts/chaos.sh --json=FILE    write the report there
