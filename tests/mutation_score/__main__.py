@@ -9,11 +9,11 @@ import json
 import os
 import pathlib
 import queue
-import signal
 import sys
 import threading
 import time
 
+from tests.mutations.exit_status import exit_status
 from tests.mutations.workshop import ROOT, Failed, Workshop
 
 from . import equivalent, report
@@ -269,21 +269,9 @@ def run(options):
     return 0 if good_enough(run_of_all.results, options.at_least) else 1
 
 
-def end(number, _):
-    raise SystemExit(128 + number)
-
-
 def main():
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
-    try:
-        return run(parse(sys.argv[1:]))
-    except (ValueError, OSError, Failed, NoTool) as why:
-        print(f"error: {why}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return run(parse(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main, (ValueError, OSError, Failed, NoTool)))

@@ -3,10 +3,10 @@
 import argparse
 import os
 import pathlib
-import signal
 import sys
 import time
 
+from .exit_status import exit_status
 from .mutation import read_all
 from .suite import suite_of, together
 from .table import catches, row, updated
@@ -130,32 +130,19 @@ def run(mutations, all_names, options):
     return 1 if survivors else 0
 
 
-def end(number, _):
-    raise SystemExit(128 + number)
-
-
 def main():
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
-    try:
-        mutations = read_all()
-        for mutation in mutations:
-            suites_of(mutation)
-        names = [mutation.name for mutation in mutations]
-        options = parse(sys.argv[1:], names)
-        if options.list:
-            for mutation in chosen(mutations, options):
-                print(f"{mutation.name}\n    {mutation.what}\n"
-                      f"    {', '.join(mutation.suites)}")
-            return 0
-        return run(chosen(mutations, options), names, options)
-    # Bad patches, suites that are none, a page without a place.
-    except (ValueError, OSError, Failed) as why:
-        print(f"error: {why}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    mutations = read_all()
+    for mutation in mutations:
+        suites_of(mutation)
+    names = [mutation.name for mutation in mutations]
+    options = parse(sys.argv[1:], names)
+    if options.list:
+        for mutation in chosen(mutations, options):
+            print(f"{mutation.name}\n    {mutation.what}\n    {', '.join(mutation.suites)}")
+        return 0
+    return run(chosen(mutations, options), names, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Bad patches, suites that are none, a page without a place.
+    sys.exit(exit_status(main, (ValueError, OSError, Failed)))

@@ -1,0 +1,22 @@
+"""How a command of the mutation tools ends."""
+
+import signal
+import sys
+
+
+def _end(number, _):
+    raise SystemExit(128 + number)
+
+
+def exit_status(work, failures):
+    """What work() returns; 2 after one of `failures`, which is printed; 130 after SIGINT.
+    SIGTERM and SIGHUP leave every `with` of `work`."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+    try:
+        return work()
+    except failures as why:
+        print(f"error: {why}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
