@@ -42,7 +42,7 @@ _OFTEN = ("kill_daemon", "kill_bank", "stop_bank")
 # After attempts that ended without a known outcome (interceptors/server/policy/release_pause.h).
 _LONGEST_PAUSE_S = 60
 
-# Two rounds of every kind of fault take about 350 s.
+# A round of every kind of fault takes three to four minutes.
 _SECONDS = {"smoke": 8, "quick": 400, "nightly": 3000}
 # How long there is load before the schema is migrated the first time: daemons of an
 # earlier version are not there for longer.
@@ -50,8 +50,8 @@ _EARLIER_S = 5
 _THRESHOLDS = {
     "smoke": Thresholds(verdicts=("reserved", "replay", "in_flight", "mismatch"), per_verdict=5,
                         ok_share=0.4, per_fault_phase=0, faults=("kill_bank", "kill_daemon")),
-    "quick": Thresholds(per_fault_phase=1),
-    "nightly": Thresholds(per_fault_phase=20),
+    "quick": Thresholds(per_fault_phase=1, rare_share=0.05),
+    "nightly": Thresholds(per_fault_phase=20, rare_share=0.05),
 }
 
 

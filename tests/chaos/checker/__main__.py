@@ -30,12 +30,15 @@ def main():
     parser.add_argument("--per-verdict", type=int, default=defaults.per_verdict)
     parser.add_argument("--ok-share", type=float, default=defaults.ok_share)
     parser.add_argument("--per-fault-phase", type=int, default=defaults.per_fault_phase)
+    parser.add_argument("--rare-share", type=float, default=defaults.rare_share,
+                        help="of the pairs of a fault and a phase, the share that may be fewer")
     parser.add_argument("--faults", type=_names, default=(), metavar="A,B",
                         help="kinds of faults that must have happened")
     arguments = parser.parse_args()
     report = check(arguments.logs,
                    Thresholds(arguments.verdicts, arguments.per_verdict, arguments.ok_share,
-                              arguments.per_fault_phase, arguments.faults),
+                              arguments.per_fault_phase, arguments.rare_share,
+                              arguments.faults),
                    arguments.jobs, scratch=arguments.scratch)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

@@ -7,8 +7,9 @@ import sys
 import tempfile
 import unittest
 
+from . import coverage
 from .checker import check
-from .coverage import Thresholds
+from .coverage import PHASES, Thresholds
 from .legal_histories import MS, LegalLog
 from .record_id import record_id
 
@@ -62,9 +63,26 @@ class Coverage(CheckerTest):
         # It touches one server that no call went to.
         self.append("more", json.dumps({"event": "fault", "kind": "freeze", "target": "server9",
                                         "t": 1500 * MS, "servers": ["server9"]}) + "\n")
-        self.assertEqual(self.messages(Thresholds(**SHORT)), [
+        self.assertEqual(self.messages(Thresholds(**SHORT)), ["fault freeze met no call"] + [
             f"fault freeze met 0 calls that were {phase}, at least 1 are wanted"
             for phase in ("reserving", "executing", "recording")])
+        # However few it is among all, a fault that met nothing proves nothing.
+        self.assertEqual(self.messages(Thresholds(rare_share=1, **SHORT)),
+                         ["fault freeze met no call"])
+
+    def test_a_fault_that_seldom_met_a_phase(self):
+        met = {"often": (9, 9, 9), "seldom": (9, 1, 9)}
+
+        def messages(**thresholds):
+            seen = coverage.Coverage()
+            for kind, counts in met.items():
+                seen.met.update({(kind, phase): count for phase, count
+                                     in zip(PHASES, counts)})
+            return list(seen.rare(sorted(met), Thresholds(per_fault_phase=5, **thresholds)))
+        # One of six pairs.
+        self.assertEqual(messages(rare_share=0.17), [])
+        self.assertEqual(messages(rare_share=0.16), [
+            "fault seldom met 1 calls that were executing, at least 5 are wanted"])
 
     def test_a_fault_that_did_not_happen(self):
         self.log()
