@@ -12,7 +12,7 @@ OutstandingCalls::~OutstandingCalls() { assert(size() == 0); }
 void OutstandingCalls::Add(std::shared_ptr<Call> call) {
   MutexLock lock(mutex_);
   const Call* key = call.get();
-  calls_.emplace(key, std::move(call));
+  calls_.emplace(key, Outstanding{next_number_++, std::move(call)});
   ++outstanding_;
 }
 
@@ -22,7 +22,7 @@ void OutstandingCalls::End(const Call* call) {
     MutexLock lock(mutex_);
     auto node = calls_.extract(call);
     assert(!node.empty());
-    ended = std::move(node.mapped());
+    ended = std::move(node.mapped().call);
   }
   ended.reset();
   // Notified under the lock: once it is free the waiter may destroy this.
@@ -32,15 +32,16 @@ void OutstandingCalls::End(const Call* call) {
 }
 
 void OutstandingCalls::CancelAndWait() {
-  std::vector<std::shared_ptr<Call>> calls;
+  std::vector<Outstanding> calls;
   {
     MutexLock lock(mutex_);
     calls.reserve(calls_.size());
     for (const auto& [key, call] : calls_) calls.push_back(call);
-    std::sort(calls.begin(), calls.end());
   }
+  std::sort(calls.begin(), calls.end(),
+            [](const Outstanding& a, const Outstanding& b) { return a.number < b.number; });
   // Without the lock: a cancellation may run the call's callback right here.
-  for (const auto& call : calls) call->Cancel();
+  for (const Outstanding& each : calls) each.call->Cancel();
   calls.clear();
   MutexLock lock(mutex_);
   while (outstanding_ > 0) ended_.Wait(lock);

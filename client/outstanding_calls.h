@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_CLIENT_OUTSTANDING_CALLS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,16 +39,22 @@ class OutstandingCalls {
   // would make it join itself.
   void End(const Call* call);
 
-  // Cancels every call and returns when the last one has ended. Never from
+  // Cancels every call, in the order of Add(), and returns when the last one has ended. Never from
   // within a callback: it would wait for itself.
   void CancelAndWait();
 
   std::size_t size() const;
 
  private:
+  struct Outstanding {
+    std::uint64_t number;
+    std::shared_ptr<Call> call;
+  };
+
   mutable Mutex mutex_;
   CondVar ended_;
-  absl::flat_hash_map<const Call*, std::shared_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const Call*, Outstanding> calls_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
   // Those in `calls_`, and those that End() is destroying.
   std::size_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
 };

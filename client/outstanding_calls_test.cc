@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -61,6 +62,20 @@ TEST(OutstandingCallsTest, ACallMayEndWithinItsCancellation) {
   calls.CancelAndWait();
   EXPECT_EQ(cancelled, 3);
   EXPECT_EQ(calls.size(), 0u);
+}
+
+TEST(OutstandingCallsTest, CancelsInTheOrderInWhichCallsWereAdded) {
+  OutstandingCalls calls;
+  std::vector<int> cancelled;
+  for (int i = 0; i < 100; ++i) {
+    calls.Add(std::make_shared<FakeCall>([&calls, &cancelled, i](FakeCall* call) {
+      cancelled.push_back(i);
+      calls.End(call);
+    }));
+  }
+  calls.CancelAndWait();
+  ASSERT_EQ(cancelled.size(), 100u);
+  EXPECT_TRUE(std::is_sorted(cancelled.begin(), cancelled.end()));
 }
 
 TEST(OutstandingCallsTest, WaitsForACallbackThatIsStillRunning) {

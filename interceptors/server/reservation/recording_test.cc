@@ -13,7 +13,6 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
-#include "interceptors/server/testing/silent_connection.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
@@ -43,7 +42,7 @@ class RecordingTest : public testing::Test {
     if (recording_ != nullptr) recording_->LetLapse();
     grant_.max_lease = max_lease;
     recording_ =
-        Recording::Make({network_, scheduler_, requests_, recordings_}, grant_, absl::Seconds(5));
+        Recording::Make({store_, scheduler_, requests_, recordings_}, grant_, absl::Seconds(5));
     recording_->Start();
     recording_->OnLost([this] { ++lost_; });
   }
@@ -71,7 +70,6 @@ class RecordingTest : public testing::Test {
 
   FakeScheduler scheduler_;
   FakeConnection store_{scheduler_};
-  SilentConnection network_{store_, scheduler_};
   std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<Recording> recording_;
@@ -112,24 +110,24 @@ TEST_F(RecordingTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
 
 // A try that gets no answer ends long before the lease, so that the next one saves it.
 TEST_F(RecordingTest, AHeartbeatWithoutAnAnswerIsSoonFollowedByAnother) {
-  network_.SetSilent(true);
+  store_.Hold(Operation::kExtend);
   // The first one falls due at 10 s, and is given up at 12 s.
   scheduler_.Advance(absl::Seconds(13));
-  EXPECT_EQ(network_.lost(), 2);
-  network_.SetSilent(false);
+  EXPECT_EQ(store_.calls(Operation::kExtend), 2);
+  store_.AnswerHeld(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(4));
-  EXPECT_GE(store_.calls(Operation::kExtend), 1);
+  EXPECT_GE(store_.calls(Operation::kExtend), 3);
   scheduler_.Advance(absl::Seconds(60));
   EXPECT_EQ(lost_, 0);
   Complete();
 }
 
 TEST_F(RecordingTest, ACompletionWithoutAnAnswerIsSoonFollowedByAnother) {
-  network_.SetSilent(true);
+  store_.Hold(Operation::kComplete);
   Complete();
   scheduler_.Advance(absl::Milliseconds(2'500));
-  EXPECT_EQ(network_.lost(), 2);
-  network_.SetSilent(false);
+  EXPECT_EQ(store_.calls(Operation::kComplete), 2);
+  store_.AnswerHeld(Operation::kComplete);
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(told_, 1);
   EXPECT_TRUE(outcome_.ok()) << outcome_;
@@ -137,11 +135,11 @@ TEST_F(RecordingTest, ACompletionWithoutAnAnswerIsSoonFollowedByAnother) {
 }
 
 TEST_F(RecordingTest, AReleaseWithoutAnAnswerIsSoonFollowedByAnother) {
-  network_.SetSilent(true);
+  store_.Hold(Operation::kRelease);
   Release();
   scheduler_.Advance(absl::Milliseconds(2'500));
-  EXPECT_EQ(network_.lost(), 2);
-  network_.SetSilent(false);
+  EXPECT_EQ(store_.calls(Operation::kRelease), 2);
+  store_.AnswerHeld(Operation::kRelease);
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(told_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
@@ -149,11 +147,11 @@ TEST_F(RecordingTest, AReleaseWithoutAnAnswerIsSoonFollowedByAnother) {
 }
 
 TEST_F(RecordingTest, ACheckpointWithoutAnAnswerIsSoonFollowedByAnother) {
-  network_.SetSilent(true);
+  store_.Hold(Operation::kExtend);
   Checkpoint("half");
   scheduler_.Advance(absl::Milliseconds(2'500));
-  EXPECT_EQ(network_.lost(), 2);
-  network_.SetSilent(false);
+  EXPECT_EQ(store_.calls(Operation::kExtend), 2);
+  store_.AnswerHeld(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(2));
   ASSERT_EQ(stored_.size(), 1u);
   EXPECT_TRUE(stored_[0].ok()) << stored_[0];
