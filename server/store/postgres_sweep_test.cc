@@ -174,6 +174,12 @@ TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkSaysNothingOfTheFuture) {
   EXPECT_EQ(all->visited, 1);
   EXPECT_EQ(all->quiet, absl::ZeroDuration());
   EXPECT_FALSE(all->next.has_value());
+  // Also where a step goes on into the other walk.
+  op.until = Start(/*hashed=*/true);
+  const auto into = store_->Sweep(op);
+  ASSERT_TRUE(into.ok()) << into.status();
+  EXPECT_EQ(into->quiet, absl::ZeroDuration());
+  EXPECT_EQ(into->next, op.until);
   // Up to a place before it, it does.
   op.until = Step().next;
   op.after = Start(GetParam());
