@@ -128,6 +128,8 @@ class WaitRoomTest : public ::testing::Test {
     options.max_waiters = max_waiters;
     options.clock = &counted_;
     options.max_reads = max_reads_;
+    options.first_pause = first_pause_;
+    options.longest_pause = longest_pause_;
     room_ = std::make_unique<WaitRoom>(*batcher_, observer_, options);
     return *room_;
   }
@@ -176,7 +178,12 @@ class WaitRoomTest : public ::testing::Test {
   }
 
   std::size_t max_bytes_ = BatcherOptions().max_bytes;
+  // Nothing is read but for a reason.
+  void ReadNothingPeriodically() { first_pause_ = longest_pause_ = absl::Hours(1); }
+
   std::size_t max_reads_ = WaitRoomOptions().max_reads;
+  absl::Duration first_pause_ = WaitRoomOptions().first_pause;
+  absl::Duration longest_pause_ = WaitRoomOptions().longest_pause;
   ManualClock store_clock_;
   ManualClock clock_;
   CountedClock counted_{clock_};
@@ -745,14 +752,9 @@ TEST_F(WaitRoomTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
 
 // Whatever the timer was waiting for before.
 TEST_F(WaitRoomTest, ANewRecordThatIsDueSoonerIsLookedAtInItsTime) {
-  BatcherOptions batching;
-  batching.clock = &clock_;
-  batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
-  WaitRoomOptions options;
-  options.clock = &counted_;
   // Only leases and limits count.
-  options.first_pause = options.longest_pause = absl::Hours(1);
-  room_ = std::make_unique<WaitRoom>(*batcher_, observer_, options);
+  ReadNothingPeriodically();
+  Make();
   ReserveOp late = ReserveNamed("late");
   late.lease = absl::Hours(1);
   Hold(late);
@@ -841,6 +843,7 @@ TEST_F(WaitRoomTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
 }
 
 TEST_F(WaitRoomTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
+  ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -858,6 +861,7 @@ TEST_F(WaitRoomTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
 }
 
 TEST_F(WaitRoomTest, WhatATryFindsSettledTheOthersAreToldByOneRead) {
+  ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -912,6 +916,7 @@ TEST_F(WaitRoomTest, ADamagedRecordThatAPeriodicReadFindsIsReportedToo) {
 }
 
 TEST_F(WaitRoomTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
+  ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = op.retention = absl::Seconds(1);
@@ -970,6 +975,7 @@ TEST_F(WaitRoomTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
 
 // It never got to the store, so the record is as it was: the next one's turn.
 TEST_F(WaitRoomTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
+  ReadNothingPeriodically();
   Make();
   ReserveOp first = ReserveNamed("held");
   first.lease = first.retention = absl::Seconds(1);
@@ -1074,6 +1080,7 @@ TEST_F(WaitRoomTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) {
 
 TEST_F(WaitRoomTest, WhatIsGivenBackGoesToOneWhoWaitsAtOnce) {
   // One worker: what comes while it is at the store is in its next batch.
+  ReadNothingPeriodically();
   Make(/*max_waiters=*/1000, /*threads=*/1);
   store_.Shut();
   const auto leaves = Start(ReserveNamed("free"));
