@@ -232,5 +232,36 @@ TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
   EXPECT_EQ(schema_->Value("SELECT state FROM records"), "1");
 }
 
+// What is known now must not become unknown.
+TEST_F(PostgresWaitTest, ACompletionUnderTheSweepStays) {
+  ReserveOp op = OpFor("charge");
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  ASSERT_TRUE(Reserve(op).ok());
+  Run(kEndLeases);
+  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+  RunBehind(
+      kHoldClock, [&] { swept = store_->Sweep({}); },
+      "UPDATE records SET state = 2, completed_at = clock_timestamp(), reply = 'r',"
+      " reply_digest = sha256('r')");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->marked_unknown, 0);
+  EXPECT_EQ(schema_->Value("SELECT state FROM records"), "2");
+}
+
+TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToItsTombstone) {
+  const ReserveOp op = OpFor("charge");
+  ASSERT_TRUE(Reserve(op).ok());
+  Run("UPDATE records SET lease_until = created_at - interval '1 hour',"
+      " expires_at = created_at - interval '1 hour',"
+      " tombstone_until = created_at + interval '1 day'");
+  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+  RunBehind(
+      kHoldClock, [&] { swept = store_->Sweep({}); },
+      "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->entombed, 0);
+  EXPECT_EQ(schema_->Value("SELECT octet_length(fingerprints) > 0 FROM records"), "t");
+}
+
 }  // namespace
 }  // namespace idempotency

@@ -266,6 +266,12 @@ TEST_F(SqliteRecordsTest, APageOfTheSweepIsWhatLiesBetweenAsFarAsItGoes) {
   EXPECT_EQ(page(ids[5], std::nullopt, 100), std::vector<RecordId>());
 }
 
+// Whatever SQL a damaged file brings along.
+TEST_F(SqliteRecordsTest, NobodyWritesToTheSchemaBySql) {
+  EXPECT_FALSE(connection_.Execute("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema").ok());
+  Insert(OpFor("still there"));
+}
+
 TEST_F(SqliteRecordsTest, WithoutDetailsAReplyHasItsDigestAlone) {
   Prepare(RecordState::kCompleted);
   const auto whole = records_->Find(op_.id, SqliteRecords::Detail::kWhole);
