@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/errors.h"
@@ -612,6 +613,172 @@ TEST_F(BatcherTest, AnAnswerThatComesAfterItsDeadlineIsOfWhatHappened) {
   const auto answers = completions_.Await(1);
   ASSERT_THAT(answers, SizeIs(1));
   EXPECT_TRUE(answers[0].ok()) << answers[0].status();
+}
+
+TEST(BatcherOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
+  const BatcherOptions options;
+  EXPECT_EQ(options.threads, 4);
+  EXPECT_EQ(options.max_queued, limits::kMaxQueuedOperations);
+  EXPECT_EQ(options.max_bytes, limits::kDefaultQueuedBytes);
+  EXPECT_EQ(options.max_batch, limits::kMaxBatch);
+  EXPECT_EQ(options.worth_a_batch, 20u);
+  EXPECT_EQ(options.patience, std::chrono::milliseconds(5));
+  EXPECT_EQ(options.clock, &Clock::System());
+}
+
+TEST_F(BatcherTest, AReservationWeighsItsTextsAndWhatKeepsThem) {
+  ReserveOp op;
+  op.key = {"n", "sc", "ope", "keys"};
+  EXPECT_EQ(Batcher::BytesOf(op), 1024u + 10);
+  op.parent = RecordKey{"pa", "r", "en", "t"};
+  EXPECT_EQ(Batcher::BytesOf(op), 1024u + 10 + 6);
+  op.fingerprints = {{1, std::string(32, 'a')}, {2, std::string(16, 'b')}};
+  EXPECT_EQ(Batcher::BytesOf(op), 1024u + 10 + 6 + 48);
+  op.labels = {{"a", "bc"}, {"build", "42"}};
+  EXPECT_EQ(Batcher::BytesOf(op), 1024u + 10 + 6 + 48 + 2 * 96 + 10);
+}
+
+TEST_F(BatcherTest, EachOperationHoldsWhatItWeighsUntilItIsAnswered) {
+  Batcher& batcher = Make();
+  OccupyWorker();
+  const std::size_t before = batcher.budget().held();
+  EXPECT_EQ(before, Batcher::BytesOf(ReserveNamed("occupies")));
+  std::size_t expected = before;
+  const auto expect_more = [&](std::size_t bytes) {
+    expected += bytes;
+    EXPECT_EQ(batcher.budget().held(), expected);
+  };
+  batcher.Get(GetNamed("one"), kNoDeadline, records_.Sink());
+  expect_more(1024);
+  const CompleteOp completion = CompleteNamed("one", Uuid::Random());
+  batcher.Complete(completion, kNoDeadline, completions_.Sink());
+  expect_more(1024 + completion.reply.bytes.size());
+  ReleaseOp release = ReleaseNamed("one", Uuid::Random());
+  release.reason = "because";
+  batcher.Release(release, kNoDeadline, releases_.Sink());
+  expect_more(1024 + 7);
+  ExtendOp extension = ExtendNamed("one", Uuid::Random());
+  batcher.Extend(extension, kNoDeadline, extensions_.Sink());
+  expect_more(1024);
+  extension.checkpoint = "step 1";
+  batcher.Extend(extension, kNoDeadline, extensions_.Sink());
+  expect_more(1024 + 6);
+  batcher.Reserve(ReserveNamed("two"), kNoDeadline, ReserveSink(verdicts_));
+  expect_more(Batcher::BytesOf(ReserveNamed("two")));
+  store_.Open();
+  EXPECT_THAT(extensions_.Await(2), SizeIs(2));
+  EXPECT_THAT(verdicts_.Await(1), SizeIs(1));
+  batcher.Close();
+  EXPECT_EQ(batcher.budget().held(), 0u);
+}
+
+TEST_F(BatcherTest, WhoIsRefusedIsToldWhenToComeBack) {
+  Batcher& batcher = Make(/*max_queued=*/1);
+  OccupyWorker();
+  batcher.Reserve(ReserveNamed("queued"), clock_.Monotonic() + std::chrono::seconds(1),
+                  ReserveSink(verdicts_));
+  Answers<absl::StatusOr<Verdict>> refused;
+  batcher.Reserve(ReserveNamed("refused"), kNoDeadline, ReserveSink(refused));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(DetailsOf(refused.Await(1)[0].status()).retry_delay, absl::Milliseconds(500));
+  clock_.Advance(absl::Seconds(1));
+  store_.Open();
+  const absl::Status overdue = verdicts_.Await(1)[0].status();
+  EXPECT_EQ(overdue.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(DetailsOf(overdue).retry_delay, absl::Milliseconds(500));
+  batcher.Close();
+  EXPECT_EQ(batcher.budget().held(), 0u) << "what was overdue held as much as any other";
+  batcher.Reserve(ReserveNamed("late"), kNoDeadline, ReserveSink(refused));
+  const absl::Status closed = refused.Await(2)[1].status();
+  EXPECT_EQ(closed.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(DetailsOf(closed).retry_delay, absl::Seconds(1));
+  EXPECT_EQ(observer_.counts().shed, 1u) << "one that comes too late is not shed";
+}
+
+// A group of two batches is the work of two.
+TEST_F(BatcherTest, AsManyWorkersAreWokenAsThereAreBatches) {
+  worth_a_batch_ = 1;
+  Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/16, /*threads=*/3);
+  store_.Shut();
+  Batcher::Group group;
+  for (int i = 0; i < 33; ++i) {
+    batcher.Reserve(ReserveNamed(std::to_string(i)), kNoDeadline, ReserveSink(verdicts_), &group);
+  }
+  batcher.Submit(group);
+  ASSERT_TRUE(store_.AwaitCalls(3)) << "none of them is answered yet";
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(33), SizeIs(33));
+}
+
+TEST_F(BatcherTest, TheObserverIsToldHowLongTheStoreTook) {
+  const Uuid token = Token("completed");
+  Batcher& batcher = Make();
+  OccupyWorker();
+  clock_.Advance(absl::Seconds(2));
+  // A completion and a reservation in one call.
+  batcher.Complete(CompleteNamed("completed", token), kNoDeadline, completions_.Sink());
+  batcher.Reserve(ReserveNamed("new"), kNoDeadline, ReserveSink(verdicts_));
+  store_.Admit();
+  ASSERT_TRUE(store_.AwaitCalls(2));
+  EXPECT_EQ(observer_.counts().batch_time, absl::Seconds(2));
+  clock_.Advance(absl::Seconds(5));
+  store_.Open();
+  EXPECT_THAT(completions_.Await(1), SizeIs(1));
+  EXPECT_THAT(verdicts_.Await(1), SizeIs(1));
+  batcher.Close();
+  EXPECT_EQ(observer_.counts().batch_time, absl::Seconds(2 + 5 + 5)) << "once for each kind";
+}
+
+TEST_F(BatcherTest, TheObserverIsToldOfGrantsThatAreOutOfTheOrdinary) {
+  Batcher& batcher = Make();
+  ReserveOp op = ReserveNamed("one");
+  op.request_token = Uuid::Random();
+  std::size_t asked = 0;
+  const auto reserve = [&] {
+    batcher.Reserve(op, kNoDeadline, ReserveSink(verdicts_));
+    ++asked;
+    return As<Reserved>(verdicts_.Await(asked)[asked - 1])->token;
+  };
+  const Uuid first = reserve();
+  EXPECT_EQ(observer_.counts().repeated_grants, 0u);
+  reserve();
+  EXPECT_EQ(observer_.counts().repeated_grants, 1u);
+  EXPECT_EQ(observer_.counts().retries_after_expiry, 0u);
+  // In time, and then once more: neither is an overrun.
+  for (int i = 0; i < 2; ++i) {
+    batcher.Complete(CompleteNamed("one", first), kNoDeadline, completions_.Sink());
+    EXPECT_TRUE(completions_.Await(i + 1)[i].ok());
+  }
+  EXPECT_EQ(observer_.counts().lease_overruns, 0u);
+  clock_.Advance(op.retention);
+  const Uuid second = reserve();
+  EXPECT_EQ(observer_.counts().retries_after_expiry, 1u);
+  EXPECT_EQ(observer_.counts().take_overs, 0u);
+  // Too late, and then once more: one overrun.
+  clock_.Advance(op.lease);
+  for (int i = 0; i < 2; ++i) {
+    batcher.Complete(CompleteNamed("one", second), kNoDeadline, completions_.Sink());
+    EXPECT_TRUE(completions_.Await(i + 3)[i + 2].ok());
+  }
+  EXPECT_EQ(observer_.counts().lease_overruns, 1u);
+}
+
+TEST_F(BatcherTest, FailuresOfTheStoreAreThoseThatAreItsOwn) {
+  Batcher& batcher = Make();
+  std::size_t asked = 0;
+  std::size_t failures = 0;
+  for (const auto& [reason, is_failure] :
+       {std::pair(Reason::kStoreUnavailable, true), std::pair(Reason::kRecordDamaged, true),
+        std::pair(Reason::kRecordIdCollision, true), std::pair(Reason::kRecordNotFound, false),
+        std::pair(Reason::kKeyInvalid, false)}) {
+    store_.Fail(OperationKind::kGet, reason);
+    batcher.Get(GetNamed("one"), kNoDeadline, records_.Sink());
+    ++asked;
+    EXPECT_EQ(ReasonOf(records_.Await(asked)[asked - 1].status()), reason);
+    failures += is_failure ? 1 : 0;
+    EXPECT_EQ(observer_.counts().store_failures, failures) << ReasonName(reason);
+  }
+  EXPECT_EQ(observer_.counts().reservations_lost, 0u);
 }
 
 TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {

@@ -117,6 +117,32 @@ TEST(FrameBoundsTest, GroupsAreNestedAsDeepAsAParserTakes) {
   const std::string deep = Repeated(start, 10'000) + Repeated(end, 10'000);
   EXPECT_FALSE(v1::SessionRequest().ParseFromString(deep));
   ExpectRefused(Check(deep), "not a SessionRequest");
+  // Where every field is counted, too: as deep as they may be, and one deeper.
+  v1::SessionRequest wide;
+  wide.add_operations()->mutable_complete()->mutable_reply()->set_body(std::string(90'000, 'b'));
+  const std::string large = wide.SerializeAsString();
+  const auto nested = [&](int depth) {
+    return large + Repeated(start, depth) + Repeated(end, depth);
+  };
+  EXPECT_TRUE(v1::SessionRequest().ParseFromString(nested(99)));
+  EXPECT_TRUE(Check(nested(99)).ok());
+  ExpectRefused(Check(nested(101)), "not a SessionRequest");
+}
+
+TEST(FrameBoundsTest, WhatAFieldIsTakenToWeighIsWhatIsDocumented) {
+  EXPECT_EQ(kFieldBytes, 48u);
+  EXPECT_EQ(kCountedRequestBytes, 64u * 1024);
+}
+
+// Two bytes are a field: as many as fit are taken, one more is not.
+TEST(FrameBoundsTest, FieldsAreBoundedToTheLast) {
+  constexpr std::size_t kFields = 50;
+  const std::string frame = Repeated("\x78\x01", kFields);
+  const std::size_t bound = frame.size() + kFields * kFieldBytes;
+  EXPECT_TRUE(Check(frame, {100, bound}).ok());
+  ExpectRefused(Check(frame, {100, bound - 1}), "more fields");
+  EXPECT_TRUE(Check(std::string(), {100, 0}).ok());
+  ExpectRefused(Check(frame, {100, frame.size() - 1}), "more fields");
 }
 
 // The same of the bytes as one slice and in pieces.

@@ -90,10 +90,13 @@ v1::SessionRequest FrameOf(std::vector<v1::SessionOperation> operations) {
 
 std::string NameOf(int i) { return "record-" + std::to_string(i); }
 
+absl::Status StatusIn(const v1::SessionError& error) {
+  return FromGrpcStatus(
+      grpc::Status(static_cast<grpc::StatusCode>(error.code()), error.message(), error.details()));
+}
+
 Reason ReasonIn(const v1::SessionError& error) {
-  const grpc::Status status(static_cast<grpc::StatusCode>(error.code()), error.message(),
-                            error.details());
-  return ReasonOf(FromGrpcStatus(status)).value_or(Reason::kDownstreamRefused);
+  return ReasonOf(StatusIn(error)).value_or(Reason::kDownstreamRefused);
 }
 
 // One stream as its caller sees it. Every wait ends after 20 s, with the stream.
@@ -239,12 +242,27 @@ class SessionTest : public ::testing::Test {
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
 
+TEST(SessionOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
+  const SessionOptions options;
+  EXPECT_EQ(options.max_in_flight, limits::kMaxSessionInFlight);
+  EXPECT_EQ(options.max_answer_frame_bytes, limits::kMaxAnswerFrameBytes);
+  EXPECT_EQ(options.max_unanswered, limits::kMaxSessionUnanswered);
+  EXPECT_EQ(options.max_unanswered_bytes, limits::kMaxSessionUnansweredBytes);
+  EXPECT_EQ(options.max_unwritten_bytes, limits::kMaxSessionUnwrittenBytes);
+  EXPECT_EQ(options.max_held_bytes, limits::kMaxSessionHeldBytes);
+  EXPECT_EQ(options.max_age, absl::InfiniteDuration());
+  EXPECT_EQ(options.max_frame_operations, limits::kMaxSessionUnanswered);
+  EXPECT_EQ(options.max_frame_parsed_bytes, 4 * limits::kMaxMessageBytes);
+}
+
 TEST_F(SessionTest, TheFirstFrameTellsTheLimits) {
   Caller caller(*stub_);
   const v1::SessionLimits limits = caller.First().limits();
   EXPECT_EQ(limits.max_in_flight(), limits::kMaxSessionInFlight);
   EXPECT_EQ(limits.max_frame_bytes(), limits::kMaxMessageBytes);
+  EXPECT_EQ(limits.max_frame_operations(), limits::kMaxSessionUnanswered);
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
+  EXPECT_TRUE(observer_.Await(&Counts::frames_sent, 1));
   caller.HalfClose();
   EXPECT_TRUE(caller.Status().ok());
   EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
@@ -460,7 +478,14 @@ TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
     while (caller.Send(nothing)) {
     }
   });
-  // What HTTP/2's window takes is written; once that is full, the rest stays here.
+  // What HTTP/2's window takes is written; once that is full, the rest stays here, and
+  // counts as what this service holds.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (batcher_->budget().held() < options.max_unwritten_bytes &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(batcher_->budget().held(), options.max_unwritten_bytes);
   std::size_t read = 0;
   std::size_t before = 0;
   do {
@@ -525,6 +550,7 @@ TEST_F(SessionTest, ReservationsOverTheLimitAreRefusedAndCompletionsAreNot) {
   const v1::SessionError refused = caller.Answers(1)[4].error();
   EXPECT_EQ(refused.code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ReasonIn(refused), Reason::kOverloaded);
+  EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
   store_.Open();
   auto answers = caller.Answers(3);
   EXPECT_TRUE(answers[2].reserve().has_reserved());
@@ -565,6 +591,74 @@ TEST_F(SessionTest, IsNotReadWhileWhatIsUnansweredWeighsTooMuch) {
   EXPECT_THAT(caller.Answers(2), SizeIs(2));
 }
 
+// At the bound nothing more is read, one byte below it the next frame is.
+TEST_F(SessionTest, WhatIsUnansweredMayWeighLessThanTheBound) {
+  const auto first = ReserveAs(1, "one");
+  const std::size_t bytes = FrameOf({first}).ByteSizeLong();
+  for (const std::size_t bound : {bytes, bytes + 1}) {
+    SessionOptions options;
+    options.max_unanswered_bytes = bound;
+    Serve(options);
+    Caller caller(*stub_);
+    caller.First();
+    OccupyWorker();
+    ASSERT_TRUE(caller.Send({first}));
+    ASSERT_TRUE(observer_.Await(&Counts::queued, 1));
+    ASSERT_TRUE(caller.Send({ReserveAs(2, "two")}));
+    if (bound > bytes) {
+      EXPECT_TRUE(observer_.Await(&Counts::queued, 2));
+    } else {
+      // Another session has its own bound.
+      AskElsewhere();
+      EXPECT_EQ(observer_.counts().queued, 1u);
+    }
+    store_.Open();
+    EXPECT_THAT(caller.Answers(2), SizeIs(2));
+  }
+}
+
+// A grant always goes out, or nobody would ever work off what is unread.
+TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
+  SessionOptions options;
+  options.max_held_bytes = 1;
+  Serve(options);
+  Caller caller(*stub_);
+  caller.First();
+  const auto complete = [this](const std::string& name, std::size_t body) {
+    const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed(name)})[0]).token;
+    ASSERT_TRUE(memory_.Complete({CompleteNamed(name, token, std::string(body, 'b'))})[0].ok());
+  };
+  constexpr std::size_t kBody = 60'000;
+  constexpr std::size_t kLargest = 64 * 1024;
+  complete("probe", kBody);
+  v1::SessionAnswer probe = caller.Ask(ReserveAs(1, "probe"));
+  ASSERT_TRUE(probe.reserve().has_replay());
+  probe.clear_id();
+  const std::size_t rest = probe.ByteSizeLong() - kBody;
+  complete("fits!", kLargest - rest);
+  complete("large", kLargest - rest + 1);
+  EXPECT_TRUE(caller.Ask(ReserveAs(2, "fits!")).reserve().has_replay());
+  const v1::SessionError refused = caller.Ask(ReserveAs(3, "large")).error();
+  EXPECT_EQ(ReasonIn(refused), Reason::kOverloaded);
+  EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
+}
+
+TEST_F(SessionTest, WhatHasGoneOutHoldsNothingAnyMore) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  ASSERT_TRUE(caller.Ask(CompleteAs(2, "one", token, std::string(100'000, 'b'))).has_complete());
+  EXPECT_TRUE(caller.Ask(ReserveAs(3, "one")).reserve().has_replay());
+  v1::SessionOperation invalid;
+  EXPECT_TRUE(caller.Ask(invalid).has_error());
+  // The stream is still open; gRPC tells it of its last write in its own time.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (batcher_->budget().held() != 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(batcher_->budget().held(), 0u);
+  EXPECT_EQ(observer_.counts().sessions, 1u);
+}
+
 TEST_F(SessionTest, RepliesThatNobodyReadsAreBounded) {
   const std::string body(1024 * 1024, 'b');
   for (int i = 0; i < 64; ++i) {
@@ -579,6 +673,7 @@ TEST_F(SessionTest, RepliesThatNobodyReadsAreBounded) {
   for (int i = 0; i < 64; ++i) operations.push_back(ReserveAs(i, NameOf(i)));
   ASSERT_TRUE(caller.Send(std::move(operations)));
   ASSERT_TRUE(observer_.Await(&Counts::rpcs, 64));
+  EXPECT_GE(batcher_->budget().held(), options.max_held_bytes / 2) << "what is not read counts";
   int replayed = 0;
   for (const auto& [id, answer] : caller.Answers(64)) {
     if (answer.reserve().has_replay()) {
@@ -699,8 +794,28 @@ TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {
     farewells += frame.draining() ? 1 : 0;
     answers += frame.answers_size();
   }
-  EXPECT_EQ(farewells, 1);
   EXPECT_EQ(answers, 2);
+  // Nor is it asked again with what comes later.
+  ASSERT_TRUE(caller.Send({ReserveAs(4, "d")}));
+  caller.HalfClose();
+  while (caller.Read(frame)) farewells += frame.draining() ? 1 : 0;
+  EXPECT_EQ(farewells, 1);
+}
+
+TEST_F(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
+  SessionOptions session;
+  session.max_age = absl::Minutes(1);
+  Serve(session);
+  Caller caller(*stub_);
+  caller.First();
+  clock_.Advance(absl::Minutes(1) - absl::Microseconds(1));
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "a")}));
+  v1::SessionResponse frame;
+  ASSERT_TRUE(caller.Read(frame));
+  EXPECT_FALSE(frame.draining());
+  clock_.Advance(absl::Microseconds(1));
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "b")}));
+  while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
 }
 
 TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainIsToldSo) {

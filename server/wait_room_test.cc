@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,10 +47,72 @@ class CountedClock final : public Clock {
   mutable std::atomic<int> reads_{0};
 };
 
+// Reads of another store: they can be held back once they have read, and changed.
+class HeldReads final : public Store {
+ public:
+  explicit HeldReads(Store& store) : store_(store) {}
+
+  // Reads that come from now on have read, and stay until LetGo().
+  void Hold() {
+    MutexLock lock(mutex_);
+    held_ = true;
+  }
+  void LetGo() {
+    MutexLock lock(mutex_);
+    held_ = false;
+    changed_.NotifyAll();
+  }
+  // True once so many have read; false after 20 s.
+  bool AwaitReads(std::size_t count) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    MutexLock lock(mutex_);
+    while (reads_ < count && changed_.WaitUntil(lock, deadline)) {
+    }
+    return reads_ >= count;
+  }
+  // What becomes of every record that is read. Set before any is.
+  void Change(std::function<void(Record&)> change) { change_ = std::move(change); }
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override {
+    return store_.Reserve(ops);
+  }
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override {
+    return store_.Complete(ops);
+  }
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override {
+    return store_.Release(ops);
+  }
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override {
+    return store_.Extend(ops);
+  }
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
+    auto records = store_.Get(ops);
+    for (auto& record : records) {
+      if (record.ok() && change_) change_(*record);
+    }
+    MutexLock lock(mutex_);
+    ++reads_;
+    changed_.NotifyAll();
+    while (held_) changed_.Wait(lock);
+    return records;
+  }
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
+  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
+
+ private:
+  Store& store_;
+  std::function<void(Record&)> change_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
 // The room's clock is not the store's, so that a test decides what each sees.
 class WaitRoomTest : public ::testing::Test {
  protected:
   ~WaitRoomTest() override {
+    held_reads_.LetGo();
     store_.Open();
     room_.reset();
     batcher_.reset();
@@ -65,6 +128,8 @@ class WaitRoomTest : public ::testing::Test {
     options.max_waiters = max_waiters;
     options.clock = &counted_;
     options.max_reads = max_reads_;
+    options.first_pause = first_pause_;
+    options.longest_pause = longest_pause_;
     room_ = std::make_unique<WaitRoom>(*batcher_, observer_, options);
     return *room_;
   }
@@ -94,6 +159,17 @@ class WaitRoomTest : public ::testing::Test {
   }
   Record Stored(std::string_view name) { return *memory_.Get({GetNamed(name)})[0]; }
 
+  // Operations of a kind that the store was asked for.
+  std::size_t Asked(OperationKind kind) {
+    std::size_t asked = 0;
+    for (const auto& call : store_.calls()) asked += call.kind == kind ? call.ids.size() : 0;
+    return asked;
+  }
+  // That the store is not called once more, as far as a short while tells.
+  void ExpectNoFurtherCall(std::size_t calls) {
+    EXPECT_FALSE(store_.AwaitCalls(calls + 1, std::chrono::milliseconds(100)));
+  }
+
   template <typename T>
   std::size_t Count(std::size_t await) {
     std::size_t count = 0;
@@ -102,12 +178,18 @@ class WaitRoomTest : public ::testing::Test {
   }
 
   std::size_t max_bytes_ = BatcherOptions().max_bytes;
+  // Nothing is read but for a reason.
+  void ReadNothingPeriodically() { first_pause_ = longest_pause_ = absl::Hours(1); }
+
   std::size_t max_reads_ = WaitRoomOptions().max_reads;
+  absl::Duration first_pause_ = WaitRoomOptions().first_pause;
+  absl::Duration longest_pause_ = WaitRoomOptions().longest_pause;
   ManualClock store_clock_;
   ManualClock clock_;
   CountedClock counted_{clock_};
   MemoryStore memory_{store_clock_};
-  GatedStore store_{memory_};
+  HeldReads held_reads_{memory_};
+  GatedStore store_{held_reads_};
   CountingObserver observer_;
   Answers<absl::StatusOr<Verdict>> answers_;
   std::unique_ptr<Batcher> batcher_;
@@ -624,6 +706,390 @@ TEST_F(WaitRoomTest, ADamagedRecordIsReportedAndNotRun) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kRecordDamaged);
   }
   EXPECT_EQ(Stored("held").attempt, 1u);
+}
+
+TEST(WaitRoomOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
+  const WaitRoomOptions options;
+  EXPECT_EQ(options.max_waiters, limits::kMaxWaiters);
+  EXPECT_EQ(options.first_pause, absl::Milliseconds(20));
+  EXPECT_EQ(options.longest_pause, absl::Milliseconds(200));
+  EXPECT_EQ(options.max_reads, limits::kMaxBatch);
+  EXPECT_EQ(options.clock, &Clock::System());
+}
+
+// At first soon, since most attempts are short; then ever less often, up to a bound.
+TEST_F(WaitRoomTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Hours(1);
+  Hold(op);
+  Start(op, limits::kMaxWait);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  // The only worker answers this once the room has what was read.
+  const auto settle = [this] {
+    Answers<absl::Status> behind;
+    batcher_->Release(ReleaseNamed("nobody's", Uuid::Random()), kNoDeadline, behind.Sink());
+    EXPECT_THAT(behind.Await(1), SizeIs(1));
+  };
+  // The first one to the point, the others give or take a fifth.
+  clock_.Advance(absl::Milliseconds(20) - absl::Microseconds(1));
+  ExpectNoFurtherCall(store_.calls().size());
+  clock_.Advance(absl::Microseconds(1));
+  std::size_t reads = 1;
+  ASSERT_TRUE(held_reads_.AwaitReads(reads));
+  for (const int pause : {20, 40, 80, 160, 200, 200, 200}) {
+    settle();
+    const std::size_t calls = store_.calls().size();
+    clock_.Advance(absl::Milliseconds(pause) * 0.8 - absl::Microseconds(1));
+    ExpectNoFurtherCall(calls);
+    clock_.Advance(absl::Milliseconds(pause) * 0.4 + absl::Microseconds(1));
+    ++reads;
+    ASSERT_TRUE(held_reads_.AwaitReads(reads)) << "after " << pause << " ms";
+  }
+  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), reads);
+  EXPECT_EQ(answers_.size(), 0u);
+}
+
+// Whatever the timer was waiting for before.
+TEST_F(WaitRoomTest, ANewRecordThatIsDueSoonerIsLookedAtInItsTime) {
+  // Only leases and limits count.
+  ReadNothingPeriodically();
+  Make();
+  ReserveOp late = ReserveNamed("late");
+  late.lease = absl::Hours(1);
+  Hold(late);
+  Start(late, absl::Seconds(50));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  ReserveOp soon = ReserveNamed("soon");
+  soon.lease = absl::Milliseconds(50);
+  Hold(soon);
+  Start(soon, limits::kMaxWait);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  store_clock_.Advance(soon.lease);
+  clock_.Advance(soon.lease);
+  EXPECT_EQ(Count<Reserved>(1), 1u);
+}
+
+TEST_F(WaitRoomTest, WhileARecordIsReadItIsNotReadAgain) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 2);
+  held_reads_.Hold();
+  clock_.Advance(absl::Milliseconds(20));
+  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  // Seen to move meanwhile, and time goes on.
+  CompleteHere("held", token);
+  clock_.Advance(absl::Seconds(1));
+  ExpectNoFurtherCall(store_.calls().size());
+  held_reads_.LetGo();
+  EXPECT_EQ(Count<Replay>(2), 2u);
+  room_->Close();
+  batcher_->Close();
+  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 2u);
+}
+
+// What it found proves something and is confirmed: that read sees the move too.
+TEST_F(WaitRoomTest, AMoveDuringAReadThatIsConfirmedNextNeedsNoReadOfItsOwn) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 2);
+  CompleteElsewhere("held", token);
+  held_reads_.Hold();
+  clock_.Advance(absl::Milliseconds(20));
+  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  room_->Moved(IdNamed("held"));
+  held_reads_.LetGo();
+  EXPECT_EQ(Count<Replay>(2), 2u);
+  room_->Close();
+  batcher_->Close();
+  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 2u) << "one that looks, one that is confirmed";
+}
+
+TEST_F(WaitRoomTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither) {
+  Make();
+  const Uuid token = Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 2);
+  ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
+  held_reads_.Hold();
+  clock_.Advance(absl::Milliseconds(20));
+  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  room_->Moved(IdNamed("held"));
+  held_reads_.LetGo();
+  EXPECT_EQ(Count<Reserved>(1), 1u);
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 1));
+  room_->Close();
+  batcher_->Close();
+  EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
+}
+
+TEST_F(WaitRoomTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(5);
+  const Uuid token = Hold(op);
+  StartWaiters(op, 3);
+  store_.Shut();
+  const std::size_t before = store_.calls().size();
+  clock_.Advance(op.lease);
+  ASSERT_TRUE(store_.AwaitCalls(before + 1));
+  EXPECT_EQ(store_.calls().back().kind, OperationKind::kReserve);
+  room_->Moved(IdNamed("held"));
+  clock_.Advance(absl::Seconds(1));
+  ExpectNoFurtherCall(before + 1);
+  // Completed before it is let in, so that it is told, and then the others are.
+  CompleteElsewhere("held", token);
+  store_.Open();
+  EXPECT_EQ(Count<Replay>(3), 3u);
+}
+
+TEST_F(WaitRoomTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
+  ReadNothingPeriodically();
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(5);
+  const Uuid token = Hold(op);
+  StartWaiters(op, 3);
+  // It is told of the attempt that runs, and the attempt ends before it hears of that.
+  store_.ShutAnswers();
+  const std::size_t before = store_.calls().size();
+  clock_.Advance(op.lease);
+  ASSERT_TRUE(store_.AwaitDone(before + 1));
+  CompleteHere("held", token);
+  store_.Open();
+  EXPECT_EQ(Count<Replay>(3), 3u);
+  EXPECT_EQ(Asked(OperationKind::kReserve), 4u) << "of the three one asked again";
+}
+
+TEST_F(WaitRoomTest, WhatATryFindsSettledTheOthersAreToldByOneRead) {
+  ReadNothingPeriodically();
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(5);
+  const Uuid token = Hold(op);
+  StartWaiters(op, 8);
+  CompleteElsewhere("held", token);
+  clock_.Advance(op.lease);
+  EXPECT_EQ(Count<Replay>(8), 8u);
+  EXPECT_EQ(Asked(OperationKind::kReserve), 9u) << "of the eight one asked again";
+}
+
+TEST_F(WaitRoomTest, WhileTheStoreCannotAnswerOneTriesInAPause) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(5);
+  Hold(op);
+  StartWaiters(op, 3);
+  store_.Fail(OperationKind::kReserve, Reason::kStoreUnavailable);
+  const std::size_t before = store_.calls().size();
+  store_clock_.Advance(op.lease);
+  clock_.Advance(op.lease);
+  ASSERT_THAT(answers_.Await(1), SizeIs(1));
+  EXPECT_EQ(ReasonOf(answers_.Await(1)[0].status()), Reason::kStoreUnavailable);
+  ExpectNoFurtherCall(before + 1);
+  EXPECT_EQ(observer_.counts().waiters, 2u);
+  store_.Fail(OperationKind::kReserve, std::nullopt);
+  clock_.Advance(absl::Milliseconds(250));
+  EXPECT_EQ(Count<Reserved>(2), 1u);
+}
+
+TEST_F(WaitRoomTest, ARecordThatCannotBeReadIsReadOnceInAPause) {
+  Make();
+  Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 2);
+  store_.Fail(OperationKind::kGet, Reason::kStoreUnavailable);
+  const std::size_t before = store_.calls().size();
+  clock_.Advance(absl::Milliseconds(20));
+  ASSERT_TRUE(store_.AwaitCalls(before + 1));
+  ExpectNoFurtherCall(before + 1);
+}
+
+TEST_F(WaitRoomTest, ADamagedRecordThatAPeriodicReadFindsIsReportedToo) {
+  Make();
+  Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 4);
+  store_.Fail(OperationKind::kGet, Reason::kRecordDamaged);
+  clock_.Advance(absl::Milliseconds(20));
+  for (const auto& answer : answers_.Await(4)) {
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kRecordDamaged);
+  }
+  EXPECT_EQ(Stored("held").attempt, 1u);
+}
+
+TEST_F(WaitRoomTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
+  ReadNothingPeriodically();
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = op.retention = absl::Seconds(1);
+  Hold(op);
+  StartWaiters(op, 3);
+  store_clock_.Advance(op.retention);
+  room_->Moved(IdNamed("held"));
+  ASSERT_EQ(Count<Reserved>(1), 1u);
+  EXPECT_TRUE(As<Reserved>(answers_.Await(1)[0])->after_expiry);
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 2));
+}
+
+// One who came later was told of a later attempt.
+TEST_F(WaitRoomTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = op.retention = absl::Seconds(1);
+  const Uuid token = Hold(op);
+  StartWaiters(op, 1);
+  held_reads_.Hold();
+  CompleteHere("held", token);
+  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  // The record ends, and its key is used for something else.
+  store_clock_.Advance(op.retention);
+  const ReserveOp other = ReserveNamed("held", 'b');
+  const Uuid its_token = Hold(other);
+  Start(other);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  held_reads_.LetGo();
+  ASSERT_THAT(answers_.Await(1), SizeIs(1));
+  EXPECT_NE(As<Replay>(answers_.Await(1)[0]), nullptr);
+  CompleteHere("held", its_token);
+  EXPECT_EQ(Count<Replay>(2), 2u);
+}
+
+TEST_F(WaitRoomTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
+  Make();
+  int reads = 0;
+  held_reads_.Change([&reads](Record& record) {
+    if (++reads % 2 == 0) {
+      record.reply.reset();
+    } else {
+      record.completed_at.reset();
+    }
+  });
+  for (const auto name : {"one", "two"}) {
+    const Uuid token = Hold(ReserveNamed(name));
+    Start(ReserveNamed(name));
+    ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+    CompleteHere(name, token);
+    ASSERT_TRUE(observer_.Await(&Counts::waiters, 0));
+  }
+  EXPECT_EQ(Count<Replay>(2), 2u);
+  EXPECT_EQ(Asked(OperationKind::kReserve), 4u);
+}
+
+// It never got to the store, so the record is as it was: the next one's turn.
+TEST_F(WaitRoomTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
+  ReadNothingPeriodically();
+  Make();
+  ReserveOp first = ReserveNamed("held");
+  first.lease = first.retention = absl::Seconds(1);
+  Hold(first);
+  WaitRoom::CallPtr leaves;
+  room_->Start(
+      room_->NewCall(first, kNoDeadline, kLongWait,
+                     [this, &leaves, sink = answers_.Sink()](absl::StatusOr<Verdict> answer) {
+                       room_->Cancel(leaves);
+                       sink(std::move(answer));
+                     }));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  store_clock_.Advance(first.retention);
+  const ReserveOp other = ReserveNamed("held", 'b');
+  const Uuid token = Hold(other);
+  leaves = Start(other);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  Start(other);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 3));
+  // One read tells the first that its key is used for something else, and lets one of the
+  // others try.
+  ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
+  room_->Moved(IdNamed("held"));
+  EXPECT_EQ(Count<Mismatch>(3), 1u);
+  EXPECT_EQ(Count<Reserved>(3), 1u);
+}
+
+TEST_F(WaitRoomTest, AWaitEndsTwentyMillisecondsBeforeTheDeadlineOfTheCall) {
+  Make();
+  Hold(ReserveNamed("held"));
+  Start(ReserveNamed("held"), kLongWait, clock_.Monotonic() + std::chrono::seconds(1));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  // Answered in one turn of the timer with whoever waited too long as well.
+  Start(ReserveNamed("held"), absl::Milliseconds(979));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  clock_.Advance(absl::Milliseconds(979));
+  ASSERT_THAT(answers_.Await(1), SizeIs(1));
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 1));
+  EXPECT_EQ(answers_.size(), 1u);
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(Count<InFlight>(2), 2u);
+}
+
+TEST_F(WaitRoomTest, ALeaseThatIsAsGoodAsOverIsAskedForOnceInAMillisecond) {
+  Make();
+  ReserveOp op = ReserveNamed("held");
+  op.lease = absl::Seconds(5);
+  Hold(op);
+  store_clock_.Advance(op.lease - absl::Microseconds(1));
+  StartWaiters(op, 1);
+  ExpectNoFurtherCall(1);
+  clock_.Advance(absl::Milliseconds(1));
+  ASSERT_TRUE(store_.AwaitCalls(2));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  ExpectNoFurtherCall(2);
+  store_clock_.Advance(absl::Microseconds(1));
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(Count<Reserved>(1), 1u);
+}
+
+// Nothing of it is done in a loop meanwhile.
+TEST_F(WaitRoomTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
+  max_reads_ = 1;
+  Make();
+  Hold(ReserveNamed("one"));
+  Hold(ReserveNamed("two"));
+  Start(ReserveNamed("one"), limits::kMaxWait);
+  Start(ReserveNamed("two"), limits::kMaxWait);
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  held_reads_.Hold();
+  clock_.Advance(absl::Milliseconds(100));
+  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  const int before = counted_.reads();
+  ExpectNoFurtherCall(store_.calls().size());
+  EXPECT_LT(counted_.reads() - before, 20);
+}
+
+TEST_F(WaitRoomTest, ACallerThatLeftIsCountedAndStaysGone) {
+  Make();
+  Hold(ReserveNamed("held"));
+  EXPECT_EQ(room_->records(), 0u);
+  const auto call = Start(ReserveNamed("held"));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  room_->Cancel(call);
+  EXPECT_EQ(observer_.counts().callers_left, 1u);
+}
+
+// Whoever is gone does not come back for the answer.
+TEST_F(WaitRoomTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) {
+  Make();
+  store_.Shut();
+  const auto call = Start(ReserveNamed("free"));
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  room_->Cancel(call);
+  room_->StopWaiting(call);
+  store_.Open();
+  ASSERT_THAT(answers_.Await(1), SizeIs(1));
+  EXPECT_TRUE(absl::IsCancelled(answers_.Await(1)[0].status()));
+  room_.reset();
+  EXPECT_EQ(Stored("free").state, RecordState::kReleased);
+}
+
+TEST_F(WaitRoomTest, WhatIsGivenBackGoesToOneWhoWaitsAtOnce) {
+  // One worker: what comes while it is at the store is in its next batch.
+  ReadNothingPeriodically();
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  store_.Shut();
+  const auto leaves = Start(ReserveNamed("free"));
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  Start(ReserveNamed("free"));
+  room_->Cancel(leaves);
+  store_.Open();
+  EXPECT_EQ(Count<Reserved>(2), 1u);
+  EXPECT_EQ(Stored("free").attempt, 2u);
 }
 
 // Many callers, few records, real time: no attempt is granted twice, and every

@@ -51,6 +51,13 @@ class PostgresMigratorTest : public ::testing::Test {
   std::unique_ptr<testing::PostgresSchema> schema_;
 };
 
+TEST(PostgresMigratorOptionsTest, AMigrationWaitsForLessThanTrafficDoes) {
+  EXPECT_EQ(kMigrationLockTimeout, absl::Milliseconds(500));
+  EXPECT_LT(kMigrationLockTimeout, PostgresOptions().lock_timeout);
+  EXPECT_EQ(kMigrationLockPause, absl::Seconds(2));
+  EXPECT_EQ(kMigrationPatience, absl::Minutes(10));
+}
+
 TEST_F(PostgresMigratorTest, UpDownUp) {
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("idempotencyd migrate"));
   EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3, 4));
@@ -203,6 +210,9 @@ TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
                         " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))") == "0") {
     std::this_thread::yield();
   }
+  EXPECT_NE(schema_->Value("SELECT count(*) FROM pg_stat_activity WHERE application_name ="
+                           " 'idempotencyd migrate'"),
+            "0");
   Execute("COMMIT");
   migrates.join();
   ASSERT_TRUE(applied.ok()) << applied.status();

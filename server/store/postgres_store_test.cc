@@ -276,6 +276,44 @@ TEST_F(PostgresStoreTest, AnInspectionWritesOnlyWhereNothingElseWas) {
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM commit_probe"), "1");
 }
 
+// Any write proves it, and nothing that was only read.
+TEST_F(PostgresStoreTest, OnlyWhatWasWrittenProvesThatCommitsCanBeHad) {
+  const ReserveOp op = OpFor("one");
+  const auto granted = Reserve(op);
+  ASSERT_TRUE(granted.ok());
+  const Uuid token = std::get<Reserved>(*granted).token;
+  const CompleteOp completion = CompletionOf(op, granted);
+  const ExtendOp extension{op.key, op.id, token, absl::Minutes(1), std::nullopt};
+  const auto probed = [this] {
+    return schema_->Value("SELECT coalesce(max(written_at)::text, '') FROM commit_probe");
+  };
+  const auto expect_probe = [&](bool expected, const std::string& what, auto call) {
+    store_ = PostgresStore::Create(schema_->options()).value();
+    call();
+    const std::string before = probed();
+    ASSERT_TRUE(store_->Inspect().ok());
+    EXPECT_EQ(probed() != before, expected) << what;
+  };
+  expect_probe(true, "nothing", [] {});
+  expect_probe(true, "a repeated grant", [&] { EXPECT_TRUE(Reserve(op).ok()); });
+  expect_probe(false, "an extension", [&] {
+    EXPECT_TRUE(store_->Extend({&extension, 1}).at(0).ok());
+  });
+  expect_probe(false, "a completion", [&] { EXPECT_TRUE(Complete(completion).ok()); });
+  expect_probe(true, "a repeated completion", [&] { EXPECT_TRUE(Complete(completion).ok()); });
+  expect_probe(true, "a replay", [&] { EXPECT_TRUE(Reserve(op).ok()); });
+  expect_probe(true, "a lost reservation", [&] {
+    EXPECT_FALSE(Complete({op.key, op.id, Uuid::Random(), ReplyWith("")}).ok());
+  });
+  const ReserveOp fresh = OpFor("two");
+  expect_probe(false, "a new grant beside a repeated completion", [&] {
+    EXPECT_TRUE(store_->CompleteAndReserve({&completion, 1}, {&fresh, 1}).verdicts.at(0).ok());
+  });
+  expect_probe(true, "both repeated", [&] {
+    EXPECT_TRUE(store_->CompleteAndReserve({&completion, 1}, {&fresh, 1}).verdicts.at(0).ok());
+  });
+}
+
 // However many records wait for recovery, and however many were abandoned.
 TEST_F(PostgresStoreTest, AnInspectionReadsABoundedNumberOfRows) {
   constexpr int kRecords = 30'000;
@@ -321,6 +359,7 @@ TEST_F(PostgresStoreTest, ASchemaThatWasMadeAnewIsNotServed) {
   const absl::StatusOr<Verdict> verdict = Reserve(op);
   EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
   EXPECT_THAT(verdict.status().ToString(), HasSubstr("was made anew"));
+  EXPECT_EQ(DetailsOf(verdict.status()).retry_delay, absl::Seconds(5));
   // One that begins with it has nothing to miss.
   EXPECT_TRUE(PostgresStore::Create(schema_->options()).value()->Inspect().ok());
 }
@@ -343,6 +382,20 @@ TEST_F(PostgresStoreTest, ASchemaThatWasTakenBackIsServedOnceItIsThereAgain) {
                   .ok());
   EXPECT_THAT(store_->Inspect().status().ToString(), HasSubstr("newer idempotencyd"));
   EXPECT_EQ(ReasonOf(Reserve(OpFor("two")).status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(PostgresStoreTest, NoSessionBeginsWhileTheSchemaIsTakenBack) {
+  const std::string lock = std::string(kPostgresServeLock);
+  ASSERT_TRUE(schema_->Execute("SELECT pg_advisory_lock(" + lock + ")").ok());
+  EXPECT_EQ(Reserve(OpFor("one")).status().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(schema_->Execute("SELECT pg_advisory_unlock_all()").ok());
+  // The next attempt to connect has a pause before it.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  absl::Status reserved = Reserve(OpFor("one")).status();
+  while (!reserved.ok() && std::chrono::steady_clock::now() < deadline) {
+    reserved = Reserve(OpFor("one")).status();
+  }
+  EXPECT_TRUE(reserved.ok()) << reserved;
 }
 
 // Half of a batch's rows are locked by somebody who does not let go.

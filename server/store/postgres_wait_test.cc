@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 
 #include "core/errors.h"
 #include "core/limits.h"
@@ -51,6 +52,9 @@ ReserveOp OpFor(const std::string& key) {
   op.on_lease_expiry = LeaseExpiry::kTakeOver;
   return op;
 }
+
+// Of a record in the first walk of a sweep: its first statement is the one that looks at it.
+std::string OrderedKey() { return Uuid::TimeOrdered(absl::Now()).ToString(); }
 
 class PostgresWaitTest : public ::testing::Test {
  protected:
@@ -206,9 +210,11 @@ TEST_F(PostgresWaitTest, AnotherAttemptDuringTheWaitIsSeen) {
 // A step of the sweep looks, and then changes what it saw, here by what it saw before.
 
 TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
-  const ReserveOp op = OpFor("charge");
+  const ReserveOp op = OpFor(OrderedKey());
   ASSERT_TRUE(Reserve(op).ok());
-  Run("UPDATE records SET lease_until = created_at, expires_at = created_at");
+  Run("UPDATE records SET created_at = created_at - interval '40 days',"
+      " lease_until = lease_until - interval '40 days',"
+      " expires_at = expires_at - interval '40 days'");
   absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
   RunBehind(
       kHoldClock, [&] { swept = store_->Sweep({}); },
@@ -219,7 +225,7 @@ TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
 }
 
 TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
-  ReserveOp op = OpFor("charge");
+  ReserveOp op = OpFor(OrderedKey());
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   ASSERT_TRUE(Reserve(op).ok());
   Run(kEndLeases);
@@ -230,6 +236,37 @@ TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(swept->marked_unknown, 0);
   EXPECT_EQ(schema_->Value("SELECT state FROM records"), "1");
+}
+
+// What is known now must not become unknown.
+TEST_F(PostgresWaitTest, ACompletionUnderTheSweepStays) {
+  ReserveOp op = OpFor(OrderedKey());
+  op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
+  ASSERT_TRUE(Reserve(op).ok());
+  Run(kEndLeases);
+  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+  RunBehind(
+      kHoldClock, [&] { swept = store_->Sweep({}); },
+      "UPDATE records SET state = 2, completed_at = clock_timestamp(), reply = 'r',"
+      " reply_digest = sha256('r')");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->marked_unknown, 0);
+  EXPECT_EQ(schema_->Value("SELECT state FROM records"), "2");
+}
+
+TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToItsTombstone) {
+  const ReserveOp op = OpFor(OrderedKey());
+  ASSERT_TRUE(Reserve(op).ok());
+  Run("UPDATE records SET lease_until = created_at - interval '1 hour',"
+      " expires_at = created_at - interval '1 hour',"
+      " tombstone_until = created_at + interval '1 day'");
+  absl::StatusOr<SweepProgress> swept = absl::UnknownError("did not run");
+  RunBehind(
+      kHoldClock, [&] { swept = store_->Sweep({}); },
+      "UPDATE records SET expires_at = clock_timestamp() + interval '1 hour'");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->entombed, 0);
+  EXPECT_EQ(schema_->Value("SELECT octet_length(fingerprints) > 0 FROM records"), "t");
 }
 
 }  // namespace

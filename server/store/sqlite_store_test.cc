@@ -16,6 +16,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -247,6 +248,21 @@ TEST_F(SqliteStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   for (const auto& answer : (*store)->Reserve(ops)) EXPECT_TRUE(answer.ok()) << answer.status();
 }
 
+TEST_F(SqliteStoreTest, ABatchWaitsForAnotherProgramAsLongAsItMay) {
+  SqliteOptions options;
+  options.busy_timeout = absl::Seconds(20);
+  const auto store = SqliteStore::Open(path_, options).value();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const ReserveOp op = OpFor("one");
+  auto reserved = std::async(std::launch::async, [&] { return store->Reserve({&op, 1}).at(0); });
+  EXPECT_EQ(reserved.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  sqlite3_close(other);
+  const auto verdict = reserved.get();
+  EXPECT_TRUE(verdict.ok()) << verdict.status();
+}
+
 // Rows that another program has spoilt: each alone answers DATA_LOSS, and is
 // never run again.
 class SqliteDamageTest : public SqliteStoreTest,
@@ -282,6 +298,30 @@ INSTANTIATE_TEST_SUITE_P(Columns, SqliteDamageTest,
                                            "reply_digest = x'00'", "reply_digest = NULL",
                                            "completed_at = NULL", "state = 1"));
 
+// As above, but the record is forgotten: what is wrong with it must not remove it early.
+TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsLeftAloneByTheSweep) {
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options).value();
+  const ReserveOp op = OpFor("damaged");
+  ASSERT_TRUE(store->Reserve({&op, 1})[0].ok());
+  RunSql("PRAGMA ignore_check_constraints = ON; UPDATE records SET tombstone_until = 1");
+  clock.Advance(op.retention + limits::kClockStepMargin);
+  const auto swept = store->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->visited, 1);
+  EXPECT_EQ(swept->removed, 0);
+  EXPECT_EQ(ReasonOf(store->Reserve({&op, 1})[0].status()), Reason::kRecordDamaged);
+}
+
+TEST_F(SqliteStoreTest, TheDefaultsAreThoseThatAreDocumented) {
+  const SqliteOptions options;
+  EXPECT_EQ(options.busy_timeout, absl::Seconds(5));
+  EXPECT_TRUE(options.check_file);
+  EXPECT_EQ(options.clock, &Clock::System());
+}
+
 TEST_F(SqliteStoreTest, ADamagedReplyIsLeftToItsDigest) {
   const auto store = Open();
   const ReserveOp op = OpFor("damaged");
@@ -295,6 +335,33 @@ TEST_F(SqliteStoreTest, ADamagedReplyIsLeftToItsDigest) {
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   EXPECT_EQ(ReasonOf(DecodeReply(std::get<Replay>(*verdict).reply).status()),
             Reason::kRecordDamaged);
+}
+
+// The sweep leaves a damaged row as it is, and goes on with the others.
+TEST_P(SqliteDamageTest, IsLeftAloneByTheSweep) {
+  ManualClock clock;
+  SqliteOptions options;
+  options.clock = &clock;
+  const auto store = SqliteStore::Open(path_, options).value();
+  std::vector<ReserveOp> ops = {OpFor("damaged"), OpFor("sound")};
+  for (ReserveOp& op : ops) op.tombstone = absl::Hours(1);
+  std::vector<CompleteOp> completions;
+  for (const auto& answer : store->Reserve(ops)) {
+    const ReserveOp& op = ops[completions.size()];
+    completions.push_back(
+        {op.key, op.id, std::get<Reserved>(*answer).token, EncodeReply(v1::Reply())});
+  }
+  store->Complete(completions);
+  RunSql(absl::StrCat("PRAGMA ignore_check_constraints = ON; UPDATE records SET ", GetParam(),
+                      " WHERE key = 'damaged'"));
+  clock.Advance(ops[0].retention + limits::kClockStepMargin);
+  const auto swept = store->Sweep({});
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->visited, 2);
+  EXPECT_EQ(swept->removed, 0);
+  EXPECT_GE(swept->entombed, 1) << "the sound one";
+  const GetOp get{ops[0].id, ops[0].key};
+  EXPECT_FALSE(store->Get({&get, 1})[0].ok());
 }
 
 // Files of this process cannot grow beyond a limit while it lives.
@@ -352,7 +419,10 @@ TEST_F(SqliteStoreTest, AFullDiskShowsInAnInspection) {
   ASSERT_TRUE(store->Inspect().ok());
   {
     const FullDisk full(std::filesystem::file_size(path_ + "-wal"));
-    clock.Advance(absl::Seconds(10));
+    // A commit that succeeded is proof for five seconds.
+    clock.Advance(absl::Seconds(5) - absl::Microseconds(1));
+    EXPECT_TRUE(store->Inspect().ok());
+    clock.Advance(absl::Microseconds(1));
     EXPECT_EQ(ReasonOf(store->Inspect().status()), Reason::kStoreUnavailable);
   }
   EXPECT_TRUE(store->Inspect().ok());

@@ -7,6 +7,8 @@
 #include <functional>
 #include <string_view>
 
+#include "absl/time/time.h"
+
 #include "core/mutex.h"
 #include "server/observer.h"
 
@@ -38,6 +40,8 @@ class CountingObserver final : public Observer {
     std::size_t inspections = 0;
     std::size_t swept = 0;
     std::size_t most_held = 0;
+    // At the store, all batches together.
+    absl::Duration batch_time;
   };
 
   Counts counts() const {
@@ -72,7 +76,12 @@ class CountingObserver final : public Observer {
   void SessionsChanged(std::size_t sessions) override { Set(&Counts::sessions, sessions); }
   void FrameReceived(std::size_t) override { Add(&Counts::frames_received); }
   void FrameSent() override { Add(&Counts::frames_sent); }
-  void BatchDone(OperationKind, std::size_t, absl::Duration) override { Add(&Counts::batches); }
+  void BatchDone(OperationKind, std::size_t, absl::Duration took) override {
+    MutexLock lock(mutex_);
+    ++counts_.batches;
+    counts_.batch_time += took;
+    changed_.NotifyAll();
+  }
   void QueueDepthChanged(std::size_t operations) override { Set(&Counts::queued, operations); }
   void OperationShed(OperationKind) override { Add(&Counts::shed); }
   void OperationOverdue(OperationKind) override { Add(&Counts::overdue); }

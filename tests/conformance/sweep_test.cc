@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,56 @@ TEST_P(SweepTest, APassGoesPageByPage) {
   const SweepProgress swept = SweepAll(/*limit=*/4);
   EXPECT_EQ(swept.removed, kRecords - 9);
   for (int i = 0; i < kRecords; ++i) EXPECT_EQ(Get(ops[i]).ok(), i % 3 == 0) << i;
+}
+
+TEST_P(SweepTest, AStepGoesAsFarAsItIsToldAndNoFurther) {
+  constexpr int kRecords = 24;
+  constexpr int kStep = 4;
+  for (int i = 0; i < kRecords; ++i) {
+    MustReserve(OpFor(i % 2 == 0 ? absl::StrCat("key-", i) : KeyMadeAt(Now())));
+  }
+  // A pass, and where each of its steps ended.
+  std::vector<RecordId> places;
+  SweepOp op;
+  op.limit = kStep;
+  std::int64_t visited = 0;
+  do {
+    const absl::StatusOr<SweepProgress> step = store().Sweep(op);
+    ASSERT_THAT(step, Succeeds());
+    EXPECT_LE(step->visited, kStep);
+    visited += step->visited;
+    if (step->next) places.push_back(*step->next);
+    op.after = step->next;
+  } while (op.after);
+  EXPECT_EQ(visited, kRecords);
+  ASSERT_GE(places.size(), 5u);
+
+  // Between any two of them.
+  for (std::size_t from = 0; from + 1 < 5; ++from) {
+    for (std::size_t to = from + 1; to < 5; ++to) {
+      op.after = places[from];
+      op.until = places[to];
+      const int between = kStep * static_cast<int>(to - from);
+      op.limit = 1000;
+      const absl::StatusOr<SweepProgress> all = store().Sweep(op);
+      ASSERT_THAT(all, Succeeds());
+      EXPECT_EQ(all->visited, between) << from << " to " << to;
+      EXPECT_EQ(all->next, op.until);
+      op.limit = between - 1;
+      const absl::StatusOr<SweepProgress> most = store().Sweep(op);
+      ASSERT_THAT(most, Succeeds());
+      EXPECT_EQ(most->visited, between - 1);
+      EXPECT_NE(most->next, op.until);
+      EXPECT_TRUE(most->next.has_value());
+    }
+  }
+  op.after = places[4];
+  op.until.reset();
+  op.limit = 1000;
+  const absl::StatusOr<SweepProgress> rest = store().Sweep(op);
+  ASSERT_THAT(rest, Succeeds());
+  EXPECT_EQ(rest->visited, kRecords - 5 * kStep);
+  EXPECT_FALSE(rest->next.has_value());
 }
 
 TEST_P(SweepTest, AForgottenRecordIsKeptUntilNoStepOfTheClockCanReviveIt) {

@@ -301,6 +301,171 @@ TEST_F(PostgresLedgerTest, SweepsOnlyWhatNobodyNeeds) {
   EXPECT_TRUE(ledger->Find(RowFor("new").record_id).value().has_value());
 }
 
+TEST_F(PostgresLedgerTest, TheDefaultsAreThoseThatAreDocumented) {
+  const PostgresLedgerOptions options;
+  EXPECT_EQ(options.connections, 8);
+  EXPECT_EQ(options.connect_timeout, absl::Seconds(2));
+  EXPECT_EQ(options.statement_timeout, absl::Seconds(2));
+}
+
+TEST_F(PostgresLedgerTest, NumbersAndTimeoutsHaveBounds) {
+  PostgresLedgerOptions options;
+  options.conninfo = Conninfo();
+  options.connections = 1;
+  options.connect_timeout = absl::Nanoseconds(1);
+  options.statement_timeout = absl::Milliseconds(1);
+  EXPECT_NE(PostgresLedger::Open(options).status().code(), absl::StatusCode::kInvalidArgument);
+  const auto expect_refused = [](const PostgresLedgerOptions& wrong) {
+    EXPECT_EQ(PostgresLedger::Open(wrong).status().code(), absl::StatusCode::kInvalidArgument);
+  };
+  PostgresLedgerOptions wrong = options;
+  wrong.connections = 0;
+  expect_refused(wrong);
+  wrong = options;
+  wrong.connect_timeout = absl::ZeroDuration();
+  expect_refused(wrong);
+  wrong = options;
+  wrong.statement_timeout = absl::Microseconds(999);
+  expect_refused(wrong);
+}
+
+TEST_F(PostgresLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
+  Run("ALTER TABLE idempotency_completions DROP CONSTRAINT idempotency_completions_pkey");
+  // Another table's key is none of this one's.
+  Run("CREATE TABLE others (record_id uuid PRIMARY KEY)");
+  for (const char* const key :
+       {"CREATE INDEX loose ON idempotency_completions (record_id)",
+        "CREATE UNIQUE INDEX loose ON idempotency_completions (record_id) WHERE attempt > 5",
+        "CREATE UNIQUE INDEX loose ON idempotency_completions (key)"}) {
+    Run(key);
+    EXPECT_THAT(std::string(Open().status().message()), HasSubstr("second effect")) << key;
+    Run("DROP INDEX loose");
+  }
+  // One that could not be finished, since there are two rows already.
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Charge(RowFor("twice")).ok());
+  EXPECT_FALSE(schema_
+                   ->Execute("CREATE UNIQUE INDEX CONCURRENTLY loose ON idempotency_completions"
+                             " (record_id)")
+                   .ok());
+  ASSERT_EQ(schema_->Value("SELECT indisvalid FROM pg_index WHERE indexrelid = 'loose'::regclass"),
+            "f");
+  EXPECT_THAT(std::string(Open().status().message()), HasSubstr("second effect"));
+}
+
+TEST_F(PostgresLedgerTest, WhatTheConninfoSaysCountsButForWhatTheLedgerNeeds) {
+  PostgresLedgerOptions options;
+  options.conninfo = absl::StrCat(Conninfo(), "%27s%5C&client_encoding=LATIN1");
+  const auto ledger = PostgresLedger::Open(options);
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_EQ(schema_->Value(absl::StrCat("SELECT count(*) FROM pg_stat_activity WHERE"
+                                        " application_name = '",
+                                        schema_->options().schema, "''s\\'")),
+            "1");
+  // The scope holds a character that is two bytes, and one in that encoding.
+  const LedgerRow row = RowFor("order-1");
+  ASSERT_TRUE(Charge(row).ok());
+  EXPECT_EQ((*ledger)->Find(row.record_id).value().value().record_key, row.record_key);
+}
+
+TEST_F(PostgresLedgerTest, TheServerIsToldWhoAsks) {
+  PostgresLedgerOptions options;
+  options.conninfo = Conninfo();
+  options.conninfo.resize(options.conninfo.find("&application_name="));
+  const auto ledger = PostgresLedger::Open(options);
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_NE(schema_->Value("SELECT count(*) FROM pg_stat_activity WHERE application_name ="
+                           " 'idempotency-ledger'"),
+            "0");
+}
+
+TEST_F(PostgresLedgerTest, AServerThatTakesNoWritesIsNotOpened) {
+  PostgresLedgerOptions options;
+  options.conninfo = Conninfo("%20-cdefault_transaction_read_only%3Don");
+  EXPECT_EQ(PostgresLedger::Open(options).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// One that failed is not used again; one that did not is.
+TEST_F(PostgresLedgerTest, ASessionIsKeptUntilAQuestionFails) {
+  const auto ledger = Open().value();
+  const auto sessions = [this] {
+    return schema_->Value(
+        absl::StrCat("SELECT coalesce(string_agg(pid::text, ','), '') FROM pg_stat_activity"
+                     " WHERE application_name = '",
+                     schema_->options().schema, "' AND pid <> ", application_->backendpid()));
+  };
+  const RecordId id = RowFor("order-1").record_id;
+  ASSERT_TRUE(ledger->Find(id).ok());
+  const std::string first = sessions();
+  ASSERT_NE(first, "");
+  ASSERT_TRUE(ledger->Find(id).ok());
+  EXPECT_EQ(sessions(), first);
+  {
+    pqxx::work work(*application_);
+    work.exec("LOCK TABLE idempotency_completions IN ACCESS EXCLUSIVE MODE");
+    EXPECT_EQ(ReasonOf(ledger->Find(id).status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(ReasonOf(ledger->Sweep().status()), Reason::kStoreUnavailable);
+  }
+  ASSERT_TRUE(ledger->Find(id).ok());
+  // That of the failed question ends a moment later.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (sessions().find(first) != std::string::npos &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(sessions().find(first), std::string::npos);
+}
+
+TEST_F(PostgresLedgerTest, ARowWithDamagedColumnsIsNoAnswer) {
+  const auto ledger = Open().value();
+  Run("ALTER TABLE idempotency_completions DROP CONSTRAINT"
+      " idempotency_completions_reply_digest_check");
+  for (const char* const damage :
+       {"fingerprints = 'x'", "reply_digest = 'x'",
+        "reply_digest = decode(repeat('00', 65536), 'hex')", "reply = ''"}) {
+    const LedgerRow row = RowFor(damage);
+    ASSERT_TRUE(Charge(row).ok());
+    Run(absl::StrCat("UPDATE idempotency_completions SET ", damage));
+    EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged) << damage;
+    Run("DELETE FROM idempotency_completions");
+  }
+}
+
+TEST_F(PostgresLedgerTest, ASweepTakesAThousandRowsUnlessItIsToldOtherwise) {
+  const auto ledger = Open().value();
+  Run("INSERT INTO idempotency_completions SELECT gen_random_uuid(), 'n', 's', 'o', 'k', 'f', 1,"
+      " 'r', sha256('r'), now() - interval '2 days', now() - interval '1 day'"
+      " FROM generate_series(1, 1001)");
+  EXPECT_EQ(ledger->Sweep().value(), 1000);
+  EXPECT_EQ(ledger->Sweep().value(), 1);
+}
+
+// A warning of the application's own leaves the outcome to the ledger, and is not kept from
+// whoever listens on the application's connection.
+TEST_F(PostgresLedgerTest, AWarningDuringTheCommitIsHeardByTheApplicationToo) {
+  Run("CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$"
+      " BEGIN RAISE WARNING 'careful'; RETURN NULL; END $$;"
+      "CREATE CONSTRAINT TRIGGER warns AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED"
+      " FOR EACH ROW EXECUTE FUNCTION warn()");
+  class Listener final : public pqxx::errorhandler {
+   public:
+    using errorhandler::errorhandler;
+    bool operator()(const char message[]) noexcept override {
+      heard += message;
+      return true;
+    }
+    std::string heard;
+  };
+  Listener listener(*application_);
+  pqxx::work work(*application_);
+  work.exec("INSERT INTO charges VALUES ('x')");
+  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  const LedgerCommit commit = CommitLedgerTransaction(work, {});
+  EXPECT_TRUE(commit.status().ok());
+  EXPECT_FALSE(commit.known_committed());
+  EXPECT_THAT(listener.heard, HasSubstr("careful"));
+  EXPECT_EQ(Charges(), "1");
+}
+
 // Commits wait for a standby that does not exist, until they are cancelled.
 class PostgresLedgerStandbyTest : public PostgresLedgerTest {
  protected:
@@ -378,6 +543,18 @@ TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotKnown) 
   EXPECT_TRUE(commit.status().ok());
   EXPECT_FALSE(commit.known_committed());
   SetStandbys("");
+}
+
+TEST_F(PostgresLedgerStandbyTest, ADatabaseThatGoesAwayGivesNoAnswer) {
+  const auto ledger = Open().value();
+  const RecordId id = RowFor("order-1").record_id;
+  ASSERT_TRUE(ledger->Find(id).ok());
+  ASSERT_TRUE(cluster_->StopImmediate().ok());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ledger->Find(id).status().code(), absl::StatusCode::kUnavailable) << i;
+    EXPECT_EQ(ledger->Sweep().status().code(), absl::StatusCode::kUnavailable) << i;
+  }
+  ASSERT_TRUE(cluster_->Start().ok());
 }
 
 TEST_F(PostgresLedgerTest, ADatabaseThatIsNotThereIsUnavailable) {

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -94,6 +96,7 @@ TEST_F(SqliteLedgerTest, FindsWhatIsCommitted) {
   EXPECT_EQ(EncodeFingerprints((*entry)->fingerprints), row.fingerprints);
   EXPECT_EQ((*entry)->attempt, row.attempt);
   EXPECT_EQ(EncodeReply((*entry)->reply), row.reply);
+  EXPECT_LT(absl::AbsDuration(absl::Now() - (*entry)->created_at), absl::Minutes(1));
 }
 
 TEST_F(SqliteLedgerTest, CommitsWithARow) {
@@ -182,6 +185,88 @@ TEST_F(SqliteLedgerTest, RefusesAKeyThatWouldStopNothing) {
       "CREATE UNIQUE INDEX wide ON idempotency_completions (record_id, created_at)");
   EXPECT_THAT(std::string(SqliteLedger::Open(path_).status().message()),
               HasSubstr("second effect"));
+}
+
+// Each of these would let a second row of one operation in.
+TEST_F(SqliteLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
+  Run("CREATE TABLE copy AS SELECT * FROM idempotency_completions;"
+      "DROP TABLE idempotency_completions;"
+      "ALTER TABLE copy RENAME TO idempotency_completions");
+  for (const char* const key :
+       {"CREATE INDEX loose ON idempotency_completions (record_id)",
+        "CREATE UNIQUE INDEX loose ON idempotency_completions (record_id) WHERE attempt > 5",
+        "CREATE UNIQUE INDEX loose ON idempotency_completions (key)"}) {
+    Run(key);
+    EXPECT_THAT(std::string(SqliteLedger::Open(path_).status().message()),
+                HasSubstr("second effect"))
+        << key;
+    Run("DROP INDEX loose");
+  }
+  Run("CREATE UNIQUE INDEX loose ON idempotency_completions (record_id)");
+  EXPECT_TRUE(SqliteLedger::Open(path_).ok());
+}
+
+TEST_F(SqliteLedgerTest, AFileThatIsNoDatabaseGivesNoAnswer) {
+  const std::string other = folder_ + "/text.db";
+  std::ofstream(other) << std::string(4096, 'x');
+  EXPECT_EQ(ReasonOf(SqliteLedger::Open(other).status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(SqliteLedgerTest, TheDefaultsAreThoseThatAreDocumented) {
+  EXPECT_EQ(SqliteLedgerOptions().busy_timeout, absl::Seconds(2));
+}
+
+TEST_F(SqliteLedgerTest, AQuestionWaitsForAWriterAsLongAsItMay) {
+  Run("PRAGMA journal_mode = DELETE");
+  const LedgerRow row = RowFor("order-1");
+  ASSERT_TRUE(Charge(row).ok());
+  SqliteLedgerOptions options;
+  options.busy_timeout = absl::Seconds(20);
+  const auto patient = SqliteLedger::Open(path_, options).value();
+  options.busy_timeout = absl::Milliseconds(1);
+  const auto hasty = SqliteLedger::Open(path_, options).value();
+  Run("BEGIN EXCLUSIVE");
+  EXPECT_EQ(ReasonOf(hasty->Find(row.record_id).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(hasty->Sweep().status()), Reason::kStoreUnavailable);
+  auto found = std::async(std::launch::async, [&] { return patient->Find(row.record_id); });
+  EXPECT_EQ(found.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  Run("COMMIT");
+  EXPECT_TRUE(found.get().value().has_value());
+}
+
+// What the handler ended itself is not there to be committed: only the ledger can say.
+TEST_F(SqliteLedgerTest, ACommitOfWhatIsNotOpenAnyMoreIsInDoubt) {
+  Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
+  ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());
+  Run("COMMIT");
+  const LedgerCommit commit = CommitLedgerTransaction(application_, {});
+  EXPECT_EQ(ReasonOf(commit.status()), Reason::kOutcomeNotRecorded);
+  EXPECT_FALSE(commit.known_committed());
+}
+
+TEST_F(SqliteLedgerTest, ARowWithDamagedColumnsIsNoAnswer) {
+  const auto ledger = SqliteLedger::Open(path_).value();
+  Run("PRAGMA ignore_check_constraints = ON");
+  for (const char* const damage : {"fingerprints = x'ff'", "reply_digest = x'00'",
+                                   "reply_digest = zeroblob(65536)", "reply = x''"}) {
+    const LedgerRow row = RowFor(damage);
+    ASSERT_TRUE(Charge(row).ok());
+    Run(absl::StrCat("UPDATE idempotency_completions SET ", damage));
+    EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged) << damage;
+    Run("DELETE FROM idempotency_completions");
+  }
+}
+
+TEST_F(SqliteLedgerTest, ASweepTakesAThousandRowsUnlessItIsToldOtherwise) {
+  const auto ledger = SqliteLedger::Open(path_).value();
+  Run("BEGIN");
+  for (int i = 0; i < 1001; ++i) {
+    ASSERT_TRUE(
+        InsertLedgerRow(application_, RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
+  }
+  Run("COMMIT");
+  EXPECT_EQ(ledger->Sweep().value(), 1000);
+  EXPECT_EQ(ledger->Sweep().value(), 1);
 }
 
 TEST_F(SqliteLedgerTest, ADamagedRowIsNoAnswer) {
