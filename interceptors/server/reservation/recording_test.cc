@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/reply.h"
 #include "core/uuid.h"
@@ -280,6 +282,18 @@ TEST_F(RecordingTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_TRUE(IsComplete(store_.record().reply));
+  EXPECT_TRUE(Ended());
+}
+
+// The same as a guard in between says it: with what it stands for.
+TEST_F(RecordingTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
+  ErrorDetails details;
+  details.metadata[std::string(kStatusCodeDetail)] = "7";
+  store_.Fail(Operation::kComplete,
+              MakeError(Reason::kStoreUnavailable, "it may not", std::move(details)), 3);
+  Complete();
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
   EXPECT_TRUE(Ended());
 }
 
@@ -837,7 +851,8 @@ TEST_F(RecordingTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
   Checkpoint("second");
   scheduler_.Advance(absl::Seconds(2));
   ASSERT_EQ(stored_.size(), 1u) << "the first";
-  store_.Fail(Operation::kExtend, Away(), 1);
+  // Each try of the first, also those that were given up.
+  store_.Fail(Operation::kExtend, Away(), store_.calls(Operation::kExtend));
   store_.AnswerHeld(Operation::kExtend);
   ASSERT_EQ(stored_.size(), 2u);
   EXPECT_TRUE(stored_[1].ok()) << stored_[1];
