@@ -177,6 +177,17 @@ TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
 
+TEST_P(ConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsent) {
+  if (GetParam() != Kind::kUnary) GTEST_SKIP() << "a session knows what it has sent";
+  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  const absl::Status seen =
+      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+  ExpectStoreUnavailable(seen);
+  EXPECT_FALSE(IsNotConnected(seen)) << seen;
+}
+
 // The first call of all, and what it asked for may have happened.
 TEST_P(ConnectionTest, AServerThatIsThereAndFailsWasReached) {
   service_.FailWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, "behind it"));

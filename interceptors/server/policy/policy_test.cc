@@ -320,6 +320,10 @@ TEST(PolicyFaultsTest, AFaultyMetadataNameIsToldAsSuchAlsoTheSecondTime) {
   EXPECT_THAT(Faults("fingerprint_metadata: ['A', 'A']"), Not(HasSubstr("named twice")));
 }
 
+TEST(PolicyOptionTest, AStreamMayBeLimitedToOneByte) {
+  EXPECT_EQ(ReadOption("stream_limit_bytes: 1").policy.stream_limit_bytes, 1u);
+}
+
 TEST(PolicyOptionTest, DurationsWithASignInOnePartOnly) {
   // Of half a second less than nothing: a Duration, though none for a tombstone.
   EXPECT_THAT(Faults("tombstone { nanos: -1 }"), Not(HasSubstr("no valid Duration")));
