@@ -250,6 +250,10 @@ TEST(PolicyFaultsTest, KindsOfMethods) {
   }
   EXPECT_THAT(Faults(wait + "stream: STREAM_HOLD_BACK", "Watch"),
               HasSubstr("in_flight WAIT is for unary methods"));
+  EXPECT_THAT(Faults("reply: REPLY_REFERENCE stream: STREAM_HOLD_BACK", "Watch"),
+              HasSubstr("reply REFERENCE is for unary methods"));
+  EXPECT_THAT(Faults("reply: REPLY_REFERENCE key: KEY_NONE", "Watch"),
+              Not(HasSubstr("reply REFERENCE is for unary methods")));
 }
 
 TEST(PolicyFaultsTest, StreamLimit) {
