@@ -182,6 +182,29 @@ TEST_F(CallWithRetriesTest, GivesUpWithTheLastStatusWhenTheDeadlineIsNearer) {
   EXPECT_GT(slept, absl::Seconds(45));
 }
 
+TEST_F(CallWithRetriesTest, APauseThatWouldTakeAllThatIsLeftIsNotMade) {
+  retries_.min_backoff = absl::Seconds(60);
+  retries_.max_backoff = absl::Seconds(60);
+  EXPECT_EQ(Run({Failed(grpc::StatusCode::UNAVAILABLE)}, seconds(60)).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(tries_, 1u);
+  EXPECT_THAT(pauses_, IsEmpty());
+}
+
+TEST_F(CallWithRetriesTest, StoppedWhileATryRunsThereIsNoPauseAfterIt) {
+  RetryStopper stopper;
+  retries_.stopper = &stopper;
+  const grpc::Status status = CallWithRetries(
+      "order-42", clock_.Monotonic() + minutes(10),
+      [&](grpc::ClientContext&) {
+        stopper.Stop();
+        return Failed(grpc::StatusCode::UNAVAILABLE);
+      },
+      retries_);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(pauses_, IsEmpty());
+}
+
 TEST_F(CallWithRetriesTest, APassedDeadlineTriesNothing) {
   EXPECT_EQ(Run({grpc::Status::OK}, seconds(0)).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_EQ(tries_, 0u);

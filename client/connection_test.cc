@@ -162,6 +162,40 @@ TEST_P(ConnectionTest, WhatARefusedConnectionCouldNotSendIsSaidToBeUnsent) {
   }
 }
 
+// What was answered before had a connection: this call may have had it too.
+TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
+  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  service_.KeepReserveUnanswered();
+  std::promise<absl::Status> answer;
+  connection_->Reserve(RequestWithKey("k"), In(seconds(60)),
+                       [&](const auto& response) { answer.set_value(response.status()); });
+  ASSERT_TRUE(service_.WaitUntilHeld(1));
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  const absl::Status seen = answer.get_future().get();
+  ExpectStoreUnavailable(seen);
+  EXPECT_FALSE(IsNotConnected(seen)) << seen;
+}
+
+TEST_P(ConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsent) {
+  if (GetParam() != Kind::kUnary) GTEST_SKIP() << "a session knows what it has sent";
+  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  const absl::Status seen =
+      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+  ExpectStoreUnavailable(seen);
+  EXPECT_FALSE(IsNotConnected(seen)) << seen;
+}
+
+// The first call of all, and what it asked for may have happened.
+TEST_P(ConnectionTest, AServerThatIsThereAndFailsWasReached) {
+  service_.FailWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, "behind it"));
+  const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
+  ExpectStoreUnavailable(seen);
+  EXPECT_FALSE(IsNotConnected(seen)) << seen;
+}
+
 TEST_P(ConnectionTest, AnOperationOverTheChannelsSendLimitIsRefusedAndNoOther) {
   grpc::ChannelArguments arguments = IdempotencydChannelArguments();
   arguments.SetMaxSendMessageSize(64 * 1024);

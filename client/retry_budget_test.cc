@@ -75,6 +75,20 @@ TEST_F(RetryBudgetTest, NothingAndLessAreAllowed) {
   EXPECT_FALSE(budget.TakeRetry());
 }
 
+TEST_F(RetryBudgetTest, NeitherCallsNorTimeTakeRetriesAway) {
+  options_.retries_per_call = -1;
+  options_.retries_per_second = 0;
+  options_.most = 5;
+  RetryBudget by_calls(options_);
+  for (int i = 0; i < 3; ++i) by_calls.AddCall();
+  EXPECT_EQ(Drain(by_calls), 5);
+  options_.retries_per_call = 0;
+  options_.retries_per_second = -1;
+  RetryBudget by_time(options_);
+  clock_.Advance(std::chrono::seconds(3));
+  EXPECT_EQ(Drain(by_time), 5);
+}
+
 TEST_F(RetryBudgetTest, ManyThreadsTakeNoMoreThanThereIs) {
   options_.most = 1000;
   RetryBudget budget(options_);

@@ -45,6 +45,11 @@ TEST(RetryRuleTest, EveryReasonIsDecided) {
   EXPECT_EQ(AllReasons().size(), Promised().size());
 }
 
+// Of a newer version, should it ever get so far.
+TEST(RetryRuleTest, AReasonThatIsNotKnownIsNotRetried) {
+  EXPECT_FALSE(IsWorthARetry(static_cast<Reason>(10'000)));
+}
+
 TEST(RetryRuleTest, AReasonCountsForMoreThanItsCode) {
   // INTERNAL alone would be retried; naming a code does not open a reason.
   EXPECT_FALSE(IsWorthARetry(Rejection(Reason::kRecordIdCollision), {StatusCode::INTERNAL}));

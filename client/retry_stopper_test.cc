@@ -86,6 +86,18 @@ TEST(RetryStopperTest, ABegunTryIsCancelledAfterTheStop) {
   EXPECT_EQ(stub->Charge(&context, request, &reply).error_code(), grpc::StatusCode::CANCELLED);
 }
 
+TEST(RetryStopperTest, ATryThatIsOverIsLeftAlone) {
+  TillServer server;
+  const auto stub = testdata::Till::NewStub(server.Dial());
+  RetryStopper stopper;
+  grpc::ClientContext context;
+  { const RetryStopper::RunningTry running(stopper, context); }
+  stopper.Stop();
+  testdata::ChargeRequest request;
+  testdata::ChargeReply reply;
+  EXPECT_TRUE(stub->Charge(&context, request, &reply).ok());
+}
+
 TEST(RetryStopperTest, StoppedBeforeNothingIsTried) {
   RetryStopper stopper;
   EXPECT_FALSE(stopper.stopped());

@@ -60,6 +60,12 @@ TEST_F(ServerPauseTest, APushbackThatIsNegativeOrNoNumberForbids) {
   }
 }
 
+TEST_F(ServerPauseTest, APushbackOfNothingAllowsARetryAtOnce) {
+  const ServerPause pause = Ask(unavailable_, "0");
+  EXPECT_FALSE(pause.forbidden);
+  EXPECT_EQ(pause.least, absl::ZeroDuration());
+}
+
 TEST_F(ServerPauseTest, TheLongerOneCounts) {
   EXPECT_EQ(Ask(InFlight(absl::Seconds(3)), "1000").least, absl::Seconds(3));
   EXPECT_EQ(Ask(InFlight(absl::Seconds(3)), "5000").least, absl::Seconds(5));
@@ -76,6 +82,9 @@ TEST_F(ServerPauseTest, RetryInfoOfAnyServiceCounts) {
   const grpc::Status status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
                             details.SerializeAsString());
   EXPECT_EQ(Ask(status, std::nullopt).least, absl::Milliseconds(7500));
+  const grpc::Status torn(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
+                          details.SerializeAsString() + "\xff");
+  EXPECT_EQ(Ask(torn, std::nullopt).least, absl::ZeroDuration());
 }
 
 TEST_F(ServerPauseTest, DetailsThatAreNoneAreLeftOut) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,7 +132,8 @@ TEST_F(SqliteKeyStoreTest, OnlyTheNamedKeyIsForgotten) {
   const std::string fresh = KeyFor(*store, "order-42/charge");
   EXPECT_TRUE(store->Forget("order-42/charge", expired).ok());
   EXPECT_EQ(KeyFor(*store, "order-42/charge"), fresh);
-  EXPECT_TRUE(store->Forget("never heard of", expired).ok());
+  EXPECT_TRUE(store->Forget("never heard of", fresh).ok());
+  EXPECT_EQ(KeyFor(*store, "order-42/charge"), fresh);
 }
 
 TEST_F(SqliteKeyStoreTest, UnfinishedWorkIsListedOldestFirst) {
@@ -156,9 +158,14 @@ TEST_F(SqliteKeyStoreTest, UnfinishedWorkIsListedOldestFirst) {
 TEST_F(SqliteKeyStoreTest, WorkNeedsANameOfSomeLength) {
   const auto store = Open();
   for (const std::string& work : {std::string(), std::string(limits::kMaxWorkBytes + 1, 'w')}) {
-    EXPECT_EQ(ReasonOf(store->KeyFor(work).status()), Reason::kRequestInvalid);
+    const absl::Status refusal = store->KeyFor(work).status();
+    EXPECT_EQ(ReasonOf(refusal), Reason::kRequestInvalid);
+    ASSERT_THAT(DetailsOf(refusal).violations, SizeIs(1));
+    EXPECT_EQ(DetailsOf(refusal).violations[0].field, "work");
     EXPECT_EQ(ReasonOf(store->Forget(work, "key")), Reason::kRequestInvalid);
   }
+  EXPECT_THAT(store->KeyFor(std::string(2000, 'w')).status().ToString(),
+              HasSubstr(absl::StrCat("more than ", limits::kMaxWorkBytes, " bytes")));
   EXPECT_TRUE(store->KeyFor(std::string(limits::kMaxWorkBytes, 'w')).ok());
 }
 
@@ -253,8 +260,65 @@ TEST_F(SqliteKeyStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
 TEST_F(SqliteKeyStoreTest, ATableThatIsGoneIsUnavailable) {
   const auto store = Open();
   RunSql("DROP TABLE keys");
-  EXPECT_EQ(ReasonOf(store->KeyFor("work").status()), Reason::kStoreUnavailable);
+  const absl::Status status = store->KeyFor("work").status();
+  EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable);
+  EXPECT_THAT(status.ToString(), HasSubstr("(SQLite result 1)")) << "the first fault";
   EXPECT_EQ(ReasonOf(store->Unfinished().status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(SqliteKeyStoreTest, AKeyThatCouldNotBeWrittenIsNotHandedOut) {
+  const auto store = Open();
+  RunSql("CREATE TRIGGER full BEFORE INSERT ON keys BEGIN SELECT RAISE(FAIL, 'disk is full'); END");
+  EXPECT_EQ(ReasonOf(store->KeyFor("work").status()), Reason::kStoreUnavailable);
+}
+
+TEST_F(SqliteKeyStoreTest, AKeyThatAnotherProcessMakesMeanwhileIsTheKey) {
+  const auto store = Open();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE; INSERT INTO keys VALUES ('work', 'its-key', 1)",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  auto key = std::async(std::launch::async, [&] { return KeyFor(*store, "work"); });
+  EXPECT_EQ(key.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  ASSERT_EQ(sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(other);
+  EXPECT_EQ(key.get(), "its-key");
+}
+
+TEST_F(SqliteKeyStoreTest, NobodyElseMayReadTheFile) {
+  const mode_t before = umask(022);
+  Open();
+  umask(before);
+  struct stat file {};
+  ASSERT_EQ(stat(path_.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600U);
+}
+
+TEST_F(SqliteKeyStoreTest, AFileThatStaysLockedIsRefusedAfterTheBusyTimeout) {
+  SqliteKeyStoreOptions options;
+  options.busy_timeout = absl::Milliseconds(1);
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto in_the_making = SqliteKeyStore::Open(path_, options);
+  EXPECT_THAT(in_the_making.status().ToString(), HasSubstr("cannot have a write-ahead log"));
+  sqlite3_close(other);
+
+  Open();
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto made = SqliteKeyStore::Open(path_, options);
+  EXPECT_THAT(made.status().ToString(), HasSubstr("cannot be written"));
+  sqlite3_close(other);
+}
+
+TEST_F(SqliteKeyStoreTest, WhatIsNoDatabaseIsNotWaitedFor) {
+  SqliteKeyStoreOptions options;
+  options.busy_timeout = absl::Hours(24);
+  std::ofstream(path_) << std::string(4096, 'x');
+  EXPECT_EQ(SqliteKeyStore::Open(path_, options).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
@@ -262,12 +326,21 @@ TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
   ExpectRefused(folder_.File("missing/keys.sqlite"), "must exist");
   std::ofstream(folder_.File("text")) << std::string(4096, 'x');
   ExpectRefused(folder_.File("text"), "a file of its own");
+  // To SQLite a database that is gone when it is closed.
+  ExpectRefused("", "a file of its own");
 }
 
 TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
   RunSql("CREATE TABLE notes (text)");
   ExpectRefused(path_, "another program");
   RunSql("INSERT INTO notes VALUES ('still here')");
+}
+
+TEST_F(SqliteKeyStoreTest, AnEmptyDatabaseThatAnotherProgramHasMarkedIsRefused) {
+  RunSql("PRAGMA user_version = 1");
+  ExpectRefused(path_, "another program");
+  RunSql("PRAGMA user_version = 0; PRAGMA application_id = 5");
+  ExpectRefused(path_, "another program");
 }
 
 TEST_F(SqliteKeyStoreTest, ANewerSchemaIsRefused) {

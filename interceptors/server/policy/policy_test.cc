@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/text_format.h"
 
+#include "core/limits.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/resolved_policy.h"
@@ -248,12 +250,116 @@ TEST(PolicyFaultsTest, KindsOfMethods) {
   }
   EXPECT_THAT(Faults(wait + "stream: STREAM_HOLD_BACK", "Watch"),
               HasSubstr("in_flight WAIT is for unary methods"));
+  EXPECT_THAT(Faults("reply: REPLY_REFERENCE stream: STREAM_HOLD_BACK", "Watch"),
+              HasSubstr("reply REFERENCE is for unary methods"));
+  EXPECT_THAT(Faults("reply: REPLY_REFERENCE key: KEY_NONE", "Watch"),
+              Not(HasSubstr("reply REFERENCE is for unary methods")));
 }
 
 TEST(PolicyFaultsTest, StreamLimit) {
   EXPECT_EQ(Faults("stream: STREAM_PASS_ON stream_limit_bytes: 8388608", "Watch"), "");
   EXPECT_THAT(Faults("stream: STREAM_PASS_ON stream_limit_bytes: 8388609", "Watch"),
               HasSubstr("stream_limit_bytes"));
+}
+
+// What code has put together, which no option could say.
+std::string FaultsOfMade(const std::function<void(MethodPolicy&)>& change) {
+  MethodPolicy policy;
+  change(policy);
+  return absl::StrJoin(FaultsOf(policy), "; ");
+}
+
+TEST(PolicyFaultsTest, CodesThatCodeHasPutInTheWrongList) {
+  EXPECT_EQ(FaultsOfMade([](MethodPolicy& policy) { policy.released = {StatusCode::OK}; }),
+            "released names OK, which is always recorded");
+  EXPECT_EQ(FaultsOfMade([](MethodPolicy& policy) { policy.released = {StatusCode::NOT_FOUND}; }),
+            "NOT_FOUND is in recorded and in released");
+  EXPECT_EQ(FaultsOfMade([](MethodPolicy& policy) { policy.released = {StatusCode::ABORTED}; }),
+            "");
+}
+
+TEST(PolicyFaultsTest, AStreamThatCodeAllowsNothingOf) {
+  EXPECT_THAT(FaultsOfMade([](MethodPolicy& policy) { policy.stream_limit_bytes = 0; }),
+              HasSubstr("stream_limit_bytes"));
+  EXPECT_EQ(FaultsOfMade([](MethodPolicy& policy) { policy.stream_limit_bytes = 1; }), "");
+}
+
+TEST(PolicyFaultsTest, EachTimeAtItsLimitAndPastIt) {
+  const absl::Duration step = absl::Nanoseconds(1);
+  const auto max_lease = [](absl::Duration value) {
+    return FaultsOfMade([value](MethodPolicy& policy) {
+      policy.lease = limits::kMinLease;
+      policy.max_lease = value;
+    });
+  };
+  EXPECT_EQ(max_lease(limits::kMinLease), "");
+  EXPECT_THAT(max_lease(limits::kMinLease - step), HasSubstr("max_lease"));
+  EXPECT_THAT(max_lease(limits::kMinLease - step), HasSubstr("must be from"));
+  const auto tombstone = [](absl::Duration value) {
+    return FaultsOfMade([value](MethodPolicy& policy) { policy.tombstone = value; });
+  };
+  EXPECT_EQ(tombstone(limits::kMaxTombstone), "");
+  EXPECT_THAT(tombstone(limits::kMaxTombstone + step), HasSubstr("tombstone"));
+  const auto reply_retention = [](absl::Duration value) {
+    return FaultsOfMade([value](MethodPolicy& policy) {
+      policy.retention = limits::kMaxRetention;
+      policy.reply_retention = value;
+    });
+  };
+  EXPECT_EQ(reply_retention(limits::kMinReplyRetention), "");
+  EXPECT_THAT(reply_retention(limits::kMinReplyRetention - step), HasSubstr("must be from"));
+  EXPECT_EQ(reply_retention(limits::kMaxRetention), "");
+  EXPECT_THAT(reply_retention(limits::kMaxRetention + step), HasSubstr("must be from"));
+}
+
+TEST(PolicyFaultsTest, MetadataNamesAtTheEndsOfWhatIsAllowed) {
+  EXPECT_EQ(Faults("fingerprint_metadata: ['az', '09', 'a-b_c.d']"), "");
+  for (const std::string name : {"{", "~", "`", "/", ":", "A", "Z"}) {
+    EXPECT_THAT(Faults("fingerprint_metadata: ['" + name + "']"), HasSubstr("a name is made of"))
+        << name;
+  }
+}
+
+TEST(PolicyFaultsTest, AFaultyMetadataNameIsToldAsSuchAlsoTheSecondTime) {
+  EXPECT_THAT(Faults("fingerprint_metadata: ['A', 'A']"), Not(HasSubstr("named twice")));
+}
+
+TEST(PolicyOptionTest, AStreamMayBeLimitedToOneByte) {
+  EXPECT_EQ(ReadOption("stream_limit_bytes: 1").policy.stream_limit_bytes, 1u);
+}
+
+TEST(PolicyOptionTest, DurationsWithASignInOnePartOnly) {
+  // Of half a second less than nothing: a Duration, though none for a tombstone.
+  EXPECT_THAT(Faults("tombstone { nanos: -1 }"), Not(HasSubstr("no valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: -1 nanos: -1 }"), Not(HasSubstr("no valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: -1 }"), Not(HasSubstr("no valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: 1 nanos: -1 }"), HasSubstr("no valid Duration"));
+  EXPECT_THAT(Faults("tombstone { seconds: -1 nanos: 1 }"), HasSubstr("no valid Duration"));
+  EXPECT_THAT(Faults("tombstone { seconds: 315576000000 }"), Not(HasSubstr("no valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: 315576000001 }"), HasSubstr("no valid Duration"));
+  EXPECT_THAT(Faults("tombstone { seconds: -315576000000 }"), Not(HasSubstr("no valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: -315576000001 }"), HasSubstr("no valid Duration"));
+  EXPECT_THAT(Faults("tombstone { nanos: 999999999 }"), Not(HasSubstr("no valid Duration")));
+  EXPECT_THAT(Faults("tombstone { nanos: -999999999 }"), Not(HasSubstr("no valid Duration")));
+  EXPECT_THAT(Faults("tombstone { nanos: -1000000000 }"), HasSubstr("no valid Duration"));
+}
+
+TEST(PolicyOptionTest, ALeaseThatIsNotGivenIsNoLongerThanTheRetentionAndNoShorterThanTheLeast) {
+  EXPECT_EQ(ReadOption("retention { seconds: 7 }").policy.lease, absl::Seconds(7));
+  EXPECT_EQ(ReadOption("retention { nanos: 1 }").policy.lease, limits::kMinLease);
+  EXPECT_EQ(ReadOption("").policy.lease, MethodPolicy().lease);
+}
+
+TEST(MethodPolicyTest, TheCodesThatAreRecordedWhereNothingIsSaid) {
+  EXPECT_THAT(MethodPolicy::DefaultRecorded(),
+              ElementsAre(StatusCode::OK, StatusCode::INVALID_ARGUMENT, StatusCode::NOT_FOUND,
+                          StatusCode::ALREADY_EXISTS, StatusCode::PERMISSION_DENIED,
+                          StatusCode::FAILED_PRECONDITION, StatusCode::OUT_OF_RANGE));
+}
+
+TEST(MethodPolicyTest, CodesAreNamedAsInGrpc) {
+  EXPECT_EQ(NameOf(StatusCode::OK), "OK");
+  EXPECT_EQ(NameOf(StatusCode::NOT_FOUND), "NOT_FOUND");
 }
 
 TEST(PolicyFaultsTest, AllAtOnce) {

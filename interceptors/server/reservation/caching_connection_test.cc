@@ -16,11 +16,13 @@
 
 #include "core/errors.h"
 #include "core/limits.h"
+#include "core/reply.h"
 #include "core/sha256.h"
 #include "core/uuid.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/testing/stepped_clock.h"
+#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {
 namespace {
@@ -327,6 +329,53 @@ TEST_F(CachingConnectionTest, ConcurrentOperationsGetTheirOwnReplies) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(cache_->counters().hits, 0u);
+}
+
+TEST_F(CachingConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
+  cache_ = std::make_shared<ReplayCache>(ReplayCacheOptions{1024 * 1024 * 1024, kMaxAge}, clock_);
+  auto store = std::make_unique<FakeConnection>();
+  store_ = store.get();
+  connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
+  v1::Reply reply;
+  reply.set_body(std::string(limits::kMaxReplyBytes - ReplyBytes(reply), 'x'));
+  while (ReplyBytes(reply) > limits::kMaxReplyBytes) reply.mutable_body()->pop_back();
+  ASSERT_EQ(ReplyBytes(reply), limits::kMaxReplyBytes);
+  for (const std::size_t more : {0, 1}) {
+    const std::string key = absl::StrCat("order-", more);
+    const auto grant = Reserve(key);
+    ASSERT_TRUE(grant.ok()) << grant.status();
+    reply.mutable_body()->append(more, 'x');
+    Complete(key, *grant, reply).IgnoreError();
+    const auto question = Question(key);
+    EXPECT_EQ(cache_->FindReplay(question.record_key(), question.fingerprints()) != nullptr,
+              more == 0);
+  }
+}
+
+TEST_F(CachingConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
+  const auto grant = Reserve("order-1");
+  ASSERT_TRUE(grant.ok());
+  const std::string& token = grant->reserved().reservation_token();
+  bool answered = false;
+  v1::ExtendRequest extend;
+  *extend.mutable_record_key() = Question("order-1").record_key();
+  extend.set_reservation_token(token);
+  *extend.mutable_lease() = ToWire(absl::Seconds(30));
+  connection_->Extend(extend, Connection::Deadline::max(),
+                      [&answered](const auto& answer) { answered = answer.ok(); });
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(store_->calls(Operation::kExtend), 1);
+  v1::GetRequest get;
+  *get.mutable_record_key() = Question("order-1").record_key();
+  answered = false;
+  connection_->Get(get, Connection::Deadline::max(), [&answered](const auto&) { answered = true; });
+  EXPECT_TRUE(answered);
+  v1::ReleaseRequest release;
+  *release.mutable_record_key() = Question("order-1").record_key();
+  release.set_reservation_token(token);
+  release.set_outcome(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
+  connection_->Release(release, Connection::Deadline::max(), [](const auto&) {});
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
 }
 
 }  // namespace

@@ -46,10 +46,8 @@ void CheckpointQueue::Push(std::string progress, Stored done) {
       const Scheduler::TaskId timer = scheduler_.RunAtOrWhenStopped(
           After(scheduler_.Now(), timeout_),
           [self = shared_from_this(), id] { self->Tell(id, NotAcknowledged()); });
-      waiting_.push_back({id, std::move(progress), std::move(done), timer});
-      done = nullptr;
-      if (sending_) return;
-      sending_ = true;
+      waiting_.push_back({id, std::move(progress), std::exchange(done, nullptr), timer});
+      if (std::exchange(sending_, true)) return;
     }
   }
   if (done != nullptr) {

@@ -138,7 +138,7 @@ void Recording::OnLeaseDeadline() {
   {
     MutexLock lock(mutex_);
     lease_watch_ = 0;
-    if (phase_ != Phase::kRunning || lost_told_) return;
+    if (phase_ != Phase::kRunning) return;
     if (link_.scheduler.Now() < lease_deadline_) {
       WatchLease();
       return;
@@ -302,7 +302,6 @@ void Recording::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
 }
 
 void Recording::DropContent(const absl::Status& refusal) {
-  if (content_dropped_) return;
   link_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
                    ReplyBytes(complete_.reply()), " bytes (",
                    absl::StatusCodeToString(refusal.code()),
@@ -326,8 +325,6 @@ void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kReleasing;
-    link_.scheduler.Cancel(beat_);
-    link_.scheduler.Cancel(lease_watch_);
     *release_.mutable_record_key() = grant_.record_key;
     release_.set_reservation_token(grant_.reservation_token);
     release_.set_reason(std::move(reason));

@@ -5,11 +5,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/answer_kind.h"
 #include "core/errors.h"
 #include "core/reply.h"
 #include "core/uuid.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
@@ -41,8 +45,8 @@ class RecordingTest : public testing::Test {
   void Start(absl::Duration max_lease = limits::kDefaultMaxLease) {
     if (recording_ != nullptr) recording_->LetLapse();
     grant_.max_lease = max_lease;
-    recording_ =
-        Recording::Make({store_, scheduler_, requests_, recordings_}, grant_, absl::Seconds(5));
+    recording_ = Recording::Make({store_, scheduler_, requests_, recordings_, Places(1), log_},
+                                 grant_, absl::Seconds(5));
     recording_->Start();
     recording_->OnLost([this] { ++lost_; });
   }
@@ -59,8 +63,16 @@ class RecordingTest : public testing::Test {
       outcome_ = outcome.status();
     });
   }
-  void Release(v1::ReleaseOutcome outcome = v1::RELEASE_OUTCOME_NOTHING_HAPPENED) {
-    recording_->Release("reason", outcome, [this] { ++told_; });
+  void Release(v1::ReleaseOutcome outcome = v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+               absl::Duration pause = absl::ZeroDuration()) {
+    recording_->Release(
+        "reason", outcome, [this] { ++told_; }, pause);
+  }
+  // As if the method had declared so short a one.
+  void StartWithLease(absl::Duration lease, absl::Duration max_lease = limits::kDefaultMaxLease) {
+    grant_.lease = lease;
+    grant_.lease_deadline = scheduler_.Now() + absl::ToChronoNanoseconds(lease);
+    Start(max_lease);
   }
   // Everything that was owed is done and nothing is left to happen.
   bool Ended() {
@@ -72,6 +84,9 @@ class RecordingTest : public testing::Test {
   FakeConnection store_{scheduler_};
   std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
+  std::vector<std::string> lines_;
+  std::shared_ptr<GuardLog> log_ = std::make_shared<GuardLog>(
+      [this](LogSeverity, std::string_view line) { lines_.emplace_back(line); });
   std::shared_ptr<Recording> recording_;
   Recording::Grant grant_;
   int told_ = 0;
@@ -264,6 +279,19 @@ TEST_F(RecordingTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
   Complete();
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
+  EXPECT_TRUE(IsComplete(store_.record().reply));
+  EXPECT_TRUE(Ended());
+}
+
+// The same as a guard in between says it: with what it stands for.
+TEST_F(RecordingTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
+  ErrorDetails details;
+  details.metadata[std::string(kStatusCodeDetail)] = "7";
+  store_.Fail(Operation::kComplete,
+              MakeError(Reason::kStoreUnavailable, "it may not", std::move(details)), 3);
+  Complete();
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
   EXPECT_TRUE(Ended());
 }
 
@@ -320,6 +348,9 @@ TEST_F(RecordingTest, ReleasesAndStopsExtending) {
   EXPECT_EQ(told_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(store_.record().release_reason, "reason");
+  EXPECT_FALSE(recording_->refused());
+  EXPECT_EQ(lost_, 0);
+  EXPECT_TRUE(lines_.empty());
   EXPECT_TRUE(Ended());
 }
 
@@ -476,6 +507,8 @@ TEST_F(RecordingTest, CheckpointOfTheWrongSizeIsRefusedUnsent) {
   Checkpoint(std::string(limits::kMaxCheckpointBytes + 1, 'x'));
   ASSERT_EQ(stored_.size(), 2u);
   EXPECT_EQ(ReasonOf(stored_[0]), Reason::kRequestInvalid);
+  ASSERT_EQ(DetailsOf(stored_[0]).violations.size(), 1u);
+  EXPECT_EQ(DetailsOf(stored_[0]).violations[0].field, "checkpoint");
   EXPECT_EQ(ReasonOf(stored_[1]), Reason::kRequestInvalid);
   EXPECT_EQ(store_.calls(Operation::kExtend), 0);
   Checkpoint(std::string(limits::kMaxCheckpointBytes, 'x'));
@@ -553,6 +586,346 @@ TEST_F(RecordingTest, CheckpointAfterTheAnswerIsNotStored) {
   EXPECT_EQ(ReasonOf(stored_[0]), Reason::kReservationLost);
   EXPECT_EQ(store_.calls(Operation::kExtend), 0);
   store_.AnswerHeld(Operation::kComplete);
+}
+
+// One timer for the next heartbeat, and one for the end of the lease.
+TEST_F(RecordingTest, AReservationHoldsTwoTimersHoweverLongItLasts) {
+  scheduler_.Advance(absl::Seconds(95));
+  EXPECT_EQ(scheduler_.pending(), 2u);
+  store_.Fail(Operation::kExtend, Away(), 45);
+  scheduler_.Advance(absl::Seconds(60));
+  EXPECT_EQ(lost_, 1);
+  EXPECT_EQ(scheduler_.pending(), 1u) << "a loss that was told is not watched for again";
+  Complete();
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, EndingDropsTheTimersAtOnce) {
+  scheduler_.Advance(absl::Seconds(10));
+  EXPECT_EQ(scheduler_.pending(), 2u);
+  recording_->LetLapse();
+  EXPECT_TRUE(Ended());
+}
+
+// Task numbers are shared with everybody who uses the scheduler.
+TEST(RecordingTimersTest, EndingCancelsNobodyElsesTask) {
+  FakeScheduler scheduler;
+  bool ran = false;
+  scheduler.RunAt(scheduler.Now() + std::chrono::minutes(2), [&ran] { ran = true; });
+  FakeConnection store(scheduler);
+  store.Fail(Operation::kExtend, Away(), 1000);
+  const auto hold = [&](absl::Duration lease) {
+    Recording::Grant grant;
+    grant.record_key = SampleQuestion().record_key();
+    grant.reservation_token = Uuid::Random().ToString();
+    grant.lease = lease;
+    grant.lease_deadline = scheduler.Now() + absl::ToChronoNanoseconds(lease);
+    auto recording = Recording::Make({store, scheduler, std::make_shared<OutstandingWork>(),
+                                      std::make_shared<OutstandingWork>()},
+                                     grant, absl::Seconds(5));
+    recording->Start();
+    return recording;
+  };
+  hold(absl::Seconds(30))->LetLapse();
+  const auto lapsed = hold(absl::Seconds(30));
+  scheduler.Advance(absl::Seconds(40));
+  EXPECT_TRUE(lapsed->lost());
+  lapsed->LetLapse();
+  scheduler.Advance(absl::Minutes(2));
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(RecordingTest, ARefusalOfACheckpointEndsTheHeartbeats) {
+  store_.TakeOver();
+  Checkpoint("half");
+  ASSERT_EQ(store_.calls(Operation::kExtend), 1);
+  scheduler_.Advance(absl::Minutes(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+}
+
+TEST_F(RecordingTest, ARefusedHeartbeatIsFollowedByNoOther) {
+  store_.TakeOver();
+  scheduler_.Advance(absl::Seconds(10));
+  ASSERT_TRUE(recording_->refused());
+  EXPECT_EQ(scheduler_.pending(), 1u) << "the end of the lease";
+}
+
+TEST_F(RecordingTest, AnAnsweredHeartbeatOfAReservationThatHasEndedIsTheLast) {
+  store_.HoldAnswers(Operation::kExtend);
+  scheduler_.Advance(absl::Seconds(10));
+  Complete();
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  store_.AnswerHeld(Operation::kExtend);
+  EXPECT_TRUE(Ended());
+}
+
+// The record is another's then, but this attempt's end was known before.
+TEST_F(RecordingTest, ARefusalAfterTheEndIsToldToNobody) {
+  store_.Hold(Operation::kExtend);
+  scheduler_.Advance(absl::Seconds(10));
+  Complete();
+  ASSERT_TRUE(outcome_.ok()) << outcome_;
+  recording_->OnLost([this] { lost_ += 10; });
+  store_.AnswerHeld(Operation::kExtend);
+  EXPECT_TRUE(recording_->refused());
+  EXPECT_EQ(lost_, 0);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ALeaseThatRunsOutWhileTheOutcomeIsRecordedIsNotToldAsLost) {
+  scheduler_.Advance(absl::Seconds(12));
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  store_.Fail(Operation::kComplete, Away(), 1000);
+  Complete();
+  scheduler_.Advance(absl::Minutes(2));
+  EXPECT_EQ(lost_, 0);
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ARefusedCompletionIsToldAsALossAndNotAsAFault) {
+  store_.TakeOver();
+  Complete();
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kReservationLost);
+  EXPECT_TRUE(recording_->refused());
+  EXPECT_EQ(lost_, 1);
+  EXPECT_TRUE(lines_.empty()) << lines_.front();
+}
+
+// A record that was forgotten holds no reservation either.
+TEST_F(RecordingTest, ARecordThatIsGoneIsALoss) {
+  store_.Fail(Operation::kExtend, MakeError(Reason::kRecordNotFound, "no such record"), 1);
+  scheduler_.Advance(absl::Seconds(10));
+  EXPECT_EQ(lost_, 1);
+  store_.Fail(Operation::kComplete, MakeError(Reason::kRecordNotFound, "no such record"), 1);
+  Complete();
+  EXPECT_EQ(ReasonOf(outcome_), Reason::kReservationLost);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, WhatABusyServicePutsOffIsRepeatedAsItIs) {
+  store_.Fail(Operation::kExtend, MakeError(Reason::kOverloaded, "busy"), 2);
+  Checkpoint("half");
+  scheduler_.Advance(absl::Seconds(2));
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_TRUE(stored_[0].ok()) << stored_[0];
+  store_.Fail(Operation::kComplete, MakeError(Reason::kOverloaded, "busy"), 2);
+  Complete();
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  EXPECT_TRUE(IsComplete(store_.record().reply));
+}
+
+TEST_F(RecordingTest, AReleaseThatABusyServicePutsOffIsRepeated) {
+  store_.Fail(Operation::kRelease, MakeError(Reason::kOverloaded, "busy"), 2);
+  Release();
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(recording_->release_answer().ok());
+}
+
+TEST_F(RecordingTest, ContentThatIsRefusedWithoutAReasonIsDropped) {
+  store_.Fail(Operation::kComplete, absl::InvalidArgumentError("not UTF-8"), 1);
+  Complete();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(outcome_.ok()) << outcome_;
+  EXPECT_FALSE(IsComplete(store_.record().reply));
+}
+
+// Five tries fit into half of what the store leaves of a short lease.
+TEST_F(RecordingTest, AFailedHeartbeatOfAShortLeaseIsRepeatedAtATenthOfIt) {
+  StartWithLease(absl::Seconds(2));
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  scheduler_.Advance(absl::Milliseconds(700));
+  ASSERT_EQ(store_.calls(Operation::kExtend), 1);
+  scheduler_.Advance(absl::Milliseconds(166));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), 2);
+  Complete();
+}
+
+TEST_F(RecordingTest, AnOutcomeAfterMaxLeaseIsExtendedAtATenthOfAShortLease) {
+  StartWithLease(absl::Seconds(2), /*max_lease=*/absl::Seconds(2));
+  scheduler_.Advance(absl::Minutes(1));
+  store_.Fail(Operation::kComplete, Away(), 1000);
+  const int beats = store_.calls(Operation::kExtend);
+  Complete();
+  scheduler_.Advance(absl::Milliseconds(199));
+  EXPECT_EQ(store_.calls(Operation::kExtend), beats);
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), beats + 1);
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(Ended());
+}
+
+// Twice a second at most: the store that comes back is asked by many.
+TEST_F(RecordingTest, AnOutcomeAfterMaxLeaseIsExtendedHalfASecondLaterUnderALongLease) {
+  Start(absl::Seconds(30));
+  scheduler_.Advance(absl::Minutes(1));
+  store_.Fail(Operation::kComplete, Away(), 1000);
+  const int beats = store_.calls(Operation::kExtend);
+  Complete();
+  scheduler_.Advance(kLongestRepeat - absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), beats);
+  scheduler_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(store_.calls(Operation::kExtend), beats + 1);
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, LettingLapseEndsRepeatsOfWhatWasBegun) {
+  store_.Fail(Operation::kComplete, Away(), 1000);
+  Complete();
+  recording_->LetLapse();
+  scheduler_.Advance(absl::Minutes(1));
+  EXPECT_EQ(store_.calls(Operation::kComplete), 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, LettingLapseEndsRepeatsOfARelease) {
+  store_.Fail(Operation::kRelease, Away(), 1000);
+  Release();
+  recording_->LetLapse();
+  scheduler_.Advance(absl::Minutes(1));
+  EXPECT_EQ(store_.calls(Operation::kRelease), 1);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, AReleaseKeepsTheRecordBackForItsPause) {
+  Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED, absl::Milliseconds(1'500));
+  EXPECT_EQ(store_.record().release_pause, absl::Milliseconds(1'500));
+}
+
+TEST_F(RecordingTest, AReleaseThatIsRefusedSaysSoAndIsLogged) {
+  store_.Fail(Operation::kRelease, InvalidField("reason", "not UTF-8"), 1000);
+  Release();
+  EXPECT_EQ(store_.calls(Operation::kRelease), 1);
+  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kRequestInvalid);
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_NE(lines_[0].find("could not be released"), std::string::npos) << lines_[0];
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, WhatBecameOfAReleaseIsKnownOnceItIsAnswered) {
+  store_.Hold(Operation::kRelease);
+  Release();
+  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kOutcomeNotRecorded);
+  store_.AnswerHeld(Operation::kRelease);
+  EXPECT_TRUE(recording_->release_answer().ok());
+}
+
+TEST_F(RecordingTest, AReleaseThatFindsAnotherAttemptIsALossToTryAgainAfter) {
+  store_.TakeOver();
+  Release();
+  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kReservationLost);
+  EXPECT_EQ(recording_->release_answer().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(RecordingTest, AReleaseThatIsNeverAnsweredStaysOpen) {
+  store_.Fail(Operation::kRelease, Away(), 1000);
+  Release();
+  scheduler_.Advance(absl::Minutes(1));
+  EXPECT_TRUE(Ended());
+  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kOutcomeNotRecorded);
+}
+
+TEST_F(RecordingTest, CheckpointsFollowOneAnother) {
+  Checkpoint("first");
+  Checkpoint("second");
+  ASSERT_EQ(stored_.size(), 2u);
+  EXPECT_TRUE(stored_[1].ok()) << stored_[1];
+  EXPECT_EQ(store_.record().checkpoint, "second");
+  EXPECT_EQ(scheduler_.pending(), 1u) << "the heartbeat: no timer stays behind";
+}
+
+TEST_F(RecordingTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
+  store_.Hold(Operation::kExtend);
+  Checkpoint("first");
+  scheduler_.Advance(absl::Seconds(3));
+  Checkpoint("second");
+  scheduler_.Advance(absl::Seconds(2));
+  ASSERT_EQ(stored_.size(), 1u) << "the first";
+  // Each try of the first, also those that were given up.
+  store_.Fail(Operation::kExtend, Away(), store_.calls(Operation::kExtend));
+  store_.AnswerHeld(Operation::kExtend);
+  ASSERT_EQ(stored_.size(), 2u);
+  EXPECT_TRUE(stored_[1].ok()) << stored_[1];
+}
+
+TEST_F(RecordingTest, AFailureAfterTheLastCheckpointWasGivenUpIsNotRepeated) {
+  store_.Hold(Operation::kExtend);
+  Checkpoint("only");
+  scheduler_.Advance(absl::Seconds(5));
+  ASSERT_EQ(stored_.size(), 1u);
+  recording_->LetLapse();
+  store_.Fail(Operation::kExtend, Away(), 100);
+  store_.AnswerHeld(Operation::kExtend);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(RecordingTest, ACheckpointThatCannotBeRepeatedAnyMoreIsTold) {
+  store_.Hold(Operation::kExtend);
+  Checkpoint("half");
+  scheduler_.Stop();
+  store_.Fail(Operation::kExtend, Away(), 1);
+  store_.AnswerHeld(Operation::kExtend);
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kStoreUnavailable);
+}
+
+TEST_F(RecordingTest, ACheckpointIsRefusedOnceItsReservationIsGone) {
+  store_.Fail(Operation::kExtend, Away(), 1);
+  Checkpoint("half");
+  recording_->LetLapse();
+  Checkpoint("whole");
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kReservationLost);
+  recording_.reset();
+  scheduler_.Advance(absl::Seconds(1));
+  ASSERT_EQ(stored_.size(), 2u);
+  EXPECT_EQ(ReasonOf(stored_[1]), Reason::kReservationLost);
+  EXPECT_EQ(store_.calls(Operation::kExtend), 1);
+}
+
+// The lease was out of reach for a while; the store decides whether it still holds.
+TEST_F(RecordingTest, ACheckpointWithinMaxLeaseFindsALeaseAgainThatRanOutUnheard) {
+  store_.Fail(Operation::kExtend, Away(), 1000);
+  scheduler_.Advance(absl::Seconds(31));
+  ASSERT_TRUE(recording_->lost());
+  store_.Recover();
+  Checkpoint("half");
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_TRUE(stored_[0].ok()) << stored_[0];
+  EXPECT_FALSE(recording_->lost());
+  Complete();
+}
+
+TEST_F(RecordingTest, ACheckpointExtendsByTheWholeLeaseUntilMaxLeaseAndNotFromThenOn) {
+  Start(absl::Seconds(30));
+  scheduler_.Advance(absl::Milliseconds(29'999));
+  Checkpoint("in time");
+  EXPECT_EQ(FromWire(store_.last_extend().lease()), absl::Seconds(30));
+  scheduler_.Advance(absl::Milliseconds(1));
+  Checkpoint("late");
+  EXPECT_EQ(FromWire(store_.last_extend().lease()), limits::kMinLease);
+  scheduler_.Advance(absl::Milliseconds(29'998));
+  Checkpoint("last");
+  ASSERT_EQ(stored_.size(), 3u);
+  EXPECT_TRUE(stored_[2].ok()) << stored_[2];
+}
+
+TEST_F(RecordingTest, ACheckpointAtTheVeryEndOfTheLeaseIsTooLate) {
+  Start(absl::Seconds(30));
+  scheduler_.Advance(absl::Seconds(50));
+  const int calls = store_.calls(Operation::kExtend);
+  Checkpoint("too late");
+  ASSERT_EQ(stored_.size(), 1u);
+  EXPECT_EQ(ReasonOf(stored_[0]), Reason::kReservationLost);
+  EXPECT_EQ(store_.calls(Operation::kExtend), calls);
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
     // Nothing was granted that would have to be found again, and nothing is
     // gained by keeping the caller.
     const bool never_sent = !maybe_sent_ && IsNotConnected(answer.status());
-    if (!never_sent) maybe_sent_ = true;
+    maybe_sent_ = true;
     if (!never_sent && IsOpen(answer.status()) && Repeat()) return;
     // The same token renews the lease, if nobody has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, link_.scheduler.Now()) && Repeat()) {
@@ -181,7 +181,6 @@ void ReservationRequest::Tell(absl::StatusOr<ReservationAnswer> answer) {
 void ReservationRequest::ReleaseGrant(Time sent, const v1::Reserved& grant) {
   Recording::Grant held;
   held.record_key = request_.record_key();
-  held.lease = FromWire(request_.lease());
   held.reservation_token = grant.reservation_token();
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
   Recording::Make(link_, std::move(held), kTryTimeout)

@@ -4,10 +4,15 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "client/not_connected.h"
 #include "core/answer_kind.h"
 #include "core/errors.h"
+#include "core/uuid.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
@@ -26,9 +31,10 @@ class ReservationRequestTest : public testing::Test {
                                           bool recover = false) {
     v1::ReserveRequest request = SampleQuestion();
     request.set_recover(recover);
-    *request.mutable_lease() = ToWire(absl::Seconds(30));
+    request.set_request_token(request_token_);
+    *request.mutable_lease() = ToWire(lease_);
     auto asked = ReservationRequest::Make(
-        {store_, scheduler_, requests_, recordings_, pursuits_}, request, max_wait,
+        {store_, scheduler_, requests_, recordings_, pursuits_, log_}, request, max_wait,
         scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
         [this](absl::StatusOr<ReservationAnswer> answer) {
           ++told_;
@@ -48,6 +54,11 @@ class ReservationRequestTest : public testing::Test {
   std::shared_ptr<OutstandingWork> requests_ = std::make_shared<OutstandingWork>();
   std::shared_ptr<OutstandingWork> recordings_ = std::make_shared<OutstandingWork>();
   Places pursuits_{2};
+  std::vector<std::string> lines_;
+  std::shared_ptr<GuardLog> log_ = std::make_shared<GuardLog>(
+      [this](LogSeverity, std::string_view line) { lines_.emplace_back(line); });
+  absl::Duration lease_ = absl::Seconds(30);
+  std::string request_token_;
   int told_ = 0;
   absl::StatusOr<ReservationAnswer> answer_;
 };
@@ -58,6 +69,8 @@ TEST_F(ReservationRequestTest, PassesTheVerdictOn) {
   ASSERT_TRUE(answer_.ok());
   EXPECT_EQ(answer_->response.reserved().attempt(), 1u);
   EXPECT_EQ(answer_->sent, scheduler_.Now());
+  EXPECT_FALSE(store_.last_reserve().has_max_wait());
+  EXPECT_TRUE(lines_.empty());
   EXPECT_TRUE(Ended());
 }
 
@@ -93,6 +106,7 @@ TEST_F(ReservationRequestTest, WhatWasNeverSentIsToldAtOnceAndNotPursued) {
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+  EXPECT_TRUE(lines_.empty()) << "an outage is no refusal: " << lines_.front();
   EXPECT_TRUE(Ended());
 }
 
@@ -141,6 +155,7 @@ TEST_F(ReservationRequestTest, WaitsNoLongerThanWhatIsLeft) {
   EXPECT_EQ(FromWire(store_.last_reserve().max_wait()), absl::Seconds(1));
   scheduler_.Advance(absl::Seconds(1));
   EXPECT_LT(FromWire(store_.last_reserve().max_wait()), absl::Seconds(1));
+  EXPECT_GT(FromWire(store_.last_reserve().max_wait()), absl::Milliseconds(900));
 }
 
 TEST_F(ReservationRequestTest, TimeoutIsTellingAndAGrantThatComesLateIsReleased) {
@@ -228,6 +243,7 @@ TEST_F(ReservationRequestTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {
   store_.Fail(Operation::kReserve, MakeError(Reason::kQuotaExceeded, "too many"), 1);
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kQuotaExceeded);
+  EXPECT_TRUE(lines_.empty()) << "the caller's matter: " << lines_.front();
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
   EXPECT_TRUE(Ended());
 }
@@ -237,6 +253,9 @@ TEST_F(ReservationRequestTest, GuardsOwnFaultIsNotTheCallers) {
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kRefused) << "which never fails open";
+  EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(1));
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_NE(lines_[0].find("this guard may not"), std::string::npos) << lines_[0];
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
 }
 
@@ -244,7 +263,148 @@ TEST_F(ReservationRequestTest, AnInvalidRequestIsRefusedAndNotAskedForAgain) {
   store_.Fail(Operation::kReserve, InvalidField("labels", "not UTF-8"), 1);
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kRequestInvalid);
+  EXPECT_EQ(lines_.size(), 1u) << "the guard made it";
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+  EXPECT_TRUE(Ended());
+}
+
+// As another guard in between passes it on, for which the store refuses it.
+TEST_F(ReservationRequestTest, ARefusalPassedOnKeepsItsKindAndItsHintAndNoDetailOfTheRequest) {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(7);
+  details.metadata[std::string(kStatusCodeDetail)] = "7";
+  details.violations.push_back({"record_key.namespace", "is another's"});
+  store_.Fail(Operation::kReserve,
+              MakeError(Reason::kStoreUnavailable, "it may not", std::move(details)), 1);
+  Ask();
+  EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(KindOfAnswer(answer_.status()), AnswerKind::kRefused);
+  EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(7));
+  EXPECT_TRUE(DetailsOf(answer_.status()).violations.empty());
+  EXPECT_EQ(answer_.status().message().find("it may not"), std::string::npos);
+  EXPECT_EQ(lines_.size(), 1u);
+}
+
+TEST_F(ReservationRequestTest, NoVerdictInTimeStandsForNoStatusOfTheService) {
+  store_.Hold(Operation::kReserve);
+  Ask();
+  scheduler_.Advance(absl::Seconds(2));
+  ASSERT_EQ(told_, 1);
+  EXPECT_EQ(DetailsOf(answer_.status()).metadata.count(std::string(kStatusCodeDetail)), 0u);
+  EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(1));
+}
+
+TEST_F(ReservationRequestTest, ATokenThatComesWithTheQuestionIsKept) {
+  request_token_ = Uuid::Random().ToString();
+  Ask();
+  EXPECT_EQ(store_.last_reserve().request_token(), request_token_);
+}
+
+// A caller that waits has time: one try may take all of it.
+TEST_F(ReservationRequestTest, ARepeatWaitsAsLongAsTheCallerDoes) {
+  store_.Fail(Operation::kReserve, Away(), 1);
+  store_.Hold(Operation::kReserve);
+  Ask(/*max_wait=*/absl::Seconds(20));
+  store_.AnswerHeld(Operation::kReserve);
+  store_.Hold(Operation::kReserve);
+  scheduler_.Advance(absl::Seconds(15));
+  EXPECT_EQ(store_.calls(Operation::kReserve), 2);
+  store_.AnswerHeld(Operation::kReserve);
+  EXPECT_TRUE(answer_.ok()) << answer_.status();
+  EXPECT_GT(FromWire(store_.last_reserve().max_wait()), absl::Seconds(19));
+}
+
+// A grant may be held for so long: only then it ends by itself.
+TEST_F(ReservationRequestTest, APursuitLastsAsLongAsALongLease) {
+  lease_ = absl::Minutes(2);
+  store_.Fail(Operation::kReserve, Away(), 100'000, /*after=*/true);
+  Ask();
+  scheduler_.Advance(absl::Seconds(110));
+  EXPECT_FALSE(Ended());
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, APursuitLastsHalfAMinuteUnderAShortLease) {
+  lease_ = absl::Seconds(2);
+  store_.Fail(Operation::kReserve, Away(), 100'000, /*after=*/true);
+  Ask();
+  scheduler_.Advance(absl::Seconds(30));
+  EXPECT_FALSE(Ended());
+  scheduler_.Advance(absl::Seconds(3));
+  EXPECT_TRUE(Ended());
+}
+
+// Whoever asked may hold on to the question.
+TEST_F(ReservationRequestTest, AQuestionThatIsPursuedNoLongerIsNoWorkThoughItIsHeld) {
+  store_.Fail(Operation::kReserve, Away(), 100'000);
+  std::vector<std::shared_ptr<ReservationRequest>> asked;
+  for (int i = 0; i < 3; ++i) asked.push_back(Ask());
+  scheduler_.Advance(absl::Seconds(3));
+  EXPECT_FALSE(Ended()) << "two are pursued, and take every place";
+  EXPECT_EQ(pursuits_.TryTake(), nullptr);
+  scheduler_.Advance(absl::Seconds(30));
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, AQuestionThatWasAnsweredGivesItsPlaceBackThoughItIsHeld) {
+  store_.Fail(Operation::kReserve, Away(), 100'000);
+  const auto first = Ask();
+  const auto second = Ask();
+  scheduler_.Advance(absl::Seconds(20));
+  EXPECT_EQ(pursuits_.TryTake(), nullptr);
+  EXPECT_EQ(told_, 2);
+  EXPECT_FALSE(Ended()) << "each still has the place that it took first";
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(3));
+  EXPECT_TRUE(Ended());
+  EXPECT_NE(pursuits_.TryTake(), nullptr);
+}
+
+TEST_F(ReservationRequestTest, AQuestionThatSomebodyWaitsForTakesNoPlace) {
+  store_.Fail(Operation::kReserve, Away(), 100'000);
+  for (int i = 0; i < 5; ++i) Ask(/*max_wait=*/absl::Seconds(60));
+  scheduler_.Advance(absl::Seconds(10));
+  const auto one = pursuits_.TryTake();
+  const auto other = pursuits_.TryTake();
+  EXPECT_NE(one, nullptr);
+  EXPECT_NE(other, nullptr);
+  store_.Recover();
+  scheduler_.Advance(absl::Seconds(1));
+  EXPECT_EQ(told_, 5);
+}
+
+TEST_F(ReservationRequestTest, ALateGrantThatNobodyWaitsForIsReleasedThoughItsLeaseIsOver) {
+  store_.Hold(Operation::kReserve);
+  Ask()->GiveUp(Away());
+  v1::ReserveResponse over;
+  over.mutable_reserved()->set_reservation_token(Uuid::Random().ToString());
+  *over.mutable_reserved()->mutable_lease_remaining() = ToWire(absl::ZeroDuration());
+  store_.SetVerdict(over);
+  store_.AnswerHeld(Operation::kReserve);
+  EXPECT_EQ(store_.calls(Operation::kReserve), 1);
+  EXPECT_EQ(store_.calls(Operation::kRelease), 1);
+}
+
+TEST_F(ReservationRequestTest, ReleasingALateGrantIsRepeatedWithinItsLease) {
+  store_.Hold(Operation::kReserve);
+  Ask()->GiveUp(Away());
+  store_.Fail(Operation::kRelease, Away(), 3);
+  store_.AnswerHeld(Operation::kReserve);
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
+  scheduler_.Advance(absl::Seconds(2));
+  EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(ReservationRequestTest, AVerdictThatIsNoGrantLeavesNothingToRelease) {
+  Ask();
+  store_.Hold(Operation::kReserve);
+  Ask()->GiveUp(Away());
+  store_.AnswerHeld(Operation::kReserve);
+  EXPECT_EQ(store_.calls(Operation::kRelease), 0);
   EXPECT_TRUE(Ended());
 }
 

@@ -139,8 +139,6 @@ void Reservations::Close() {
     MutexLock lock(mutex_);
     closed_ = true;
     waiting.swap(waiting_);
-    of_key_.clear();
-    waits_ = 0;
   }
   for (const auto& [id, question] : waiting) question.request->GiveUp(Closed());
 }

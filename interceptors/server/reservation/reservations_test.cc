@@ -7,10 +7,15 @@
 #include <future>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
+
 #include "core/errors.h"
+#include "interceptors/server/log/guard_log.h"
+#include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/wire/wire_time.h"
@@ -79,6 +84,7 @@ TEST(ReservationsTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
   int failed = 0;
   const auto expect_failure = [&failed](absl::StatusOr<ReservationAnswer> answer) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
+    EXPECT_EQ(DetailsOf(answer.status()).retry_delay, absl::Seconds(1));
     ++failed;
   };
   reservations.Request(RequestFor("a"), absl::ZeroDuration(), reservations.Now() + kLong,
@@ -153,6 +159,59 @@ TEST_F(QuestionLimitsTest, WaitersOfAllKeysLeaveRoomForOtherCalls) {
   EXPECT_TRUE(store_->last_reserve().has_max_wait());
 }
 
+TEST_F(QuestionLimitsTest, CallsThatDoNotWaitTakeNoWaitersPlace) {
+  for (int i = 0; i < 5; ++i) Ask(std::to_string(i), absl::ZeroDuration());
+  Ask("waits");
+  AnswerAll();
+  EXPECT_EQ(store_->calls(Operation::kReserve), 6);
+  EXPECT_TRUE(store_->last_reserve().has_max_wait());
+}
+
+TEST(ReservationsTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) {
+  auto connection = std::make_unique<FakeConnection>();
+  FakeConnection& store = *connection;
+  const auto cache = std::make_shared<ReplayCache>(
+      ReplayCacheOptions{1024 * 1024, absl::Minutes(10)}, Clock::System());
+  Reservations reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(100),
+                            cache);
+  const auto request = RequestFor("known");
+  v1::ReserveResponse replay;
+  replay.mutable_replay()->mutable_reply()->set_body("body");
+  const absl::Time now = absl::Now();
+  replay.mutable_replay()->mutable_completed_at()->set_seconds(absl::ToUnixSeconds(now));
+  replay.mutable_replay()->mutable_expires_at()->set_seconds(
+      absl::ToUnixSeconds(now + absl::Hours(1)));
+  cache->Keep(request.record_key(), {request.fingerprints(), replay}, cache->Now());
+  std::vector<absl::StatusOr<ReservationAnswer>> answers;
+  const auto ask = [&](const v1::ReserveRequest& asked) {
+    reservations.Request(asked, absl::ZeroDuration(), reservations.Now() + kLong,
+                         [&](auto answer) { answers.push_back(std::move(answer)); });
+  };
+  ask(request);
+  ASSERT_EQ(answers.size(), 1u);
+  ASSERT_TRUE(answers[0].ok()) << answers[0].status();
+  EXPECT_EQ(answers[0]->response.replay().reply().body(), "body");
+  EXPECT_EQ(store.calls(Operation::kReserve), 0);
+  ask(RequestFor("other"));
+  EXPECT_EQ(store.calls(Operation::kReserve), 1);
+  reservations.Close();
+  ask(request);
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(ReasonOf(answers[2].status()), Reason::kStoreUnavailable);
+}
+
+TEST(ReservationsTest, WhoeverWaitsWhenTheGuardGoesAwayIsToldWhy) {
+  auto connection = std::make_unique<FakeConnection>();
+  connection->Hold(Operation::kReserve);
+  absl::Status told;
+  {
+    Reservations reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(10));
+    reservations.Request(RequestFor("a"), absl::ZeroDuration(), reservations.Now() + kLong,
+                         [&told](const auto& answer) { told = answer.status(); });
+  }
+  EXPECT_NE(told.message().find("shutting down"), std::string::npos) << told;
+}
+
 TEST(ReservationsTest, DestructorWaitsForARecording) {
   auto connection = std::make_unique<FakeConnection>();
   FakeConnection& store = *connection;
@@ -177,16 +236,31 @@ TEST(ReservationsTest, DestructorWaitsForARecording) {
   EXPECT_TRUE(acknowledged);
 }
 
-TEST(ReservationsTest, DestructorGivesUpInTheEnd) {
+// What a guard logs that goes away with a reply on its way to the store.
+std::vector<std::string> LinesAtTheEnd(bool acknowledged) {
+  std::vector<std::string> lines;
   auto connection = std::make_unique<FakeConnection>();
-  connection->Hold(Operation::kComplete);
-  Reservations reservations(std::move(connection), absl::Seconds(10), absl::Milliseconds(20));
+  if (!acknowledged) connection->Hold(Operation::kComplete);
+  auto log = std::make_shared<GuardLog>(
+      [&lines](LogSeverity, std::string_view line) { lines.emplace_back(line); });
+  std::optional<Reservations> reservations(
+      std::in_place, std::move(connection), absl::Seconds(10), absl::Milliseconds(20), nullptr,
+      std::make_unique<TimerThread>(), QuestionLimits(), std::move(log));
   const auto request = RequestFor("a");
-  reservations.Request(
-      request, absl::ZeroDuration(), reservations.Now() + kLong,
+  reservations->Request(
+      request, absl::ZeroDuration(), reservations->Now() + kLong,
       [&](absl::StatusOr<ReservationAnswer> answer) {
-        reservations.Hold(GrantOf(request, *answer))->Complete(v1::Reply(), [](const auto&) {});
+        reservations->Hold(GrantOf(request, *answer))->Complete(v1::Reply(), [](const auto&) {});
       });
+  reservations.reset();
+  return lines;
+}
+
+TEST(ReservationsTest, DestructorGivesUpInTheEndAndSaysSo) {
+  const auto lines = LinesAtTheEnd(/*acknowledged=*/false);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("the store was not told of"), std::string::npos) << lines[0];
+  EXPECT_TRUE(LinesAtTheEnd(/*acknowledged=*/true).empty());
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+#include "interceptors/server/reservation/closable_connection.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/errors.h"
+
+namespace idempotency {
+namespace {
+
+// What the connection behind was called for.
+struct Seen {
+  std::vector<std::string> calls;
+  // Called inside of Reserve.
+  std::function<void()> inside = [] {};
+  std::atomic<bool> destroyed{false};
+};
+
+class ConnectionBehind final : public Connection {
+ public:
+  explicit ConnectionBehind(Seen& seen) : seen_(seen) {}
+  ~ConnectionBehind() override { seen_.destroyed = true; }
+
+  void Reserve(const v1::ReserveRequest&, Deadline, Callback<v1::ReserveResponse> done) override {
+    seen_.inside();
+    Answer("Reserve", done);
+  }
+  void Complete(const v1::CompleteRequest&, Deadline,
+                Callback<v1::CompleteResponse> done) override {
+    Answer("Complete", done);
+  }
+  void Release(const v1::ReleaseRequest&, Deadline, Callback<v1::ReleaseResponse> done) override {
+    Answer("Release", done);
+  }
+  void Extend(const v1::ExtendRequest&, Deadline, Callback<v1::ExtendResponse> done) override {
+    Answer("Extend", done);
+  }
+  void Get(const v1::GetRequest&, Deadline, Callback<v1::GetResponse> done) override {
+    Answer("Get", done);
+  }
+
+ private:
+  template <typename Response>
+  void Answer(const char* name, const Callback<Response>& done) {
+    seen_.calls.emplace_back(name);
+    done(Response());
+  }
+
+  Seen& seen_;
+};
+
+class ClosableConnectionTest : public testing::Test {
+ protected:
+  template <typename Request, typename Response>
+  absl::Status Call(void (Connection::*method)(const Request&, Connection::Deadline,
+                                               Connection::Callback<Response>)) {
+    absl::Status status = absl::UnknownError("not answered");
+    (static_cast<Connection&>(connection_).*method)(
+        Request(), Connection::Deadline::max(),
+        [&status](absl::StatusOr<Response> answer) { status = answer.status(); });
+    return status;
+  }
+  std::vector<absl::Status> CallAll() {
+    return {Call(&Connection::Reserve), Call(&Connection::Complete), Call(&Connection::Release),
+            Call(&Connection::Extend), Call(&Connection::Get)};
+  }
+
+  Seen seen_;
+  ClosableConnection connection_{std::make_unique<ConnectionBehind>(seen_)};
+};
+
+TEST_F(ClosableConnectionTest, CallsArePassedOn) {
+  for (const absl::Status& status : CallAll()) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(seen_.calls,
+            (std::vector<std::string>{"Reserve", "Complete", "Release", "Extend", "Get"}));
+  EXPECT_FALSE(seen_.destroyed);
+}
+
+TEST_F(ClosableConnectionTest, OnceClosedThereIsNoConnectionAndCallsAreAnsweredHere) {
+  connection_.Close();
+  EXPECT_TRUE(seen_.destroyed);
+  for (const absl::Status& status : CallAll()) {
+    EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable) << status;
+  }
+  EXPECT_TRUE(seen_.calls.empty());
+  connection_.Close();
+}
+
+TEST_F(ClosableConnectionTest, ClosingWaitsForTheCallsThatAreInside) {
+  std::promise<void> entered;
+  std::promise<void> leave;
+  bool destroyed_under_it = true;
+  seen_.inside = [&] {
+    entered.set_value();
+    leave.get_future().wait();
+    destroyed_under_it = seen_.destroyed;
+  };
+  std::thread caller([&] { EXPECT_TRUE(Call(&Connection::Reserve).ok()); });
+  entered.get_future().wait();
+  std::thread closer([&] { connection_.Close(); });
+  // From here on it has seen the call inside.
+  while (Call(&Connection::Get).ok()) std::this_thread::yield();
+  leave.set_value();
+  caller.join();
+  closer.join();
+  EXPECT_FALSE(destroyed_under_it);
+  EXPECT_TRUE(seen_.destroyed);
+}
+
+}  // namespace
+}  // namespace idempotency

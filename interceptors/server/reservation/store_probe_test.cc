@@ -1,0 +1,171 @@
+#include "interceptors/server/reservation/store_probe.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/errors.h"
+#include "interceptors/server/testing/fake_scheduler.h"
+
+namespace idempotency {
+namespace {
+
+// Answers a read when a test says so, and does nothing else.
+class Reads final : public Connection {
+ public:
+  void Reserve(const v1::ReserveRequest&, Deadline, Callback<v1::ReserveResponse>) override {}
+  void Complete(const v1::CompleteRequest&, Deadline, Callback<v1::CompleteResponse>) override {}
+  void Release(const v1::ReleaseRequest&, Deadline, Callback<v1::ReleaseResponse>) override {}
+  void Extend(const v1::ExtendRequest&, Deadline, Callback<v1::ExtendResponse>) override {}
+  void Get(const v1::GetRequest& request, Deadline deadline,
+           Callback<v1::GetResponse> done) override {
+    ++calls;
+    last = request;
+    last_deadline = deadline;
+    waiting.push_back(std::move(done));
+  }
+  void Answer(absl::StatusOr<v1::GetResponse> answer) {
+    auto done = std::move(waiting.front());
+    waiting.pop_front();
+    done(std::move(answer));
+  }
+
+  int calls = 0;
+  v1::GetRequest last;
+  Deadline last_deadline;
+  std::deque<Callback<v1::GetResponse>> waiting;
+};
+
+absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
+absl::Status NoSuchRecord() { return MakeError(Reason::kRecordNotFound, "no such record"); }
+
+class StoreProbeTest : public testing::Test {
+ protected:
+  void Run(absl::Duration time = absl::Seconds(10)) {
+    StoreProbe::Run({reads_, scheduler_, std::make_shared<OutstandingWork>(),
+                     std::make_shared<OutstandingWork>()},
+                    "tills", scheduler_.Now() + absl::ToChronoNanoseconds(time),
+                    [this](const absl::Status& status) { told_.push_back(status); });
+  }
+
+  FakeScheduler scheduler_;
+  Reads reads_;
+  std::vector<absl::Status> told_;
+};
+
+TEST_F(StoreProbeTest, ReadsARecordOfItsNamespaceThatNoMethodHas) {
+  Run();
+  const v1::RecordKey& key = reads_.last.record_key();
+  EXPECT_EQ(key.namespace_(), "tills");
+  EXPECT_FALSE(key.scope().empty());
+  EXPECT_FALSE(key.key().empty());
+  EXPECT_FALSE(key.operation().empty());
+  EXPECT_EQ(key.operation().find('/'), std::string::npos);
+}
+
+TEST_F(StoreProbeTest, AStoreThatHasNoSuchRecordWasRead) {
+  Run();
+  EXPECT_TRUE(told_.empty());
+  reads_.Answer(NoSuchRecord());
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_TRUE(told_[0].ok());
+  EXPECT_EQ(scheduler_.pending(), 0u);
+}
+
+TEST_F(StoreProbeTest, AStoreThatHasTheRecordWasReadToo) {
+  Run();
+  reads_.Answer(v1::GetResponse());
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_TRUE(told_[0].ok());
+}
+
+TEST_F(StoreProbeTest, AsksAgainWhileTheServiceIsAwayOrBusy) {
+  Run();
+  reads_.Answer(Away());
+  scheduler_.Advance(kLongestRepeat);
+  ASSERT_EQ(reads_.calls, 2);
+  reads_.Answer(MakeError(Reason::kOverloaded, "busy"));
+  EXPECT_TRUE(told_.empty());
+  scheduler_.Advance(kLongestRepeat);
+  ASSERT_EQ(reads_.calls, 3);
+  reads_.Answer(NoSuchRecord());
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_TRUE(told_[0].ok());
+  EXPECT_EQ(scheduler_.pending(), 0u);
+}
+
+TEST_F(StoreProbeTest, ARefusalIsToldAtOnce) {
+  Run();
+  reads_.Answer(absl::PermissionDeniedError("not this guard"));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(scheduler_.pending(), 0u);
+}
+
+TEST_F(StoreProbeTest, NoAnswerByTheDeadlineIsUnavailable) {
+  Run(absl::Seconds(1));
+  EXPECT_EQ(reads_.last_deadline, scheduler_.Now() + std::chrono::seconds(1));
+  scheduler_.Advance(absl::Milliseconds(999));
+  EXPECT_TRUE(told_.empty());
+  scheduler_.Advance(absl::Milliseconds(1));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(ReasonOf(told_[0]), Reason::kStoreUnavailable);
+  // What comes then is too late, and is no reason to ask again.
+  reads_.Answer(Away());
+  scheduler_.Advance(absl::Seconds(5));
+  EXPECT_EQ(told_.size(), 1u);
+  EXPECT_EQ(reads_.calls, 1);
+}
+
+TEST_F(StoreProbeTest, AnAnswerAfterTheDeadlineStartsNothing) {
+  Run(absl::Seconds(1));
+  reads_.Answer(Away());
+  scheduler_.Advance(absl::Milliseconds(20));
+  ASSERT_EQ(reads_.calls, 2);
+  scheduler_.Advance(absl::Seconds(1));
+  ASSERT_EQ(told_.size(), 1u);
+  reads_.Answer(Away());
+  EXPECT_EQ(scheduler_.pending(), 0u);
+}
+
+// One that is never answered is given up long before the deadline.
+TEST_F(StoreProbeTest, ATryTakesTwoSecondsAtMost) {
+  Run(absl::Minutes(1));
+  EXPECT_EQ(reads_.last_deadline, scheduler_.Now() + absl::ToChronoNanoseconds(kTryTimeout));
+}
+
+TEST_F(StoreProbeTest, TheLastFailureIsToldAtTheDeadline) {
+  Run(absl::Seconds(1));
+  reads_.Answer(absl::UnavailableError("first"));
+  scheduler_.Advance(absl::Milliseconds(20));
+  reads_.Answer(absl::UnavailableError("second"));
+  scheduler_.Advance(absl::Milliseconds(40));
+  ASSERT_EQ(reads_.calls, 3);
+  scheduler_.Advance(absl::Seconds(1));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].message(), "second");
+}
+
+TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereThereIsNoTimeToAskAgain) {
+  Run(absl::Milliseconds(1));
+  reads_.Answer(absl::UnavailableError("away"));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].message(), "away");
+  EXPECT_EQ(scheduler_.pending(), 0u);
+}
+
+TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereNothingIsBegunAnyMore) {
+  Run();
+  scheduler_.Stop();
+  reads_.Answer(absl::UnavailableError("away"));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].message(), "away");
+}
+
+}  // namespace
+}  // namespace idempotency
