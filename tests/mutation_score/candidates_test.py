@@ -61,6 +61,11 @@ class RulesTest(unittest.TestCase):
         self.assertEqual(mutated("F(a, b.c(), d);\n")["swapped arguments"],
                          {"F(b.c(), a, d);", "F(a, d, b.c());"})
 
+    def test_arguments_whose_order_does_not_count_stay(self):
+        for call in ("std::min(a, b)", "std::max(a, b.c())", "CompareFingerprints(a, b)"):
+            with self.subTest(call):
+                self.assertNotIn("swapped arguments", mutated(f"F({call});\n"))
+
     def test_a_condition_holds_always_or_never(self):
         made = mutated("if (A(b(c)) < d) return F(e);\n")["removed condition"]
         self.assertLessEqual({"if ((A(b(c)) < d) || true) return F(e);",
