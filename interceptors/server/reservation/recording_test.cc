@@ -129,10 +129,10 @@ TEST_F(RecordingTest, AHeartbeatWithoutAnAnswerIsSoonFollowedByAnother) {
   // The first one falls due at 10 s, and is given up at 12 s.
   scheduler_.Advance(absl::Seconds(13));
   EXPECT_EQ(store_.calls(Operation::kExtend), 2);
+  // The second one is answered within its time, and the beats go on.
   store_.AnswerHeld(Operation::kExtend);
-  scheduler_.Advance(absl::Seconds(4));
-  EXPECT_GE(store_.calls(Operation::kExtend), 3);
   scheduler_.Advance(absl::Seconds(60));
+  EXPECT_GE(store_.calls(Operation::kExtend), 6);
   EXPECT_EQ(lost_, 0);
   Complete();
 }
