@@ -102,8 +102,9 @@ TEST(AnswerFramesTest, FramesBehindOthersFillTheLastOfThem) {
     behind.Append(Answer(3, 20));
     frames.Append(std::move(behind));
     EXPECT_EQ(frames.bytes(), 3 * each);
-    behind.Append(Answer(4, 20));
-    frames.Append(std::move(behind));
+    AnswerFrames last(limit);
+    last.Append(Answer(4, 20));
+    frames.Append(std::move(last));
     EXPECT_EQ(frames.bytes(), 4 * each);
     if (limit == 3 * each) {
       EXPECT_EQ(Taken(frames), std::vector<std::vector<std::uint64_t>>({{1, 2, 3}, {4}}));
