@@ -836,7 +836,7 @@ TEST_F(WaitRoomTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
   room_->Moved(IdNamed("held"));
   clock_.Advance(absl::Seconds(1));
   ExpectNoFurtherCall(before + 1);
-  // Completed before it is let in, so that it is told, and then the others are.
+  // Completed before the try reaches the store: the try gets the reply, then the others do.
   CompleteElsewhere("held", token);
   store_.Open();
   EXPECT_EQ(Count<Replay>(3), 3u);
@@ -849,7 +849,7 @@ TEST_F(WaitRoomTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
   op.lease = absl::Seconds(5);
   const Uuid token = Hold(op);
   StartWaiters(op, 3);
-  // It is told of the attempt that runs, and the attempt ends before it hears of that.
+  // The answer names the running attempt, which ends before the answer arrives.
   store_.ShutAnswers();
   const std::size_t before = store_.calls().size();
   clock_.Advance(op.lease);
@@ -929,7 +929,7 @@ TEST_F(WaitRoomTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 2));
 }
 
-// One who came later was told of a later attempt.
+// A caller that came later may have seen a later attempt.
 TEST_F(WaitRoomTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
   Make();
   ReserveOp op = ReserveNamed("held");
@@ -995,8 +995,7 @@ TEST_F(WaitRoomTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
   Start(other);
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 3));
-  // One read tells the first that its key is used for something else, and lets one of the
-  // others try.
+  // One read gives the first caller its mismatch, and lets one of the others try.
   ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
   room_->Moved(IdNamed("held"));
   EXPECT_EQ(Count<Mismatch>(3), 1u);
@@ -1008,7 +1007,7 @@ TEST_F(WaitRoomTest, AWaitEndsTwentyMillisecondsBeforeTheDeadlineOfTheCall) {
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), kLongWait, clock_.Monotonic() + std::chrono::seconds(1));
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
-  // Answered in one turn of the timer with whoever waited too long as well.
+  // The timer answers it in the same turn as the callers that waited too long.
   Start(ReserveNamed("held"), absl::Milliseconds(979));
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
   clock_.Advance(absl::Milliseconds(979));
@@ -1063,7 +1062,7 @@ TEST_F(WaitRoomTest, ACallerThatLeftIsCountedAndStaysGone) {
   EXPECT_EQ(observer_.counts().callers_left, 1u);
 }
 
-// Whoever is gone does not come back for the answer.
+// A caller that has left does not collect the answer.
 TEST_F(WaitRoomTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) {
   Make();
   store_.Shut();

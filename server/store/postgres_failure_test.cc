@@ -1,5 +1,5 @@
-// A statement that fails is no answer: whoever asked is told that nothing is known, and the
-// same again is answered once it does not fail any more.
+// After a failed statement its operations are answered STORE_UNAVAILABLE, and the same
+// operations succeed once the statement does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -331,7 +331,7 @@ TEST_F(PostgresLedgerTest, NumbersAndTimeoutsHaveBounds) {
 
 TEST_F(PostgresLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
   Run("ALTER TABLE idempotency_completions DROP CONSTRAINT idempotency_completions_pkey");
-  // Another table's key is none of this one's.
+  // A key of another table does not count.
   Run("CREATE TABLE others (record_id uuid PRIMARY KEY)");
   for (const char* const key :
        {"CREATE INDEX loose ON idempotency_completions (record_id)",
@@ -439,8 +439,8 @@ TEST_F(PostgresLedgerTest, ASweepTakesAThousandRowsUnlessItIsToldOtherwise) {
   EXPECT_EQ(ledger->Sweep().value(), 1);
 }
 
-// A warning of the application's own leaves the outcome to the ledger, and is not kept from
-// whoever listens on the application's connection.
+// A warning of the application's own leaves the outcome to the ledger, and still reaches the
+// other error handlers of the application's connection.
 TEST_F(PostgresLedgerTest, AWarningDuringTheCommitIsHeardByTheApplicationToo) {
   Run("CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$"
       " BEGIN RAISE WARNING 'careful'; RETURN NULL; END $$;"

@@ -595,7 +595,7 @@ TEST_F(RecordingTest, AReservationHoldsTwoTimersHoweverLongItLasts) {
   store_.Fail(Operation::kExtend, Away(), 45);
   scheduler_.Advance(absl::Seconds(60));
   EXPECT_EQ(lost_, 1);
-  EXPECT_EQ(scheduler_.pending(), 1u) << "a loss that was told is not watched for again";
+  EXPECT_EQ(scheduler_.pending(), 1u) << "the lease is not watched after its loss was reported";
   Complete();
   EXPECT_TRUE(Ended());
 }

@@ -337,7 +337,7 @@ TEST_F(ReservationRequestTest, APursuitLastsHalfAMinuteUnderAShortLease) {
   EXPECT_TRUE(Ended());
 }
 
-// Whoever asked may hold on to the question.
+// The caller may keep its reference to the request.
 TEST_F(ReservationRequestTest, AQuestionThatIsPursuedNoLongerIsNoWorkThoughItIsHeld) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
   std::vector<std::shared_ptr<ReservationRequest>> asked;
