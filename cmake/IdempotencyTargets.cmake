@@ -69,7 +69,7 @@ endfunction()
 # makes idempotency_NAME and its alias idempotency::NAME.
 function(idempotency_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
-  add_library(idempotency_${name} STATIC ${arg_SOURCES})
+  add_library(idempotency_${name} ${arg_SOURCES})
   add_library(idempotency::${name} ALIAS idempotency_${name})
   target_include_directories(idempotency_${name} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")

@@ -144,7 +144,7 @@ class Run:
             except OSError as why:
                 raise Failed(f"another run has {_KEPT}") from why
             for number in range(min(self._options.jobs, len(places))):
-                workshop = Workshop(self._options.jobs, "dev", _KEPT / str(number + 1))
+                workshop = Workshop(self._options.jobs, "shared", _KEPT / str(number + 1))
                 self._workshops.append(stack.enter_context(workshop))
                 workshop.end_at(self._ends_at)
             try:

@@ -58,6 +58,15 @@ def code_of(workshop, path):
     return hashlib.sha256(plain.read_bytes()).hexdigest() if status == 0 else None
 
 
+def _without_precompiled(arguments):
+    """The headers that were compiled beforehand were so without optimisation."""
+    if "-include-pch" not in arguments:
+        return arguments
+    # Both words come after an -Xclang.
+    at = arguments.index("-include-pch")
+    return arguments[:at - 1] + arguments[at + 3:]
+
+
 def optimised(workshop, build, file):
     """The same of a source as it stands in the tree, compiled as it is released. Names of
     lines and files are not in it."""
@@ -65,7 +74,8 @@ def optimised(workshop, build, file):
     command, folder = (text.replace(f"{build.root}/", f"{workshop.tree}/")
                        for text in build.commands[file][1:])
     made = workshop.build_folder / "optimised.o"
-    arguments = [part for part in shlex.split(command) if not part.startswith(("-g", "-O"))]
+    arguments = [part for part in _without_precompiled(shlex.split(command))
+                 if not part.startswith(("-g", "-O"))]
     arguments[arguments.index("-o") + 1] = str(made)
     for flag in ("-MD", "-MMD"):
         if flag in arguments:
