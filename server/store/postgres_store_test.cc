@@ -88,7 +88,8 @@ class PostgresStoreTest : public ::testing::Test {
 
   absl::Duration statement_timeout_ = absl::Seconds(30);
   absl::Duration lock_timeout_ = absl::Seconds(30);
-  absl::Duration locked_pause_ = absl::Milliseconds(1);
+  // Over before the next statement of a test.
+  absl::Duration locked_pause_ = absl::Nanoseconds(1);
   std::unique_ptr<testing::PostgresSchema> schema_;
   std::unique_ptr<PostgresStore> store_;
 };
