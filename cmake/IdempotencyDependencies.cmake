@@ -1,5 +1,9 @@
 # Everything comes from the system. Debian 12's packages are the baseline;
-# newer ones are found the same way.
+# newer ones are found the same way. A part that is not built needs none of its own.
+#
+# A project that includes this one links our libraries outside this folder: what they link has
+# to be known there too.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
@@ -7,13 +11,18 @@ find_package(OpenSSL 3 REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
 find_package(gRPC REQUIRED)
 find_package(spdlog REQUIRED)
-find_package(prometheus-cpp REQUIRED)
-find_package(SQLite3 REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(pqxx REQUIRED IMPORTED_TARGET libpqxx>=6.4)
-pkg_check_modules(libpq REQUIRED IMPORTED_TARGET libpq)
+if(IDEMPOTENCY_SQLITE)
+  find_package(SQLite3 REQUIRED)
+endif()
+if(IDEMPOTENCY_POSTGRES)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(pqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx>=6.4)
+  pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq)
+endif()
+if(IDEMPOTENCY_BUILD_DAEMON)
+  find_package(prometheus-cpp REQUIRED)
+endif()
 
-# Debian ships gRPC's reflection library beside its main one.
 find_program(IDEMPOTENCY_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 if(IDEMPOTENCY_BUILD_TESTS)

@@ -1,10 +1,26 @@
 include_guard(GLOBAL)
 
-# idempotency_proto_library(TARGET ROOT dir PROTOS files... [GRPC files...]
-#                           [IMPORT dirs...])
-# Generates C++ for PROTOS and gRPC stubs for those named by GRPC.
 # All generated sources, for tools that only read the code.
-add_custom_target(generated)
+add_custom_target(idempotency_generated)
+
+# idempotency_protobuf_generate(TARGET PROTOS files... [GRPC files...] [ROOT folder])
+# For an application's own protos: a library TARGET of the C++ that is generated from PROTOS,
+# with gRPC's stubs for those of GRPC. They may import each other and
+# idempotency/v1/options.proto. Files are named, and included, as seen from ROOT, which is the
+# current source folder if it is left out.
+function(idempotency_protobuf_generate target)
+  cmake_parse_arguments(arg "" "ROOT" "PROTOS;GRPC" ${ARGN})
+  if(NOT arg_ROOT)
+    set(arg_ROOT "${CMAKE_CURRENT_SOURCE_DIR}")
+  endif()
+  idempotency_proto_library(${target} ROOT "${arg_ROOT}" PROTOS ${arg_PROTOS} GRPC ${arg_GRPC}
+    IMPORT "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../proto")
+  target_link_libraries(${target} PUBLIC idempotency::proto)
+endfunction()
+
+# idempotency_proto_library(TARGET ROOT folder PROTOS files... [GRPC files...]
+#                           [IMPORT folders...])
+# The same of protos without our options.
 
 function(idempotency_proto_library target)
   cmake_parse_arguments(arg "" "ROOT" "PROTOS;GRPC;IMPORT" ${ARGN})
@@ -33,7 +49,7 @@ function(idempotency_proto_library target)
   endforeach()
   add_library(${target} ${sources})
   add_custom_target(${target}_generated DEPENDS ${sources})
-  add_dependencies(generated ${target}_generated)
+  add_dependencies(idempotency_generated ${target}_generated)
   target_compile_features(${target} PUBLIC cxx_std_17)
   target_include_directories(${target} SYSTEM PUBLIC "$<BUILD_INTERFACE:${out}>")
   target_link_libraries(${target} PUBLIC protobuf::libprotobuf gRPC::grpc++)

@@ -1,11 +1,13 @@
 # How this project makes targets: one place for warnings, sanitizers, coverage
 # and test labels.
 
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+endif()
 
 find_program(IDEMPOTENCY_CCACHE ccache)
-if(IDEMPOTENCY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+if(PROJECT_IS_TOP_LEVEL AND IDEMPOTENCY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Relative paths, so that another checkout hits the same cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER
     "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${IDEMPOTENCY_CCACHE}")
@@ -87,10 +89,12 @@ function(idempotency_binary name)
   idempotency_precompiled_headers(${name})
 endfunction()
 
-# Everything with the label tsan: all that the preset of that name builds.
-add_custom_target(tsan_tests)
-# All that the preset fuzz builds.
-add_custom_target(fuzzers)
+if(PROJECT_IS_TOP_LEVEL)
+  # Everything with the label tsan: all that the preset of that name builds.
+  add_custom_target(tsan_tests)
+  # All that the preset fuzz builds.
+  add_custom_target(fuzzers)
+endif()
 
 # What a test of that name starts is built before it. The names stand beside the test's
 # program, where tests/support/programs.h looks: a test starts no other of this build.

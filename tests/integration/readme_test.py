@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the documents to the code.
 
-- Each C++ and proto block of the PAGEs names a source and a marker, and is equal to the
-  part of that source between `// [page:name]` and `// [page:end]` (which the
+- Each C++, proto and CMake block of the PAGEs names a source and a marker, and is equal to the
+  part of that source between the comments `[page:name]` and `[page:end]` (which the
   build compiles).
 - The README's error table has exactly the reasons of core/errors.h that are answered,
   with their status codes.
@@ -26,11 +26,11 @@ def read(*path):
 
 def snippet_faults(root, page):
     text = read(root, page)
-    blocks = re.findall(r"<!-- (\S+) (\w+):(\w+) -->\n```(?:cpp|proto)\n(.*?)```", text, re.S)
-    if not blocks or len(blocks) != len(re.findall("```(?:cpp|proto)", text)):
-        yield f"{page}: a C++ or proto block does not name its source, or there is none"
+    blocks = re.findall(r"<!-- (\S+) (\w+):(\w+) -->\n```(?:cpp|proto|cmake)\n(.*?)```", text, re.S)
+    if not blocks or len(blocks) != len(re.findall("```(?:cpp|proto|cmake)", text)):
+        yield f"{page}: a C++, proto or CMake block does not name its source, or there is none"
     for source, of, name, shown in blocks:
-        part = re.search(rf"// \[{of}:{name}\]\n(.*?)// \[{of}:end\]", read(root, source), re.S)
+        part = re.search(rf"(?://|#) \[{of}:{name}\]\n(.*?)(?://|#) \[{of}:end\]", read(root, source), re.S)
         if part is None:
             yield f"{source}: no part [{of}:{name}]"
         elif part.group(1) != shown:

@@ -1,0 +1,11 @@
+#include <grpcpp/grpcpp.h>
+
+#include "interceptors/server/ledger/sqlite_ledger.h"
+#include "interceptors/server/server_guard.h"
+#include "orders.grpc.pb.h"
+
+int main(int, char** arguments) {
+  const auto guard = idempotency::ServerGuard::Create(
+      grpc::CreateChannel(arguments[1], grpc::InsecureChannelCredentials()), {});
+  return guard.ok() ? 0 : 1;
+}
