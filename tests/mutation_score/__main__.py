@@ -21,8 +21,10 @@ from .candidates import NoTool, candidates_of, product_files
 from .groups import NAMES, draw, group_of
 from .suites import LABELS, Build
 from .trial import Bench, Outcome, Result
+from .variant import Variant, links_of
 
 _KEPT = ROOT / "build" / "mutation_score"
+_JOBS = 2 * os.cpu_count()
 # A header that so many sources include takes longer to build than all else.
 _MAX_USERS = 40
 
@@ -57,9 +59,9 @@ def parse(arguments):
                              "together, as measured with nothing planted (240)")
     parser.add_argument("--minutes", metavar="M", type=float, default=120,
                         help="stops after so many minutes and lists what was not tried (120)")
-    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(),
-                        help="mutants at a time, each in a scratch copy of its own "
-                             f"({os.cpu_count()})")
+    parser.add_argument("--jobs", metavar="N", type=int, default=_JOBS,
+                        help="mutants at a time: most suites wait more than they compute "
+                             f"({_JOBS})")
     parser.add_argument("--at-least", metavar="PERCENT", type=float, default=0,
                         help="the score that every group must have (0)")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write it there too")
@@ -68,7 +70,7 @@ def parse(arguments):
     options.labels = options.labels.split(",")
     if unknown := set(options.labels) - set(LABELS):
         parser.error(f"no such label: {', '.join(sorted(unknown))}")
-    options.jobs = max(1, min(options.jobs, os.cpu_count()))
+    options.jobs = max(1, options.jobs)
     return options
 
 
@@ -121,13 +123,13 @@ class Seconds:
 
 
 class Run:
-    """The workshops, and the mutants one after the other in each."""
+    """The workshop, and the mutants that are tried out at a time."""
 
     def __init__(self, options):
         self._options = options
         self._ends_at = time.monotonic() + options.minutes * 60
         self._stopping = threading.Event()
-        self._workshops = []
+        self._running = []
         self._argued = equivalent.read()
         # All so far: also of those that did not compile.
         self.results = []
@@ -143,33 +145,32 @@ class Run:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as why:
                 raise Failed(f"another run has {_KEPT}") from why
-            for number in range(min(self._options.jobs, len(places))):
-                workshop = Workshop(self._options.jobs, "shared", _KEPT / str(number + 1))
-                self._workshops.append(stack.enter_context(workshop))
-                workshop.end_at(self._ends_at)
+            workshop = stack.enter_context(Workshop(os.cpu_count(), "shared", _KEPT))
+            self._running.append(workshop)
+            workshop.end_at(self._ends_at)
             try:
-                self._in_workshops(places)
+                self._in_workshop(workshop, places, stack)
             except BaseException:
                 self.stop()
                 raise
 
     def stop(self):
         self._stopping.set()
-        for workshop in self._workshops:
-            workshop.stop()
+        for each in self._running:
+            each.stop()
 
-    def _in_workshops(self, places):
+    def _in_workshop(self, workshop, places, stack):
         tell(f"a scratch copy with nothing planted, in {_KEPT}")
-        first = self._workshops[0]
-        for workshop in self._workshops:
-            workshop.prepare()
-        build = Build(first, self._options.labels, self._options.suites)
-        seconds = self._expect_green(first, build, places)
+        workshop.prepare()
+        build = Build(workshop, self._options.labels, self._options.suites)
+        seconds = self._expect_green(workshop, build, places)
+        links = links_of(workshop)
         benches = queue.SimpleQueue()
-        for workshop in self._workshops:
-            # From here on they share the processors.
-            workshop.jobs = 1
-            bench = Bench(workshop, build, seconds, self._options.mutant_seconds)
+        for _ in range(min(self._options.jobs, len(places))):
+            variant = stack.enter_context(Variant(workshop, build, links))
+            self._running.append(variant)
+            variant.end_at(self._ends_at)
+            bench = Bench(variant, build, seconds, self._options.mutant_seconds)
             bench.out_of_time_is(self.out_of_time)
             benches.put(bench)
         self._all(places, benches, build)
@@ -184,8 +185,7 @@ class Run:
         suites = [reaching[target] for target in sorted(
             reaching, key=lambda target: (LABELS.index(reaching[target].label), target))]
         tell(f"building {len(suites)} suites")
-        for each in self._workshops:
-            each.build([suite.target for suite in suites])
+        workshop.build([suite.target for suite in suites])
         seconds, out = Seconds(_KEPT / "seconds.json").measure(
             workshop, suites, self._options.suite_seconds)
         for target, why in out.items():
@@ -194,7 +194,7 @@ class Run:
 
     def _all(self, places, benches, build):
         done = 0
-        with concurrent.futures.ThreadPoolExecutor(len(self._workshops)) as pool:
+        with concurrent.futures.ThreadPoolExecutor(self._options.jobs) as pool:
             try:
                 tried = [pool.submit(self._place, chain, benches, build) for chain in places]
                 for future in concurrent.futures.as_completed(tried):

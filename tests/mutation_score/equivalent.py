@@ -4,7 +4,6 @@ code is the same, and those that somebody has argued."""
 import dataclasses
 import hashlib
 import pathlib
-import shlex
 
 from .candidates import squeezed
 
@@ -50,11 +49,11 @@ def read():
     return parse(ARGUED.read_text())
 
 
-def code_of(workshop, path):
+def code_of(variant, path):
     """A digest of an object file without what a debugger needs, or None."""
-    plain = path.with_suffix(".plain")
-    status, _ = workshop.run(["objcopy", "--strip-debug", "--remove-section=.comment", path,
-                              plain], _COMPILE_LIMIT)
+    plain = variant.scratch / "code.plain"
+    status, _ = variant.run(["objcopy", "--strip-debug", "--remove-section=.comment", path,
+                             plain], _COMPILE_LIMIT)
     return hashlib.sha256(plain.read_bytes()).hexdigest() if status == 0 else None
 
 
@@ -67,23 +66,15 @@ def _without_precompiled(arguments):
     return arguments[:at - 1] + arguments[at + 3:]
 
 
-def optimised(workshop, build, file):
-    """The same of a source as it stands in the tree, compiled as it is released. Names of
-    lines and files are not in it."""
-    # Of the copy that it was read from: this one may be another.
-    command, folder = (text.replace(f"{build.root}/", f"{workshop.tree}/")
-                       for text in build.commands[file][1:])
-    made = workshop.build_folder / "optimised.o"
-    arguments = [part for part in _without_precompiled(shlex.split(command))
+def optimised(variant, file):
+    """The same of a source as it stands there, compiled as it is released. Names of lines and
+    files are not in it."""
+    arguments, folder = variant.command_of(file)
+    arguments = [part for part in _without_precompiled(arguments)
                  if not part.startswith(("-g", "-O"))]
+    made = pathlib.Path(arguments[arguments.index("-o") + 1]).with_suffix(".optimised.o")
+    made.parent.mkdir(parents=True, exist_ok=True)
     arguments[arguments.index("-o") + 1] = str(made)
-    for flag in ("-MD", "-MMD"):
-        if flag in arguments:
-            arguments.remove(flag)
-    for flag in ("-MT", "-MF"):
-        if flag in arguments:
-            at = arguments.index(flag)
-            del arguments[at:at + 2]
-    status, _ = workshop.run(
+    status, _ = variant.run(
         ["env", "-C", folder, *arguments, "-O2", "-DNDEBUG", "-w"], _COMPILE_LIMIT)
-    return code_of(workshop, made) if status == 0 else None
+    return code_of(variant, made) if status == 0 else None

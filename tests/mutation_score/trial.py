@@ -55,12 +55,12 @@ def said(status, output):
 
 
 class Bench:
-    """One scratch copy and what is known of it."""
+    """Tries one mutant after the other out, in a variant of its own."""
 
-    def __init__(self, workshop, build, seconds, budget):
+    def __init__(self, variant, build, seconds, budget):
         """`seconds` is how long each suite takes with nothing planted; `budget` how long all
         that run for one mutant may take together, without one."""
-        self._workshop = workshop
+        self._variant = variant
         self._build = build
         self._seconds = seconds
         self._budget = budget
@@ -84,7 +84,7 @@ class Bench:
         try:
             result = self._try_out(mutant)
         finally:
-            self._workshop.take_out()
+            self._variant.take_out()
         # What was ended with the time failed for that.
         if self._out_of_time():
             result = Result(mutant, Outcome.UNFINISHED)
@@ -93,8 +93,8 @@ class Bench:
     def _try_out(self, mutant):
         made = self._build.object_of(mutant.file)
         before = self._original_code(made)
-        text = (self._workshop.tree / mutant.file).read_text()
-        self._workshop.replace(mutant.file, mutant.within(text))
+        text = (self._variant.tree / mutant.file).read_text()
+        self._variant.replace(mutant.file, mutant.within(text))
         if made is not None:
             if not self._builds([made]):
                 return Result(mutant, Outcome.NOT_COMPILED)
@@ -115,7 +115,7 @@ class Bench:
     def _failure(self, suite):
         """How it fails, twice; None if it does not. Once is the machine's load, or chance."""
         limit = hang_limit(self._seconds[suite.target])
-        status, output = self._workshop.test(suite.command(), limit)
+        status, output = self._variant.test(suite.command(), limit)
         if status == 0:
             return None
         by = said(status, output)
@@ -124,18 +124,18 @@ class Bench:
         again = suite.command()
         if re.fullmatch(r"[\w/]+\.[\w/]+", by):
             again.append(f"--gtest_filter={by}")
-        status, _ = self._workshop.test(again, limit)
+        status, _ = self._variant.test(again, limit)
         return None if status == 0 else by
 
     def _builds(self, targets):
         try:
-            self._workshop.build(targets)
+            self._variant.build(targets)
         except Failed:
             return False
         return True
 
     def _code(self, made):
-        return code_of(self._workshop, self._workshop.build_folder / made)
+        return code_of(self._variant, self._variant.object_path(made))
 
     def _original_code(self, made):
         if made is not None and made not in self._originals:
@@ -143,11 +143,9 @@ class Bench:
         return self._originals.get(made)
 
     def _same_optimised(self, mutant, text):
-        mutated = optimised(self._workshop, self._build, mutant.file)
-        path = self._workshop.tree / mutant.file
-        planted = path.read_text()
+        """The last that is done with a mutant: the original is planted for it."""
+        mutated = optimised(self._variant, mutant.file)
         if mutant.file not in self._optimised:
-            path.write_text(text)
-            self._optimised[mutant.file] = optimised(self._workshop, self._build, mutant.file)
-            path.write_text(planted)
+            self._variant.replace(mutant.file, text)
+            self._optimised[mutant.file] = optimised(self._variant, mutant.file)
         return mutated is not None and mutated == self._optimised[mutant.file]

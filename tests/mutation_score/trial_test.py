@@ -19,11 +19,11 @@ def suite(target):
     return Suite(target, "unit", ("--gtest_fail_fast",), frozenset(), frozenset())
 
 
-class FakeWorkshop:
-    """A tree with one file. `fails` has, by target, what each of its runs ends with."""
+class FakeVariant:
+    """Of a tree with one file. `fails` has, by target, what each of its runs ends with."""
 
     def __init__(self, folder, fails=None, broken=()):
-        self.tree = self.build_folder = pathlib.Path(folder)
+        self.tree = self.scratch = pathlib.Path(folder)
         self._file = self.tree / _MUTANT.file
         self._file.parent.mkdir(parents=True)
         self._file.write_text(_TEXT)
@@ -36,6 +36,12 @@ class FakeWorkshop:
 
     def take_out(self):
         self._file.write_text(_TEXT)
+
+    def object_path(self, made):
+        return self.tree / made
+
+    def command_of(self, _):
+        return ["g++", "-MD", "-o", str(self.tree / "batcher.o"), "-c", "a"], "."
 
     def build(self, targets):
         planted = self._file.read_text() != _TEXT
@@ -58,11 +64,8 @@ class FakeWorkshop:
 class FakeBuild:
     """What reaches the file, in this order."""
 
-    root = "/another/tree"
-
     def __init__(self, suites):
         self._suites = suites
-        self.commands = {_MUTANT.file: ("batcher.o", "g++ -MD -MT a -MF a -o batcher.o -c a", ".")}
 
     def object_of(self, _):
         return "batcher.o"
@@ -78,9 +81,9 @@ class BenchTest(unittest.TestCase):
         self.addCleanup(self._folder.close)
 
     def bench(self, seconds, budget=100, **with_that):
-        self.workshop = FakeWorkshop(
+        self.variant = FakeVariant(
             self._folder.enter_context(tempfile.TemporaryDirectory()), **with_that)
-        return Bench(self.workshop, FakeBuild([suite(target) for target in seconds]), seconds,
+        return Bench(self.variant, FakeBuild([suite(target) for target in seconds]), seconds,
                      budget)
 
     def test_the_first_suite_that_fails_ends_it(self):
@@ -90,7 +93,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((result.outcome, result.ran, result.by),
                          (Outcome.CAUGHT, ("a_test", "b_test"), "BatcherTest.Order"))
         # Only the test that failed is run again.
-        self.assertIn("--gtest_filter=BatcherTest.Order", self.workshop.ran[-1])
+        self.assertIn("--gtest_filter=BatcherTest.Order", self.variant.ran[-1])
 
     def test_a_failure_that_does_not_repeat_is_none(self):
         bench = self.bench({"a_test": 1}, fails={"a_test": [(1, _FAILED), (0, "")]})
@@ -108,13 +111,13 @@ class BenchTest(unittest.TestCase):
     def test_what_does_not_compile_does_not_count(self):
         bench = self.bench({"a_test": 1}, broken=("batcher.o",))
         self.assertEqual(bench.try_out(_MUTANT).outcome, Outcome.NOT_COMPILED)
-        self.assertEqual(self.workshop.ran, [])
+        self.assertEqual(self.variant.ran, [])
 
     def test_the_same_code_is_equivalent_and_nothing_runs(self):
         bench = self.bench({"a_test": 1})
-        self.workshop.same = True
+        self.variant.same = True
         self.assertEqual(bench.try_out(_MUTANT).outcome, Outcome.EQUIVALENT)
-        self.assertEqual(self.workshop.ran, [])
+        self.assertEqual(self.variant.ran, [])
 
     def test_suites_run_only_as_long_as_there_is_time_for_them(self):
         bench = self.bench({"a_test": 40, "b_test": 70, "c_test": 50})
@@ -130,7 +133,7 @@ class BenchTest(unittest.TestCase):
     def test_the_file_is_as_it_was_afterwards(self):
         bench = self.bench({"a_test": 1})
         bench.try_out(_MUTANT)
-        self.assertEqual((self.workshop.tree / _MUTANT.file).read_text(), _TEXT)
+        self.assertEqual((self.variant.tree / _MUTANT.file).read_text(), _TEXT)
 
 
 class SaidTest(unittest.TestCase):

@@ -3,10 +3,9 @@
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
-import tempfile
-import time
+
+from .sandbox import Sandbox
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In seconds. A first build without a compiler cache takes the longest.
@@ -57,36 +56,27 @@ class Workshop:
     def __init__(self, jobs, preset="release", kept=None):
         self.jobs = jobs
         self._preset = preset
-        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="prove-mutations."))
-        # Postgres runs as a user of its own, and comes by here.
-        self._folder.chmod(0o711)
+        self._sandbox = Sandbox("prove-mutations.")
         self._kept = kept
-        self.tree = (kept or self._folder) / "tree"
+        self.tree = (kept or self._sandbox.folder) / "tree"
         # As other scripts build the product, and where: their compiler cache serves here.
         self.build_folder = self.tree / "build" / preset
-        self._temporary = self._folder / "tmp"
         self._originals = {}
-        self._process = None
-        self._ends_at = None
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *error):
         self.take_out()
-        self._end_leftovers()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._sandbox.__exit__(*error)
 
     def end_at(self, instant):
         """No command goes on beyond this instant of time.monotonic()."""
-        self._ends_at = instant
+        self._sandbox.end_at(instant)
 
     def stop(self):
         """From another thread: what runs is ended, and nothing else begins."""
-        self._ends_at = 0
-        process = self._process
-        if process is not None and process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        self._sandbox.stop()
 
     def prepare(self):
         if self._kept:
@@ -94,7 +84,6 @@ class Workshop:
             refresh(ROOT, self.tree)
         else:
             shutil.copytree(ROOT, self.tree, ignore=_ignored, symlinks=True)
-        self._temporary.mkdir()
         status, output = self.run(
             ["cmake", "--preset", self._preset, "-S", self.tree, "-DIDEMPOTENCY_BUILD_TESTS=ON",
              "-DIDEMPOTENCY_BUILD_EXAMPLES=OFF"], _CONFIGURE_LIMIT)
@@ -112,7 +101,7 @@ class Workshop:
         """(exit status or None for one that was cut off, what it printed)"""
         command = ["nice", self.build_folder / "bin" / command[0], *command[1:]]
         status, output = self.run(command, limit)
-        self._end_leftovers()
+        self._sandbox.end_leftovers()
         return status, output
 
     def replace(self, file, text):
@@ -138,36 +127,4 @@ class Workshop:
 
     def run(self, command, limit):
         """As test(), of a program that is not the product's."""
-        if self._ends_at is not None:
-            limit = min(limit, self._ends_at - time.monotonic())
-            if limit <= 0:
-                return None, ""
-        environment = dict(os.environ, TMPDIR=str(self._temporary),
-                           GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS="100")
-        with tempfile.TemporaryFile() as output, \
-                subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT,
-                                 stdin=subprocess.DEVNULL, env=environment, cwd=self._folder,
-                                 start_new_session=True) as process:
-            self._process = process
-            try:
-                status = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                self._process = None
-                if process.returncode is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-            output.seek(0)
-            return status, output.read().decode(errors="replace")
-
-    def _end_leftovers(self):
-        """What a test that was cut off leaves running: known by its program, which is the
-        scratch copy's, or by the folder that it is in."""
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                places = [os.readlink(process / "exe"), os.readlink(process / "cwd")]
-            except OSError:
-                continue
-            if places[0].startswith(f"{self.tree}/") or any(
-                    f"{place}/".startswith(f"{self._folder}/") for place in places):
-                os.kill(int(process.name), signal.SIGKILL)
+        return self._sandbox.run(command, limit)
