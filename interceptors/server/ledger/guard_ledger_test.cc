@@ -111,6 +111,11 @@ class GuardLedgerTest : public testing::Test {
     const auto* refused = std::get_if<Admission::Refused>(&decision);
     return refused == nullptr ? std::nullopt : ReasonOf(refused->why);
   }
+  // What the refused caller waits for before it calls again.
+  static std::optional<absl::Duration> WaitOf(const Admission::Decision& decision) {
+    const auto* refused = std::get_if<Admission::Refused>(&decision);
+    return refused == nullptr ? std::nullopt : DetailsOf(refused->why).retry_delay;
+  }
   static std::string Body(const std::string& text) { return Message(text).SerializeAsString(); }
 
   const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
@@ -160,7 +165,9 @@ TEST_F(GuardLedgerTest, AnAttemptAfterTheFirstDoesNotRunWhileTheLedgerIsAway) {
   DieAfter(/*commit=*/true);
   verdict_timeout_ = std::chrono::milliseconds(200);
   ledger_->Fail(Away(), 1000);
-  EXPECT_EQ(RefusalOf(Ask()), Reason::kStoreUnavailable);
+  const Admission::Decision decision = Ask();
+  EXPECT_EQ(RefusalOf(decision), Reason::kStoreUnavailable);
+  EXPECT_EQ(WaitOf(decision), absl::Seconds(1));
   EXPECT_GT(ledger_->finds(), 1);
   // Given back, so that the next try finds it.
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
@@ -384,6 +391,19 @@ TEST_F(GuardLedgerTest, ACommitWhoseAnswerWasLostIsFoundInTheLedger) {
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
 }
 
+// The attempt that holds the reservation now queries the ledger itself.
+TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseDoesNotWaitForALedgerThatIsAway) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}, Ending::kAnswerLost};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  ledger_->Fail(Away(), 1'000'000);
+  store_->TakeOver();
+  EXPECT_EQ(ReasonOf(execution->Checkpoint("paid")), Reason::kReservationLost);
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kReservationLost);
+  EXPECT_EQ(ledger_->finds(), 1);
+  EXPECT_EQ(store_->calls(Operation::kComplete), 0);
+}
+
 TEST_F(GuardLedgerTest, ACommitThatWasLostIsNotBelievedEvenIfTheHandlerAnswersOk) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kCommitLost};
@@ -465,6 +485,7 @@ TEST_F(GuardLedgerCrowdTest, AnAttemptAfterTheFirstIsRefusedAtOnce) {
   EXPECT_EQ(RefusalOf(decision), Reason::kStoreUnavailable);
   EXPECT_THAT(std::string(std::get<Admission::Refused>(decision).why.message()),
               testing::HasSubstr("too many questions"));
+  EXPECT_EQ(WaitOf(decision), absl::Seconds(1));
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   Open();
 }

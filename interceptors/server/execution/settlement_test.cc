@@ -1,0 +1,147 @@
+#include "interceptors/server/execution/settlement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/time/time.h"
+
+#include "core/errors.h"
+#include "core/reply.h"
+#include "interceptors/server/admission/admission.h"
+#include "interceptors/server/guard_options.h"
+#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/threads/worker_pools.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::Reply ReplyOf(grpc::StatusCode code, const std::string& text) {
+  v1::Reply reply;
+  reply.set_code(static_cast<int>(code));
+  if (code == grpc::StatusCode::OK) {
+    reply.set_body(text);
+  } else {
+    reply.set_message(text);
+  }
+  return reply;
+}
+
+class SettlementTest : public testing::Test {
+ protected:
+  SettlementTest() {
+    options_.name_space = "shop";
+    auto connection = std::make_unique<FakeConnection>();
+    store_ = connection.get();
+    reservations_ = std::make_unique<Reservations>(std::move(connection),
+                                                   options_.recording_timeout, absl::Seconds(10));
+  }
+  ~SettlementTest() override { pools_.Stop(); }
+
+  // The next attempt, under the policy and the options as they are now.
+  std::shared_ptr<LiveExecution> Run() {
+    v1::ReserveRequest question;
+    v1::RecordKey& key = *question.mutable_record_key();
+    key.set_namespace_("shop");
+    key.set_scope("alice");
+    key.set_operation("/shop.v1.Shop/Buy");
+    key.set_key("order-1");
+    v1::Fingerprint& fingerprint = *question.add_fingerprints();
+    fingerprint.set_version(1);
+    fingerprint.set_digest(std::string(32, 'd'));
+    std::promise<Admission::Decision> decided;
+    Admission::Ask(std::make_shared<const GuardedOperation>(
+                       GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_,
+                                        pools_, UnknownOutcome::kTakeOver}),
+                   question, reservations_->Now() + std::chrono::seconds(10),
+                   [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
+    Admission::Decision decision = decided.get_future().get();
+    const auto* granted = std::get_if<Admission::Granted>(&decision);
+    return granted == nullptr ? nullptr : granted->execution;
+  }
+  Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution, v1::Reply reply) {
+    auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
+    Settlement::Settle(execution, std::move(reply), [settled](const Settlement::Outcome& outcome) {
+      settled->set_value(outcome);
+    });
+    return settled->get_future().get();
+  }
+  // The reason of the release that a handler's answer leads to.
+  std::string ReasonAfter(grpc::StatusCode code) {
+    policy_.released = {code};
+    Settle(Run(), ReplyOf(code, "no"));
+    return store_->record().release_reason;
+  }
+  const v1::Reply Kept() { return store_->record().reply; }
+
+  GuardOptions options_;
+  MethodPolicy policy_;
+  FakeConnection* store_ = nullptr;
+  WorkerPools pools_;
+  std::unique_ptr<Reservations> reservations_;
+};
+
+TEST_F(SettlementTest, UnderReferenceWhatTheReplyRefersToIsKeptInItsPlace) {
+  policy_.reply = MethodPolicy::Reply::kReference;
+  const auto execution = Run();
+  execution->RefersTo("charge", "ch-1");
+  EXPECT_TRUE(Settle(execution, ReplyOf(grpc::StatusCode::OK, "paid")).error.ok());
+  EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_REFERENCE);
+  v1::Reference reference;
+  ASSERT_TRUE(reference.ParseFromString(Kept().body()));
+  EXPECT_EQ(reference.type(), "charge");
+  EXPECT_EQ(reference.id(), "ch-1");
+}
+
+TEST_F(SettlementTest, UnderReferenceAReplyThatRefersToNothingIsKeptByItsStatus) {
+  policy_.reply = MethodPolicy::Reply::kReference;
+  EXPECT_TRUE(Settle(Run(), ReplyOf(grpc::StatusCode::OK, "paid")).error.ok());
+  EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_STATUS_ONLY);
+  EXPECT_FALSE(Kept().has_body());
+}
+
+TEST_F(SettlementTest, UnderReferenceAnErrorIsKeptItself) {
+  policy_.reply = MethodPolicy::Reply::kReference;
+  const auto execution = Run();
+  execution->RefersTo("charge", "ch-1");
+  EXPECT_TRUE(Settle(execution, ReplyOf(grpc::StatusCode::NOT_FOUND, "no such card")).error.ok());
+  EXPECT_EQ(Kept().message(), "no such card");
+  EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_FULL);
+}
+
+TEST_F(SettlementTest, AReplyOfTheLargestSizeIsKept) {
+  const v1::Reply reply = ReplyOf(grpc::StatusCode::OK, "paid");
+  options_.max_reply_bytes = ReplyBytes(reply);
+  EXPECT_TRUE(Settle(Run(), reply).error.ok());
+  EXPECT_EQ(Kept().body(), "paid");
+}
+
+TEST_F(SettlementTest, OfALargerReplyOnlyTheStatusIsKept) {
+  const v1::Reply reply = ReplyOf(grpc::StatusCode::OK, "paid");
+  options_.max_reply_bytes = ReplyBytes(reply) - 1;
+  EXPECT_TRUE(Settle(Run(), reply).error.ok());
+  EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_STATUS_ONLY);
+  EXPECT_FALSE(Kept().has_body());
+}
+
+// gRPC answers UNKNOWN for a handler that threw in the sync API, UNIMPLEMENTED in the other.
+TEST_F(SettlementTest, AReleaseNamesTheCodeAndWhetherTheHandlerMayHaveThrown) {
+  EXPECT_THAT(ReasonAfter(grpc::StatusCode::UNAVAILABLE),
+              AllOf(EndsWith("UNAVAILABLE"), Not(HasSubstr("threw"))));
+  EXPECT_THAT(ReasonAfter(grpc::StatusCode::UNKNOWN), EndsWith("UNKNOWN, or threw"));
+  EXPECT_THAT(ReasonAfter(grpc::StatusCode::UNIMPLEMENTED), EndsWith("UNIMPLEMENTED, or threw"));
+}
+
+}  // namespace
+}  // namespace idempotency
