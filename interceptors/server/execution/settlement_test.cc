@@ -63,14 +63,14 @@ class SettlementTest : public testing::Test {
     std::promise<Admission::Decision> decided;
     Admission::Ask(std::make_shared<const GuardedOperation>(
                        GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_,
-                                        pools_, UnknownOutcome::kTakeOver}),
+                                        pools_, UnknownOutcome::kRunAgain}),
                    question, reservations_->Now() + std::chrono::seconds(10),
                    [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     Admission::Decision decision = decided.get_future().get();
     const auto* granted = std::get_if<Admission::Granted>(&decision);
     return granted == nullptr ? nullptr : granted->execution;
   }
-  Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution, v1::Reply reply) {
+  static Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution, v1::Reply reply) {
     auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
     Settlement::Settle(execution, std::move(reply), [settled](const Settlement::Outcome& outcome) {
       settled->set_value(outcome);
@@ -83,7 +83,7 @@ class SettlementTest : public testing::Test {
     Settle(Run(), ReplyOf(code, "no"));
     return store_->record().release_reason;
   }
-  const v1::Reply Kept() { return store_->record().reply; }
+  v1::Reply Kept() const { return store_->record().reply; }
 
   GuardOptions options_;
   MethodPolicy policy_;
@@ -117,7 +117,7 @@ TEST_F(SettlementTest, UnderReferenceAnErrorIsKeptItself) {
   execution->RefersTo("charge", "ch-1");
   EXPECT_TRUE(Settle(execution, ReplyOf(grpc::StatusCode::NOT_FOUND, "no such card")).error.ok());
   EXPECT_EQ(Kept().message(), "no such card");
-  EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_FULL);
+  EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_UNSPECIFIED);
 }
 
 TEST_F(SettlementTest, AReplyOfTheLargestSizeIsKept) {
