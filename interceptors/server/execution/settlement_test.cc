@@ -70,7 +70,8 @@ class SettlementTest : public testing::Test {
     const auto* granted = std::get_if<Admission::Granted>(&decision);
     return granted == nullptr ? nullptr : granted->execution;
   }
-  static Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution, v1::Reply reply) {
+  static Settlement::Outcome Settle(const std::shared_ptr<LiveExecution>& execution,
+                                    v1::Reply reply) {
     auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
     Settlement::Settle(execution, std::move(reply), [settled](const Settlement::Outcome& outcome) {
       settled->set_value(outcome);
