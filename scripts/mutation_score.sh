@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What share of small changes to the product do the tests notice? Draws some from all that
-# a tool can make (universalmutator, with the rules in tests/mutation_score/rules), plants
-# one after the other into a scratch copy, builds it, and runs the suites that reach it.
-# Nothing of the tree is changed; the scratch copies stay in build/mutation_score.
+# a tool can make (universalmutator, with the rules in tests/mutation_score/rules), builds
+# each beside a scratch copy of the product, and runs the suites that reach it.
+# Nothing of the tree is changed; the scratch copy stays in build/mutation_score.
 # docs/testing.md tells how to read it.
 #
 #   scripts/mutation_score.sh                        60 mutants: an hour or so on two cores
