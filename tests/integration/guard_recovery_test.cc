@@ -209,7 +209,8 @@ TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
 TEST_P(GuardRecovery, FailOpenRunsUnguardedWhileTheStoreIsAway) {
   GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
     options.guard.policies[kAct].fail_open = true;
-    options.guard.verdict_timeout = absl::Milliseconds(300);
+    // Also a busy machine has a verdict by then.
+    options.guard.verdict_timeout = absl::Seconds(2);
   });
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Send(With("before", "alice")).status.ok());
