@@ -233,10 +233,8 @@ Session::Lanes Session::LanesByLoad() const {
   for (const auto& lane : lanes_) {
     if (lane->writable()) lanes.push_back(lane.get());
   }
-  if (lanes.size() > 1) {
-    std::sort(lanes.begin(), lanes.end(),
-              [](const auto* a, const auto* b) { return a->unanswered() < b->unanswered(); });
-  }
+  std::sort(lanes.begin(), lanes.end(),
+            [](const auto* a, const auto* b) { return a->unanswered() < b->unanswered(); });
   return lanes;
 }
 

@@ -475,6 +475,26 @@ TEST_F(SessionTest, AStreamThatACulpritEndsBeforeItsFirstFrameCostsTheOthersNoth
   EXPECT_TRUE(answers_.Wait(2)[1].ok());
 }
 
+TEST_F(SessionTest, WhatMayBeACulpritSharesNoFrameWithWhatComesAfterIt) {
+  ErrorDetails details;
+  details.metadata[std::string(kFrameDetail)] = "2";
+  Open();
+  Reserve("1");
+  stream().Say(Limits(2, 1 << 20));
+  Settle();
+  Reserve("suspected");
+  Settle();
+  Reserve("waits for room");
+  stream().End(ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no SessionRequest", details)));
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  const auto frames = stream(1).frames();
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_THAT(Contents(frames[0]), ElementsAre("reserve 1"));
+  EXPECT_THAT(Contents(frames[1]), ElementsAre("reserve 2"));
+  EXPECT_THAT(Contents(frames[2]), ElementsAre("reserve 3"));
+}
+
 // A detail that is no number is as good as none.
 TEST_F(SessionTest, AServerThatDoesNotSayWhichFrameItCannotReadMeansTheFirstUnanswered) {
   ErrorDetails details;
@@ -547,6 +567,20 @@ TEST_F(SessionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
   EXPECT_GT(operations, 8u);
 }
 
+TEST_F(SessionTest, AServerMayTakeOneOperationAtATime) {
+  Open();
+  Reserve("first");
+  v1::SessionResponse limits = Limits(100, 1 << 20);
+  limits.mutable_limits()->set_max_frame_operations(1);
+  stream().Say(limits);
+  Settle();
+  stream().HoldWrites();
+  for (const char* key : {"2", "3", "4"}) Reserve(key);
+  stream().ReleaseWrites();
+  Settle();
+  EXPECT_EQ(stream().frames().size(), 4u);
+}
+
 TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) {
   Open();
   Reserve("1");
@@ -577,6 +611,7 @@ TEST_F(SessionTest, OneTooManyWaitingIsOverloaded) {
   const auto answers = answers_.Wait(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kOverloaded);
+  EXPECT_GT(DetailsOf(answers[0].status()).retry_delay, absl::ZeroDuration());
 }
 
 TEST_F(SessionTest, TheTimeThatIsLeftTravels) {
@@ -844,6 +879,20 @@ TEST_F(SessionTest, ARefusalIsNotAskedForAgain) {
   EXPECT_EQ(streams_.count(), 1u);
 }
 
+// Its end, which comes after the write that failed, says whether another stream has a chance.
+TEST_F(SessionTest, ARefusalIsForThoseWhoWaitForTheStreamToo) {
+  Open();
+  Reserve("sent");
+  Settle();
+  stream().HoldWrites();
+  Reserve("being sent");
+  Reserve("waits");
+  stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no"));
+  Settle();
+  EXPECT_EQ(answers_.count(), 3u);
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
 TEST_F(SessionTest, AnOperationThatBreaksEveryStreamIsGivenUp) {
   Open();
   Reserve("poison");
@@ -930,6 +979,33 @@ TEST_F(SessionTest, WhatCallbacksOfOneFrameAskForLeavesInOneFrame) {
   // Afterwards a lone operation is written before the call returns, as ever.
   Reserve("lone");
   EXPECT_EQ(stream().frames().size(), before + 2);
+}
+
+TEST_F(SessionTest, TheRoomThatAnAnswerMakesIsUsedBeforeItsCallbackRuns) {
+  Open();
+  std::size_t frames = 0;
+  session_->Reserve(RequestWithKey("1"), In(seconds(60)),
+                    [&](const Reserved&) { frames = stream().frames().size(); });
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  Reserve("waits for room");
+  AnswerId(stream(), 1);
+  EXPECT_EQ(frames, 2u);
+}
+
+TEST_F(SessionTest, WhatAServerSaysAfterItBrokeARuleDoesNotCount) {
+  Open();
+  Reserve("1");
+  v1::SessionResponse wrong = Limits(100, 1 << 20);
+  wrong.add_answers()->set_id(77);
+  v1::SessionResponse right;
+  AnswerAsUsual(stream().frames()[0].operations(0), right);
+  stream().Say(wrong);
+  stream().Say(right);
+  Settle();
+  EXPECT_EQ(answers_.count(), 0u);
+  ASSERT_EQ(streams_.count(), 2u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 1"));
 }
 
 TEST_F(SessionTest, NothingMoreIsWrittenToAServerThatBrokeARule) {
@@ -1117,6 +1193,28 @@ TEST_F(SessionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
   EXPECT_EQ(answers_.count(), 0u);
 }
 
+TEST_F(SessionTest, ABrokenStreamIsReplacedWhileAnotherOneIsStillOpening) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(0).End(kBroken);
+  Settle();
+  EXPECT_EQ(streams_.count(), 3u);
+}
+
+TEST_F(SessionTest, ThereIsAlwaysOneStream) {
+  SessionConnectionOptions options;
+  options.streams = 0;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 1u);
+  EXPECT_EQ(stream().frames().size(), 1u);
+}
+
 // To a port where nothing listens any more, say: each try may take its time.
 TEST_F(SessionTest, AStreamThatDoesNotOpenBesideOneThatWorksIsNotTriedWithEveryOperation) {
   SessionConnectionOptions options;
@@ -1175,6 +1273,42 @@ TEST_F(SessionTest, DestructionAnswersEverythingAlsoWhatIsAskedMeanwhile) {
   for (const Reserved& answer : late.Wait(5)) ExpectStoreUnavailable(answer);
   EXPECT_THAT(late.Wait(5)[0].status().message(), HasSubstr("was cancelled"));
   EXPECT_EQ(log_.count(), 0u) << "it says nothing of the daemon";
+}
+
+TEST_F(SessionTest, DestructionOpensNoStreamForWhatStillWaits) {
+  Open();
+  OccupyWriter();
+  Reserve("waits");
+  session_.reset();
+  EXPECT_EQ(streams_.count(), 1u);
+  EXPECT_EQ(answers_.count(), 3u);
+}
+
+TEST_F(SessionTest, AnAnswerThatComesDuringDestructionIsTooLate) {
+  Open();
+  std::promise<void> called;
+  std::promise<void> go_on;
+  session_->Reserve(RequestWithKey("1"), In(seconds(60)), [&](const Reserved&) {
+    called.set_value();
+    go_on.get_future().wait();
+  });
+  Reserve("2");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  for (const std::uint64_t id : {1, 2}) {
+    v1::SessionOperation operation;
+    operation.set_id(id);
+    operation.mutable_reserve();
+    v1::SessionResponse answer;
+    AnswerAsUsual(operation, answer);
+    stream().Say(answer);
+  }
+  called.get_future().wait();
+  auto destroyed = std::async(std::launch::async, [&] { session_.reset(); });
+  ExpectStoreUnavailable(answers_.Wait(1)[0]);
+  go_on.set_value();
+  destroyed.get();
+  EXPECT_EQ(answers_.count(), 1u);
 }
 
 TEST_F(SessionTest, DestructionWaitsForTheCallbacksOfAStreamThatEnded) {
