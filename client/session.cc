@@ -124,13 +124,11 @@ Session::~Session() {
     SessionErrands errands;
     {
       MutexLock lock(mutex_);
+      // From here on nothing is added, and nothing is looked for.
       closing_ = true;
-      unary_only_ = false;
-      waiting_.Clear();
       for (auto& [id, operation] : operations_) {
         errands.Fail(std::move(operation), reachability_.Failed(Closing()));
       }
-      operations_.clear();
       for (const auto& lane : lanes_) errands.Cancel(lane->stream());
     }
     errands.Run(reachability_);
@@ -142,35 +140,30 @@ Session::~Session() {
 void Session::Reserve(const v1::ReserveRequest& request, Deadline deadline,
                       Callback<v1::ReserveResponse> done) {
   if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  if (unary_only_) return unary_->Reserve(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Complete(const v1::CompleteRequest& request, Deadline deadline,
                        Callback<v1::CompleteResponse> done) {
   if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  if (unary_only_) return unary_->Complete(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Release(const v1::ReleaseRequest& request, Deadline deadline,
                       Callback<v1::ReleaseResponse> done) {
   if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  if (unary_only_) return unary_->Release(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Extend(const v1::ExtendRequest& request, Deadline deadline,
                      Callback<v1::ExtendResponse> done) {
   if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  if (unary_only_) return unary_->Extend(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
 void Session::Get(const v1::GetRequest& request, Deadline deadline,
                   Callback<v1::GetResponse> done) {
   if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  if (unary_only_) return unary_->Get(request, deadline, std::move(done));
   Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
 }
 
@@ -240,10 +233,8 @@ Session::Lanes Session::LanesByLoad() const {
   for (const auto& lane : lanes_) {
     if (lane->writable()) lanes.push_back(lane.get());
   }
-  if (lanes.size() > 1) {
-    std::sort(lanes.begin(), lanes.end(),
-              [](const auto* a, const auto* b) { return a->unanswered() < b->unanswered(); });
-  }
+  std::sort(lanes.begin(), lanes.end(),
+            [](const auto* a, const auto* b) { return a->unanswered() < b->unanswered(); });
   return lanes;
 }
 

@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_CLIENT_SESSION_H_
 #define IDEMPOTENCY_CLIENT_SESSION_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -124,8 +123,8 @@ class Session final : public Connection, private SessionLink::Events {
   Mutex mutex_;
   CondVar lane_ended_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  // Written with the lock held; while it is true operations take the unary way.
-  std::atomic<bool> unary_only_{false};
+  // While it is true operations take the unary way.
+  bool unary_only_ ABSL_GUARDED_BY(mutex_) = false;
   Time try_session_at_ ABSL_GUARDED_BY(mutex_) = Time::max();
   std::vector<std::unique_ptr<SessionLane>> lanes_ ABSL_GUARDED_BY(mutex_);
   // Lanes whose end is being dealt with.

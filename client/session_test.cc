@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
 using testing::AnswerAsUsual;
 using ::testing::ElementsAre;
 using testing::FakeLink;
@@ -120,6 +122,29 @@ class FakeUnary final : public Connection {
   std::atomic<int>& calls_;
 };
 
+// What the application's log gets.
+class LogLines {
+ public:
+  LogSink Sink() {
+    return [this](LogSeverity, std::string_view line) {
+      MutexLock lock(mutex_);
+      lines_.emplace_back(line);
+    };
+  }
+  // Those with `part` in them.
+  std::size_t Count(std::string_view part) {
+    MutexLock lock(mutex_);
+    return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    });
+  }
+  std::size_t count() { return Count(""); }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+};
+
 // What is in a frame, as "reserve 1".
 std::vector<std::string> Contents(const v1::SessionRequest& frame) {
   const auto* descriptor = v1::SessionOperation::descriptor();
@@ -139,8 +164,9 @@ class SessionTest : public ::testing::Test {
   }
 
   void Open(SessionConnectionOptions options = {}) {
-    session_ = std::make_unique<Session>(streams_.Factory(),
-                                         std::make_unique<FakeUnary>(unary_calls_), options);
+    session_ =
+        std::make_unique<Session>(streams_.Factory(), std::make_unique<FakeUnary>(unary_calls_),
+                                  options, ApplicationLog(log_.Sink()));
   }
   void Settle() { streams_.network().Settle(); }
   FakeLink& stream(std::size_t index = 0) { return streams_.at(index); }
@@ -180,6 +206,7 @@ class SessionTest : public ::testing::Test {
     Settle();
   }
 
+  LogLines log_;
   FakeLinks streams_;
   std::atomic<int> unary_calls_{0};
   Answers answers_;
@@ -283,6 +310,26 @@ TEST_F(SessionTest, UntilTheServerHasToldItsLimitsFramesAreSmallAndFewReservatio
   EXPECT_LE(stream().frames().size(), 6u) << "small, and no smaller";
 }
 
+// Whatever the server takes: those behind a frame wait until it has left.
+TEST_F(SessionTest, FramesStayFarBelowWhatAServerOfLargeMessagesTakes) {
+  constexpr std::size_t kOperationBytes = 100 * 1024;
+  Open();
+  Reserve("first");
+  stream().Say(Limits(1000, 16 << 20));
+  Settle();
+  stream().HoldWrites();
+  for (int i = 0; i < 20; ++i) Reserve(std::string(kOperationBytes, 'k'));
+  stream().ReleaseWrites();
+  Settle();
+  std::size_t operations = 0;
+  for (const auto& frame : stream().frames()) {
+    EXPECT_LE(frame.ByteSizeLong(), 5 * kOperationBytes);
+    operations += frame.operations_size();
+  }
+  EXPECT_EQ(operations, 21u);
+  EXPECT_LT(stream().frames().size(), operations) << "and several share one";
+}
+
 TEST_F(SessionTest, AnOperationOverAFrameHasOneOfItsOwn) {
   Open();
   Reserve("first");
@@ -305,6 +352,19 @@ TEST_F(SessionTest, AnOperationOverAnyMessageIsRefused) {
   const auto answers = answers_.Wait(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kRequestInvalid);
+  EXPECT_THAT(answers[0].status().message(),
+              AllOf(HasSubstr("session.operation: "),
+                    HasSubstr(absl::StrCat(" ", limits::kMaxMessageBytes, " bytes"))));
+}
+
+TEST_F(SessionTest, AnOperationWhoseDeadlineHasPassedIsNotSent) {
+  Open();
+  Reserve("late", In(-seconds(1)));
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_THAT(answers[0].status().message(), HasSubstr("deadline"));
+  EXPECT_EQ(streams_.count(), 0u);
 }
 
 // The server answers what came before a frame that it cannot read, and ends the
@@ -388,6 +448,76 @@ TEST_F(SessionTest, TheOthersAreAnsweredWhileCulpritsBreakOneStreamAfterAnother)
   EXPECT_TRUE(waiting.Wait(1)[0].ok());
 }
 
+TEST_F(SessionTest, AStreamThatACulpritEndsBeforeItsFirstFrameCostsTheOthersNothing) {
+  const auto invalid_frame = [](int frame) {
+    ErrorDetails details;
+    details.metadata[std::string(kFrameDetail)] = absl::StrCat(frame);
+    return ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no SessionRequest", details));
+  };
+  Open();
+  Reserve("good");
+  Settle();
+  Reserve("bad");
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 2u);
+  stream().End(invalid_frame(2));
+  Settle();
+  EXPECT_EQ(answers_.count(), 0u);
+  ASSERT_EQ(streams_.count(), 2u);
+  ASSERT_EQ(stream(1).frames().size(), 2u);
+  stream(1).End(invalid_frame(2));
+  Settle();
+  ASSERT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(ReasonOf(answers_.Wait(1)[0].status()), Reason::kRequestInvalid);
+  ASSERT_EQ(streams_.count(), 3u);
+  stream(2).Say(Limits(100, 1 << 20));
+  AnswerId(stream(2), 1);
+  EXPECT_TRUE(answers_.Wait(2)[1].ok());
+}
+
+TEST_F(SessionTest, WhatMayBeACulpritSharesNoFrameWithWhatComesAfterIt) {
+  ErrorDetails details;
+  details.metadata[std::string(kFrameDetail)] = "2";
+  Open();
+  Reserve("1");
+  stream().Say(Limits(2, 1 << 20));
+  Settle();
+  Reserve("suspected");
+  Settle();
+  Reserve("waits for room");
+  stream().End(ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no SessionRequest", details)));
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  const auto frames = stream(1).frames();
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_THAT(Contents(frames[0]), ElementsAre("reserve 1"));
+  EXPECT_THAT(Contents(frames[1]), ElementsAre("reserve 2"));
+  EXPECT_THAT(Contents(frames[2]), ElementsAre("reserve 3"));
+}
+
+// A detail that is no number is as good as none.
+TEST_F(SessionTest, AServerThatDoesNotSayWhichFrameItCannotReadMeansTheFirstUnanswered) {
+  ErrorDetails details;
+  details.metadata[std::string(kFrameDetail)] = "the second";
+  const grpc::Status invalid =
+      ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no SessionRequest", details));
+  Open();
+  Reserve("bad");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  Reserve("good");
+  Settle();
+  stream().End(invalid);
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(1).End(invalid);
+  Settle();
+  ASSERT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(ReasonOf(answers_.Wait(1)[0].status()), Reason::kRequestInvalid);
+  ASSERT_EQ(streams_.count(), 3u);
+  EXPECT_THAT(Contents(stream(2).frames()[0]), ElementsAre("reserve 2"));
+}
+
 TEST_F(SessionTest, AnOperationWithATextThatIsNotUtf8IsNotSent) {
   Open();
   v1::ReserveRequest labelled = RequestWithKey("key");
@@ -437,6 +567,20 @@ TEST_F(SessionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
   EXPECT_GT(operations, 8u);
 }
 
+TEST_F(SessionTest, AServerMayTakeOneOperationAtATime) {
+  Open();
+  Reserve("first");
+  v1::SessionResponse limits = Limits(100, 1 << 20);
+  limits.mutable_limits()->set_max_frame_operations(1);
+  stream().Say(limits);
+  Settle();
+  stream().HoldWrites();
+  for (const char* key : {"2", "3", "4"}) Reserve(key);
+  stream().ReleaseWrites();
+  Settle();
+  EXPECT_EQ(stream().frames().size(), 4u);
+}
+
 TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) {
   Open();
   Reserve("1");
@@ -467,6 +611,7 @@ TEST_F(SessionTest, OneTooManyWaitingIsOverloaded) {
   const auto answers = answers_.Wait(1);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kOverloaded);
+  EXPECT_GT(DetailsOf(answers[0].status()).retry_delay, absl::ZeroDuration());
 }
 
 TEST_F(SessionTest, TheTimeThatIsLeftTravels) {
@@ -611,6 +756,50 @@ TEST_F(SessionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgainByTheNext
   EXPECT_TRUE(answers_.Wait(3)[2].ok());
 }
 
+// Only streams in a row count.
+TEST_F(SessionTest, AStreamThatOpenedMakesGoodTheOnesThatDidNot) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < 2; ++i) {
+    stream(i).End(kBroken);
+    Settle();
+  }
+  stream(2).Say(Limits(100, 1 << 20));
+  Settle();
+  for (std::size_t i = 2; i < 5; ++i) {
+    ASSERT_EQ(streams_.count(), i + 1);
+    EXPECT_EQ(answers_.count(), 0u);
+    stream(i).End(kBroken);
+    Settle();
+  }
+  EXPECT_EQ(answers_.count(), 0u) << "one that opened, and two that did not";
+  stream(5).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 1u);
+}
+
+// A daemon that ends takes such streams with it, and may be the only one for a while.
+TEST_F(SessionTest, AStreamThatOpenedOnlyToDrainDoesNot) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < 2; ++i) {
+    stream(i).End(kBroken);
+    Settle();
+  }
+  v1::SessionResponse draining = Limits(100, 1 << 20);
+  draining.set_draining(true);
+  stream(2).Say(draining);
+  Settle();
+  stream(2).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 0u);
+  ASSERT_EQ(streams_.count(), 4u);
+  stream(3).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(streams_.count(), 4u);
+}
+
 TEST_F(SessionTest, WhatHadNoConnectionOnAnyStreamWasNeverSent) {
   Open();
   Reserve("1");
@@ -670,6 +859,7 @@ TEST_F(SessionTest, OnlyTheOperationThatIsOverTheSendLimitIsRefused) {
   for (const Reserved& answer : answers_.Wait(5)) {
     if (answer.ok()) continue;
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid) << answer.status();
+    EXPECT_THAT(answer.status().message(), HasSubstr("session.operation: is over the send limit"));
     ++refused;
   }
   EXPECT_EQ(refused, 1u);
@@ -686,6 +876,20 @@ TEST_F(SessionTest, ARefusalIsNotAskedForAgain) {
   ExpectStoreUnavailable(answers[0]);
   EXPECT_THAT(answers[0].status().message(), HasSubstr("status code 7"));
   Settle();
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+// Its end, which comes after the write that failed, says whether another stream has a chance.
+TEST_F(SessionTest, ARefusalIsForThoseWhoWaitForTheStreamToo) {
+  Open();
+  Reserve("sent");
+  Settle();
+  stream().HoldWrites();
+  Reserve("being sent");
+  Reserve("waits");
+  stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no"));
+  Settle();
+  EXPECT_EQ(answers_.count(), 3u);
   EXPECT_EQ(streams_.count(), 1u);
 }
 
@@ -741,6 +945,85 @@ TEST_F(SessionTest, AnIdleDrainingStreamIsHalfClosedAtOnce) {
   EXPECT_EQ(streams_.count(), 1u);
 }
 
+TEST_F(SessionTest, AHalfClosedStreamThatTheServerDoesNotEndIsCancelled) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  AnswerId(stream(), 1);
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  ASSERT_TRUE(stream().half_closed());
+  EXPECT_FALSE(stream().cancelled());
+  const auto deadline = In(seconds(10));
+  while (!stream().cancelled() && std::chrono::steady_clock::now() < deadline) Settle();
+  EXPECT_TRUE(stream().cancelled());
+}
+
+TEST_F(SessionTest, WhatCallbacksOfOneFrameAskForLeavesInOneFrame) {
+  Open();
+  for (int i = 0; i < 3; ++i) {
+    session_->Reserve(RequestWithKey("k"), In(seconds(60)),
+                      [&](const Reserved&) { Reserve("again"); });
+  }
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  const std::size_t before = stream().frames().size();
+  AnswerAll(stream());
+  ASSERT_EQ(stream().frames().size(), before + 1);
+  EXPECT_THAT(Contents(stream().frames().back()),
+              ElementsAre("reserve 4", "reserve 5", "reserve 6"));
+  // Afterwards a lone operation is written before the call returns, as ever.
+  Reserve("lone");
+  EXPECT_EQ(stream().frames().size(), before + 2);
+}
+
+TEST_F(SessionTest, TheRoomThatAnAnswerMakesIsUsedBeforeItsCallbackRuns) {
+  Open();
+  std::size_t frames = 0;
+  session_->Reserve(RequestWithKey("1"), In(seconds(60)),
+                    [&](const Reserved&) { frames = stream().frames().size(); });
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  Reserve("waits for room");
+  AnswerId(stream(), 1);
+  EXPECT_EQ(frames, 2u);
+}
+
+TEST_F(SessionTest, WhatAServerSaysAfterItBrokeARuleDoesNotCount) {
+  Open();
+  Reserve("1");
+  v1::SessionResponse wrong = Limits(100, 1 << 20);
+  wrong.add_answers()->set_id(77);
+  v1::SessionResponse right;
+  AnswerAsUsual(stream().frames()[0].operations(0), right);
+  stream().Say(wrong);
+  stream().Say(right);
+  Settle();
+  EXPECT_EQ(answers_.count(), 0u);
+  ASSERT_EQ(streams_.count(), 2u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 1"));
+}
+
+TEST_F(SessionTest, NothingMoreIsWrittenToAServerThatBrokeARule) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  Reserve("waits for room");
+  v1::SessionResponse frame;
+  AnswerAsUsual(stream().frames()[0].operations(0), frame);
+  frame.add_answers()->set_id(77);
+  stream().Say(frame);
+  Settle();
+  EXPECT_EQ(stream().frames().size(), 1u);
+  ASSERT_EQ(streams_.count(), 2u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
+}
+
 class RogueServer : public SessionTest, public ::testing::WithParamInterface<int> {};
 
 // Each is a rule of the protocol broken. The stream is ended and what is
@@ -793,6 +1076,13 @@ TEST_P(RogueServer, LosesItsStream) {
   EXPECT_EQ(answers.size(), 2u);
   for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(Contents(stream(1).frames()[0]).size(), 2u - answered);
+  // Once, however many streams it takes.
+  v1::SessionResponse never_asked;
+  never_asked.add_answers()->set_id(77);
+  stream(1).Say(never_asked);
+  Settle();
+  EXPECT_TRUE(stream(1).cancelled());
+  EXPECT_EQ(log_.Count("broke a rule"), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, RogueServer, ::testing::Range(0, 6));
@@ -833,6 +1123,24 @@ TEST_F(SessionTest, AServerWithoutSessionsGetsUnaryCallsAndNobodySeesAnError) {
   EXPECT_EQ(streams_.count(), 1u);
 }
 
+TEST_F(SessionTest, OperationsOfEveryKindTakeTheUnaryWay) {
+  Open();
+  Reserve("1");
+  stream().End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  Reserve("2");
+  Complete();
+  session_->Release(v1::ReleaseRequest(), In(seconds(60)),
+                    answers_.ExpectEnd<v1::ReleaseResponse>());
+  session_->Extend(v1::ExtendRequest(), In(seconds(60)), answers_.ExpectEnd<v1::ExtendResponse>());
+  session_->Get(v1::GetRequest(), In(seconds(60)), answers_.ExpectEnd<v1::GetResponse>());
+  const auto answers = answers_.Wait(6);
+  ASSERT_EQ(answers.size(), 6u);
+  for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(unary_calls_, 6);
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
 TEST_F(SessionTest, SessionsAreTriedAgainAndTaken) {
   SessionConnectionOptions options;
   options.retry_session_after = milliseconds(30);
@@ -850,6 +1158,8 @@ TEST_F(SessionTest, SessionsAreTriedAgainAndTaken) {
   stream(1).End(unimplemented);
   await_stream(3);
   EXPECT_EQ(unary_calls_, 1);
+  EXPECT_EQ(log_.Count("idempotencyd has no sessions"), 1u);
+  EXPECT_EQ(log_.count(), 1u);
   // Nothing is put on it before it is known to work.
   Reserve("2");
   EXPECT_EQ(unary_calls_, 2);
@@ -859,6 +1169,8 @@ TEST_F(SessionTest, SessionsAreTriedAgainAndTaken) {
   Settle();
   EXPECT_EQ(unary_calls_, 2);
   EXPECT_EQ(stream(2).frames().size(), 1u);
+  EXPECT_EQ(log_.Count("idempotencyd has sessions now"), 1u);
+  EXPECT_EQ(log_.count(), 2u);
 }
 
 TEST_F(SessionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
@@ -881,6 +1193,67 @@ TEST_F(SessionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
   EXPECT_EQ(answers_.count(), 0u);
 }
 
+TEST_F(SessionTest, ABrokenStreamIsReplacedWhileAnotherOneIsStillOpening) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(0).End(kBroken);
+  Settle();
+  EXPECT_EQ(streams_.count(), 3u);
+}
+
+TEST_F(SessionTest, ThereIsAlwaysOneStream) {
+  SessionConnectionOptions options;
+  options.streams = 0;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 1u);
+  EXPECT_EQ(stream().frames().size(), 1u);
+}
+
+// To a port where nothing listens any more, say: each try may take its time.
+TEST_F(SessionTest, AStreamThatDoesNotOpenBesideOneThatWorksIsNotTriedWithEveryOperation) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(1).End(kBroken);
+  Settle();
+  for (int i = 0; i < 10; ++i) {
+    Reserve("k");
+    Settle();
+  }
+  EXPECT_EQ(streams_.count(), 2u);
+  EXPECT_EQ(stream(0).frames().size(), 11u);
+  EXPECT_EQ(answers_.count(), 0u);
+}
+
+// Daemons of two versions behind one address.
+TEST_F(SessionTest, AServerWithoutSessionsBesideOneThatHasThemIsLeftAlone) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(1).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  Settle();
+  Reserve("2");
+  Settle();
+  EXPECT_EQ(streams_.count(), 2u);
+  EXPECT_EQ(stream(0).frames().size(), 2u);
+  EXPECT_EQ(unary_calls_, 0);
+  EXPECT_EQ(log_.count(), 0u);
+}
+
 TEST_F(SessionTest, DestructionAnswersEverythingAlsoWhatIsAskedMeanwhile) {
   Open();
   Answers late;
@@ -898,6 +1271,60 @@ TEST_F(SessionTest, DestructionAnswersEverythingAlsoWhatIsAskedMeanwhile) {
   EXPECT_EQ(late.count(), 5u);
   for (const Reserved& answer : answers_.Wait(5)) ExpectStoreUnavailable(answer);
   for (const Reserved& answer : late.Wait(5)) ExpectStoreUnavailable(answer);
+  EXPECT_THAT(late.Wait(5)[0].status().message(), HasSubstr("was cancelled"));
+  EXPECT_EQ(log_.count(), 0u) << "it says nothing of the daemon";
+}
+
+TEST_F(SessionTest, DestructionOpensNoStreamForWhatStillWaits) {
+  Open();
+  OccupyWriter();
+  Reserve("waits");
+  session_.reset();
+  EXPECT_EQ(streams_.count(), 1u);
+  EXPECT_EQ(answers_.count(), 3u);
+}
+
+TEST_F(SessionTest, AnAnswerThatComesDuringDestructionIsTooLate) {
+  Open();
+  std::promise<void> called;
+  std::promise<void> go_on;
+  session_->Reserve(RequestWithKey("1"), In(seconds(60)), [&](const Reserved&) {
+    called.set_value();
+    go_on.get_future().wait();
+  });
+  Reserve("2");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  for (const std::uint64_t id : {1, 2}) {
+    v1::SessionOperation operation;
+    operation.set_id(id);
+    operation.mutable_reserve();
+    v1::SessionResponse answer;
+    AnswerAsUsual(operation, answer);
+    stream().Say(answer);
+  }
+  called.get_future().wait();
+  auto destroyed = std::async(std::launch::async, [&] { session_.reset(); });
+  ExpectStoreUnavailable(answers_.Wait(1)[0]);
+  go_on.set_value();
+  destroyed.get();
+  EXPECT_EQ(answers_.count(), 1u);
+}
+
+TEST_F(SessionTest, DestructionWaitsForTheCallbacksOfAStreamThatEnded) {
+  Open();
+  std::promise<void> called;
+  std::promise<void> go_on;
+  session_->Reserve(RequestWithKey("k"), In(seconds(60)), [&](const Reserved&) {
+    called.set_value();
+    go_on.get_future().wait();
+  });
+  stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no"));
+  called.get_future().wait();
+  auto destroyed = std::async(std::launch::async, [&] { session_.reset(); });
+  EXPECT_EQ(destroyed.wait_for(milliseconds(50)), std::future_status::timeout);
+  go_on.set_value();
+  destroyed.get();
 }
 
 // Several callers, answers on several threads, streams that break, drain and

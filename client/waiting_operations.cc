@@ -22,9 +22,4 @@ void WaitingOperations::RemoveExpired(std::chrono::steady_clock::time_point now)
   }
 }
 
-void WaitingOperations::Clear() {
-  urgent_.clear();
-  limited_.clear();
-}
-
 }  // namespace idempotency

@@ -27,7 +27,6 @@ class WaitingOperations {
   void RemoveFirst(const OutstandingOperation& first) { QueueOf(first).pop_front(); }
   // Those whose deadline has passed.
   void RemoveExpired(std::chrono::steady_clock::time_point now);
-  void Clear();
 
   bool empty() const { return urgent_.empty() && limited_.empty(); }
   std::size_t size() const { return urgent_.size() + limited_.size(); }

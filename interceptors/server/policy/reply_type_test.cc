@@ -116,7 +116,60 @@ TEST(ReplyTypeTest, EndlesslyPackedMessagesAreNotFollowedForEver) {
     outer.mutable_content()->PackFrom(parcel);
     parcel = outer;
   }
-  EXPECT_FALSE(HoldsSecret(Redacted(parcel)));
+  const v1::Reply reply = Redacted(parcel);
+  EXPECT_FALSE(HoldsSecret(reply));
+  EXPECT_EQ(reply.SerializeAsString().find("alice"), std::string::npos)
+      << "what is packed so deep is not looked at, and not kept";
+}
+
+TEST(ReplyTypeTest, PackedMessagesBesideEachOtherAreNotNested) {
+  Parcel parcel;
+  for (int i = 0; i < 100; ++i) parcel.add_more()->PackFrom(SecretCard());
+  const v1::Reply reply = Redacted(parcel);
+  EXPECT_FALSE(HoldsSecret(reply));
+  const auto left = BodyOf<Parcel>(reply);
+  ASSERT_EQ(left.more_size(), 100);
+  for (const google::protobuf::Any& any : left.more()) {
+    Card card;
+    ASSERT_TRUE(any.UnpackTo(&card));
+    EXPECT_EQ(card.holder(), "alice");
+  }
+}
+
+TEST(ReplyTypeTest, APackedMessageWithoutSecretsIsKeptAsItIs) {
+  Parcel parcel;
+  Card card;
+  card.set_holder("alice");
+  parcel.mutable_content()->PackFrom(card);
+  const v1::Reply reply = Redacted(parcel);
+  EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
+  EXPECT_EQ(reply.body(), parcel.SerializeAsString());
+}
+
+TEST(ReplyTypeTest, ATypeWithoutAMessageIsKept) {
+  Parcel parcel;
+  parcel.mutable_content()->set_type_url("type.googleapis.com/elsewhere.v1.Card");
+  const v1::Reply reply = Redacted(parcel);
+  EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
+  EXPECT_EQ(reply.body(), parcel.SerializeAsString());
+}
+
+TEST(ReplyTypeTest, TypesOfGoogleThatAreNotLinkedAreKept) {
+  for (const char* type : {"google.rpc.Unlinked", "google.protobuf.Unlinked"}) {
+    Parcel parcel;
+    parcel.mutable_content()->set_type_url(std::string("type.googleapis.com/") + type);
+    parcel.mutable_content()->set_value("kept");
+    EXPECT_EQ(Redacted(parcel).body(), parcel.SerializeAsString()) << type;
+  }
+}
+
+TEST(ReplyTypeTest, APackedMessageThatCannotBeReadIsNotKept) {
+  Parcel parcel;
+  parcel.mutable_content()->PackFrom(SecretCard());
+  parcel.mutable_content()->set_value(std::string("\xff") + kSecret);
+  const v1::Reply reply = Redacted(parcel);
+  EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_REDACTED);
+  EXPECT_FALSE(HoldsSecret(reply));
 }
 
 TEST(ReplyTypeTest, DetailsOfAStatusAreLookedThrough) {
@@ -145,6 +198,58 @@ TEST(ReplyTypeTest, DetailsOfAStatusAreLookedThrough) {
   ReplyType(*Wallet::descriptor()).Redact(plain);
   EXPECT_EQ(plain.content(), v1::REPLY_CONTENT_UNSPECIFIED);
   EXPECT_EQ(plain.details(), before);
+}
+
+// Only `details` of a google.rpc.Status are packed messages, whatever else reads like one.
+TEST(ReplyTypeTest, OtherFieldsOfAStatusAreKept) {
+  google::protobuf::Any card;
+  card.PackFrom(SecretCard());
+  const std::string packed = card.SerializeAsString();
+  const std::string length(1, static_cast<char>(packed.size()));
+  // In field 2, and a number in field 3.
+  for (const std::string& details : {"\x12" + length + packed, std::string("\x18\x05")}) {
+    v1::Reply reply;
+    reply.set_details(details);
+    ReplyType(*Wallet::descriptor()).Redact(reply);
+    EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
+    EXPECT_EQ(reply.details(), details);
+    // And beside one that is packed.
+    reply.set_details(details + "\x1a" + length + packed);
+    ReplyType(*Wallet::descriptor()).Redact(reply);
+    EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_REDACTED);
+    EXPECT_EQ(reply.details().substr(0, details.size()), details);
+    EXPECT_EQ(reply.details().find(kSecret, details.size()), std::string::npos);
+  }
+}
+
+TEST(ReplyTypeTest, DetailsThatAreNoStatusAreKept) {
+  for (const std::string& details : {std::string("\xff\xff"), std::string("\x1a\x02\xff\xff", 4)}) {
+    v1::Reply reply;
+    reply.set_details(details);
+    ReplyType(*Wallet::descriptor()).Redact(reply);
+    EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
+    EXPECT_EQ(reply.details(), details);
+  }
+}
+
+TEST(ReplyTypeTest, AReplyWithoutABodyGetsNone) {
+  v1::Reply reply;
+  reply.set_code(5);
+  ReplyType(*Card::descriptor()).Redact(reply);
+  EXPECT_FALSE(reply.has_body());
+  EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
+}
+
+TEST(ReplyTypeTest, OneMessageOfAStreamThatCannotBeReadCostsThemAll) {
+  for (const bool first : {true, false}) {
+    v1::Reply reply;
+    if (!first) reply.add_stream(Card().SerializeAsString());
+    reply.add_stream(std::string("\xff") + kSecret);
+    if (first) reply.add_stream(Card().SerializeAsString());
+    ReplyType(*Card::descriptor()).Redact(reply);
+    EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
+    EXPECT_FALSE(HoldsSecret(reply));
+  }
 }
 
 TEST(ReplyTypeTest, EveryMessageOfAStreamIsLookedThrough) {

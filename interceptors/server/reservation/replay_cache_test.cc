@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
+#include "core/record_key.h"
 #include "interceptors/server/testing/stepped_clock.h"
 
 namespace idempotency {
@@ -71,6 +72,12 @@ class ReplayCacheTest : public testing::Test {
     return cache_.FindReplay(key, Prints({{1, 'a'}})) != nullptr;
   }
   bool Has(const std::string& key) { return Has(Key(key)); }
+  // By how much the cache grows.
+  std::size_t WeightOf(const v1::RecordKey& key, const ReplayCache::Answer& answer) {
+    const std::size_t before = cache_.counters().bytes;
+    cache_.Keep(key, answer, cache_.Now());
+    return cache_.counters().bytes - before;
+  }
 
   SteppedClock clock_;
   ReplayCache cache_;
@@ -242,6 +249,41 @@ TEST_F(ReplayCacheTest, KeysAndFingerprintsAndEntriesWeighToo) {
   EXPECT_GT(cache_.counters().bytes, 2 * small + 255 + 512 - 100 + 3 * 32);
 }
 
+TEST_F(ReplayCacheTest, EachPartOfTheKeyAndTheFingerprintsWeighTheirLength) {
+  constexpr std::size_t kLong = 4096;
+  std::vector<v1::RecordKey> keys(5, Key("order-1"));
+  keys[1].set_namespace_(std::string(kLong, 'n'));
+  keys[2].set_scope(std::string(kLong, 's'));
+  keys[3].set_operation(std::string(kLong, 'o'));
+  keys[4].set_key(std::string(kLong, 'k'));
+  const std::size_t with_short_parts = WeightOf(keys[0], Replay());
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    const std::size_t weight = WeightOf(keys[i], Replay());
+    EXPECT_GE(weight, with_short_parts + kLong - 64) << i;
+    EXPECT_LE(weight, with_short_parts + kLong + 64) << i;
+  }
+  ReplayCache::Answer answer = Replay();
+  answer.fingerprints[0].set_digest(std::string(kLong, 'd'));
+  EXPECT_GE(WeightOf(Key("order-2"), answer), with_short_parts + kLong - 64);
+}
+
+// Else a cache of small replies takes a multiple of its capacity, or uses little of it.
+TEST_F(ReplayCacheTest, WhatTheCacheAddsToAnEntryWeighsToo) {
+  const ReplayCache::Answer answer = Replay(0);
+  // Too long to be held within a string itself.
+  v1::RecordKey key = Key(std::string(32, 'k'));
+  key.set_namespace_(std::string(32, 'n'));
+  key.set_scope(std::string(32, 's'));
+  key.set_operation(std::string(32, 'o'));
+  const std::size_t content = answer.response.SpaceUsedLong() + sizeof(answer.fingerprints) +
+                              answer.fingerprints.SpaceUsedExcludingSelfLong() + 4 * 32;
+  const std::size_t added = WeightOf(key, answer) - content;
+  // The links of a list, a slot of a table, a shared pointer and its counts.
+  constexpr std::size_t kLeastLinks = 6 * sizeof(void*);
+  EXPECT_GT(added, sizeof(RecordKey) + 2 * sizeof(ReplayCache::Moment) + kLeastLinks);
+  EXPECT_LT(added, 3 * sizeof(RecordKey));
+}
+
 TEST_F(ReplayCacheTest, WeighsNothingWhenAllIsForgotten) {
   for (int i = 0; i < 50; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
   for (int i = 0; i < 25; ++i) EXPECT_TRUE(Has(absl::StrCat("order-", i)));
@@ -270,6 +312,64 @@ TEST_F(ReplayCacheTest, WhatWasRetriedLongestAgoMakesRoomForMoreThatIs) {
   }
   EXPECT_FALSE(Has("order-1"));
   EXPECT_TRUE(Has("order-249"));
+}
+
+TEST_F(ReplayCacheTest, WhatWasRetriedAgainOutlastsWhatWasRetriedOnce) {
+  Keep("often", Replay(8 * 1024));
+  ASSERT_TRUE(Has("often"));
+  // Protected after it, with room to spare.
+  for (int i = 0; i < 60; ++i) {
+    Keep(absl::StrCat("once-", i), Replay(8 * 1024));
+    ASSERT_TRUE(Has(absl::StrCat("once-", i)));
+  }
+  ASSERT_TRUE(Has("often"));
+  // Those of one retry have to leave.
+  for (int i = 60; i < 120; ++i) {
+    Keep(absl::StrCat("once-", i), Replay(8 * 1024));
+    ASSERT_TRUE(Has(absl::StrCat("once-", i)));
+  }
+  for (int i = 0; i < 500; ++i) Keep(absl::StrCat("never-", i), Replay(8 * 1024));
+  EXPECT_TRUE(Has("often"));
+  EXPECT_FALSE(Has("once-0"));
+}
+
+TEST_F(ReplayCacheTest, WhatFitsExactlyIsHeldAndFourFifthsOfItProtected) {
+  const ReplayCache::Answer answer = Replay(8 * 1024);
+  const std::size_t weight = WeightOf(Key("a"), answer);
+  ReplayCache cache({5 * weight, kMaxAge}, clock_);
+  const auto keep = [&](const char* key) { cache.Keep(Key(key), answer, cache.Now()); };
+  const auto has = [&](const char* key) {
+    return cache.FindReplay(Key(key), Prints({{1, 'a'}})) != nullptr;
+  };
+  for (const char* key : {"a", "b", "c", "d", "e"}) keep(key);
+  EXPECT_EQ(cache.counters().evictions, 0u);
+  EXPECT_EQ(cache.counters().bytes, 5 * weight);
+  for (const char* key : {"a", "b", "c", "d"}) EXPECT_TRUE(has(key)) << key;
+  for (const char* key : {"f", "g", "h", "i", "j"}) keep(key);
+  for (const char* key : {"a", "b", "c", "d", "j"}) EXPECT_TRUE(has(key)) << key;
+}
+
+// What leaves without ever having been given again takes nothing from the share either.
+TEST_F(ReplayCacheTest, WhatWasNeverRetriedLeavesTheShareOfTheProtectedAsItWas) {
+  for (int i = 0; i < 500; ++i) Keep(absl::StrCat("never-", i), Replay(8 * 1024));
+  for (int i = 0; i < 250; ++i) {
+    const std::string key = absl::StrCat("once-", i);
+    Keep(key, Replay(8 * 1024));
+    ASSERT_TRUE(Has(key));
+  }
+  for (int i = 0; i < 10; ++i) Keep(absl::StrCat("new-", i), Replay(8 * 1024));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(Has(absl::StrCat("new-", i))) << i;
+  EXPECT_TRUE(Has("once-200"));
+}
+
+TEST_F(ReplayCacheTest, OneOverTheCapacityCostsOne) {
+  const std::size_t weight = WeightOf(Key("a"), Replay(8 * 1024));
+  const std::size_t fits = kMiB / weight;
+  for (std::size_t i = 1; i <= fits; ++i) {
+    Keep(std::string(1, static_cast<char>('a' + i % 26)) + std::to_string(i), Replay(8 * 1024));
+  }
+  EXPECT_EQ(cache_.counters().evictions, 1u);
+  EXPECT_EQ(cache_.counters().entries, fits);
 }
 
 TEST_F(ReplayCacheTest, WhatIsOverMakesRoomBeforeWhatIsNot) {
@@ -356,6 +456,25 @@ TEST_F(LargeReplayCacheTest, TakesRepliesOfAMegabyteAndKeepsToItsCapacityInAllSh
   EXPECT_LE(counters.bytes, 64 * kMiB);
   // The keys are spread well enough to fill most of it.
   EXPECT_GT(counters.bytes, 40 * kMiB);
+}
+
+// As ReplayCacheOptions promises.
+TEST_F(ReplayCacheTest, OneReplyMayTakeAMegabyteAQuarterOfLessOrA64thOfMore) {
+  const auto max_entry_bytes = [&](std::size_t capacity_bytes) {
+    return ReplayCache({capacity_bytes, kMaxAge}, clock_).max_entry_bytes();
+  };
+  EXPECT_EQ(max_entry_bytes(kMiB), kMiB / 4);
+  EXPECT_EQ(max_entry_bytes(4 * kMiB), kMiB);
+  EXPECT_EQ(max_entry_bytes(8 * kMiB), kMiB);
+  EXPECT_EQ(max_entry_bytes(64 * kMiB), kMiB);
+  EXPECT_EQ(max_entry_bytes(1024 * kMiB), 16 * kMiB);
+}
+
+TEST_F(ReplayCacheTest, AReplyOfExactlyItsShareIsKept) {
+  const std::size_t share = cache_.max_entry_bytes();
+  const std::size_t added = WeightOf(Key("a"), Replay(share - 4096)) - (share - 4096);
+  EXPECT_EQ(WeightOf(Key("b"), Replay(share - added)), share);
+  EXPECT_EQ(WeightOf(Key("c"), Replay(share - added + 1)), 0u);
 }
 
 // Threads that keep, find, drop and count under pressure: an answer found is
