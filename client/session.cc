@@ -129,6 +129,7 @@ Session::~Session() {
       for (auto& [id, operation] : operations_) {
         errands.Fail(std::move(operation), reachability_.Failed(Closing()));
       }
+      operations_.clear();
       for (const auto& lane : lanes_) errands.Cancel(lane->stream());
     }
     errands.Run(reachability_);

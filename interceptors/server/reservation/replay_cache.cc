@@ -87,11 +87,11 @@ bool Same(const Fingerprints& a, const Fingerprints& b) {
   });
 }
 
-// All that an entry takes: its own bytes and those of the shared answer, what these
-// point to, and the links that hold them (the list's, about two slots of the set, the
-// counts of the shared answer). What the allocator adds is not counted.
+// All that an entry takes: the list's node, about two slots of the set, the block of the
+// shared answer with its counts, and what these point to. What the allocator adds is not
+// counted.
 std::size_t WeightOf(const RecordKey& key, const ReplayCache::Answer& answer) {
-  constexpr std::size_t kLinks = 50;
+  constexpr std::size_t kLinks = 4 * sizeof(void*) + 2 * (sizeof(Entries::iterator) + 1);
   return sizeof(Entry) + sizeof(answer.fingerprints) + kLinks + key.name_space.capacity() +
          key.scope.capacity() + key.operation.capacity() + key.key.capacity() +
          answer.fingerprints.SpaceUsedExcludingSelfLong() + answer.response.SpaceUsedLong();
