@@ -6,13 +6,17 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/errors.h"
 #include "core/grpc_status.h"
+#include "core/mutex.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/wire_time.h"
@@ -55,9 +59,17 @@ class GuardLedgerTest : public testing::Test {
     store_ = connection.get();
     reservations_ = std::make_unique<Reservations>(std::move(connection),
                                                    options_.recording_timeout, absl::Seconds(10));
-    operation_ = std::make_shared<const GuardedOperation>(
-        GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_, pools_,
-                         recovery ? UnknownOutcome::kRecover : UnknownOutcome::kAskLedger});
+    GuardedOperation operation{"/shop.v1.Shop/Buy",
+                               policy_,
+                               options_,
+                               *reservations_,
+                               pools_,
+                               recovery ? UnknownOutcome::kRecover : UnknownOutcome::kAskLedger};
+    operation.log = std::make_shared<GuardLog>([this](LogSeverity, std::string_view line) {
+      MutexLock lock(mutex_);
+      lines_.emplace_back(line);
+    });
+    operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
   }
   ~GuardLedgerTest() override {
     ledger_->Hold(false);
@@ -116,8 +128,14 @@ class GuardLedgerTest : public testing::Test {
     const auto* refused = std::get_if<Admission::Refused>(&decision);
     return refused == nullptr ? std::nullopt : DetailsOf(refused->why).retry_delay;
   }
+  std::vector<std::string> Lines() const {
+    MutexLock lock(mutex_);
+    return lines_;
+  }
   static std::string Body(const std::string& text) { return Message(text).SerializeAsString(); }
 
+  mutable Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
   std::chrono::milliseconds verdict_timeout_ = kLong;
   GuardOptions options_;
@@ -389,6 +407,23 @@ TEST_F(GuardLedgerTest, ACommitWhoseAnswerWasLostIsFoundInTheLedger) {
             Reason::kReservationLost);
   EXPECT_EQ(ledger_->finds(), 1);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+TEST_F(GuardLedgerTest, ARowThatCannotBeWrittenIsLoggedWhereTheGuardLogs) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  transaction.refuses_row = true;
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  EXPECT_THAT(Lines(), testing::ElementsAre("ledger: no row"));
+  Settle(execution, Failure(grpc::StatusCode::INTERNAL));
+}
+
+TEST_F(GuardLedgerTest, ACommitThatFailsIsLoggedWhereTheGuardLogs) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}, Ending::kRefused};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  EXPECT_THAT(Lines(), testing::ElementsAre("ledger: no commit"));
+  Settle(execution, Failure(grpc::StatusCode::INTERNAL));
 }
 
 // The attempt that holds the reservation now queries the ledger itself.

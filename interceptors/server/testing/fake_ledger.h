@@ -15,6 +15,7 @@
 #include "interceptors/server/ledger/completion_ledger.h"
 #include "interceptors/server/ledger/ledger_commit.h"
 #include "interceptors/server/ledger/ledger_row.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 
@@ -95,6 +96,8 @@ struct FakeTransaction {
   Ending ending = Ending::kAcknowledged;
   // Called between row and commit.
   std::function<void()> before_commit = nullptr;
+  // The row cannot be written.
+  bool refuses_row = false;
 
   bool Commit() { return row.has_value() && ledger.Commit(*row); }
 };
@@ -102,6 +105,10 @@ struct FakeTransaction {
 inline absl::Status InsertLedgerRow(FakeTransaction& transaction,
                                     const absl::StatusOr<LedgerRow>& row) {
   if (!row.ok()) return row.status();
+  if (transaction.refuses_row) {
+    row->log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: no row");
+    return MakeError(Reason::kStoreUnavailable, "no row");
+  }
   transaction.row = *row;
   if (transaction.before_commit) transaction.before_commit();
   return absl::OkStatus();
@@ -119,6 +126,7 @@ inline LedgerCommit CommitLedgerTransaction(FakeTransaction& transaction,
     case FakeTransaction::Ending::kUnconfirmed:
       return transaction.Commit() ? LedgerCommit::Unconfirmed() : LedgerCommit::NotCommitted();
     case FakeTransaction::Ending::kRefused:
+      permit.log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: no commit");
       break;
     case FakeTransaction::Ending::kAnswerLost:
       transaction.Commit();
