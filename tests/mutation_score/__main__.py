@@ -93,28 +93,41 @@ class Seconds:
         self._file = file
         self._kept = json.loads(file.read_text()) if file.exists() else {}
 
-    def measure(self, workshop, suites, limit):
-        """Runs them. (seconds by target, why others are left out)"""
-        seconds, out = {}, {}
-        for number, suite in enumerate(suites, 1):
-            program = (workshop.build_folder / "bin" / suite.target).read_bytes()
-            key = hashlib.sha256(program + repr((suite.arguments, limit)).encode()).hexdigest()
-            if key not in self._kept:
-                self._kept[key] = self._run(workshop, suite, limit)
-                self._file.write_text(json.dumps(self._kept))
-                tell(f"{number} of {len(suites)}: {suite.target}: {self._kept[key]}")
-            if isinstance(self._kept[key], str):
-                out[suite.target] = self._kept[key]
-            else:
-                seconds[suite.target] = self._kept[key]
-        return seconds, out
+    def measure(self, variants, suites, limit):
+        """Runs them, one at a time in each variant, as mutants will. (seconds by target, why
+        others are left out)"""
+        free = queue.SimpleQueue()
+        for variant in variants:
+            free.put(variant)
+
+        def measured(suite):
+            variant = free.get()
+            try:
+                return self._measured(variant, suite, limit)
+            finally:
+                free.put(variant)
+
+        with concurrent.futures.ThreadPoolExecutor(len(variants)) as pool:
+            known = dict(zip((suite.target for suite in suites), pool.map(measured, suites)))
+        self._file.write_text(json.dumps(self._kept))
+        seconds = {target: known[target] for target in known
+                   if not isinstance(known[target], str)}
+        return seconds, {target: known[target] for target in known if target not in seconds}
+
+    def _measured(self, variant, suite, limit):
+        program = (variant.build_folder / "bin" / suite.target).read_bytes()
+        key = hashlib.sha256(program + repr((suite.arguments, limit)).encode()).hexdigest()
+        if key not in self._kept:
+            self._kept[key] = self._run(variant, suite, limit)
+            tell(f"{suite.target}: {self._kept[key]}")
+        return self._kept[key]
 
     @staticmethod
-    def _run(workshop, suite, limit):
+    def _run(variant, suite, limit):
         # Twice where it fails: the machine may have been busy.
         for _ in range(2):
             began = time.monotonic()
-            status, output = workshop.test(suite.command(), limit)
+            status, output = variant.test(suite.command(), limit)
             if status is None:
                 return f"takes longer than {limit:.0f} s"
             if status == 0:
@@ -163,19 +176,24 @@ class Run:
         tell(f"a scratch copy with nothing planted, in {_KEPT}")
         workshop.prepare()
         build = Build(workshop, self._options.labels, self._options.suites)
-        seconds = self._expect_green(workshop, build, places)
+        suites = self._build_suites(workshop, build, places)
         links = links_of(workshop)
-        benches = queue.SimpleQueue()
-        for _ in range(min(self._options.jobs, len(places))):
+        variants = []
+        for _ in range(self._options.jobs):
             variant = stack.enter_context(Variant(workshop, build, links))
-            self._running.append(variant)
             variant.end_at(self._ends_at)
+            variants.append(variant)
+        self._running += variants
+        seconds = self._expect_green(variants, suites)
+        benches = queue.SimpleQueue()
+        for variant in variants:
             bench = Bench(variant, build, seconds, self._options.mutant_seconds)
             bench.out_of_time_is(self.out_of_time)
             benches.put(bench)
         self._all(places, benches, build)
 
-    def _expect_green(self, workshop, build, places):
+    @staticmethod
+    def _build_suites(workshop, build, places):
         files = {chain[0].file for chain in places}
         wanted = {}
         for suite in build.suites:
@@ -186,8 +204,11 @@ class Run:
             reaching, key=lambda target: (LABELS.index(reaching[target].label), target))]
         tell(f"building {len(suites)} suites")
         workshop.build([suite.target for suite in suites])
+        return suites
+
+    def _expect_green(self, variants, suites):
         seconds, out = Seconds(_KEPT / "seconds.json").measure(
-            workshop, suites, self._options.suite_seconds)
+            variants, suites, self._options.suite_seconds)
         for target, why in out.items():
             tell(f"left out: {target}: {why}")
         return seconds
