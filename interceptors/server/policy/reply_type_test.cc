@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/any.pb.h"
 
 #include "testdata/secrets.pb.h"
@@ -207,14 +208,15 @@ TEST(ReplyTypeTest, OtherFieldsOfAStatusAreKept) {
   const std::string packed = card.SerializeAsString();
   const std::string length(1, static_cast<char>(packed.size()));
   // In field 2, and a number in field 3.
-  for (const std::string& details : {"\x12" + length + packed, std::string("\x18\x05")}) {
+  for (const std::string& details :
+       {absl::StrCat("\x12", length, packed), std::string("\x18\x05")}) {
     v1::Reply reply;
     reply.set_details(details);
     ReplyType(*Wallet::descriptor()).Redact(reply);
     EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
     EXPECT_EQ(reply.details(), details);
     // And beside one that is packed.
-    reply.set_details(details + "\x1a" + length + packed);
+    reply.set_details(absl::StrCat(details, "\x1a", length, packed));
     ReplyType(*Wallet::descriptor()).Redact(reply);
     EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_REDACTED);
     EXPECT_EQ(reply.details().substr(0, details.size()), details);
