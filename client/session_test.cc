@@ -754,6 +754,8 @@ TEST_F(SessionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgainByTheNext
   AnswerAll(stream(tried + 1));
   ASSERT_EQ(answers_.Wait(3).size(), 3u);
   EXPECT_TRUE(answers_.Wait(3)[2].ok());
+  EXPECT_EQ(log_.Count("calls to idempotencyd fail"), 1u);
+  EXPECT_EQ(log_.Count("answers again"), 1u);
 }
 
 // Only streams in a row count.
@@ -1107,6 +1109,22 @@ TEST_F(SessionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
 }
 
+TEST_F(SessionTest, AServerThatOwesAnAnswerAndSaysSomethingElseIsAlive) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(500);
+  Open(options);
+  Reserve("owed", In(milliseconds(20)));
+  Reserve("2");
+  stream().Say(Limits(100, 1 << 20));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  AnswerId(stream(), 2);
+  // Ends after the time that the first one would have been allowed.
+  Reserve("3", In(milliseconds(700)));
+  ASSERT_EQ(answers_.Wait(3).size(), 3u);
+  EXPECT_FALSE(stream().cancelled());
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
 TEST_F(SessionTest, AServerWithoutSessionsGetsUnaryCallsAndNobodySeesAnError) {
   Open();
   Reserve("1");
@@ -1191,6 +1209,23 @@ TEST_F(SessionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
   stream(0).End(kBroken);
   Settle();
   EXPECT_EQ(answers_.count(), 0u);
+}
+
+TEST_F(SessionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  options.retry_session_after = milliseconds(300);
+  Open(options);
+  Reserve("1");
+  stream(0).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  stream(1).Say(Limits(100, 1 << 20));
+  Settle();
+  // Given up after the time at which sessions would have been tried again.
+  Reserve("2", In(milliseconds(500)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  EXPECT_EQ(stream(1).frames().size(), 2u) << "the reservation, and that it was given up";
+  EXPECT_EQ(streams_.count(), 2u);
 }
 
 TEST_F(SessionTest, ABrokenStreamIsReplacedWhileAnotherOneIsStillOpening) {
