@@ -1026,6 +1026,40 @@ TEST_F(SessionTest, NothingMoreIsWrittenToAServerThatBrokeARule) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
 }
 
+TEST_F(SessionTest, ADrainingStreamIsHalfClosedOnceWhatWasGivenUpIsAnswered) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  AnswerId(stream(), 1);
+  Reserve("given up", In(milliseconds(30)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  EXPECT_FALSE(stream().half_closed());
+  AnswerId(stream(), 2);
+  EXPECT_TRUE(stream().half_closed());
+  EXPECT_FALSE(stream().cancelled());
+}
+
+TEST_F(SessionTest, AnErrorArrivesWithItsReasonAndItsMessage) {
+  Open();
+  Reserve("1");
+  const grpc::Status reused = ToGrpcStatus(MakeError(Reason::kKeyReused, "another request"));
+  v1::SessionResponse frame = Limits(100, 1 << 20);
+  v1::SessionAnswer& answer = *frame.add_answers();
+  answer.set_id(1);
+  answer.mutable_error()->set_code(reused.error_code());
+  answer.mutable_error()->set_message(reused.error_message());
+  answer.mutable_error()->set_details(reused.error_details());
+  stream().Say(frame);
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kKeyReused);
+  EXPECT_EQ(answers[0].status().message(), "another request");
+}
+
 class RogueServer : public SessionTest, public ::testing::WithParamInterface<int> {};
 
 // Each is a rule of the protocol broken. The stream is ended and what is
