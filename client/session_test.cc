@@ -600,6 +600,32 @@ TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) 
   EXPECT_THAT(Contents(stream().frames()[3]), ElementsAre("reserve 3"));
 }
 
+TEST_F(SessionTest, TheAnswerToACompletionLeavesTheWindowAsItWas) {
+  Open();
+  Complete();
+  stream().Say(Limits(1, 1 << 20));
+  AnswerAll(stream());
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  Reserve("2");
+  EXPECT_EQ(stream().frames().size(), 2u);
+  Reserve("3");
+  Settle();
+  EXPECT_EQ(stream().frames().size(), 2u);
+}
+
+// It does not wait at the server.
+TEST_F(SessionTest, ACompletionThatIsGivenUpIsNotCancelled) {
+  Open();
+  session_->Complete(v1::CompleteRequest(), In(milliseconds(30)),
+                     answers_.ExpectEnd<v1::CompleteResponse>());
+  stream().Say(Limits(1, 1 << 20));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  Reserve("2");
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 2u);
+  EXPECT_THAT(Contents(stream().frames()[1]), ElementsAre("reserve 2"));
+}
+
 TEST_F(SessionTest, OneTooManyWaitingIsOverloaded) {
   SessionConnectionOptions options;
   options.max_waiting = 2;
