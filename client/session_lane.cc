@@ -18,14 +18,12 @@ void SessionLane::Carry(OutstandingOperation& operation) {
   if (operation.limited) ++limited_;
 }
 
-void SessionLane::Settle(OutstandingOperation& operation) {
-  operation.lane = nullptr;
+void SessionLane::Settle(const OutstandingOperation& operation) {
   --unanswered_;
   if (operation.limited) --limited_;
 }
 
-void SessionLane::GiveUp(OutstandingOperation& operation, Time owed_until) {
-  operation.lane = nullptr;
+void SessionLane::GiveUp(const OutstandingOperation& operation, Time owed_until) {
   --unanswered_;
   given_up_.emplace(operation.id, operation.limited);
   if (operation.cancellable && !half_closed_) cancels_.push_back(operation.id);

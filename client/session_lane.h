@@ -47,10 +47,10 @@ class SessionLane {
   // `operation` goes out in its next frame.
   void Carry(OutstandingOperation& operation);
   // Its answer came.
-  void Settle(OutstandingOperation& operation);
+  void Settle(const OutstandingOperation& operation);
   // Its caller no longer waits, but the server still owes an answer, and counts
   // it until then.
-  void GiveUp(OutstandingOperation& operation, Time owed_until);
+  void GiveUp(const OutstandingOperation& operation, Time owed_until);
   // The answer to one that was given up. False: there is none with this id.
   bool SettleGivenUp(std::uint64_t id);
   // Ids to be cancelled, for the next frame: as many as it may have.

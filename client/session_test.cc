@@ -600,6 +600,32 @@ TEST_F(SessionTest, NoMoreThanTheWindowIsUnansweredAndCompletionsAreNotCounted) 
   EXPECT_THAT(Contents(stream().frames()[3]), ElementsAre("reserve 3"));
 }
 
+TEST_F(SessionTest, TheAnswerToACompletionLeavesTheWindowAsItWas) {
+  Open();
+  Complete();
+  stream().Say(Limits(1, 1 << 20));
+  AnswerAll(stream());
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  Reserve("2");
+  EXPECT_EQ(stream().frames().size(), 2u);
+  Reserve("3");
+  Settle();
+  EXPECT_EQ(stream().frames().size(), 2u);
+}
+
+// It does not wait at the server.
+TEST_F(SessionTest, ACompletionThatIsGivenUpIsNotCancelled) {
+  Open();
+  session_->Complete(v1::CompleteRequest(), In(milliseconds(30)),
+                     answers_.ExpectEnd<v1::CompleteResponse>());
+  stream().Say(Limits(1, 1 << 20));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  Reserve("2");
+  Settle();
+  ASSERT_EQ(stream().frames().size(), 2u);
+  EXPECT_THAT(Contents(stream().frames()[1]), ElementsAre("reserve 2"));
+}
+
 TEST_F(SessionTest, OneTooManyWaitingIsOverloaded) {
   SessionConnectionOptions options;
   options.max_waiting = 2;
@@ -754,6 +780,8 @@ TEST_F(SessionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgainByTheNext
   AnswerAll(stream(tried + 1));
   ASSERT_EQ(answers_.Wait(3).size(), 3u);
   EXPECT_TRUE(answers_.Wait(3)[2].ok());
+  EXPECT_EQ(log_.Count("calls to idempotencyd fail"), 1u);
+  EXPECT_EQ(log_.Count("answers again"), 1u);
 }
 
 // Only streams in a row count.
@@ -1024,6 +1052,40 @@ TEST_F(SessionTest, NothingMoreIsWrittenToAServerThatBrokeARule) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
 }
 
+TEST_F(SessionTest, ADrainingStreamIsHalfClosedOnceWhatWasGivenUpIsAnswered) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  AnswerId(stream(), 1);
+  Reserve("given up", In(milliseconds(30)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  EXPECT_FALSE(stream().half_closed());
+  AnswerId(stream(), 2);
+  EXPECT_TRUE(stream().half_closed());
+  EXPECT_FALSE(stream().cancelled());
+}
+
+TEST_F(SessionTest, AnErrorArrivesWithItsReasonAndItsMessage) {
+  Open();
+  Reserve("1");
+  const grpc::Status reused = ToGrpcStatus(MakeError(Reason::kKeyReused, "another request"));
+  v1::SessionResponse frame = Limits(100, 1 << 20);
+  v1::SessionAnswer& answer = *frame.add_answers();
+  answer.set_id(1);
+  answer.mutable_error()->set_code(reused.error_code());
+  answer.mutable_error()->set_message(reused.error_message());
+  answer.mutable_error()->set_details(reused.error_details());
+  stream().Say(frame);
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers[0].status()), Reason::kKeyReused);
+  EXPECT_EQ(answers[0].status().message(), "another request");
+}
+
 class RogueServer : public SessionTest, public ::testing::WithParamInterface<int> {};
 
 // Each is a rule of the protocol broken. The stream is ended and what is
@@ -1105,6 +1167,22 @@ TEST_F(SessionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
   ASSERT_TRUE(sent_again());
   EXPECT_TRUE(stream().cancelled());
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
+}
+
+TEST_F(SessionTest, AServerThatOwesAnAnswerAndSaysSomethingElseIsAlive) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(1000);
+  Open(options);
+  Reserve("owed", In(milliseconds(20)));
+  Reserve("2");
+  stream().Say(Limits(100, 1 << 20));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  AnswerId(stream(), 2);
+  // Ends after the time that the first one would have been allowed.
+  Reserve("3", In(milliseconds(1300)));
+  ASSERT_EQ(answers_.Wait(3).size(), 3u);
+  EXPECT_FALSE(stream().cancelled());
+  EXPECT_EQ(streams_.count(), 1u);
 }
 
 TEST_F(SessionTest, AServerWithoutSessionsGetsUnaryCallsAndNobodySeesAnError) {
@@ -1191,6 +1269,23 @@ TEST_F(SessionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
   stream(0).End(kBroken);
   Settle();
   EXPECT_EQ(answers_.count(), 0u);
+}
+
+TEST_F(SessionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  options.retry_session_after = milliseconds(1000);
+  Open(options);
+  Reserve("1");
+  stream(0).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  stream(1).Say(Limits(100, 1 << 20));
+  Settle();
+  // Given up after the time at which sessions would have been tried again.
+  Reserve("2", In(milliseconds(1300)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  EXPECT_EQ(stream(1).frames().size(), 2u) << "the reservation, and that it was given up";
+  EXPECT_EQ(streams_.count(), 2u);
 }
 
 TEST_F(SessionTest, ABrokenStreamIsReplacedWhileAnotherOneIsStillOpening) {

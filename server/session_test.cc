@@ -617,6 +617,23 @@ TEST_F(SessionTest, WhatIsUnansweredMayWeighLessThanTheBound) {
   }
 }
 
+TEST_F(SessionTest, OperationsOfOneFrameWeighNoMoreThanTheFrame) {
+  const auto one = ReserveAs(1, "one");
+  const auto two = ReserveAs(2, "two");
+  SessionOptions options;
+  options.max_unanswered_bytes = FrameOf({one, two}).ByteSizeLong() + 1;
+  Serve(options);
+  Caller caller(*stub_);
+  caller.First();
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({one, two}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 2));
+  ASSERT_TRUE(caller.Send({ReserveAs(3, "three")}));
+  EXPECT_TRUE(observer_.Await(&Counts::queued, 3));
+  store_.Open();
+  EXPECT_THAT(caller.Answers(3), SizeIs(3));
+}
+
 // A grant always goes out, or nobody would ever work off what is unread.
 TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
   SessionOptions options;
@@ -775,6 +792,20 @@ TEST_F(SessionTest, DrainingIsAnnouncedAndWhatComesIsStillAnswered) {
   caller.HalfClose();
   EXPECT_TRUE(caller.Status().ok());
   shutdown.join();
+}
+
+TEST_F(SessionTest, ASecondDrainIsNotAnnounced) {
+  Caller caller(*stub_);
+  caller.First();
+  service_->DrainSessions();
+  v1::SessionResponse frame;
+  ASSERT_TRUE(caller.Read(frame));
+  EXPECT_TRUE(frame.draining());
+  service_->DrainSessions();
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "one")}));
+  ASSERT_TRUE(caller.Read(frame));
+  EXPECT_FALSE(frame.draining());
+  EXPECT_THAT(frame.answers(), SizeIs(1));
 }
 
 TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {

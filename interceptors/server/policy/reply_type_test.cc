@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/any.pb.h"
+#include "google/protobuf/timestamp.pb.h"
 
 #include "testdata/secrets.pb.h"
 
@@ -49,6 +50,7 @@ TEST(ReplyTypeTest, NothingToRedactLeavesTheBytesAsTheyAre) {
   Wallet wallet;
   wallet.set_owner("alice");
   wallet.mutable_main()->set_holder("alice");
+  wallet.add_others()->set_holder("alice");
   v1::Reply reply = Redacted(wallet);
   EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
   EXPECT_EQ(reply.body(), wallet.SerializeAsString());
@@ -270,6 +272,14 @@ TEST(ReplyTypeTest, WhatCannotBeReadIsNotKept) {
   ReplyType(*Card::descriptor()).Redact(reply);
   EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_STATUS_ONLY);
   EXPECT_FALSE(HoldsSecret(reply));
+}
+
+TEST(ReplyTypeTest, ATypeThatCanHoldNoSecretIsStoredAsItIsReadableOrNot) {
+  v1::Reply reply;
+  reply.set_body("\xff");
+  ReplyType(*google::protobuf::Timestamp::descriptor()).Redact(reply);
+  EXPECT_EQ(reply.body(), "\xff");
+  EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
 }
 
 TEST(ReplyTypeTest, UnknownTypeIsStoredAsItIs) {
