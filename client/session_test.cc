@@ -1169,6 +1169,26 @@ TEST_F(SessionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
 }
 
+TEST_F(SessionTest, OfTwoStreamsTheOneThatIsSilentIsGivenUp) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(1).Say(Limits(100, 1 << 20));
+  Settle();
+  // By the stream that has less to answer.
+  Reserve("2", In(milliseconds(20)));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  const auto deadline = In(seconds(10));
+  while (!stream(1).cancelled() && std::chrono::steady_clock::now() < deadline) Settle();
+  EXPECT_TRUE(stream(1).cancelled());
+  EXPECT_FALSE(stream(0).cancelled());
+}
+
 TEST_F(SessionTest, AServerThatOwesAnAnswerAndSaysSomethingElseIsAlive) {
   SessionConnectionOptions options;
   options.silence_allowed = milliseconds(1000);

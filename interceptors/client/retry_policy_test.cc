@@ -78,6 +78,15 @@ class RetryPolicyTest : public ::testing::Test {
   ChargeRequest request_;
 };
 
+TEST(RetryPolicyDefaultsTest, AreTheDocumentedOnes) {
+  const RetryPolicy policy;
+  EXPECT_EQ(policy.max_attempts, 5);
+  EXPECT_EQ(policy.initial_backoff, absl::Milliseconds(50));
+  EXPECT_EQ(policy.max_backoff, absl::Seconds(2));
+  EXPECT_EQ(policy.backoff_multiplier, 2.0);
+  EXPECT_EQ(policy.per_rpc_retry_buffer_bytes, 4u << 20);
+}
+
 TEST_F(RetryPolicyTest, EveryAttemptCarriesTheSameKey) {
   for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::ABORTED,
                           grpc::StatusCode::RESOURCE_EXHAUSTED}) {

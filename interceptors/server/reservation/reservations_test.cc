@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -97,6 +99,56 @@ TEST(ReservationsTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
                        expect_failure);
   EXPECT_EQ(failed, 3);
   reservations.Close();
+}
+
+// A store that outlives the connection to it.
+class ConnectionTo final : public Connection {
+ public:
+  explicit ConnectionTo(FakeConnection& store) : store_(store) {}
+
+  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
+               Callback<v1::ReserveResponse> done) override {
+    store_.Reserve(request, deadline, std::move(done));
+  }
+  void Complete(const v1::CompleteRequest& request, Deadline deadline,
+                Callback<v1::CompleteResponse> done) override {
+    store_.Complete(request, deadline, std::move(done));
+  }
+  void Release(const v1::ReleaseRequest& request, Deadline deadline,
+               Callback<v1::ReleaseResponse> done) override {
+    store_.Release(request, deadline, std::move(done));
+  }
+  void Extend(const v1::ExtendRequest& request, Deadline deadline,
+              Callback<v1::ExtendResponse> done) override {
+    store_.Extend(request, deadline, std::move(done));
+  }
+  void Get(const v1::GetRequest& request, Deadline deadline,
+           Callback<v1::GetResponse> done) override {
+    store_.Get(request, deadline, std::move(done));
+  }
+
+ private:
+  FakeConnection& store_;
+};
+
+// The key would stay taken until its lease ends.
+TEST(ReservationsTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
+  FakeConnection store;
+  store.HoldAnswers(Operation::kReserve);
+  auto reservations = std::make_unique<Reservations>(std::make_unique<ConnectionTo>(store),
+                                                     absl::Seconds(10), absl::Seconds(10));
+  std::promise<void> refused;
+  reservations->Request(SampleQuestion("a"), absl::ZeroDuration(), reservations->Now() + kLong,
+                        [&](const absl::StatusOr<ReservationAnswer>& answer) {
+                          EXPECT_FALSE(answer.ok());
+                          refused.set_value();
+                        });
+  ASSERT_TRUE(store.WaitForCalls(Operation::kReserve, 1));
+  std::thread closing([&] { reservations.reset(); });
+  refused.get_future().wait();
+  store.AnswerHeld(Operation::kReserve);
+  closing.join();
+  EXPECT_EQ(store.record().state, v1::RECORD_STATE_RELEASED);
 }
 
 class QuestionLimitsTest : public testing::Test {
