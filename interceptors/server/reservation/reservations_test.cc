@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
@@ -144,10 +145,11 @@ TEST(ReservationsTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
                           refused.set_value();
                         });
   ASSERT_TRUE(store.WaitForCalls(Operation::kReserve, 1));
-  std::thread closing([&] { reservations.reset(); });
+  const auto closed = std::async(std::launch::async, [&] { reservations.reset(); });
   refused.get_future().wait();
+  EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   store.AnswerHeld(Operation::kReserve);
-  closing.join();
+  closed.wait();
   EXPECT_EQ(store.record().state, v1::RECORD_STATE_RELEASED);
 }
 
