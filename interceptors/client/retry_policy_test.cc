@@ -253,11 +253,20 @@ TEST(ServiceConfigJsonTest, NamesMethodsOfServicesThatThisProgramKnows) {
 }
 
 TEST(ServiceConfigJsonTest, RefusesMethodsWhoseCallsCarryNoKey) {
-  for (const char* method : {"Log", "ChargeMany", "Watch", "Nothing"}) {
+  for (const char* method : {"Log", "ChargeMany", "Watch"}) {
     const absl::Status status =
         ServiceConfigJson(RetryPolicy(), {absl::StrCat(kTill, "/", method)}).status();
     EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid) << method;
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(method), HasSubstr("carry no key")))
+        << method;
   }
+}
+
+TEST(ServiceConfigJsonTest, RefusesMethodsThatTheServiceDoesNotHave) {
+  const absl::Status status =
+      ServiceConfigJson(RetryPolicy(), {absl::StrCat(kTill, "/Nothing")}).status();
+  EXPECT_EQ(ReasonOf(status), Reason::kRequestInvalid);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("does not have"));
 }
 
 TEST(ServiceConfigJsonTest, RefusesNamesThatWouldNotBeOne) {
