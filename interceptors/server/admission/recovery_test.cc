@@ -331,6 +331,19 @@ TEST_F(RecovererTest, StoreThatIsAwayOnlyDelaysIt) {
   EXPECT_EQ(recoverer_->size(), 1u);
 }
 
+// The attempt that has it now may leave its outcome open.
+TEST_F(RecovererTest, LooksAfterWhatAnotherAttemptTookOver) {
+  Remember(10);
+  recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
+  const auto execution = AskGranted();
+  store_->TakeOver();
+  EXPECT_EQ(ReasonOf(Settle(execution, grpc::StatusCode::OK)), Reason::kReservationLost);
+  store_->LoseTrace();
+  TryOnce();
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  EXPECT_TRUE(WaitUntilForgotten());
+}
+
 TEST_F(RecovererTest, IsBounded) {
   Remember(2);
   for (const char* key : {"a", "b", "c"}) {
