@@ -1,0 +1,66 @@
+#include "interceptors/server/policy/unknown_outcome.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "interceptors/server/testing/fake_ledger.h"
+
+namespace idempotency {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class UnknownOutcomeDescriptionTest : public testing::Test {
+ protected:
+  std::string Description(std::optional<UnknownOutcome> chosen) const {
+    return DescribeUnknownOutcome(chosen, policy_, recovery_, options_);
+  }
+  void GiveLedger() { options_.ledger = std::make_shared<FakeLedger>(); }
+  void GiveRecoveryHandler() {
+    recovery_ = [](const RecoveryCase&) { return RecoveryDecision::LeaveUnknown(); };
+  }
+
+  MethodPolicy policy_;
+  RecoveryHandler recovery_;
+  GuardOptions options_;
+};
+
+TEST_F(UnknownOutcomeDescriptionTest, SaysWhenItRunsAgain) {
+  policy_.lease = absl::Seconds(7);
+  EXPECT_EQ(Description(UnknownOutcome::kRunAgain),
+            "after a crash it runs again when the lease is over (7s); after a failure that is not "
+            "recorded it runs again after a pause (1s to 1m)");
+}
+
+TEST_F(UnknownOutcomeDescriptionTest, SaysThatTheLedgerComesFirst) {
+  GiveLedger();
+  for (const auto chosen : {UnknownOutcome::kRunAgain, UnknownOutcome::kAskLedger}) {
+    EXPECT_THAT(Description(chosen), StartsWith("after a crash what the ledger does not have runs "
+                                                "again when the lease is over (30s)"));
+  }
+  EXPECT_THAT(Description(UnknownOutcome::kRecover), EndsWith(", unless the ledger has its reply"));
+}
+
+TEST_F(UnknownOutcomeDescriptionTest, SaysWhatRecovers) {
+  EXPECT_THAT(Description(UnknownOutcome::kRecover),
+              AllOf(HasSubstr("OUTCOME_UNKNOWN until it is settled"), Not(HasSubstr("handler")),
+                    Not(HasSubstr("ledger"))));
+  GiveRecoveryHandler();
+  EXPECT_THAT(Description(UnknownOutcome::kRecover),
+              EndsWith("nothing runs before the recovery handler has decided"));
+}
+
+TEST_F(UnknownOutcomeDescriptionTest, SaysThatNothingIsChosen) {
+  EXPECT_THAT(Description(std::nullopt), StartsWith("not chosen"));
+}
+
+}  // namespace
+}  // namespace idempotency
