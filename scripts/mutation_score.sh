@@ -9,6 +9,7 @@
 #   scripts/mutation_score.sh --sample 100 --seed 7  others, and more of them
 #   scripts/mutation_score.sh --group batcher        only one part of the product
 #   scripts/mutation_score.sh --folder core          only files there
+#   scripts/mutation_score.sh --survivors-of f.json  those of a run with --json f.json, again
 #   scripts/mutation_score.sh --list                 what would be planted
 #   scripts/mutation_score.sh --help                 every option
 set -euo pipefail

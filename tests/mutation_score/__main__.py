@@ -65,6 +65,8 @@ def parse(arguments):
     parser.add_argument("--at-least", metavar="PERCENT", type=float, default=0,
                         help="the score that every group must have (0)")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write it there too")
+    parser.add_argument("--survivors-of", metavar="FILE", type=pathlib.Path,
+                        help="no draw: those that survived in the run that wrote this with --json")
     parser.add_argument("--list", action="store_true", help="only list what would be planted")
     options = parser.parse_args(arguments)
     options.labels = options.labels.split(",")
@@ -272,8 +274,12 @@ def good_enough(results, least):
 
 def run(options):
     found = candidates(options)
-    places = draw(found, options.sample, options.seed)
-    tell(f"{len(places)} of {len(found)} mutants, seed {options.seed}")
+    if options.survivors_of:
+        places = report.survivors_among(found, json.loads(options.survivors_of.read_text()))
+        tell(f"{len(places)} mutants that survived")
+    else:
+        places = draw(found, options.sample, options.seed)
+        tell(f"{len(places)} of {len(found)} mutants, seed {options.seed}")
     if options.list:
         for chain in places:
             print(f"{report.place(chain[0])}: {chain[0].operator}\n{report.change(chain[0])}")

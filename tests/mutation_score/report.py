@@ -51,6 +51,19 @@ def survivors(results):
     return "\n".join(lines)
 
 
+def survivors_among(mutants, written):
+    """Of the mutants those that survived, as as_json() wrote it: by their text, wherever it
+    stands now. As draw() has them."""
+    survived = {(entry["file"], entry["original"], entry["mutated"])
+                for entry in written["mutants"] if entry["outcome"] == Outcome.SURVIVED.value}
+    found = {}
+    for mutant in mutants:
+        key = (mutant.file, squeezed(mutant.original), squeezed(mutant.mutated))
+        if key in survived:
+            found.setdefault(key, [mutant])
+    return list(found.values())
+
+
 def as_json(results, settings):
     groups = {}
     for name in (*NAMES, "all"):

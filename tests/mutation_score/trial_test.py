@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import pathlib
 import tempfile
 import unittest
@@ -6,7 +7,7 @@ import unittest
 from tests.mutations.workshop import Failed
 
 from .candidates import Mutant
-from .report import as_json, score, survivors, table
+from .report import as_json, score, survivors, survivors_among, table
 from .suites import Suite
 from .trial import Bench, Outcome, Result, said
 
@@ -170,3 +171,10 @@ class ReportTest(unittest.TestCase):
         written = as_json(self.results, {"seed": "1"})
         self.assertEqual(written["groups"]["batcher"]["of"], 3)
         self.assertEqual(len(written["mutants"]), len(self.results))
+
+    def test_survivors_are_found_again(self):
+        written = as_json(self.results, {})
+        moved = Mutant(_MUTANT.file, 7, 7, *dataclasses.astuple(_MUTANT)[3:])
+        other = Mutant(_MUTANT.file, 2, 2, "comparison", "a < b;\n", "a >= b;\n")
+        self.assertEqual(survivors_among([other, moved], written), [[moved]])
+        self.assertEqual(survivors_among([moved], as_json(self.results[:2], {})), [])
