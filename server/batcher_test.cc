@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/errors.h"
 #include "server/answer_scope.h"
 #include "server/store/memory_store.h"
@@ -442,6 +444,27 @@ TEST_F(BatcherTest, ReadsAndWhatWaitersNeedAreInTheNextBatch) {
   EXPECT_THAT(calls[1].ids, SizeIs(limits::kMaxBatch - 3)) << "what nobody needs is not kept free";
   store_.Open();
   EXPECT_THAT(verdicts_.Await(3000), SizeIs(3000));
+}
+
+TEST_F(BatcherTest, ReservationsLeaveAnEighthOfABatchToReads) {
+  Batcher& batcher = Make(/*max_queued=*/5000, /*max_batch=*/64);
+  OccupyWorker();
+  for (int i = 0; i < 100; ++i) {
+    batcher.Reserve(ReserveNamed(absl::StrCat("record-", i)), kNoDeadline, ReserveSink(verdicts_));
+    const ReserveOp read = ReserveNamed(absl::StrCat("read-", i));
+    batcher.Get({read.id, read.key}, kNoDeadline, records_.Sink());
+  }
+  for (int i = 0; i < 3; ++i) store_.Admit();
+  EXPECT_THAT(records_.Await(8), SizeIs(8));
+  const auto calls = store_.calls();
+  ASSERT_GE(calls.size(), 3u);
+  EXPECT_EQ(calls[1].kind, OperationKind::kReserve);
+  EXPECT_THAT(calls[1].ids, SizeIs(56));
+  EXPECT_EQ(calls[2].kind, OperationKind::kGet);
+  EXPECT_THAT(calls[2].ids, SizeIs(8));
+  store_.Open();
+  EXPECT_THAT(verdicts_.Await(100), SizeIs(100));
+  EXPECT_THAT(records_.Await(100), SizeIs(100));
 }
 
 TEST_F(BatcherTest, AFullQueueHasRoomForANamespaceThatHasLittleInIt) {

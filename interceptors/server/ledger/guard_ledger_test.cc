@@ -439,6 +439,16 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseDoesNotWaitForALedgerThatIsAway
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
 }
 
+TEST_F(GuardLedgerTest, AfterARowThatIsNoAnswerTheOutcomeIsLeftToAnotherAttempt) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}, Ending::kAnswerLost};
+  EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
+  ledger_->row().record_key.key = "order-2";
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kRecordIdCollision);
+  EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+  EXPECT_GT(store_->record().release_pause, absl::ZeroDuration());
+}
+
 TEST_F(GuardLedgerTest, ACommitThatWasLostIsNotBelievedEvenIfTheHandlerAnswersOk) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kCommitLost};
