@@ -109,7 +109,7 @@ TEST_P(GuardConditions, CancelledIsNeverRecorded) {
       },
       [](GuardedServer::Options& options) {
         MethodPolicy policy;
-        policy.lease = absl::Milliseconds(500);
+        policy.lease = absl::Milliseconds(1500);
         options.guard.policies[kAct] = policy;
       });
   const ProbeClient client(server.address());

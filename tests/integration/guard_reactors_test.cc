@@ -214,15 +214,16 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
         left_open.set_value(reactor);
         return reactor;
       },
-      nullptr, absl::Milliseconds(300));
+      nullptr, absl::Milliseconds(1500));
   const ProbeClient client(server.address());
   std::future<Outcome> first =
       std::async(std::launch::async, [&client] { return client.Act("late"); });
   auto opened = left_open.get_future();
   ASSERT_EQ(opened.wait_for(kLong), std::future_status::ready);
   grpc::ServerUnaryReactor* reactor = opened.get();
-  // Several leases long, which the guard's heartbeats keep alive.
-  EXPECT_EQ(client.SendUntilSettled(With("late"), std::chrono::seconds(1)).reason(),
+  // Longer than the lease, which the guard's heartbeats keep alive; it is long enough for a
+  // machine that is busy.
+  EXPECT_EQ(client.SendUntilSettled(With("late"), std::chrono::seconds(2)).reason(),
             Reason::kInFlight);
   std::thread finisher([reactor] { reactor->Finish(grpc::Status::OK); });
   finisher.join();

@@ -143,7 +143,7 @@ TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
       },
       [&](GuardedServer::Options& options) {
         MethodPolicy& policy = options.guard.policies[kAct];
-        policy.lease = absl::Milliseconds(300);
+        policy.lease = absl::Milliseconds(1000);
         policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
         using Decision = TypedRecoveryDecision<ActReply>;
         options.guard.handlers[kAct].recovery = TypedRecovery<ActRequest, ActReply>(

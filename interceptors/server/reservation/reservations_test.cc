@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 
 #include "core/errors.h"
+#include "core/limits.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/testing/fake_connection.h"
@@ -184,6 +185,14 @@ class QuestionLimitsTest : public testing::Test {
   std::vector<v1::ReserveResponse> answers_;
   std::optional<Reservations> reservations_;
 };
+
+// A session carries kMaxSessionInFlight; what is left is for other calls.
+TEST_F(QuestionLimitsTest, TheDefaultsAreSharesOfASession) {
+  const QuestionLimits limits;
+  EXPECT_EQ(limits.of_a_key * 16, limits::kMaxSessionInFlight);
+  EXPECT_EQ(limits.waiting * 2, limits::kMaxSessionInFlight);
+  EXPECT_EQ(limits.pursued, 1024u);
+}
 
 TEST_F(QuestionLimitsTest, DuplicatesOfAKeyOverItsShareAreInFlightAtOnce) {
   for (int i = 0; i < 3; ++i) Ask("hot");
