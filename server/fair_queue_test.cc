@@ -64,6 +64,15 @@ TEST(FairQueueTest, GivesOneItemOfARecordAtATime) {
   EXPECT_EQ(queue.SizeOf("a"), 0u);
 }
 
+TEST(FairQueueTest, ANamespaceThatHasNothingMoreForACallEndsNobodysTurns) {
+  FairQueue<int> queue;
+  queue.Push("a", IdNamed("hot"), 1);
+  queue.Push("a", IdNamed("hot"), 2);
+  for (int i = 3; i < 8; ++i) queue.Push("b", IdNamed(std::to_string(i)), i);
+
+  EXPECT_THAT(Take(queue, 256), ElementsAre(1, 3, 4, 5, 6, 7));
+}
+
 TEST(FairQueueTest, NamesThatAreNotUsedAnyMoreAreForgotten) {
   FairQueue<int> queue;
   for (int i = 0; i < 1000; ++i) {
