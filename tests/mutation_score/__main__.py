@@ -54,9 +54,9 @@ def parse(arguments):
                              "'^(batcher|session)_test$'")
     parser.add_argument("--suite-seconds", metavar="S", type=float, default=120,
                         help="suites that take longer are left out (120)")
-    parser.add_argument("--mutant-seconds", metavar="S", type=float, default=240,
+    parser.add_argument("--mutant-seconds", metavar="S", type=float, default=480,
                         help="all suites that run for one mutant take no longer than this "
-                             "together, as measured with nothing planted (240)")
+                             "together, as measured with nothing planted (480)")
     parser.add_argument("--minutes", metavar="M", type=float, default=120,
                         help="stops after so many minutes and lists what was not tried (120)")
     parser.add_argument("--jobs", metavar="N", type=int, default=_JOBS,

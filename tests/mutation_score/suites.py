@@ -133,9 +133,9 @@ class Build:
         return self.commands[file][0] if file in self.commands else None
 
     def reaching(self, file, seconds):
-        """The suites that reach the file: those beside it first, then those that include it,
-        then all others; of each label those that take the fewest seconds first. Those without
-        a time in `seconds` are left out."""
+        """The suites that reach the file: those beside it that include it first, then those
+        that do either, then all others; of these by their labels, and of each label those that
+        take the fewest seconds first. Those without a time in `seconds` are left out."""
         users = self.users(file)
         header = file if file.endswith(".h") else file[:-3] + ".h"
 
@@ -144,8 +144,8 @@ class Build:
                          for source in suite.sources)
             near = any(header in self._includes.of(source) for source in suite.sources)
             place = 0 if beside and near else 1 if beside or near else 2
-            return (place if suite.label == "unit" else 2, LABELS.index(suite.label),
-                    0 if near else 1, seconds[suite.target], suite.target)
+            return (place, LABELS.index(suite.label), 0 if near else 1,
+                    seconds[suite.target], suite.target)
 
         return sorted((suite for suite in self.suites
                        if suite.target in seconds and not users.isdisjoint(suite.reached)),
