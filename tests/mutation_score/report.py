@@ -52,16 +52,18 @@ def survivors(results):
 
 
 def survivors_among(mutants, written):
-    """Of the mutants those that survived, as as_json() wrote it: by their text, wherever it
-    stands now. As draw() has them."""
-    survived = {(entry["file"], entry["original"], entry["mutated"])
-                for entry in written["mutants"] if entry["outcome"] == Outcome.SURVIVED.value}
-    found = {}
+    """Of the mutants those that survived, as as_json() wrote it: by their text, and where that
+    stands more than once, the one that is next to where it stood. As draw() has them."""
+    by_text = {}
     for mutant in mutants:
         key = (mutant.file, squeezed(mutant.original), squeezed(mutant.mutated))
-        if key in survived:
-            found.setdefault(key, [mutant])
-    return list(found.values())
+        by_text.setdefault(key, []).append(mutant)
+    found = []
+    for entry in written["mutants"]:
+        same = by_text.get((entry["file"], entry["original"], entry["mutated"]), ())
+        if same and entry["outcome"] == Outcome.SURVIVED.value:
+            found.append([min(same, key=lambda mutant: abs(mutant.first - entry["line"]))])
+    return found
 
 
 def as_json(results, settings):

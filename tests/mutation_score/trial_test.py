@@ -174,7 +174,8 @@ class ReportTest(unittest.TestCase):
 
     def test_survivors_are_found_again(self):
         written = as_json(self.results, {})
-        moved = Mutant(_MUTANT.file, 7, 7, *dataclasses.astuple(_MUTANT)[3:])
+        same, moved = (Mutant(_MUTANT.file, line, line, *dataclasses.astuple(_MUTANT)[3:])
+                       for line in (70, 4))
         other = Mutant(_MUTANT.file, 2, 2, "comparison", "a < b;\n", "a >= b;\n")
-        self.assertEqual(survivors_among([other, moved], written), [[moved]])
+        self.assertEqual(survivors_among([same, other, moved], written), [[moved]])
         self.assertEqual(survivors_among([moved], as_json(self.results[:2], {})), [])
