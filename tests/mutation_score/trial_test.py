@@ -100,6 +100,12 @@ class BenchTest(unittest.TestCase):
         bench = self.bench({"a_test": 1}, fails={"a_test": [(1, _FAILED), (0, "")]})
         self.assertEqual(bench.try_out(_MUTANT).outcome, Outcome.SURVIVED)
 
+    def test_another_test_may_be_the_one_that_fails_each_time(self):
+        other = _FAILED.replace("Order", "Limit")
+        bench = self.bench({"a_test": 1}, fails={"a_test": [(1, _FAILED), (0, ""), (1, other)]})
+        result = bench.try_out(_MUTANT)
+        self.assertEqual((result.outcome, result.by), (Outcome.CAUGHT, "BatcherTest.Limit"))
+
     def test_a_hang_is_caught(self):
         result = self.bench({"a_test": 1}, fails={"a_test": [(None, "")]}).try_out(_MUTANT)
         self.assertEqual((result.outcome, result.by), (Outcome.CAUGHT, "hangs"))
