@@ -21,7 +21,6 @@ endfunction()
 # idempotency_proto_library(TARGET ROOT folder PROTOS files... [GRPC files...]
 #                           [IMPORT folders...])
 # The same of protos without our options.
-
 function(idempotency_proto_library target)
   cmake_parse_arguments(arg "" "ROOT" "PROTOS;GRPC;IMPORT" ${ARGN})
   set(out "${CMAKE_CURRENT_BINARY_DIR}/gen")

@@ -5,7 +5,7 @@
 # Nothing of the tree is changed; the scratch copy stays in build/mutation_score.
 # docs/testing.md tells how to read it.
 #
-#   scripts/mutation_score.sh                        60 mutants: an hour or so on two cores
+#   scripts/mutation_score.sh                        60 mutants: half an hour on two cores
 #   scripts/mutation_score.sh --sample 100 --seed 7  others, and more of them
 #   scripts/mutation_score.sh --group batcher        only one part of the product
 #   scripts/mutation_score.sh --folder core          only files there

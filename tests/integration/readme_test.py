@@ -28,7 +28,7 @@ def snippet_faults(root, page):
     text = read(root, page)
     blocks = re.findall(r"<!-- (\S+) (\w+):(\w+) -->\n```(?:cpp|proto|cmake)\n(.*?)```", text, re.S)
     if not blocks or len(blocks) != len(re.findall("```(?:cpp|proto|cmake)", text)):
-        yield f"{page}: a C++, proto or CMake block does not name its source, or there is none"
+        yield f"{page}: a C++, proto or CMake block does not name its source, or the page has no such block"
     for source, of, name, shown in blocks:
         part = re.search(rf"(?://|#) \[{of}:{name}\]\n(.*?)(?://|#) \[{of}:end\]", read(root, source), re.S)
         if part is None:

@@ -1,8 +1,9 @@
 import pathlib
+import tempfile
 import unittest
 
 from .candidates import Mutant, product_files, squeezed
-from .equivalent import BadArgument, parse, read
+from .equivalent import BadArgument, optimised, parse, read
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -26,6 +27,33 @@ class ParseTest(unittest.TestCase):
                      "server/a.cc\n- a\n+ b\nwhy\nwhy\n"):
             with self.subTest(text), self.assertRaises(BadArgument):
                 parse(text)
+
+
+class FakeVariant:
+    """Compiles nothing; has what it was to run."""
+
+    def __init__(self, folder):
+        self._object = f"{folder}/objects/a.o"
+        self.ran = []
+
+    def command_of(self, _):
+        return ["clang++", "-O0", "-g0", "-Xclang", "-include-pch", "-Xclang", "a.pch",
+                "-Xclang", "-include", "-Xclang", "a.hxx", "-o", self._object, "-c", "a.cc"], "."
+
+    def run(self, command, _):
+        self.ran.append(command)
+        return 1, ""
+
+
+class OptimisedTest(unittest.TestCase):
+
+    def test_headers_that_were_compiled_without_optimisation_are_not_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            variant = FakeVariant(folder)
+            self.assertIsNone(optimised(variant, "a.cc"))
+            self.assertEqual(variant.ran, [[
+                "env", "-C", ".", "clang++", "-Xclang", "-include", "-Xclang", "a.hxx", "-o",
+                f"{folder}/objects/a.optimised.o", "-c", "a.cc", "-O2", "-DNDEBUG", "-w"]])
 
 
 class ArguedTest(unittest.TestCase):

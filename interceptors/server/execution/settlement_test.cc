@@ -18,6 +18,7 @@
 #include "interceptors/server/guard_options.h"
 #include "interceptors/server/reservation/reservations.h"
 #include "interceptors/server/testing/fake_connection.h"
+#include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/threads/worker_pools.h"
 
 namespace idempotency {
@@ -41,7 +42,7 @@ v1::Reply ReplyOf(grpc::StatusCode code, const std::string& text) {
 class SettlementTest : public testing::Test {
  protected:
   SettlementTest() {
-    options_.name_space = "shop";
+    options_.name_space = "tills";
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
     reservations_ = std::make_unique<Reservations>(std::move(connection),
@@ -51,20 +52,11 @@ class SettlementTest : public testing::Test {
 
   // The next attempt, under the policy and the options as they are now.
   std::shared_ptr<LiveExecution> Run() {
-    v1::ReserveRequest question;
-    v1::RecordKey& key = *question.mutable_record_key();
-    key.set_namespace_("shop");
-    key.set_scope("alice");
-    key.set_operation("/shop.v1.Shop/Buy");
-    key.set_key("order-1");
-    v1::Fingerprint& fingerprint = *question.add_fingerprints();
-    fingerprint.set_version(1);
-    fingerprint.set_digest(std::string(32, 'd'));
     std::promise<Admission::Decision> decided;
     Admission::Ask(std::make_shared<const GuardedOperation>(
-                       GuardedOperation{"/shop.v1.Shop/Buy", policy_, options_, *reservations_,
+                       GuardedOperation{"/tills.v1.Till/Charge", policy_, options_, *reservations_,
                                         pools_, UnknownOutcome::kRunAgain}),
-                   question, reservations_->Now() + std::chrono::seconds(10),
+                   SampleQuestion(), reservations_->Now() + std::chrono::seconds(10),
                    [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     Admission::Decision decision = decided.get_future().get();
     const auto* granted = std::get_if<Admission::Granted>(&decision);

@@ -87,14 +87,17 @@ bool Same(const Fingerprints& a, const Fingerprints& b) {
   });
 }
 
-// All that an entry takes: the list's node, about two slots of the set, the block of the
-// shared answer with its counts, and what these point to. What the allocator adds is not
-// counted.
+// All that an entry takes: the list's node, about two slots of the set, the
+// block of the shared answer, and what these point to. What the allocator adds
+// is not counted.
 std::size_t WeightOf(const RecordKey& key, const ReplayCache::Answer& answer) {
-  constexpr std::size_t kLinks = 4 * sizeof(void*) + 2 * (sizeof(Entries::iterator) + 1);
-  return sizeof(Entry) + sizeof(answer.fingerprints) + kLinks + key.name_space.capacity() +
-         key.scope.capacity() + key.operation.capacity() + key.key.capacity() +
-         answer.fingerprints.SpaceUsedExcludingSelfLong() + answer.response.SpaceUsedLong();
+  constexpr std::size_t kNode = sizeof(Entry) + 2 * sizeof(void*);
+  constexpr std::size_t kSlots = 2 * (sizeof(Entries::iterator) + 1);
+  constexpr std::size_t kBlock = sizeof(answer) + 2 * sizeof(void*);
+  return kNode + kSlots + kBlock + key.name_space.capacity() + key.scope.capacity() +
+         key.operation.capacity() + key.key.capacity() +
+         answer.fingerprints.SpaceUsedExcludingSelfLong() + answer.response.SpaceUsedLong() -
+         sizeof(answer.response);
 }
 
 }  // namespace
