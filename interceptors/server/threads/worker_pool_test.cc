@@ -105,18 +105,28 @@ TEST(WorkerPool, RefusesWhatIsOverItsLimit) {
 TEST(WorkerPool, HasNoMoreThreadsThanItMay) {
   Mutex mutex;
   std::set<std::string> names;
+  const auto note_name = [&] {
+    std::array<char, 16> name{};
+    pthread_getname_np(pthread_self(), name.data(), name.size());
+    MutexLock lock(mutex);
+    names.insert(name.data());
+  };
+  std::promise<void> second_begun;
   WorkerPool pool("guard-kind", 2);
-  for (int i = 0; i < 200; ++i) {
-    pool.Run([&] {
-      std::array<char, 16> name{};
-      pthread_getname_np(pthread_self(), name.data(), name.size());
-      MutexLock lock(mutex);
-      names.insert(name.data());
-    });
-  }
+  // Each thread has work, however slowly one of them starts.
+  pool.Run([&] {
+    second_begun.get_future().wait_for(std::chrono::seconds(20));
+    note_name();
+  });
+  pool.Run([&] {
+    second_begun.set_value();
+    note_name();
+  });
+  for (int i = 0; i < 200; ++i) pool.Run(note_name);
   pool.Stop();
   MutexLock lock(mutex);
   EXPECT_EQ(names.count("guard-kind-1"), 1U);
+  EXPECT_EQ(names.count("guard-kind-2"), 1U);
   names.erase("guard-kind-1");
   names.erase("guard-kind-2");
   EXPECT_TRUE(names.empty()) << *names.begin();
