@@ -112,16 +112,20 @@ TEST(WorkerPool, HasNoMoreThreadsThanItMay) {
     names.insert(name.data());
   };
   std::promise<void> second_begun;
+  std::promise<void> first_done;
   WorkerPool pool("guard-kind", 2);
   // Each thread has work, however slowly one of them starts.
   pool.Run([&] {
     second_begun.get_future().wait_for(std::chrono::seconds(20));
     note_name();
+    first_done.set_value();
   });
   pool.Run([&] {
-    second_begun.set_value();
     note_name();
+    second_begun.set_value();
   });
+  // A pool that is stopped begins no more threads.
+  first_done.get_future().wait();
   for (int i = 0; i < 200; ++i) pool.Run(note_name);
   pool.Stop();
   MutexLock lock(mutex);
