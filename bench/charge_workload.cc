@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 namespace idempotency::bench {
 namespace {

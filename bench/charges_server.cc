@@ -19,8 +19,8 @@
 #include "absl/flags/usage.h"
 #include "bench/charges_service.h"
 
-#include "client/channel_arguments.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 ABSL_FLAG(std::string, idempotencyd, "", "Where idempotencyd serves; empty: no guarded port.");
 ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's receipt.");

@@ -4,7 +4,7 @@
 #include "bench/record_requests.h"
 #include "bench/workload.h"
 
-#include "client/connection.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::bench {
 

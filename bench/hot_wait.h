@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "bench/record_requests.h"
 
-#include "client/connection.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::bench {
 

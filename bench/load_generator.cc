@@ -40,8 +40,8 @@
 #include "bench/replay_workload.h"
 #include "bench/wait_workload.h"
 
-#include "client/channel_arguments.h"
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/connection_factory.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:7411", "The server: idempotencyd, or a Charges server.");
 ABSL_FLAG(bool, unary, false, "A call for each operation, in place of a Session stream.");

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency::bench {
 

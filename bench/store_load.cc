@@ -23,8 +23,8 @@
 #include "absl/strings/strip.h"
 
 #include "core/absl_view.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_migrator.h"
 #include "server/store/postgres_store.h"

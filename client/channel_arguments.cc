@@ -1,8 +1,8 @@
-#include "client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_arguments.h"
 
 #include <grpc/grpc.h>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

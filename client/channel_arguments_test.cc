@@ -1,4 +1,4 @@
-#include "client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_arguments.h"
 
 #include <grpc/grpc.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -1,7 +1,8 @@
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/connection_factory.h"
 
 #include <utility>
 
+#include "client/session_connection.h"
 #include "client/unary_connection.h"
 #include "core/application_log.h"
 

@@ -15,13 +15,13 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/channel_arguments.h"
-#include "client/connection_factory.h"
 #include "client/not_connected.h"
 #include "client/testing/fake_service.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/connection_factory.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-#include "client/connection.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency {
 

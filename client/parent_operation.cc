@@ -8,9 +8,9 @@
 #include "client/parent_table.h"
 #include "core/absl_view.h"
 #include "core/downstream_key.h"
-#include "core/errors.h"
-#include "core/idempotency_key.h"
-#include "core/limits.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency {
 

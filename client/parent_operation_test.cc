@@ -12,9 +12,9 @@
 #include "absl/types/span.h"
 
 #include "client/parent_table.h"
-#include "core/errors.h"
-#include "core/idempotency_key.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 namespace {

@@ -1,10 +1,10 @@
-#include "client/pinned_key.h"
+#include "grpc_idempotency/client/pinned_key.h"
 
 #include <string>
 
 #include "absl/types/span.h"
 
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 namespace idempotency {
 

@@ -1,11 +1,11 @@
-#include "client/pinned_key.h"
+#include "grpc_idempotency/client/pinned_key.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/client/testdata/till_server.h"
 
 namespace idempotency {

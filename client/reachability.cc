@@ -7,8 +7,8 @@
 #include "absl/time/time.h"
 
 #include "core/answer_kind.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency {
 namespace {

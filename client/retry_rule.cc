@@ -1,10 +1,10 @@
-#include "client/retry_rule.h"
+#include "grpc_idempotency/client/retry_rule.h"
 
 #include <optional>
 
 #include "absl/status/status.h"
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency {
 

@@ -1,10 +1,10 @@
-#include "client/retry_rule.h"
+#include "grpc_idempotency/client/retry_rule.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/retry_stopper.h"
+#include "grpc_idempotency/client/retry_stopper.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -8,7 +8,8 @@
 #include <memory>
 #include <thread>
 
-#include "client/call_with_retries.h"
+#include "client/stoppable_tries.h"
+#include "grpc_idempotency/client/call_with_retries.h"
 #include "interceptors/client/testdata/till_server.h"
 
 namespace idempotency {
@@ -80,7 +81,7 @@ TEST(RetryStopperTest, ABegunTryIsCancelledAfterTheStop) {
   RetryStopper stopper;
   stopper.Stop();
   grpc::ClientContext context;
-  const RetryStopper::RunningTry running(stopper, context);
+  const StoppableTries::Running running(StoppableTries::Of(stopper), context);
   testdata::ChargeRequest request;
   testdata::ChargeReply reply;
   EXPECT_EQ(stub->Charge(&context, request, &reply).error_code(), grpc::StatusCode::CANCELLED);
@@ -91,7 +92,7 @@ TEST(RetryStopperTest, ATryThatIsOverIsLeftAlone) {
   const auto stub = testdata::Till::NewStub(server.Dial());
   RetryStopper stopper;
   grpc::ClientContext context;
-  { const RetryStopper::RunningTry running(stopper, context); }
+  { const StoppableTries::Running running(StoppableTries::Of(stopper), context); }
   stopper.Stop();
   testdata::ChargeRequest request;
   testdata::ChargeReply reply;

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "idempotency/wire/rpc_status.pb.h"
 
 namespace idempotency {

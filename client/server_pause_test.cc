@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "idempotency/wire/rpc_status.pb.h"
 #include "interceptors/client/testdata/till_server.h"
 

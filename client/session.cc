@@ -13,10 +13,10 @@
 #include "client/session_frame.h"
 #include "core/absl_view.h"
 #include "core/answer_kind.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/limits.h"
 #include "core/message_texts.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -12,7 +12,6 @@
 #include "absl/container/inlined_vector.h"
 
 #include "client/alarm_thread.h"
-#include "client/connection.h"
 #include "client/outstanding_operation.h"
 #include "client/reachability.h"
 #include "client/session_connection.h"
@@ -22,6 +21,7 @@
 #include "client/waiting_operations.h"
 #include "core/application_log.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency {
 

@@ -22,11 +22,11 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/channel_arguments.h"
 #include "client/testing/fake_service.h"
 #include "client/unary_connection.h"
-#include "core/errors.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

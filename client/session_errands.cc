@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 
-#include "client/connection.h"
 #include "client/outstanding_operation.h"
 #include "client/reachability.h"
 #include "client/session_link.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency {
 

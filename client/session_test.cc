@@ -19,10 +19,10 @@
 #include "client/testing/fake_links.h"
 #include "client/testing/fake_service.h"
 #include "core/answer_kind.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/limits.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 namespace {

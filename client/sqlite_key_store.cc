@@ -1,4 +1,4 @@
-#include "client/sqlite_key_store.h"
+#include "grpc_idempotency/client/sqlite_key_store.h"
 
 #include <sqlite3.h>
 
@@ -10,12 +10,14 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/limits.h"
+#include "core/mutex.h"
 #include "core/private_file.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 namespace {
@@ -202,10 +204,20 @@ absl::StatusOr<std::string> Find(sqlite3* database, std::string_view work) {
 
 }  // namespace
 
-void SqliteKeyStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+struct SqliteKeyStore::File {
+  struct Close {
+    void operator()(sqlite3* opened) const { sqlite3_close_v2(opened); }
+  };
 
-SqliteKeyStore::SqliteKeyStore(Database database, const Clock& clock)
-    : clock_(clock), database_(std::move(database)) {}
+  explicit File(sqlite3* opened) : database(opened) {}
+
+  Mutex mutex;
+  const std::unique_ptr<sqlite3, Close> database ABSL_PT_GUARDED_BY(mutex);
+};
+
+SqliteKeyStore::SqliteKeyStore(std::unique_ptr<File> file) : file_(std::move(file)) {}
+
+SqliteKeyStore::~SqliteKeyStore() = default;
 
 absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
     const std::string& path, const SqliteKeyStoreOptions& options) {
@@ -217,7 +229,7 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
       sqlite3_open_v2(path.c_str(), &opened,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   // Even a failed open leaves a handle to close.
-  Database database(opened);
+  auto file = std::make_unique<File>(opened);
   if (result != SQLITE_OK) {
     return CannotUse(path, absl::StrCat("cannot be opened (", sqlite3_errstr(result),
                                         "); its directory must exist and be writable"));
@@ -225,13 +237,13 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
   absl::Status ready = Configure(opened, path, options.busy_timeout);
   if (ready.ok()) ready = PrepareFile(opened, path);
   if (!ready.ok()) return ready;
-  return absl::WrapUnique(new SqliteKeyStore(std::move(database), *options.clock));
+  return absl::WrapUnique(new SqliteKeyStore(std::move(file)));
 }
 
 absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
-  MutexLock lock(mutex_);
-  sqlite3* const database = database_.get();
+  MutexLock lock(file_->mutex);
+  sqlite3* const database = file_->database.get();
   // SQLite shows a commit to others only after it was synced: what is found is
   // durable, whoever wrote it.
   if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
@@ -239,7 +251,7 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (transaction.result() != SQLITE_OK) return Unavailable(transaction.result());
   // Another process may have been quicker.
   if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
-  const absl::Time now = clock_.Now();
+  const absl::Time now = absl::Now();
   std::string key = Uuid::TimeOrdered(now).ToString();
   Statement insert(database, "INSERT INTO keys (work, key, created_at) VALUES (?1, ?2, ?3)");
   insert.Bind(1, work).Bind(2, key).Bind(3, absl::ToUnixMicros(now)).Step();
@@ -252,15 +264,15 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
 
 absl::Status SqliteKeyStore::Forget(std::string_view work, std::string_view key) {
   if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
-  MutexLock lock(mutex_);
-  Statement remove(database_.get(), "DELETE FROM keys WHERE work = ?1 AND key = ?2");
+  MutexLock lock(file_->mutex);
+  Statement remove(file_->database.get(), "DELETE FROM keys WHERE work = ?1 AND key = ?2");
   remove.Bind(1, work).Bind(2, key).Step();
   return remove.ok() ? absl::OkStatus() : Unavailable(remove.result());
 }
 
 absl::StatusOr<std::vector<KeyStore::Entry>> SqliteKeyStore::Unfinished() {
-  MutexLock lock(mutex_);
-  Statement list(database_.get(),
+  MutexLock lock(file_->mutex);
+  Statement list(file_->database.get(),
                  "SELECT work, key, created_at FROM keys ORDER BY created_at, work");
   std::vector<Entry> entries;
   while (list.Step()) {

@@ -1,4 +1,4 @@
-#include "client/sqlite_key_store.h"
+#include "grpc_idempotency/client/sqlite_key_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,10 +24,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
-#include "core/errors.h"
-#include "core/limits.h"
 #include "core/mutex.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/uuid.h"
 #include "tests/support/process.h"
 #include "tests/support/subreaper.h"
 #include "tests/support/temp_folder.h"

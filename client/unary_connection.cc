@@ -9,9 +9,9 @@
 #include "client/not_connected.h"
 #include "client/outstanding_calls.h"
 #include "client/reachability.h"
-#include "core/deadline.h"
-#include "core/errors.h"
 #include "core/message_texts.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
 namespace idempotency {

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "client/connection.h"
 #include "core/application_log.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency {
 

@@ -73,7 +73,9 @@ function(idempotency_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(idempotency_${name} ${arg_SOURCES})
   add_library(idempotency::${name} ALIAS idempotency_${name})
+  # Public headers are below include/; the others are by their path from the project's root.
   target_include_directories(idempotency_${name} PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
   target_link_libraries(idempotency_${name}
     PUBLIC ${arg_PUBLIC}

@@ -5,8 +5,8 @@
 
 #include "absl/strings/numbers.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

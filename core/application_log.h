@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/log_sink.h"
+#include "grpc_idempotency/log_sink.h"
 
 namespace idempotency {
 

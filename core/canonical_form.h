@@ -4,15 +4,12 @@
 #include <cstddef>
 #include <string>
 
-#include "absl/types/span.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
-namespace idempotency {
+#include "grpc_idempotency/fingerprint_input.h"
 
-// A field of a message or of a message in it: the fields that lead there, all
-// singular. Empty for none.
-using FieldPath = absl::Span<const google::protobuf::FieldDescriptor* const>;
+namespace idempotency {
 
 // What protobuf's parsers take. A request off the wire is never deeper; one that a
 // normaliser built may be.

@@ -15,8 +15,8 @@
 #include "absl/time/time.h"
 
 #include "core/clock.h"
-#include "core/errors.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/store/postgres_options.h"
 #include "tests/conformance/manual_clock.h"
 

@@ -1,4 +1,4 @@
-#include "core/deadline.h"
+#include "grpc_idempotency/deadline.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 

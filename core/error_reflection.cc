@@ -1,4 +1,4 @@
-#include "core/error_reflection.h"
+#include "grpc_idempotency/error_reflection.h"
 
 #include "google/rpc/error_details.pb.h"
 

@@ -1,4 +1,4 @@
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 

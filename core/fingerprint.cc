@@ -1,14 +1,14 @@
-#include "core/fingerprint.h"
+#include "grpc_idempotency/fingerprint.h"
 
 #include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
 #include "core/field_faults.h"
-#include "core/limits.h"
 #include "core/sha256.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -1,12 +1,12 @@
-#include "core/fingerprint_algorithm.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
 
 #include <set>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 
-#include "core/limits.h"
 #include "core/sha256.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

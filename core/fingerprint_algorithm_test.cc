@@ -1,4 +1,4 @@
-#include "core/fingerprint_algorithm.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "core/fingerprint.h"
+#include "grpc_idempotency/fingerprint.h"
 
 #include <gtest/gtest.h>
 
-#include "core/errors.h"
-#include "core/limits.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -17,8 +17,8 @@
 #include "google/protobuf/util/json_util.h"
 
 #include "core/canonical_form.h"
-#include "core/fingerprint_algorithm.h"
 #include "core/sha256.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/legacy_rules.pb.h"
 #include "testdata/legacy_shapes.pb.h"
 #include "testdata/rules.pb.h"

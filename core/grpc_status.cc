@@ -1,4 +1,4 @@
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include "absl/types/optional.h"
 
 #include "core/absl_view.h"
-#include "core/errors.h"
 #include "core/status_payload.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 

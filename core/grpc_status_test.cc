@@ -1,12 +1,12 @@
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "core/absl_view.h"
-#include "core/errors.h"
 #include "core/status_payload.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 #include <algorithm>
 
@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/errors.h"
-#include "core/limits.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency {
 namespace {

@@ -1,12 +1,12 @@
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "core/errors.h"
-#include "core/limits.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

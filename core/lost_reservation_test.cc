@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

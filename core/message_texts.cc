@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
 
-#include "core/errors.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "google/protobuf/stubs/logging.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency {

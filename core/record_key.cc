@@ -1,4 +1,4 @@
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 #include <algorithm>
 #include <string>
@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/errors.h"
 #include "core/field_faults.h"
-#include "core/limits.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -1,10 +1,10 @@
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/errors.h"
-#include "core/limits.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -1,8 +1,8 @@
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 
-#include "core/errors.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

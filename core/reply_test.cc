@@ -1,11 +1,11 @@
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 
 #include <gtest/gtest.h>
 
 #include "google/protobuf/util/message_differencer.h"
 
-#include "core/errors.h"
 #include "core/sha256.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

@@ -8,12 +8,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/errors.h"
 #include "core/field_faults.h"
-#include "core/fingerprint.h"
-#include "core/limits.h"
 #include "core/utf8.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 namespace {

@@ -5,8 +5,8 @@
 //
 // Every failure is INVALID_ARGUMENT and names each field that is at fault
 // (core/field_faults.h): KEY_MISSING or KEY_INVALID if record_key.key is one of
-// them, REQUEST_INVALID otherwise. Nothing that was given is quoted. Limits are in core/limits.h.
-// All functions are thread-safe.
+// them, REQUEST_INVALID otherwise. Nothing that was given is quoted. Limits are in
+// grpc_idempotency/limits.h. All functions are thread-safe.
 #ifndef IDEMPOTENCY_CORE_REQUEST_RULES_H_
 #define IDEMPOTENCY_CORE_REQUEST_RULES_H_
 
@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency {

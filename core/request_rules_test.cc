@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "core/errors.h"
-#include "core/limits.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

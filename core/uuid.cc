@@ -1,4 +1,4 @@
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 #include <openssl/rand.h>
 

@@ -8,8 +8,8 @@
 
 #include "absl/time/time.h"
 
-#include "core/reply.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/reply.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/answer_scope.h"
 
 namespace idempotency {

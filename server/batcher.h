@@ -15,8 +15,8 @@
 #include "absl/types/span.h"
 
 #include "core/clock.h"
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
 #include "server/fair_queue.h"
 #include "server/memory_budget.h"
 #include "server/observer.h"

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/answer_scope.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"

@@ -10,10 +10,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "grpc_idempotency/embedded/service_options.h"
 #include "server/listener_options.h"
 #include "server/log.h"
 #include "server/network_address.h"
-#include "server/service_options.h"
 #include "server/store_address.h"
 
 namespace idempotency {

@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

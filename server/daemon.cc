@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "server/descriptor_limit.h"
 #include "server/listener_credentials.h"
 #include "server/log.h"

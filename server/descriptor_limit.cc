@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "server/log.h"
 
 namespace idempotency {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

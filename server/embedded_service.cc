@@ -1,4 +1,4 @@
-#include "server/embedded_service.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
 
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -9,8 +9,9 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
+#include "server/observer.h"
 #include "server/service_stack.h"
 #include "server/store_address.h"
 #include "server/store_monitor.h"

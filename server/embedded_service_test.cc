@@ -1,4 +1,4 @@
-#include "server/embedded_service.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/operations.h"

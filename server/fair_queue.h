@@ -13,7 +13,7 @@
 #include "absl/container/node_hash_map.h"
 
 #include "core/absl_view.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/record_queue.h"
 
 namespace idempotency {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency {

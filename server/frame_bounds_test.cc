@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency {

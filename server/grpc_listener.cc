@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 
-#include "core/deadline.h"
-#include "core/error_reflection.h"
-#include "core/limits.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/error_reflection.h"
+#include "grpc_idempotency/limits.h"
 #include "server/listening_sockets.h"
 
 namespace idempotency {

@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
-#include "core/deadline.h"
+#include "grpc_idempotency/deadline.h"
 #include "server/serving_process.h"
 
 namespace idempotency {

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "server/frame_bounds.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"

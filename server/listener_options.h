@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "server/connection_table.h"
 #include "server/port_probe.h"
 

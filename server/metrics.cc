@@ -4,7 +4,7 @@
 
 #include "absl/strings/ascii.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/version.h"
 
 namespace idempotency {

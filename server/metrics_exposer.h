@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
 #include "server/connection_acceptor.h"
 #include "server/file_descriptor.h"
 #include "server/network_address.h"

@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/version.h"
 
 namespace idempotency {

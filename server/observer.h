@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
 
 namespace idempotency {

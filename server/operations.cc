@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/answer_scope.h"
 #include "server/wire_request.h"
 #include "server/wire_response.h"

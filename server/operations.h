@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 
 #include "core/clock.h"
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/batcher.h"
 #include "server/observer.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "core/errors.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/manual_clock.h"

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/batcher.h"
 #include "server/memory_budget.h"
 #include "server/observer.h"

@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 

@@ -1,4 +1,4 @@
-#include "server/service_options.h"
+#include "grpc_idempotency/embedded/service_options.h"
 
 #include <algorithm>
 #include <thread>

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

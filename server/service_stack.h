@@ -9,11 +9,11 @@
 
 #include "absl/status/statusor.h"
 
+#include "grpc_idempotency/embedded/service_options.h"
 #include "server/batcher.h"
 #include "server/deferred_store.h"
 #include "server/idempotency_service.h"
 #include "server/observer.h"
-#include "server/service_options.h"
 #include "server/store_address.h"
 #include "server/store_factory.h"
 #include "server/store_monitor.h"

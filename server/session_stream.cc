@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/answer_kind.h"
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "server/answer_scope.h"
 #include "server/frame_bounds.h"
 #include "server/pending_operation.h"

@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/answer_frames.h"
 #include "server/memory_budget.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/answer_kind.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "server/idempotency_service.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"

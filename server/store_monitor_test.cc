@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/deferred_store.h"
 #include "server/health.h"
 #include "server/store/memory_store.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 
 namespace idempotency {

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "core/deadline.h"
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "server/operations.h"
 #include "server/pending_operation.h"
 #include "server/unary_request.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "core/errors.h"
-#include "core/fingerprint.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
 #include "server/answer_scope.h"
 #include "server/store/decision.h"
 

@@ -18,8 +18,8 @@
 #include "absl/time/time.h"
 
 #include "core/clock.h"
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
 #include "server/batcher.h"
 #include "server/namespace_shares.h"
 #include "server/observer.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"

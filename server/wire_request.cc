@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "core/fingerprint.h"
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
 #include "core/request_rules.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "absl/status/statusor.h"
 
-#include "core/fingerprint.h"
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/state_numbers.h"
 
 namespace idempotency {

@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
 #include "core/verdict.h"
+#include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/store/store.h"
 

@@ -6,7 +6,7 @@
 
 #include "bench/micro/inner_loop.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/fair_queue.h"
 
 namespace idempotency::bench {

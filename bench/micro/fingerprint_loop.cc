@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "core/fingerprint_algorithm.h"
-#include "core/fingerprint_input.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/fingerprint_input.h"
 
 namespace idempotency::bench {
 

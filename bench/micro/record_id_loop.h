@@ -5,7 +5,7 @@
 
 #include "bench/micro/inner_loop.h"
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::bench {
 

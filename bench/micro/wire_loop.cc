@@ -3,9 +3,9 @@
 #include "absl/time/time.h"
 #include "bench/record_requests.h"
 
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/wire_request.h"
 #include "server/wire_response.h"

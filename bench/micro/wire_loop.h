@@ -8,8 +8,8 @@
 
 #include "bench/micro/inner_loop.h"
 
-#include "core/uuid.h"
 #include "core/verdict.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency::bench {
 

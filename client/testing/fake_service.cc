@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_arguments.h"
 
 namespace idempotency::testing {
 namespace {

@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<Book::Entry>> Book::Effects() {
 
 absl::StatusOr<std::vector<Book::Entry>> Book::Run(const char* sql,
                                                    std::initializer_list<std::string> parameters) {
-  idempotency::MutexLock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   sqlite3_stmt* raw = nullptr;
   if (sqlite3_prepare_v2(db_.get(), sql, -1, &raw, nullptr) != SQLITE_OK) return Unusable();
   const Statement statement(raw);

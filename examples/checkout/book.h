@@ -6,13 +6,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-
-#include "core/mutex.h"
 
 namespace checkout {
 
@@ -50,7 +49,7 @@ class Book {
   absl::StatusOr<std::vector<Entry>> Run(const char* sql,
                                          std::initializer_list<std::string> parameters = {});
 
-  idempotency::Mutex mutex_;
+  std::mutex mutex_;
   const Handle db_;
 };
 

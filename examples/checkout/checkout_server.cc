@@ -23,16 +23,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
-#include "client/channel_arguments.h"
-#include "core/error_reflection.h"
-#include "core/limits.h"
 #include "examples/checkout/book.h"
 #include "examples/checkout/inventory_service.h"
 #include "examples/checkout/order_service.h"
 #include "examples/checkout/payment_service.h"
-#include "interceptors/client/client_interceptor.h"
-#include "interceptors/client/retry_policy.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
+#include "grpc_idempotency/error_reflection.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 ABSL_FLAG(std::string, role, "", "order, payment or inventory.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "Where to serve; port 0 takes a free one.");

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/call_with_retries.h"
-#include "client/pinned_key.h"
-#include "core/idempotency_key.h"
 #include "examples/checkout/book.h"
 #include "examples/checkout/checkout.grpc.pb.h"
+#include "grpc_idempotency/client/call_with_retries.h"
+#include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/held_port.h"
 #include "tests/support/process.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/server_guard/execution.h"
 
 namespace checkout {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/time/time.h"
 
-#include "core/deadline.h"
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 namespace completion_queue {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 
 #include "examples/payments/payments.grpc.pb.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 namespace completion_queue {
 

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"
 #include "tests/support/temp_folder.h"

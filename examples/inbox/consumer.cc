@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
 #include "examples/inbox/inbox.pb.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace inbox {
 namespace {

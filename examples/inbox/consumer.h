@@ -7,7 +7,7 @@
 
 #include "examples/inbox/accounts.h"
 #include "examples/inbox/message_queue.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 namespace inbox {
 

@@ -23,13 +23,13 @@
 #include "absl/strings/match.h"
 #include "absl/time/time.h"
 
-#include "client/channel_arguments.h"
 #include "examples/inbox/accounts.h"
 #include "examples/inbox/consumer.h"
 #include "examples/inbox/inbox.pb.h"
 #include "examples/inbox/message_queue.h"
-#include "interceptors/server/server_guard.h"
-#include "server/embedded_service.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 ABSL_FLAG(std::string, queue, "queue.db", "the queue's SQLite file");
 ABSL_FLAG(std::string, accounts, "accounts.db", "the accounts' SQLite file");

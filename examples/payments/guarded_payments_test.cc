@@ -9,16 +9,16 @@
 #include <memory>
 #include <string>
 
-#include "client/call_with_retries.h"
-#include "client/channel_arguments.h"
-#include "client/pinned_key.h"
-#include "client/sqlite_key_store.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
 #include "examples/payments/ledger.h"
 #include "examples/payments/outcome.h"
 #include "examples/payments/payments_service.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/client/call_with_retries.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/client/sqlite_key_store.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/temp_folder.h"
 

@@ -172,7 +172,7 @@ absl::Status Ledger::OpenAccount(const std::string& account, std::int64_t balanc
   if (account.empty() || balance_cents < 0) {
     return absl::InvalidArgumentError("an account has a name and a balance of 0 or more");
   }
-  idempotency::MutexLock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   Statement insert(db_.get(),
                    "INSERT INTO accounts (name, balance_cents) VALUES (?1, ?2)"
                    " ON CONFLICT (name) DO NOTHING");
@@ -185,7 +185,7 @@ absl::StatusOr<Ledger::Posting> Ledger::Charge(const std::string& account,
                                                std::int64_t amount_cents, const std::string& note,
                                                const Origin& origin) {
   if (absl::Status amount = CheckAmount(amount_cents); !amount.ok()) return amount;
-  idempotency::MutexLock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   Transaction transaction(db_.get());
   if (!transaction.open()) return NothingMoved();
   const auto earlier = Find(origin);
@@ -208,7 +208,7 @@ absl::StatusOr<Ledger::Posting> Ledger::Charge(const std::string& account,
 absl::StatusOr<Ledger::Posting> Ledger::Refund(std::int64_t charge_id, std::int64_t amount_cents,
                                                const std::string& note, const Origin& origin) {
   if (absl::Status amount = CheckAmount(amount_cents); !amount.ok()) return amount;
-  idempotency::MutexLock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   Transaction transaction(db_.get());
   if (!transaction.open()) return NothingMoved();
   const auto earlier = Find(origin);
@@ -273,7 +273,7 @@ absl::StatusOr<Ledger::Posting> Ledger::Insert(const std::string& account,
 }
 
 absl::StatusOr<std::int64_t> Ledger::Balance(const std::string& account) {
-  idempotency::MutexLock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   const auto balance = ReadBalance(db_.get(), account);
   if (!balance.ok()) return balance.status();
   if (!balance->has_value()) return absl::NotFoundError("no such account");
@@ -281,7 +281,7 @@ absl::StatusOr<std::int64_t> Ledger::Balance(const std::string& account) {
 }
 
 absl::StatusOr<std::vector<Ledger::Entry>> Ledger::Entries(const std::string& account, int limit) {
-  idempotency::MutexLock lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   Statement select(db_.get(),
                    "SELECT id, amount_cents, note, record_id, attempt, at FROM entries"
                    " WHERE account = ?1 ORDER BY id DESC LIMIT ?2");

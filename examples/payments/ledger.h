@@ -5,16 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-
-#include "core/mutex.h"
 
 namespace payments {
 
@@ -85,17 +83,16 @@ class Ledger {
 
   explicit Ledger(Handle db) : db_(std::move(db)) {}
 
-  // `refunds` is the charge that a refund gives back.
+  // With mutex_ held. `refunds` is the charge that a refund gives back.
   // What an earlier execution of the same record posted.
-  absl::StatusOr<std::optional<Posting>> Find(const Origin& origin)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::optional<Posting>> Find(const Origin& origin);
   absl::StatusOr<Posting> Insert(const std::string& account, std::int64_t amount_cents,
                                  std::optional<std::int64_t> refunds, std::int64_t balance_cents,
-                                 const std::string& note, const Origin& origin)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                                 const std::string& note, const Origin& origin);
 
-  idempotency::Mutex mutex_;
-  const Handle db_ ABSL_PT_GUARDED_BY(mutex_);
+  // Before every use of db_.
+  std::mutex mutex_;
+  const Handle db_;
 };
 
 }  // namespace payments

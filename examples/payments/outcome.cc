@@ -5,9 +5,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 namespace payments {
 namespace {

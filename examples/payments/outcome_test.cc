@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace payments {
 namespace {

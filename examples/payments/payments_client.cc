@@ -21,18 +21,18 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-#include "core/grpc_status.h"
-#include "core/mutex.h"
-#include "core/uuid.h"
 #include "examples/payments/outcome.h"
 #include "examples/payments/payments.grpc.pb.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/keyed_channel.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
-#include "interceptors/client/client_interceptor.h"
-#include "interceptors/client/keyed_channel.h"
-#include "interceptors/client/retry_policy.h"
 
 ABSL_FLAG(std::string, server, "127.0.0.1:7412", "Where the payments service serves.");
 ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves (record).");
@@ -145,27 +145,6 @@ int Refund(v1::Payments::Stub& stub) {
   return Print(OutcomeOf(call.status, call.context), Fields(call.reply));
 }
 
-// Counts calls down to the last one.
-class Countdown {
- public:
-  explicit Countdown(std::size_t count) : left_(count) {}
-
-  void Done() {
-    idempotency::MutexLock lock(mutex_);
-    if (--left_ == 0) done_.NotifyAll();
-  }
-  // Every call has a deadline, so this returns.
-  void Wait() {
-    idempotency::MutexLock lock(mutex_);
-    while (left_ > 0) done_.Wait(lock);
-  }
-
- private:
-  idempotency::Mutex mutex_;
-  idempotency::CondVar done_;
-  std::size_t left_ ABSL_GUARDED_BY(mutex_);
-};
-
 // What a crowd of duplicates came back with, in one line.
 int PrintCrowd(const std::vector<std::unique_ptr<ChargeCall>>& calls) {
   std::size_t ok = 0;
@@ -207,15 +186,16 @@ int ChargeAtOnce(v1::Payments::Stub& stub, int concurrency) {
     }
     calls.push_back(std::move(call));
   }
-  Countdown countdown(calls.size());
+  absl::BlockingCounter unanswered(static_cast<int>(calls.size()));
   for (const auto& call : calls) {
     stub.async()->Charge(&call->context, &call->request, &call->reply,
-                         [&countdown, raw = call.get()](grpc::Status status) {
+                         [&unanswered, raw = call.get()](grpc::Status status) {
                            raw->status = std::move(status);
-                           countdown.Done();
+                           unanswered.DecrementCount();
                          });
   }
-  countdown.Wait();
+  // Every call has a deadline, so this returns.
+  unanswered.Wait();
   return PrintCrowd(calls);
 }
 

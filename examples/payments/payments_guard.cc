@@ -16,10 +16,10 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 
-#include "client/channel_arguments.h"
-#include "core/error_reflection.h"
-#include "core/limits.h"
 #include "examples/payments/payments.grpc.pb.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/error_reflection.h"
+#include "grpc_idempotency/limits.h"
 
 ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves.");
 ABSL_FLAG(absl::Duration, lease, idempotency::limits::kDefaultLease,

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 namespace payments {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/server_guard/execution.h"
 
 namespace payments {
 namespace {

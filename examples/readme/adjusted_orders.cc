@@ -1,5 +1,5 @@
 // How docs/policies.md adjusts a policy in code, compiled so that it stays true.
-#include "interceptors/server/guard_options.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 
 // [policies:adjust]
 idempotency::GuardOptions WithLease(idempotency::GuardOptions options, absl::Duration lease) {

@@ -8,8 +8,8 @@
 #include "examples/payments/payments.grpc.pb.h"
 
 // [embedded:serve]
-#include "interceptors/server/server_guard.h"
-#include "server/embedded_service.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 // Serves until `wait_for_stop` returns.
 absl::Status Serve(grpc::Service* payments, void (*wait_for_stop)()) {

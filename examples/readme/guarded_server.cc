@@ -8,8 +8,8 @@
 #include "examples/payments/payments.grpc.pb.h"
 
 // [readme:server]
-#include "client/channel_arguments.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 std::unique_ptr<idempotency::ServerGuard> GuardPayments(grpc::ServerBuilder& builder,
                                                         grpc::Service* payments) {

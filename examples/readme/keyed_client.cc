@@ -7,8 +7,8 @@
 #include <vector>
 
 // [readme:client]
-#include "interceptors/client/client_interceptor.h"
-#include "interceptors/client/retry_policy.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
 
 std::shared_ptr<grpc::Channel> KeyedChannel(const std::string& target) {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "examples/payments/payments.grpc.pb.h"
-#include "interceptors/server/guard_options.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 
 // [ledger:handler]
-#include "core/grpc_status.h"
-#include "interceptors/server/execution.h"
-#include "interceptors/server/ledger/postgres_ledger.h"  // what Commit takes
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/ledger/postgres_ledger.h"  // what Commit takes
+#include "grpc_idempotency/server_guard/execution.h"
 
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, pqxx::connection& database) {

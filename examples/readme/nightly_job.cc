@@ -5,9 +5,9 @@
 #include "google/protobuf/wrappers.pb.h"
 
 // [explicit:job]
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 // Sends one customer's statement: once, however often the job is started.
 absl::Status SendStatement(

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "examples/payments/payments.grpc.pb.h"
-#include "interceptors/server/execution.h"
-#include "interceptors/server/guard_options.h"
+#include "grpc_idempotency/server_guard/execution.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 
 // Somebody else's service, with keys of its own.
 class Bank {

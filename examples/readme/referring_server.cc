@@ -6,8 +6,8 @@
 #include <string>
 
 #include "examples/payments/payments.grpc.pb.h"
-#include "interceptors/server/execution.h"
-#include "interceptors/server/guard_options.h"
+#include "grpc_idempotency/server_guard/execution.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 
 // Where the application keeps its charges.
 class Books {

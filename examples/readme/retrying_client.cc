@@ -11,7 +11,7 @@
 #include "examples/payments/payments.grpc.pb.h"
 
 // [clients:retries]
-#include "client/call_with_retries.h"
+#include "grpc_idempotency/client/call_with_retries.h"
 
 grpc::Status Charge(payments::v1::Payments::Stub& stub, const std::string& stored_key,
                     const payments::v1::ChargeRequest& request, payments::v1::ChargeReply& reply) {
@@ -52,7 +52,7 @@ class PaymentsClient {
 // [clients:end]
 
 // [clients:stored]
-#include "client/sqlite_key_store.h"
+#include "grpc_idempotency/client/sqlite_key_store.h"
 
 // `mark_paid` writes into the application's own database; true once committed.
 grpc::Status ChargeOrder(idempotency::KeyStore& keys, payments::v1::Payments::Stub& stub,

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <string>
 
-#include "client/call_with_retries.h"
 #include "examples/payments/payments.grpc.pb.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/client/call_with_retries.h"
+#include "grpc_idempotency/server_guard/execution.h"
 
 namespace {
 

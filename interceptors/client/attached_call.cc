@@ -6,8 +6,8 @@
 
 #include "client/parent_table.h"
 #include "core/absl_view.h"
-#include "core/errors.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 namespace idempotency {
 namespace {

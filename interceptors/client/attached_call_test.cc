@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "client/pinned_key.h"
 #include "core/application_log.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/client/retention_watch.h"
-#include "interceptors/client/retry_policy.h"
 #include "interceptors/client/testdata/till_server.h"
 
 namespace idempotency {

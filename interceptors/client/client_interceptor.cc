@@ -1,4 +1,4 @@
-#include "interceptors/client/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
 
 #include <map>
 #include <string>
@@ -6,9 +6,9 @@
 
 #include "client/parent_table.h"
 #include "core/clock.h"
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/client/attached_call.h"
 #include "interceptors/client/keyed_methods.h"
 #include "interceptors/client/request_key_field.h"

@@ -1,4 +1,4 @@
-#include "interceptors/client/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "absl/time/clock.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/client/testdata/till_server.h"
 
 namespace idempotency {

@@ -1,11 +1,11 @@
-#include "interceptors/client/keyed_channel.h"
+#include "grpc_idempotency/client_interceptor/keyed_channel.h"
 
 #include <grpcpp/create_channel.h>
 
 #include <utility>
 #include <vector>
 
-#include "interceptors/client/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
 
 namespace idempotency {
 

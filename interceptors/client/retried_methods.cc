@@ -9,7 +9,7 @@
 #include "google/protobuf/descriptor_database.h"
 
 #include "core/declared_policy.h"
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

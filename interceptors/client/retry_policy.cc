@@ -1,4 +1,4 @@
-#include "interceptors/client/retry_policy.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
 
 #include <grpc/grpc.h>
 
@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/client/retried_methods.h"
 
 namespace idempotency {

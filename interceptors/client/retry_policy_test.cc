@@ -1,4 +1,4 @@
-#include "interceptors/client/retry_policy.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "interceptors/client/keyed_channel.h"
+#include "grpc_idempotency/client_interceptor/keyed_channel.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/client/testdata/till_server.h"
 
 namespace idempotency {

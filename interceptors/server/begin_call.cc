@@ -1,12 +1,12 @@
-#include "interceptors/server/begin_call.h"
+#include "grpc_idempotency/server_guard/begin_call.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 
-#include "core/errors.h"
-#include "core/record_key.h"
 #include "core/request_rules.h"
-#include "interceptors/server/guard_options.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 

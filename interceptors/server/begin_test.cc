@@ -14,11 +14,11 @@
 
 #include "google/protobuf/any.pb.h"
 
-#include "core/errors.h"
-#include "core/fingerprint_algorithm.h"
 #include "core/mutex.h"
-#include "core/record_key.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "testdata/secrets.pb.h"

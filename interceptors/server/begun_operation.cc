@@ -1,18 +1,18 @@
-#include "interceptors/server/begun_operation.h"
+#include "grpc_idempotency/server_guard/begun_operation.h"
 
 #include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-#include "core/grpc_status.h"
-#include "core/limits.h"
 #include "core/request_rules.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/server_guard/disposition.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/execution/settlement.h"
-#include "interceptors/server/method_policy.h"
-#include "interceptors/server/policy/disposition.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/threads/awaited.h"
 

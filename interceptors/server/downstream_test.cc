@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "client/parent_table.h"
-#include "core/errors.h"
-#include "core/idempotency_key.h"
-#include "interceptors/server/execution.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/server_guard/execution.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 

@@ -1,4 +1,4 @@
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/server_guard/execution.h"
 
 #include <memory>
 

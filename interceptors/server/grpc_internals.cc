@@ -22,9 +22,9 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/message_lite.h"
 
-#include "core/deadline.h"
-#include "core/errors.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/grpc_internals/any_message.h"

@@ -1,5 +1,5 @@
 // Hooks and traces in a real server, over a fake store.
-#include "interceptors/server/guard_hooks.h"
+#include "grpc_idempotency/server_guard/guard_hooks.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.h"
-#include "core/idempotency_key.h"
 #include "core/mutex.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 

@@ -1,4 +1,4 @@
-#include "interceptors/server/guard_options.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "interceptors/server/policy/policy_rules.h"
 
 namespace idempotency {

@@ -9,13 +9,13 @@
 #include <optional>
 #include <string>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/server_guard/disposition.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
+#include "grpc_idempotency/server_guard/scope.h"
 #include "interceptors/server/admission/rejection.h"
-#include "interceptors/server/guard_options.h"
-#include "interceptors/server/policy/disposition.h"
 #include "interceptors/server/policy/release_pause.h"
 #include "interceptors/server/policy/unknown_outcome.h"
-#include "interceptors/server/scope.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "testdata/till.pb.h"

@@ -1,8 +1,8 @@
-#include "interceptors/server/key_validator.h"
+#include "grpc_idempotency/server_guard/key_validator.h"
 
 #include <optional>
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 

@@ -1,4 +1,4 @@
-#include "interceptors/server/method_policy.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
 
 #include "absl/strings/strip.h"
 

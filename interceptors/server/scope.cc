@@ -1,4 +1,4 @@
-#include "interceptors/server/scope.h"
+#include "grpc_idempotency/server_guard/scope.h"
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
@@ -16,8 +16,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 
-#include "core/limits.h"
 #include "core/sha256.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 namespace {

@@ -1,4 +1,4 @@
-#include "interceptors/server/scope.h"
+#include "grpc_idempotency/server_guard/scope.h"
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>

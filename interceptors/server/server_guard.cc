@@ -1,4 +1,4 @@
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 #include <algorithm>
 #include <map>
@@ -11,12 +11,12 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/any.pb.h"
 
-#include "client/connection_factory.h"
 #include "core/clock.h"
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/record_key.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/client/connection_factory.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
 #include "interceptors/server/admission/operation_start.h"
 #include "interceptors/server/admission/recoverer.h"
 #include "interceptors/server/call/guarded_method.h"

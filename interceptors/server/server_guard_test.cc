@@ -1,6 +1,6 @@
 // The guard in a real server, once with the sync and once with the callback
 // API, over a fake store.
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -13,11 +13,11 @@
 #include <thread>
 
 #include "core/answer_kind.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "interceptors/server/call/call_table.h"
-#include "interceptors/server/execution.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 

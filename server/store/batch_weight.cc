@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 

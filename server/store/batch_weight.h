@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "core/limits.h"
 #include "core/verdict.h"
+#include "grpc_idempotency/limits.h"
 #include "server/store/store.h"
 
 namespace idempotency {

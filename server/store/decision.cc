@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/errors.h"
-#include "core/fingerprint.h"
-#include "core/limits.h"
 #include "core/lost_reservation.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency {
 namespace {

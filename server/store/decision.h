@@ -30,8 +30,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
 #include "core/verdict.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
 
 namespace idempotency {

@@ -11,8 +11,8 @@
 #include "absl/base/thread_annotations.h"
 
 #include "core/clock.h"
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
 #include "server/store/store.h"
 
 namespace idempotency {

@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-#include "core/errors.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/postgres_statements.h"
 #include "server/store/postgres_store.h"
 #include "tests/support/postgres_cluster.h"

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 

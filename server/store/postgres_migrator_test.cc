@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "server/store/postgres_conninfo.h"
 #include "server/store/postgres_store.h"
 #include "tests/support/postgres_cluster.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/errors.h"
-#include "core/fingerprint.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
 #include "server/store/postgres_statements.h"
 #include "server/store/state_numbers.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "core/fingerprint.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/record_key.h"
 #include "server/store/batch_weight.h"
 #include "server/store/state_numbers.h"
 

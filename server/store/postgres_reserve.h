@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/decision.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"

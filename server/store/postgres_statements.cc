@@ -7,7 +7,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "core/absl_view.h"
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "migrations/migrations.h"
 
 namespace idempotency {

@@ -21,8 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-#include "core/errors.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
 #include "server/store/postgres_migrator.h"
 #include "server/store/postgres_statements.h"
 #include "tests/support/postgres_cluster.h"

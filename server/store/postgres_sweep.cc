@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_parameters.h"
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/postgres_store.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"

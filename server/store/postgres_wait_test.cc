@@ -16,9 +16,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 
-#include "core/errors.h"
-#include "core/limits.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
 #include "server/store/postgres_store.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"

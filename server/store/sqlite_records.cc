@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/fingerprint.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/record.pb.h"
 #include "server/store/state_numbers.h"
 

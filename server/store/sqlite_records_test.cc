@@ -16,9 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/sqlite_schema.h"
 
 namespace idempotency {

@@ -42,7 +42,7 @@ CREATE TABLE records (
   lease_expires_at INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
   completed_at INTEGER,
-  -- core/fingerprint.h: EncodeFingerprints.
+  -- grpc_idempotency/fingerprint.h: EncodeFingerprints.
   fingerprints BLOB NOT NULL,
   release_reason TEXT NOT NULL DEFAULT '',
   -- An idempotency.v1.Record with nothing but parent and labels; NULL if empty.

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 struct sqlite3_stmt;
 

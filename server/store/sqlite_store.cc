@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/private_file.h"
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
 #include "server/store/sqlite_schema.h"

@@ -27,10 +27,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "server/testing/manual_clock.h"
 
 namespace {

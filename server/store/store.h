@@ -13,12 +13,12 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-#include "core/fingerprint.h"
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
-#include "core/uuid.h"
 #include "core/verdict.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
+#include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/record.pb.h"
 
 namespace idempotency {
@@ -29,7 +29,7 @@ enum class LeaseExpiry { kTakeOver, kRequireRecovery };
 enum class RecordState { kReserved, kCompleted, kReleased, kUnknown };
 
 // Operations. `id` is always RecordIdFor(key): callers compute it once. Fields
-// were validated (core/limits.h) by then; durations are whole microseconds.
+// were validated (grpc_idempotency/limits.h) by then; durations are whole microseconds.
 
 struct ReserveOp {
   RecordKey key;

@@ -12,8 +12,8 @@
 
 #include "absl/types/span.h"
 
-#include "core/errors.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
 #include "server/observer.h"
 #include "server/store/store.h"
 

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 
-#include "core/record_key.h"
-#include "core/reply.h"
 #include "core/verdict.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "server/store/store.h"
 
 namespace idempotency {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "interceptors/client/client_interceptor.h"
-#include "interceptors/client/retry_policy.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "tests/antipatterns/stack.h"
 #include "tests/support/gate.h"
 

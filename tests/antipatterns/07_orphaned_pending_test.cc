@@ -7,10 +7,10 @@
 #include <string>
 #include <thread>
 
-#include "core/fingerprint_algorithm.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
-#include "interceptors/server/execution.h"
 #include "tests/antipatterns/stack.h"
 #include "tests/support/gate.h"
 

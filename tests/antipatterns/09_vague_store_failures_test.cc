@@ -3,7 +3,7 @@
 // and when to come back.
 #include <atomic>
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

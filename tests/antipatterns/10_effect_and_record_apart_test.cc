@@ -15,9 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/grpc_status.h"
-#include "interceptors/server/execution.h"
-#include "interceptors/server/ledger/sqlite_ledger.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/ledger/sqlite_ledger.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/antipatterns/stack.h"
 #include "tests/support/gate.h"
 

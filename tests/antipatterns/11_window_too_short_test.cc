@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

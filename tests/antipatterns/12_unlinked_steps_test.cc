@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/pinned_key.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
-#include "interceptors/client/client_interceptor.h"
-#include "interceptors/server/execution.h"
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/grpc_status.h"
-#include "interceptors/client/client_interceptor.h"
-#include "interceptors/client/retry_policy.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "tests/antipatterns/stack.h"
 
 namespace idempotency::testing {

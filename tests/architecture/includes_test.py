@@ -9,7 +9,11 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
-# What a part may use beside itself and what is generated from proto/. The longest name
+# What users see. Beside these a public header includes nothing of ours but what is generated
+# from proto/.
+PUBLIC = "include/"
+
+# What a part may use beside itself, public headers and what is generated from proto/. The longest name
 # that fits a file is its part.
 PARTS = {
     "core": set(),
@@ -47,6 +51,13 @@ def part_of(path):
     return max(fitting, key=len, default=None)
 
 
+def public_headers():
+    """By the name that an #include has."""
+    listed = subprocess.run(["git", "ls-files", PUBLIC], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.split()
+    return {file.removeprefix(PUBLIC) for file in listed}
+
+
 def guard_folder(path):
     """None for what stands beside the folders."""
     folder, slash, _ = path.removeprefix(GUARD).partition("/")
@@ -69,6 +80,14 @@ class IncludesTest(unittest.TestCase):
                 self.assertTrue(used in (None, part) or used in PARTS[part],
                                 f"{file} includes {header}: {part} may not use {used}")
         self.assertEqual(seen, set(PARTS), "a part has no files: is it still called so?")
+
+    def test_public_headers_use_only_public_ones(self):
+        public = public_headers()
+        self.assertTrue(public)
+        for header in public:
+            for used in includes(PUBLIC + header):
+                self.assertTrue(used in public or part_of(used) is None,
+                                f"{PUBLIC}{header} includes {used}, which is not installed")
 
     def test_the_guards_folders_use_only_those_below(self):
         seen = set()

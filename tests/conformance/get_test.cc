@@ -1,6 +1,6 @@
 #include <string>
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {

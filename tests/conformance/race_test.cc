@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {

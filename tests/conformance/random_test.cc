@@ -15,7 +15,7 @@
 
 #include "core/absl_view.h"
 #include "core/lost_reservation.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "server/store/memory_store.h"
 #include "tests/conformance/store_fixture.h"
 

@@ -1,6 +1,6 @@
 #include <string>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {

@@ -1,8 +1,8 @@
 // How long a record is remembered, and what is left of it afterwards.
 #include <optional>
 
-#include "core/limits.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {

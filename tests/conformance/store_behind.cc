@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency {
 

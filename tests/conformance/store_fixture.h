@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/errors.h"
-#include "core/uuid.h"
 #include "core/verdict.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
 #include "tests/conformance/store_harness.h"
 

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace idempotency {

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/connection_factory.h"
 #include "tests/conformance/store_behind.h"
 #include "tests/conformance/store_harness.h"
 #include "tests/conformance/wire_service.h"

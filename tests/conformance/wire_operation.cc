@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/fingerprint.h"
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {

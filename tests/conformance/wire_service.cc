@@ -4,8 +4,8 @@
 
 #include "absl/time/time.h"
 
-#include "client/channel_arguments.h"
-#include "core/limits.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency {
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/connection_factory.h"
 #include "server/batcher.h"
 #include "server/idempotency_service.h"
 #include "server/store/store.h"

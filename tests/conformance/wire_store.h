@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "client/connection.h"
+#include "grpc_idempotency/client/connection.h"
 #include "server/store/store.h"
 #include "tests/conformance/store_behind.h"
 

@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"

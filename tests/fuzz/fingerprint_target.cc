@@ -10,7 +10,7 @@
 #include "google/protobuf/unknown_field_set.h"
 
 #include "core/canonical_form.h"
-#include "core/fingerprint_algorithm.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/shapes.pb.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"

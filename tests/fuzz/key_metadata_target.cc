@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 
-#include "core/errors.h"
-#include "core/idempotency_key.h"
-#include "core/limits.h"
-#include "core/record_key.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"

@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "core/idempotency_key.h"
-#include "core/limits.h"
-#include "core/record_key.h"
 #include "core/utf8.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/request/parent_metadata.h"
 #include "interceptors/server/wire/traceparent.h"

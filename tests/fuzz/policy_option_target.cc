@@ -10,8 +10,8 @@
 
 #include "core/declared_policy.h"
 #include "core/key_field.h"
-#include "core/limits.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/limits.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
 #include "testdata/policies.pb.h"

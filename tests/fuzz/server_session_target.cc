@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/batcher.h"
 #include "server/operations.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "tests/fuzz/property.h"
 
 namespace idempotency::fuzz {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency::fuzz {

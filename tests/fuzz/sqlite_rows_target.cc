@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "core/errors.h"
-#include "core/reply.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/reply.h"
 #include "server/testing/operations.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"

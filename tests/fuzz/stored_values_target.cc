@@ -6,12 +6,12 @@
 
 #include "absl/status/statusor.h"
 
-#include "core/errors.h"
-#include "core/fingerprint.h"
-#include "core/limits.h"
-#include "core/reply.h"
 #include "core/sha256.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/reply.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 

@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/limits.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/uuid.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/metrics_page.h"

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 
-#include "client/channel_arguments.h"
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/connection_factory.h"
 #include "tests/integration/session_cycles.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/metrics_page.h"

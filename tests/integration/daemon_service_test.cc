@@ -21,9 +21,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-#include "core/errors.h"
 #include "core/socket_watchdog.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/postgres_connection.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/forgotten_records.h"

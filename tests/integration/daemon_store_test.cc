@@ -17,10 +17,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
 #include "core/mutex.h"
 #include "core/socket_watchdog.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
 #include "tests/support/daemon_process.h"

@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_arguments.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/mutex.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/support/gate.h"
 #include "tests/support/guarded_server.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency::testing {
 

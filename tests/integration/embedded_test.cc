@@ -17,10 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
-#include "server/embedded_service.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/postgres_cluster.h"

@@ -14,13 +14,13 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/pinned_key.h"
-#include "core/errors.h"
-#include "core/fingerprint_algorithm.h"
+#include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "idempotency/wire/rpc_status.pb.h"
-#include "interceptors/client/client_interceptor.h"
-#include "interceptors/server/execution.h"
 #include "tests/integration/memory_service.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/gate.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/health_watch.h"
 #include "tests/support/metrics_page.h"

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/record_key.h"
 #include "core/socket_watchdog.h"
+#include "grpc_idempotency/record_key.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_store.h"
 #include "tests/support/daemon_process.h"

@@ -17,8 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/error_reflection.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/error_reflection.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/gate.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/sha256.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/gate.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/embedded_service.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"

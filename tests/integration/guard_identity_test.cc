@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "interceptors/server/scope.h"
+#include "grpc_idempotency/server_guard/scope.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/certificate_authority.h"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/mutex.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/gate.h"

@@ -13,8 +13,8 @@
 
 #include "google/protobuf/util/message_differencer.h"
 
-#include "client/connection_factory.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/connection_factory.h"
 #include "interceptors/server/reservation/caching_connection.h"
 #include "interceptors/server/testing/stepped_clock.h"
 #include "tests/integration/guard_fixture.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/grpc_status.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 

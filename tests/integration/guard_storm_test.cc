@@ -23,8 +23,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/mutex.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "interceptors/server/call/call_table.h"
-#include "interceptors/server/execution.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 

@@ -16,10 +16,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
 #include "core/mutex.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/stream_probe.h"
 #include "tests/support/api_name.h"
 #include "tests/support/daemon_process.h"

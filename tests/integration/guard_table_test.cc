@@ -14,10 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/fingerprint_algorithm.h"
-#include "core/grpc_status.h"
 #include "core/mutex.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/memory_service.h"
 #include "tests/integration/outcome_model.h"
 #include "tests/support/api_name.h"

@@ -17,9 +17,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/uuid.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"

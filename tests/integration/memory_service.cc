@@ -1,6 +1,6 @@
 #include "tests/integration/memory_service.h"
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "server/batcher.h"
 #include "server/idempotency_service.h"
 #include "server/store/memory_store.h"

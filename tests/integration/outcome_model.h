@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.h"
-#include "interceptors/server/method_policy.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
 
 namespace idempotency::testing {
 

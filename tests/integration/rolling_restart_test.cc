@@ -9,8 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "client/channel_arguments.h"
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/connection_factory.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/integration/session_cycles.h"
 #include "tests/support/daemon_process.h"

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/connection.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/connection.h"
 #include "tests/support/service_client.h"
 
 namespace idempotency::testing {

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "core/grpc_status.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "tests/support/probe_service.h"
 
 namespace idempotency::testing {

@@ -16,7 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/service_client.h"

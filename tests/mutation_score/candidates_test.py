@@ -126,11 +126,12 @@ class FilesTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for file in ("core/a.cc", "core/a_test.cc", "core/b.h", "core/notes.md",
-                         "server/testing/fake.cc", "tests/c.cc", "server/store/d.cc"):
+                         "server/testing/fake.cc", "tests/c.cc", "server/store/d.cc",
+                         "include/product/e.h"):
                 (root / file).parent.mkdir(parents=True, exist_ok=True)
                 (root / file).touch()
             self.assertEqual(list(product_files(root)),
-                             ["core/a.cc", "core/b.h", "server/store/d.cc"])
+                             ["include/product/e.h", "core/a.cc", "core/b.h", "server/store/d.cc"])
 
     def test_each_folder_of_the_product_has_files(self):
         files = list(product_files(_ROOT))

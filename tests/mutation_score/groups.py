@@ -2,13 +2,16 @@
 
 import random
 
+_PUBLIC = "include/grpc_idempotency/"
+
 # The first that a file's name begins with.
 _GROUPS = (
     ("reservation", ("interceptors/server/reservation/",)),
-    ("execution", ("interceptors/server/execution",)),
-    ("ledger", ("interceptors/server/ledger/",)),
-    ("policy", ("interceptors/server/policy/", "interceptors/server/method_policy")),
-    ("guard", ("interceptors/server/",)),
+    ("execution", ("interceptors/server/execution", _PUBLIC + "server_guard/execution")),
+    ("ledger", ("interceptors/server/ledger/", _PUBLIC + "ledger/")),
+    ("policy", ("interceptors/server/policy/", "interceptors/server/method_policy",
+                _PUBLIC + "server_guard/method_policy", _PUBLIC + "server_guard/disposition")),
+    ("guard", ("interceptors/server/", _PUBLIC + "server_guard/")),
     ("batcher", ("server/batcher", "server/record_queue", "server/fair_queue",
                  "server/pending_operation")),
     ("waiting", ("server/wait_room",)),
@@ -18,7 +21,10 @@ _GROUPS = (
                  "server/frame_bounds")),
     ("retries", ("client/call_with_retries", "client/retry", "client/server_pause",
                  "client/pinned_key", "client/decorrelated_backoff", "client/sqlite_key_store",
-                 "client/key_store", "interceptors/client/retr")),
+                 "client/stoppable_tries", "client/token_bucket", "interceptors/client/retr",
+                 _PUBLIC + "client/call_with_retries", _PUBLIC + "client/key_store",
+                 _PUBLIC + "client/pinned_key", _PUBLIC + "client/retry",
+                 _PUBLIC + "client/sqlite_key_store", _PUBLIC + "client_interceptor/retry")),
 )
 OTHER = "other"
 NAMES = tuple(name for name, _ in _GROUPS) + (OTHER,)

@@ -65,11 +65,19 @@ class Includes:
     """Which of our files include which, by their text."""
 
     def __init__(self, root, files):
+        # By the name that an #include has.
+        public = {file.removeprefix("include/"): file for file in files}
         self._direct = {}
         for file in files:
             text = (root / file).read_text(errors="replace")
-            self._direct[file] = set(re.findall(r'^#include "([^"]+)"', text, re.MULTILINE))
+            named = re.findall(r'^#include "([^"]+)"', text, re.MULTILINE)
+            self._direct[file] = {public.get(header, header) for header in named}
         self._all = {}
+
+    def own_headers(self, file):
+        """What it includes that has its name: the header that it is the source of."""
+        return {header for header in self._direct.get(file, ())
+                if pathlib.PurePath(header).stem == pathlib.PurePath(file).stem}
 
     def of(self, file):
         """All that it includes, also by way of others."""
@@ -99,7 +107,7 @@ class Build:
             self.objects[made] = source
             self.commands[source] = (made, entry["command"], entry["directory"])
         files = [str(path.relative_to(self.root)) for folder in
-                 ("core", "client", "interceptors", "server", "tests", "migrations")
+                 ("include", "core", "client", "interceptors", "server", "tests", "migrations")
                  for path in (self.root / folder).rglob("*") if path.suffix in (".cc", ".h")]
         self._includes = Includes(self.root, files)
         self.suites = list(self._suites(labels, named))
@@ -137,12 +145,16 @@ class Build:
         that do either, then all others; of these by their labels, and of each label those that
         take the fewest seconds first. Those without a time in `seconds` are left out."""
         users = self.users(file)
-        header = file if file.endswith(".h") else file[:-3] + ".h"
+        headers = {file} if file.endswith(".h") else self._includes.own_headers(file)
+        # A public header stands beside nothing, its source does.
+        folders = {pathlib.PurePath(name).parent for name in
+                   {file} | {source for source in users
+                             if not headers.isdisjoint(self._includes.own_headers(source))}}
 
         def rank(suite):
-            beside = any(pathlib.PurePath(source).parent == pathlib.PurePath(file).parent
-                         for source in suite.sources)
-            near = any(header in self._includes.of(source) for source in suite.sources)
+            beside = any(pathlib.PurePath(source).parent in folders for source in suite.sources)
+            near = any(not headers.isdisjoint(self._includes.of(source))
+                       for source in suite.sources)
             place = 0 if beside and near else 1 if beside or near else 2
             return (place, LABELS.index(suite.label), 0 if near else 1,
                     seconds[suite.target], suite.target)

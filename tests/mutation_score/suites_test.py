@@ -49,3 +49,15 @@ class IncludesTest(unittest.TestCase):
             includes = Includes(root, ["a.h", "b.h", "c.cc"])
             self.assertEqual(includes.of("c.cc"), {"a.h", "b.h"})
             self.assertEqual(includes.of("b.h"), {"a.h", "b.h"})
+
+    def test_a_public_header_is_included_without_its_first_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for file, text in (("include/product/a.h", ""), ("core/a.cc", "a.h"),
+                               ("core/b.cc", "a.h")):
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                (root / file).write_text(f'#include "product/{text}"\n' if text else "")
+            includes = Includes(root, ["include/product/a.h", "core/a.cc", "core/b.cc"])
+            self.assertEqual(includes.of("core/b.cc"), {"include/product/a.h"})
+            self.assertEqual(includes.own_headers("core/a.cc"), {"include/product/a.h"})
+            self.assertEqual(includes.own_headers("core/b.cc"), set())

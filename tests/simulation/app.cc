@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/session.h"
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "tests/simulation/stream_wire.h"
 #include "tests/simulation/unary_wire.h"
 #include "tests/simulation/watched_connection.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "tests/simulation/call.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/daemons.h"

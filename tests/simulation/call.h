@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/record.pb.h"
 
 namespace idempotency::simulation {

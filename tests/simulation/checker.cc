@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/fingerprint.h"
-#include "core/record_key.h"
-#include "core/reply.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency::simulation {
 

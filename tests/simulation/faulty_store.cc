@@ -1,6 +1,6 @@
 #include "tests/simulation/faulty_store.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency::simulation {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <optional>
 
-#include "interceptors/server/ledger/completion_ledger.h"
-#include "interceptors/server/ledger/ledger_row.h"
+#include "grpc_idempotency/ledger/completion_ledger.h"
+#include "grpc_idempotency/ledger/ledger_row.h"
 #include "tests/simulation/journal.h"
 #include "tests/simulation/plan.h"
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/server/policy/release_pause.h"
 
 namespace idempotency::simulation {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "server/session_stream.h"
 
 namespace idempotency::simulation {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "server/pending_operation.h"
 
 namespace idempotency::simulation {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "client/connection.h"
 #include "client/reachability.h"
+#include "grpc_idempotency/client/connection.h"
 #include "tests/simulation/daemons.h"
 #include "tests/simulation/network.h"
 

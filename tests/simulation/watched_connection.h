@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "client/connection.h"
+#include "grpc_idempotency/client/connection.h"
 #include "tests/simulation/journal.h"
 #include "tests/simulation/process.h"
 

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 
 namespace idempotency::simulation {
 

@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/uuid.h"
-#include "server/embedded_service.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
+#include "grpc_idempotency/uuid.h"
 #include "tests/support/guarded_server.h"
 
 namespace idempotency::testing {

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/clock.h"
-#include "core/limits.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
 #include "server/store/sqlite_store.h"
 
 namespace idempotency::testing {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/connection.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::testing {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/channel_arguments.h"
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/connection_factory.h"
 
 namespace idempotency::testing {
 namespace {

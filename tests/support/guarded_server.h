@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "tests/support/gated_connection.h"
 #include "tests/support/probe_service.h"
 

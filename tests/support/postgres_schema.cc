@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "server/store/postgres_migrator.h"
 
 namespace idempotency::testing {

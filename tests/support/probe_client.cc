@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace idempotency::testing {
 namespace {

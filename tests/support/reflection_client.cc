@@ -23,8 +23,8 @@
 #include "absl/strings/strip.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 
 namespace {
 

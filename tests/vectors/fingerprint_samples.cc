@@ -21,7 +21,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/stubs/logging.h"
 
-#include "core/fingerprint_algorithm.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/legacy_rules.pb.h"
 #include "testdata/legacy_shapes.pb.h"
 #include "testdata/rules.pb.h"

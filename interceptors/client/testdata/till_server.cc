@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/idempotency_key.h"
-#include "interceptors/client/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 namespace idempotency::testdata {
 namespace {

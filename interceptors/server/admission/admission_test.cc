@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/testing/fake_scheduler.h"

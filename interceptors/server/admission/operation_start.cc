@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/deadline.h"
-#include "core/fingerprint_input.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/fingerprint_input.h"
+#include "grpc_idempotency/record_key.h"
 #include "interceptors/server/request/request_fingerprints.h"
 
 namespace idempotency {

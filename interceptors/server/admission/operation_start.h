@@ -6,9 +6,9 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 
+#include "grpc_idempotency/server_guard/begin_call.h"
+#include "grpc_idempotency/server_guard/begun_operation.h"
 #include "interceptors/server/admission/admission.h"
-#include "interceptors/server/begin_call.h"
-#include "interceptors/server/begun_operation.h"
 #include "interceptors/server/execution/guarded_operation.h"
 
 namespace idempotency {

@@ -3,8 +3,8 @@
 #include <utility>
 #include <variant>
 
-#include "core/deadline.h"
-#include "core/errors.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

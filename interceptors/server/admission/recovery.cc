@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/server_guard/disposition.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/execution/settlement.h"
-#include "interceptors/server/policy/disposition.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {

@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
 
+#include "grpc_idempotency/server_guard/recovery_handler.h"
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/live_execution.h"
-#include "interceptors/server/recovery_handler.h"
 
 namespace idempotency {
 

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/admission/recoverer.h"
 #include "interceptors/server/execution/settlement.h"

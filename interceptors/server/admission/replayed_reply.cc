@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/errors.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/wire/record_metadata.h"

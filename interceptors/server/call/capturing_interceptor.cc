@@ -8,9 +8,9 @@
 
 #include "google/protobuf/message_lite.h"
 
-#include "core/grpc_status.h"
-#include "core/idempotency_key.h"
 #include "core/utf8.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/call/call_table.h"
 #include "interceptors/server/wire/record_metadata.h"

@@ -9,10 +9,10 @@
 #include <variant>
 #include <vector>
 
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/fingerprint.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/record_key.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/call/call_table.h"
 #include "interceptors/server/request/application_call.h"

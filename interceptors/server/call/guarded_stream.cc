@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "google/protobuf/message_lite.h"
 
+#include "grpc_idempotency/server_guard/method_policy.h"
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/call/stream_outlet.h"
-#include "interceptors/server/method_policy.h"
 
 namespace idempotency {
 

@@ -4,14 +4,14 @@
 #include <memory>
 #include <string>
 
+#include "grpc_idempotency/server_guard/guard_options.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
+#include "grpc_idempotency/server_guard/recovery_handler.h"
+#include "grpc_idempotency/server_guard/reply_loader.h"
 #include "interceptors/server/execution/open_outcomes.h"
-#include "interceptors/server/guard_options.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/method_policy.h"
 #include "interceptors/server/policy/reply_type.h"
 #include "interceptors/server/policy/unknown_outcome.h"
-#include "interceptors/server/recovery_handler.h"
-#include "interceptors/server/reply_loader.h"
 #include "interceptors/server/reservation/reservations.h"
 #include "interceptors/server/threads/worker_pools.h"
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "absl/time/time.h"
 
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/fingerprint.h"
-#include "core/record_key.h"
-#include "interceptors/server/ledger/completion_ledger.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/ledger/completion_ledger.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency {
 namespace {

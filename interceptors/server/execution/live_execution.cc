@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/errors.h"
-#include "core/fingerprint.h"
-#include "core/grpc_status.h"
-#include "core/limits.h"
-#include "core/record_key.h"
 #include "core/utf8.h"
-#include "interceptors/server/policy/disposition.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/server_guard/disposition.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/wire/wire_time.h"
 

@@ -13,8 +13,8 @@
 
 #include "client/parent_operation.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/server_guard/execution.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "interceptors/server/execution.h"
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/reservation/recording.h"
 

@@ -5,12 +5,13 @@
 #include <string_view>
 #include <utility>
 
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/ledger/recorded_reply.h"
+#include "grpc_idempotency/server_guard/guard_hooks.h"
+#include "interceptors/server/execution/hook_call.h"
 #include "interceptors/server/execution/kept_reply.h"
-#include "interceptors/server/guard_hooks.h"
-#include "interceptors/server/ledger/recorded_reply.h"
 #include "interceptors/server/policy/release_pause.h"
 #include "interceptors/server/wire/traceparent.h"
 #include "interceptors/server/wire/wire_time.h"

@@ -9,10 +9,10 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
+#include "grpc_idempotency/server_guard/disposition.h"
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/ledger_inquiry.h"
 #include "interceptors/server/execution/live_execution.h"
-#include "interceptors/server/policy/disposition.h"
 
 namespace idempotency {
 

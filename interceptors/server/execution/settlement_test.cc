@@ -12,10 +12,10 @@
 
 #include "absl/time/time.h"
 
-#include "core/errors.h"
-#include "core/reply.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/reply.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/admission/admission.h"
-#include "interceptors/server/guard_options.h"
 #include "interceptors/server/reservation/reservations.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_question.h"

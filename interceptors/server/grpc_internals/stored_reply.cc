@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/grpc_internals/any_message.h"
 
 namespace idempotency::grpc_internals {

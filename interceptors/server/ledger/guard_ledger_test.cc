@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/errors.h"
-#include "core/grpc_status.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/log/guard_log.h"

@@ -1,8 +1,8 @@
-#include "interceptors/server/ledger/ledger_entry.h"
+#include "grpc_idempotency/ledger/ledger_entry.h"
 
 #include <utility>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 

@@ -1,4 +1,4 @@
-#include "interceptors/server/ledger/postgres_ledger.h"
+#include "grpc_idempotency/ledger/postgres_ledger.h"
 
 #include <libpq-fe.h>
 #include <poll.h>
@@ -15,9 +15,9 @@
 
 #include "core/clock.h"
 #include "core/connection_pool.h"
-#include "core/errors.h"
 #include "core/socket_watchdog.h"
 #include "core/unconfirmed_commit.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {
@@ -256,6 +256,7 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
     return row.status();
   }
   const auto digest = reinterpret_cast<const char*>(row->reply.digest.data());
+  GuardLog& log = GuardLog::Or(row->log);
   try {
     transaction.exec_params(
         kInsert, row->record_id.ToString(), row->record_key.name_space, row->record_key.scope,
@@ -268,11 +269,11 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                              "another attempt has committed this operation: call again with the "
                              "same idempotency key for its reply");
   } catch (const pqxx::sql_error& failure) {
-    row->log->Warn(LogEvent::kLedgerRowNotWritten,
-                   "ledger: the row could not be written, SQLSTATE ", failure.sqlstate());
+    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: the row could not be written, SQLSTATE ",
+             failure.sqlstate());
   } catch (const std::exception&) {
-    row->log->Warn(LogEvent::kLedgerRowNotWritten,
-                   "ledger: the row could not be written, the session is lost");
+    log.Warn(LogEvent::kLedgerRowNotWritten,
+             "ledger: the row could not be written, the session is lost");
   }
   return RowNotWritten();
 }
@@ -283,20 +284,19 @@ LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
     Spoil(transaction);
     return LedgerCommit::NotCommitted(permit.why_not);
   }
+  GuardLog& log = GuardLog::Or(permit.log);
   try {
     AnyNotice notice(transaction.conn());
     transaction.commit();
     return notice.seen ? LedgerCommit::Unconfirmed() : LedgerCommit::Committed();
   } catch (const pqxx::in_doubt_error&) {
-    permit.log->Warn(LogEvent::kLedgerRowNotWritten,
-                     "ledger: the connection was lost during a commit");
+    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: the connection was lost during a commit");
   } catch (const pqxx::sql_error& failure) {
-    permit.log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: a commit failed, SQLSTATE ",
-                     failure.sqlstate());
+    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: a commit failed, SQLSTATE ",
+             failure.sqlstate());
     return LedgerCommit::NotCommitted();
   } catch (const std::exception&) {
-    permit.log->Warn(LogEvent::kLedgerRowNotWritten,
-                     "ledger: a commit failed, the session is lost");
+    log.Warn(LogEvent::kLedgerRowNotWritten, "ledger: a commit failed, the session is lost");
   }
   return LedgerCommit::InDoubt();
 }

@@ -1,5 +1,5 @@
 // What the completion ledger relies on in a real Postgres.
-#include "interceptors/server/ledger/postgres_ledger.h"
+#include "grpc_idempotency/ledger/postgres_ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 

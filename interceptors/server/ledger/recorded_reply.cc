@@ -1,4 +1,4 @@
-#include "interceptors/server/ledger/recorded_reply.h"
+#include "grpc_idempotency/ledger/recorded_reply.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "interceptors/server/ledger/recorded_reply.h"
+#include "grpc_idempotency/ledger/recorded_reply.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "interceptors/server/ledger/ledger_commit.h"
+#include "grpc_idempotency/ledger/ledger_commit.h"
 
 namespace idempotency {
 namespace {

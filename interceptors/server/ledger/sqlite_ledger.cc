@@ -1,4 +1,4 @@
-#include "interceptors/server/ledger/sqlite_ledger.h"
+#include "grpc_idempotency/ledger/sqlite_ledger.h"
 
 #include <sqlite3.h>
 
@@ -6,7 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "core/errors.h"
+#include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 namespace {
@@ -108,8 +110,9 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
                                         "another attempt has committed this operation: call again "
                                         "with the same idempotency key for its reply"));
   }
-  row->log->Warn(LogEvent::kLedgerRowNotWritten, "ledger: sqlite: ", sqlite3_errstr(result),
-                 " (result code ", result, ")");
+  GuardLog::Or(row->log).Warn(LogEvent::kLedgerRowNotWritten,
+                              "ledger: sqlite: ", sqlite3_errstr(result), " (result code ", result,
+                              ")");
   return RolledBack(
       database,
       MakeError(Reason::kStoreUnavailable,
@@ -124,9 +127,9 @@ LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit
     return LedgerCommit::Committed();
   }
   const int code = sqlite3_extended_errcode(database);
-  permit.log->Warn(LogEvent::kLedgerRowNotWritten,
-                   "ledger: sqlite: a commit failed: ", sqlite3_errstr(code), " (result code ",
-                   code, ")");
+  GuardLog::Or(permit.log)
+      .Warn(LogEvent::kLedgerRowNotWritten,
+            "ledger: sqlite: a commit failed: ", sqlite3_errstr(code), " (result code ", code, ")");
   // A transaction that is still open was not committed: a reader keeps the file
   // busy, say.
   if (sqlite3_get_autocommit(database) != 0) return LedgerCommit::InDoubt();
@@ -134,49 +137,59 @@ LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit
   return LedgerCommit::NotCommitted(RolledBack(database, refused.status()));
 }
 
-void SqliteLedger::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+struct SqliteLedger::File {
+  struct Close {
+    void operator()(sqlite3* opened) const { sqlite3_close_v2(opened); }
+  };
+
+  File(sqlite3* opened, LogSink sink) : log(std::move(sink)), database(opened) {}
+
+  GuardLog log;
+  Mutex mutex;
+  const std::unique_ptr<sqlite3, Close> database ABSL_PT_GUARDED_BY(mutex);
+};
 
 absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
     const std::string& path, const SqliteLedgerOptions& options) {
-  auto log = std::make_unique<GuardLog>(options.log);
   sqlite3* opened = nullptr;
   // For writing: a journal that a crash left behind is played back by whoever
   // reads first.
   const int result =
       sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
-  std::unique_ptr<sqlite3, Close> database(opened);
-  if (result != SQLITE_OK) return Unreachable(opened, *log);
+  // Even a failed open leaves a handle to close.
+  auto file = std::make_unique<File>(opened, options.log);
+  if (result != SQLITE_OK) return Unreachable(opened, file->log);
   sqlite3_busy_timeout(opened, static_cast<int>(absl::ToInt64Milliseconds(options.busy_timeout)));
   if (Prepare(opened, kFind) == nullptr) {
-    if (sqlite3_errcode(opened) != SQLITE_ERROR) return Unreachable(opened, *log);
+    if (sqlite3_errcode(opened) != SQLITE_ERROR) return Unreachable(opened, file->log);
     return absl::FailedPreconditionError(
         "this database has no table idempotency_completions of this version: apply "
         "interceptors/server/ledger/migrations/sqlite to it");
   }
   const Statement key = Prepare(opened, kCheckKey);
-  if (key == nullptr || sqlite3_step(key.get()) != SQLITE_ROW) return Unreachable(opened, *log);
+  if (key == nullptr || sqlite3_step(key.get()) != SQLITE_ROW)
+    return Unreachable(opened, file->log);
   if (sqlite3_column_int(key.get(), 0) == 0) {
     return absl::FailedPreconditionError(
         "idempotency_completions has no unique key on record_id alone, so nothing would stop a "
         "second effect: make it as interceptors/server/ledger/migrations/sqlite does");
   }
-  return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(database), std::move(log)));
+  return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(file)));
 }
 
-SqliteLedger::SqliteLedger(std::unique_ptr<sqlite3, Close> database, std::unique_ptr<GuardLog> log)
-    : log_(std::move(log)), database_(std::move(database)) {}
+SqliteLedger::SqliteLedger(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
 SqliteLedger::~SqliteLedger() = default;
 
 absl::StatusOr<std::optional<LedgerEntry>> SqliteLedger::Find(const RecordId& record_id) {
-  MutexLock lock(mutex_);
-  const Statement find = Prepare(database_.get(), kFind);
-  if (find == nullptr) return Unreachable(database_.get(), *log_);
+  MutexLock lock(file_->mutex);
+  const Statement find = Prepare(file_->database.get(), kFind);
+  if (find == nullptr) return Unreachable(file_->database.get(), file_->log);
   const Uuid::Bytes& id = record_id.bytes();
   BindBlob(find, 1, id.data(), id.size());
   const int result = sqlite3_step(find.get());
   if (result == SQLITE_DONE) return std::nullopt;
-  if (result != SQLITE_ROW) return Unreachable(database_.get(), *log_);
+  if (result != SQLITE_ROW) return Unreachable(file_->database.get(), file_->log);
   EncodedReply reply;
   const std::string digest = Text(find, 7);
   std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()), reply.digest.begin());
@@ -190,13 +203,14 @@ absl::StatusOr<std::optional<LedgerEntry>> SqliteLedger::Find(const RecordId& re
 }
 
 absl::StatusOr<std::int64_t> SqliteLedger::Sweep(int batch_rows) {
-  MutexLock lock(mutex_);
-  const Statement sweep = Prepare(database_.get(), kSweep);
-  if (sweep == nullptr) return Unreachable(database_.get(), *log_);
+  MutexLock lock(file_->mutex);
+  const Statement sweep = Prepare(file_->database.get(), kSweep);
+  if (sweep == nullptr) return Unreachable(file_->database.get(), file_->log);
   sqlite3_bind_int64(sweep.get(), 1, absl::ToUnixMicros(absl::Now()));
   sqlite3_bind_int(sweep.get(), 2, batch_rows);
-  if (sqlite3_step(sweep.get()) != SQLITE_DONE) return Unreachable(database_.get(), *log_);
-  return sqlite3_changes64(database_.get());
+  if (sqlite3_step(sweep.get()) != SQLITE_DONE)
+    return Unreachable(file_->database.get(), file_->log);
+  return sqlite3_changes64(file_->database.get());
 }
 
 }  // namespace idempotency

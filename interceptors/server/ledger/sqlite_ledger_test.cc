@@ -1,4 +1,4 @@
-#include "interceptors/server/ledger/sqlite_ledger.h"
+#include "grpc_idempotency/ledger/sqlite_ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "core/application_log.h"
 #include "core/clock.h"
-#include "core/log_sink.h"
 #include "core/log_throttle.h"
+#include "grpc_idempotency/log_sink.h"
 
 namespace idempotency {
 
@@ -62,6 +62,8 @@ class GuardLog {
 
   // To spdlog's default logger, shared by whatever was given no other.
   static const std::shared_ptr<GuardLog>& Default();
+  // `log`, or Default() if it is null.
+  static GuardLog& Or(const std::shared_ptr<GuardLog>& log) { return log ? *log : *Default(); }
 
   // The same sink, with a count of its own for each event: calls of one method
   // hide no line about another.

@@ -1,6 +1,6 @@
-#include "interceptors/server/policy/disposition.h"
+#include "grpc_idempotency/server_guard/disposition.h"
 
-#include "core/grpc_status.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency {

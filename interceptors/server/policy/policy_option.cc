@@ -12,7 +12,7 @@
 #include "google/protobuf/repeated_field.h"
 
 #include "core/declared_policy.h"
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {

@@ -3,8 +3,8 @@
 
 #include "google/protobuf/descriptor.h"
 
+#include "grpc_idempotency/server_guard/method_policy.h"
 #include "idempotency/v1/options.pb.h"
-#include "interceptors/server/method_policy.h"
 #include "interceptors/server/policy/policy_faults.h"
 
 namespace idempotency {

@@ -10,8 +10,8 @@
 #include "absl/strings/strip.h"
 
 #include "core/key_field.h"
-#include "core/limits.h"
-#include "interceptors/server/policy/disposition.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/server_guard/disposition.h"
 #include "interceptors/server/policy/method_path.h"
 
 namespace idempotency {

@@ -3,7 +3,7 @@
 
 #include "google/protobuf/descriptor.h"
 
-#include "interceptors/server/method_policy.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/policy/policy_faults.h"
 
 namespace idempotency {

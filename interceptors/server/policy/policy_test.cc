@@ -16,11 +16,11 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/text_format.h"
 
-#include "core/limits.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/resolved_policy.h"
-#include "interceptors/server/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "testdata/policies.grpc.pb.h"

@@ -10,7 +10,7 @@
 #include "google/protobuf/any.pb.h"
 #include "google/protobuf/unknown_field_set.h"
 
-#include "core/reply.h"
+#include "grpc_idempotency/reply.h"
 #include "idempotency/v1/options.pb.h"
 
 namespace idempotency {

@@ -6,8 +6,8 @@
 
 #include "google/protobuf/descriptor.h"
 
-#include "interceptors/server/guard_options.h"
-#include "interceptors/server/method_policy.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/policy/policy_faults.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "grpc_idempotency/server_guard/guard_options.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
+#include "grpc_idempotency/server_guard/recovery_handler.h"
 #include "idempotency/v1/record.pb.h"
-#include "interceptors/server/guard_options.h"
-#include "interceptors/server/method_policy.h"
-#include "interceptors/server/recovery_handler.h"
 
 namespace idempotency {
 

@@ -3,10 +3,10 @@
 #include <iterator>
 
 #include "core/absl_view.h"
-#include "core/idempotency_key.h"
-#include "core/limits.h"
-#include "core/record_key.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
 namespace {

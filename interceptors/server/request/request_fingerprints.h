@@ -6,9 +6,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "core/fingerprint.h"
-#include "core/fingerprint_algorithm.h"
-#include "core/fingerprint_input.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/fingerprint_input.h"
 #include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "core/errors.h"
-#include "core/fingerprint_algorithm.h"
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
+#include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/request/request_fingerprints.h"
 

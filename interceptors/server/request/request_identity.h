@@ -12,10 +12,10 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
-#include "core/fingerprint.h"
-#include "core/fingerprint_input.h"
 #include "core/key_field.h"
-#include "interceptors/server/guard_options.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/fingerprint_input.h"
+#include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {

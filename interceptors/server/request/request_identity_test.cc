@@ -6,8 +6,8 @@
 
 #include <stdexcept>
 
-#include "core/errors.h"
-#include "core/fingerprint_algorithm.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/till.pb.h"
 
 namespace idempotency {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "core/limits.h"
-#include "core/reply.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/reply.h"
 
 namespace idempotency {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "client/connection.h"
+#include "grpc_idempotency/client/connection.h"
 #include "interceptors/server/reservation/replay_cache.h"
 
 namespace idempotency {

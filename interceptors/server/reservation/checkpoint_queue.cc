@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/answer_kind.h"
-#include "core/deadline.h"
-#include "core/errors.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/server/reservation/store_link.h"
 
 namespace idempotency {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "client/connection.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/connection.h"
 
 namespace idempotency {
 

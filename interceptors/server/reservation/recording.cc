@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "core/answer_kind.h"
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/reply.h"
 #include "core/request_rules.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/reply.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/limits.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/checkpoint_queue.h"
 #include "interceptors/server/reservation/store_link.h"

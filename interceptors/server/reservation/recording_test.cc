@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/answer_kind.h"
-#include "core/errors.h"
-#include "core/reply.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/reply.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"

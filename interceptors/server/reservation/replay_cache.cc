@@ -10,9 +10,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 
-#include "core/deadline.h"
 #include "core/mutex.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/record_key.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {

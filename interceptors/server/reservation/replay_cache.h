@@ -11,9 +11,9 @@
 #include "google/protobuf/repeated_field.h"
 
 #include "core/clock.h"
+#include "grpc_idempotency/server_guard/replay_cache_counters.h"
+#include "grpc_idempotency/server_guard/replay_cache_options.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "interceptors/server/replay_cache_counters.h"
-#include "interceptors/server/replay_cache_options.h"
 
 namespace idempotency {
 

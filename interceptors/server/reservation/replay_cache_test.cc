@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 #include "interceptors/server/testing/stepped_clock.h"
 
 namespace idempotency {

@@ -9,9 +9,9 @@
 
 #include "client/not_connected.h"
 #include "core/answer_kind.h"
-#include "core/deadline.h"
-#include "core/errors.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/server/reservation/recording.h"
 #include "interceptors/server/wire/wire_time.h"
 

@@ -10,8 +10,8 @@
 
 #include "client/not_connected.h"
 #include "core/answer_kind.h"
-#include "core/errors.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"

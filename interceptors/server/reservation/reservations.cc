@@ -5,8 +5,8 @@
 
 #include "absl/hash/hash.h"
 
-#include "core/deadline.h"
-#include "core/errors.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "client/connection.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/connection.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/closable_connection.h"
 #include "interceptors/server/reservation/question_limits.h"

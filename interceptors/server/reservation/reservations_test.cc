@@ -16,8 +16,8 @@
 
 #include "absl/time/clock.h"
 
-#include "core/errors.h"
-#include "core/limits.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/limits.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/testing/fake_connection.h"

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-#include "client/connection.h"
+#include "grpc_idempotency/client/connection.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/reservation/question_limits.h"
 #include "interceptors/server/threads/outstanding_work.h"

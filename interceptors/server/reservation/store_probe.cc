@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/deadline.h"
-#include "core/errors.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 
 namespace idempotency {

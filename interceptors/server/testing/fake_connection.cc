@@ -3,9 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "core/errors.h"
 #include "core/request_rules.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency {

@@ -11,9 +11,9 @@
 
 #include "absl/time/time.h"
 
-#include "client/connection.h"
-#include "core/fingerprint.h"
 #include "core/mutex.h"
+#include "grpc_idempotency/client/connection.h"
+#include "grpc_idempotency/fingerprint.h"
 #include "interceptors/server/threads/scheduler.h"
 #include "interceptors/server/threads/timer_thread.h"
 

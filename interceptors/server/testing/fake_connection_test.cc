@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
 

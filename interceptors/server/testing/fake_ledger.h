@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "core/errors.h"
 #include "core/mutex.h"
-#include "interceptors/server/ledger/completion_ledger.h"
-#include "interceptors/server/ledger/ledger_commit.h"
-#include "interceptors/server/ledger/ledger_row.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/ledger/completion_ledger.h"
+#include "grpc_idempotency/ledger/ledger_commit.h"
+#include "grpc_idempotency/ledger/ledger_row.h"
 #include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "interceptors/server/guard_threads.h"
+#include "grpc_idempotency/server_guard/guard_threads.h"
 
 namespace idempotency {
 

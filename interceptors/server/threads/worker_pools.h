@@ -1,7 +1,7 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_WORKER_POOLS_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_WORKER_POOLS_H_
 
-#include "interceptors/server/guard_threads.h"
+#include "grpc_idempotency/server_guard/guard_threads.h"
 #include "interceptors/server/threads/worker_pool.h"
 
 namespace idempotency {

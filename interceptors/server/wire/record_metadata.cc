@@ -1,6 +1,6 @@
 #include "interceptors/server/wire/record_metadata.h"
 
-#include "core/idempotency_key.h"
+#include "grpc_idempotency/idempotency_key.h"
 
 namespace idempotency {
 

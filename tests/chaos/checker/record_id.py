@@ -1,4 +1,4 @@
-"""The id of a record, made of its four parts as core/record_key.h says."""
+"""The id of a record, made of its four parts as include/grpc_idempotency/record_key.h says."""
 
 import hashlib
 import re

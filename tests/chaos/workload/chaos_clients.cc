@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "client/connection_factory.h"
+#include "grpc_idempotency/client/connection_factory.h"
 #include "tests/chaos/workload/daemon_channel.h"
 #include "tests/chaos/workload/drawn_calls.h"
 #include "tests/chaos/workload/guarded_client.h"

@@ -11,7 +11,7 @@
 
 #include "absl/flags/flag.h"
 
-#include "client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_arguments.h"
 
 ABSL_FLAG(std::string, idempotencyd, "", "where idempotencyd is");
 ABSL_FLAG(std::string, tls_ca, "",

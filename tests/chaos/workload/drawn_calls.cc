@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/sha256.h"
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 #include "tests/chaos/workload/history_line.h"
 
 namespace idempotency::testing {

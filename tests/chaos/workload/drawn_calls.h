@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::testing {
 

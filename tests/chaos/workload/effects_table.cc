@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "interceptors/server/ledger/postgres_ledger.h"
+#include "grpc_idempotency/ledger/postgres_ledger.h"
 
 namespace idempotency::testing {
 

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 
 #include "core/mutex.h"
-#include "core/record_key.h"
-#include "interceptors/server/execution.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/server_guard/execution.h"
 
 namespace idempotency::testing {
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "client/channel_arguments.h"
-#include "core/grpc_status.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/grpc_status.h"
 #include "tests/chaos/workload/reply_digest.h"
 #include "tests/chaos/workload/verdicts.h"
 

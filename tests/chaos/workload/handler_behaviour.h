@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::testing {
 

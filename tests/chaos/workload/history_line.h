@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::testing {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/record_key.h"
 
 namespace idempotency::testing {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
 
-#include "core/errors.h"
 #include "core/sha256.h"
+#include "grpc_idempotency/errors.h"
 #include "tests/chaos/workload/reply_digest.h"
 #include "tests/chaos/workload/verdicts.h"
 

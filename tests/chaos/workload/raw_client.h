@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "client/connection.h"
-#include "core/record_key.h"
+#include "grpc_idempotency/client/connection.h"
+#include "grpc_idempotency/record_key.h"
 #include "tests/chaos/workload/history_log.h"
 
 namespace idempotency::testing {

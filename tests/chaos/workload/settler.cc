@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "core/uuid.h"
+#include "grpc_idempotency/uuid.h"
 
 namespace idempotency::testing {
 namespace {

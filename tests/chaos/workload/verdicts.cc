@@ -1,6 +1,6 @@
 #include "tests/chaos/workload/verdicts.h"
 
-#include "core/errors.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency::testing {
 

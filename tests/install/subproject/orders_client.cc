@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "interceptors/client/client_interceptor.h"
+#include "grpc_idempotency/client_interceptor/client_interceptor.h"
 #include "orders.grpc.pb.h"
 
 int main(int, char** arguments) {

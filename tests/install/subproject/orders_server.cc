@@ -1,7 +1,7 @@
 #include <grpcpp/grpcpp.h>
 
-#include "interceptors/server/ledger/sqlite_ledger.h"
-#include "interceptors/server/server_guard.h"
+#include "grpc_idempotency/ledger/sqlite_ledger.h"
+#include "grpc_idempotency/server_guard/server_guard.h"
 #include "orders.grpc.pb.h"
 
 int main(int, char** arguments) {

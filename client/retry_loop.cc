@@ -1,0 +1,86 @@
+#include "client/retry_loop.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "client/decorrelated_backoff.h"
+#include "client/server_pause.h"
+#include "client/stoppable_tries.h"
+#include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/client/retry_rule.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/grpc_status.h"
+
+namespace idempotency {
+namespace {
+
+// Zero or less once `deadline` has passed.
+absl::Duration Remaining(SteadyTime deadline, const Clock& clock) {
+  return TimeUntil(deadline, clock.Monotonic());
+}
+
+// A year stands for everything longer: further out, the wall clock of
+// ClientContext::deadline() overflows.
+gpr_timespec TryDeadline(absl::Duration remaining, const CallRetries& retries) {
+  return GrpcDeadlineIn(std::min({remaining, retries.try_timeout, absl::Hours(24 * 365)}));
+}
+
+void Pause(const RetryTime& time, StoppableTries& tries, absl::Duration pause) {
+  if (time.sleep) {
+    time.sleep(pause);
+  } else {
+    tries.Pause(pause);
+  }
+}
+
+}  // namespace
+
+grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
+                             const std::function<grpc::Status(grpc::ClientContext&)>& call,
+                             const CallRetries& retries, const RetryTime& time) {
+  StoppableTries never_stopped;
+  StoppableTries& tries =
+      retries.stopper != nullptr ? StoppableTries::Of(*retries.stopper) : never_stopped;
+  if (tries.stopped()) return {grpc::StatusCode::CANCELLED, "stopped before any try"};
+  grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline had passed before any try");
+  DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
+  if (retries.budget != nullptr) retries.budget->AddCall();
+  while (!tries.stopped()) {
+    const absl::Duration remaining = Remaining(deadline, time.clock);
+    if (remaining <= absl::ZeroDuration()) return last;
+    grpc::ClientContext context;
+    context.set_deadline(TryDeadline(remaining, retries));
+    if (const auto pinned = WithKey(context, key); !pinned.ok()) return ToGrpcStatus(pinned);
+    {
+      const StoppableTries::Running running(tries, context);
+      last = call(context);
+    }
+    if (!IsWorthARetry(last, retries.also_retried)) return last;
+    const ServerPause asked = ServerPauseOf(last, context);
+    if (asked.forbidden || tries.stopped()) return last;
+    const absl::Duration pause = backoff.Next(asked.least);
+    // Nothing could be tried after it.
+    if (pause >= Remaining(deadline, time.clock)) return last;
+    if (retries.budget != nullptr && !retries.budget->TakeRetry()) return last;
+    Pause(time, tries, pause);
+  }
+  return last;
+}
+
+grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
+                             const std::function<grpc::Status(grpc::ClientContext&)>& call,
+                             const std::function<bool(const grpc::Status&)>& settle,
+                             const CallRetries& retries, const RetryTime& time) {
+  const absl::StatusOr<std::string> key = keys.KeyFor(work);
+  if (!key.ok()) return ToGrpcStatus(key.status());
+  const grpc::Status status = CallWithRetries(*key, deadline, call, retries, time);
+  if (IsWorthARetry(status, retries.also_retried)) return status;
+  // A key that stays is only found again; see KeyStore::Unfinished().
+  if (settle(status)) keys.Forget(work, *key).IgnoreError();
+  return status;
+}
+
+}  // namespace idempotency

@@ -1,0 +1,111 @@
+#include "client/token_bucket.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace idempotency {
+namespace {
+
+class StandingClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::UnixEpoch(); }
+  std::chrono::steady_clock::time_point Monotonic() const override { return now_; }
+  void Advance(std::chrono::milliseconds by) { now_ += by; }
+
+ private:
+  std::chrono::steady_clock::time_point now_{std::chrono::hours(1000)};
+};
+
+class TokenBucketTest : public ::testing::Test {
+ protected:
+  // How many retries are to be had now.
+  static int Drain(TokenBucket& bucket) {
+    int taken = 0;
+    while (bucket.TakeRetry()) ++taken;
+    return taken;
+  }
+
+  StandingClock clock_;
+  RetryBudgetOptions options_;
+};
+
+TEST_F(TokenBucketTest, StartsFullAndEnds) {
+  TokenBucket bucket(options_, clock_);
+  EXPECT_EQ(Drain(bucket), 100);
+  EXPECT_FALSE(bucket.TakeRetry());
+}
+
+TEST_F(TokenBucketTest, FiveCallsPayForOneRetry) {
+  TokenBucket bucket(options_, clock_);
+  Drain(bucket);
+  for (int i = 0; i < 4; ++i) bucket.AddCall();
+  EXPECT_FALSE(bucket.TakeRetry());
+  for (int i = 0; i < 2; ++i) bucket.AddCall();
+  EXPECT_EQ(Drain(bucket), 1);
+}
+
+TEST_F(TokenBucketTest, TimePaysToo) {
+  TokenBucket bucket(options_, clock_);
+  Drain(bucket);
+  clock_.Advance(std::chrono::milliseconds(50));
+  EXPECT_FALSE(bucket.TakeRetry());
+  clock_.Advance(std::chrono::milliseconds(1960));
+  EXPECT_EQ(Drain(bucket), 20);
+}
+
+TEST_F(TokenBucketTest, HoldsNoMoreThanItsMost) {
+  TokenBucket bucket(options_, clock_);
+  for (int i = 0; i < 10'000; ++i) bucket.AddCall();
+  clock_.Advance(std::chrono::hours(24));
+  EXPECT_EQ(Drain(bucket), 100);
+}
+
+TEST_F(TokenBucketTest, NothingAndLessAreAllowed) {
+  options_.retries_per_call = -1;
+  options_.retries_per_second = -1;
+  options_.most = -1;
+  TokenBucket bucket(options_, clock_);
+  bucket.AddCall();
+  clock_.Advance(std::chrono::hours(1));
+  EXPECT_FALSE(bucket.TakeRetry());
+}
+
+TEST_F(TokenBucketTest, NeitherCallsNorTimeTakeRetriesAway) {
+  options_.retries_per_call = -1;
+  options_.retries_per_second = 0;
+  options_.most = 5;
+  TokenBucket by_calls(options_, clock_);
+  for (int i = 0; i < 3; ++i) by_calls.AddCall();
+  EXPECT_EQ(Drain(by_calls), 5);
+  options_.retries_per_call = 0;
+  options_.retries_per_second = -1;
+  TokenBucket by_time(options_, clock_);
+  clock_.Advance(std::chrono::seconds(3));
+  EXPECT_EQ(Drain(by_time), 5);
+}
+
+TEST_F(TokenBucketTest, ManyThreadsTakeNoMoreThanThereIs) {
+  options_.most = 1000;
+  TokenBucket bucket(options_, clock_);
+  std::atomic<int> taken{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      pthread_setname_np(pthread_self(), "retrying");
+      for (int j = 0; j < 1000; ++j) {
+        if (bucket.TakeRetry()) ++taken;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(taken, 1000);
+}
+
+TEST(ProcessRetryBudgetTest, IsOne) { EXPECT_EQ(&RetryBudget::Process(), &RetryBudget::Process()); }
+
+}  // namespace
+}  // namespace idempotency

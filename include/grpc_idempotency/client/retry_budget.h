@@ -1,0 +1,54 @@
+#ifndef GRPC_IDEMPOTENCY_CLIENT_RETRY_BUDGET_H_
+#define GRPC_IDEMPOTENCY_CLIENT_RETRY_BUDGET_H_
+
+#include <memory>
+
+namespace idempotency {
+
+class TokenBucket;
+
+// Negative numbers count as 0.
+struct RetryBudgetOptions {
+  // What each call adds by its first try. 0.2: a server that fails gets a
+  // fifth more load by retries, not a multiple. Fewer would let a busy client
+  // give up on an ordinary restart; Finagle's default too.
+  double retries_per_call = 0.2;
+  // What each second adds, so that a client with few calls can sit a
+  // deployment out: with pauses around 5 s, 10 a second keep some 50 calls
+  // trying for as long as they like.
+  double retries_per_second = 10;
+  // What it holds at most, and at first: 10 s of the above, for the moment in
+  // which every call fails at once.
+  double most = 100;
+};
+
+// How many retries many calls may make together: a token bucket that calls and
+// time fill and retries empty. Without it, a server that is slow because it has
+// too much to do gets every call several times over, and never recovers. Share
+// one among the calls to one service (its sickness must not cost the retries of
+// another), whatever the method or the channel.
+//
+// Thread-safe.
+class RetryBudget {
+ public:
+  explicit RetryBudget(const RetryBudgetOptions& options = {});
+  ~RetryBudget();
+  RetryBudget(const RetryBudget&) = delete;
+  RetryBudget& operator=(const RetryBudget&) = delete;
+
+  // A first try.
+  void AddCall();
+  // True: one retry may be made, and was taken off. False: not now.
+  bool TakeRetry();
+
+  // The budget of calls that name none: one for the process, with the default
+  // options. Never destroyed.
+  static RetryBudget& Process();
+
+ private:
+  const std::unique_ptr<TokenBucket> bucket_;
+};
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_CLIENT_RETRY_BUDGET_H_

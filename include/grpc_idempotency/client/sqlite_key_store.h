@@ -1,0 +1,55 @@
+#ifndef GRPC_IDEMPOTENCY_CLIENT_SQLITE_KEY_STORE_H_
+#define GRPC_IDEMPOTENCY_CLIENT_SQLITE_KEY_STORE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/client/key_store.h"
+
+namespace idempotency {
+
+struct SqliteKeyStoreOptions {
+  // How long an operation waits for another process that is writing. Each
+  // holds the file for one commit, some milliseconds.
+  absl::Duration busy_timeout = absl::Seconds(5);
+};
+
+// Keys in one SQLite file on a local file system, shared by any number of
+// processes of one machine. WAL with synchronous=FULL: a key that was returned
+// survives a crash of the process and of the machine. A new key costs one
+// fsync, a known one none.
+//
+// Thread-safe. Not to be used in a child that was forked while it was open.
+class SqliteKeyStore final : public KeyStore {
+ public:
+  // Creates the file if there is none; the directory must exist.
+  //   FAILED_PRECONDITION  the file cannot be opened or written, is no
+  //                        database, belongs to another program or a newer
+  //                        version, or lies where SQLite cannot have a
+  //                        write-ahead log
+  // The message is for the operator: it names the path.
+  static absl::StatusOr<std::unique_ptr<SqliteKeyStore>> Open(
+      const std::string& path, const SqliteKeyStoreOptions& options = {});
+
+  ~SqliteKeyStore() override;
+
+  absl::StatusOr<std::string> KeyFor(std::string_view work) override;
+  absl::Status Forget(std::string_view work, std::string_view key) override;
+  absl::StatusOr<std::vector<Entry>> Unfinished() override;
+
+ private:
+  struct File;
+  explicit SqliteKeyStore(std::unique_ptr<File> file);
+
+  const std::unique_ptr<File> file_;
+};
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_CLIENT_SQLITE_KEY_STORE_H_

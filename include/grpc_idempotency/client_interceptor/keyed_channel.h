@@ -1,0 +1,28 @@
+#ifndef GRPC_IDEMPOTENCY_CLIENT_INTERCEPTOR_KEYED_CHANNEL_H_
+#define GRPC_IDEMPOTENCY_CLIENT_INTERCEPTOR_KEYED_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <memory>
+#include <string>
+
+#include "grpc_idempotency/client_interceptor/retry_policy.h"
+#include "grpc_idempotency/log_sink.h"
+
+namespace idempotency {
+
+// Instead of grpc::CreateCustomChannel: a channel whose calls carry keys
+// (MakeClientInterceptor). Without arguments of the caller's own it retries
+// with the same key what the protos of this program declare as guarded, and
+// what is idempotent (retry_policy.h); for services whose protos say nothing
+// pass RetryingChannelArguments(policy, {"payments.v1.Payments"}). A program with interceptors of
+// its own makes its channel itself, with ours among them. `log` is MakeClientInterceptor's.
+std::shared_ptr<grpc::Channel> CreateKeyedChannel(
+    const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    const grpc::ChannelArguments& arguments = RetryingChannelArguments(), LogSink log = nullptr);
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_CLIENT_INTERCEPTOR_KEYED_CHANNEL_H_

@@ -1,0 +1,67 @@
+#ifndef GRPC_IDEMPOTENCY_LEDGER_LEDGER_COMMIT_H_
+#define GRPC_IDEMPOTENCY_LEDGER_LEDGER_COMMIT_H_
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency {
+
+class GuardLog;
+
+// Whether the transaction of an execution may still be committed, right before
+// it is.
+struct LedgerCommitPermit {
+  // OK: it may.
+  absl::Status why_not;
+  // Where a commit that fails is logged; null for the default.
+  std::shared_ptr<GuardLog> log;
+};
+
+// How the commit of a transaction with a ledger row ended. A value type.
+//
+// For each kind of transaction there is one overload of
+//   LedgerCommit CommitLedgerTransaction(Transaction&, const LedgerCommitPermit&);
+// in this namespace, beside its InsertLedgerRow. Without a permit it does not
+// commit, and nothing of the transaction can be committed afterwards.
+class LedgerCommit {
+ public:
+  // The database acknowledged the commit, as durable as its commits are.
+  static LedgerCommit Committed() { return LedgerCommit(absl::OkStatus(), /*known=*/true); }
+  // It is committed, but the standby that should have it did not confirm it.
+  static LedgerCommit Unconfirmed() { return LedgerCommit(absl::OkStatus(), /*known=*/false); }
+  // Nothing of the transaction is committed.
+  static LedgerCommit NotCommitted(absl::Status why) {
+    return LedgerCommit(std::move(why), /*known=*/false);
+  }
+  static LedgerCommit NotCommitted() {
+    return NotCommitted(MakeError(Reason::kStoreUnavailable,
+                                  "the database refused the commit: nothing was committed"));
+  }
+  // The database did not answer: only the ledger can say.
+  static LedgerCommit InDoubt() {
+    return LedgerCommit(MakeError(Reason::kOutcomeNotRecorded,
+                                  "the database gave no answer to the commit: call again with "
+                                  "the same idempotency key to learn its outcome"),
+                        /*known=*/false);
+  }
+
+  // What the handler gets.
+  const absl::Status& status() const { return status_; }
+  // It is committed, and nobody needs to look for the row.
+  bool known_committed() const { return known_committed_; }
+
+ private:
+  LedgerCommit(absl::Status status, bool known)
+      : status_(std::move(status)), known_committed_(known) {}
+
+  absl::Status status_;
+  bool known_committed_;
+};
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_LEDGER_LEDGER_COMMIT_H_

@@ -1,0 +1,66 @@
+#ifndef GRPC_IDEMPOTENCY_LEDGER_SQLITE_LEDGER_H_
+#define GRPC_IDEMPOTENCY_LEDGER_SQLITE_LEDGER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/ledger/completion_ledger.h"
+#include "grpc_idempotency/ledger/ledger_commit.h"
+#include "grpc_idempotency/ledger/ledger_row.h"
+#include "grpc_idempotency/log_sink.h"
+
+struct sqlite3;
+
+namespace idempotency {
+
+// For Execution::RecordIn: writes the row within the transaction that is open
+// on `database`; FAILED_PRECONDITION if there is none. Unless it answers OK the
+// transaction has been rolled back, and what the handler then writes would be
+// committed by itself: call it last, and return.
+absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>& row);
+
+// For Execution::Commit. Unless it is committed the transaction has been rolled
+// back, also where a reader keeps the file busy.
+LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit);
+
+struct SqliteLedgerOptions {
+  // How long a question waits for a writer, unless the file is in WAL mode.
+  absl::Duration busy_timeout = absl::Seconds(2);
+  // As GuardOptions::log.
+  LogSink log;
+};
+
+// A completion ledger in the application's SQLite file, in the table that
+// migrations/sqlite/001_completions.up.sql makes. It has a connection of its
+// own: on the application's it would see rows that are not committed.
+// Thread-safe.
+class SqliteLedger final : public CompletionLedger {
+ public:
+  //   UNAVAILABLE          the file cannot be opened or read; why is logged
+  //   FAILED_PRECONDITION  there is no table; the message says what to do
+  static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(
+      const std::string& path, const SqliteLedgerOptions& options = {});
+  ~SqliteLedger() override;
+
+  absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override;
+
+  // Deletes up to `batch_rows` rows that nobody needs any more and answers how
+  // many. Call it from a timer until it answers less than a batch.
+  absl::StatusOr<std::int64_t> Sweep(int batch_rows = 1000);
+
+ private:
+  struct File;
+  explicit SqliteLedger(std::unique_ptr<File> file);
+
+  const std::unique_ptr<File> file_;
+};
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_LEDGER_SQLITE_LEDGER_H_

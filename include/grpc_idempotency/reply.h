@@ -1,0 +1,44 @@
+#ifndef GRPC_IDEMPOTENCY_REPLY_H_
+#define GRPC_IDEMPOTENCY_REPLY_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency {
+
+// A reply as stores keep it: opaque bytes, and a SHA-256 that recognises the
+// same reply sent again and a stored one that was damaged. A value type.
+struct EncodedReply {
+  std::string bytes;
+  std::array<std::uint8_t, 32> digest{};
+
+  friend bool operator==(const EncodedReply& a, const EncodedReply& b) {
+    return a.digest == b.digest && a.bytes == b.bytes;
+  }
+};
+
+EncodedReply EncodeReply(const v1::Reply& reply);
+// The reply, or DATA_LOSS / RECORD_DAMAGED if the bytes do not match the
+// digest or do not parse. A damaged record is never run again.
+absl::StatusOr<v1::Reply> DecodeReply(const EncodedReply& encoded);
+
+// What the reply weighs when stored, in bytes.
+std::size_t ReplyBytes(const v1::Reply& reply);
+// The same outcome without its content: code and a message cut to 1 KiB,
+// content STATUS_ONLY.
+v1::Reply WithoutContent(const v1::Reply& reply);
+// The same of one that is encoded. DATA_LOSS / RECORD_DAMAGED as DecodeReply.
+// What has no content any more stays as it is.
+absl::StatusOr<EncodedReply> WithoutContent(const EncodedReply& encoded);
+// True if a replay can give the caller everything the first caller got.
+bool IsComplete(const v1::Reply& reply);
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_REPLY_H_

@@ -1,0 +1,118 @@
+#ifndef GRPC_IDEMPOTENCY_SERVER_GUARD_METHOD_POLICY_H_
+#define GRPC_IDEMPOTENCY_SERVER_GUARD_METHOD_POLICY_H_
+
+#include <grpcpp/support/status_code_enum.h>
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "google/protobuf/descriptor.h"
+
+#include "grpc_idempotency/limits.h"
+
+namespace idempotency {
+
+// How one method is guarded. A value type. Most methods have theirs in their
+// proto (docs/policies.md); the members are those of options.proto.
+struct MethodPolicy {
+  enum class Key {
+    kRequired,  // without a key the handler is never reached
+    kOptional,  // guarded when a key comes along
+    kNone,      // passed through, not guarded
+  };
+  enum class InFlight {
+    kReject,  // a concurrent duplicate gets IN_FLIGHT at once
+    kWait,    // it waits up to max_wait for the running attempt's reply
+  };
+  // What an unknown outcome leads to: the handler answered a code that is neither
+  // recorded nor released, or threw, or the lease of its attempt ran out.
+  enum class OnLeaseExpiry {
+    kTakeOver,         // a second execution is acceptable
+    kRequireRecovery,  // nothing runs again until the outcome is known
+  };
+
+  enum class Reply {
+    kFull,        // all of it is stored: a replay is the same, byte for byte
+    kStatusOnly,  // code and message; a replay of OK is refused with REPLY_NOT_KEPT
+    kReference,   // what the handler named; a replay of OK is read anew by a loader
+  };
+  // Of a server-streaming method.
+  enum class Stream {
+    kHandThrough,  // not guarded
+    kHoldBack,     // sent once the handler has finished and everything is stored
+    kPassOn,       // sent as it is written, stored up to stream_limit_bytes
+  };
+
+  Key key = Key::kRequired;
+  InFlight in_flight = InFlight::kReject;
+  absl::Duration max_wait = absl::ZeroDuration();
+  absl::Duration lease = limits::kDefaultLease;
+  // How long heartbeats go on while the handler runs, from the grant; not under
+  // the lease. Then the lease runs out, and at its end the execution is lost: a
+  // handler that hangs must not hold its key for ever.
+  absl::Duration max_lease = limits::kDefaultMaxLease;
+  // Cancel the call once its execution is lost: its context says so to the
+  // handler, and the client gets CANCELLED.
+  bool cancel_when_lost = false;
+  absl::Duration retention = limits::kDefaultRetention;
+  // How long the reply's content is kept; not over the retention. nullopt: as
+  // long as the record.
+  std::optional<absl::Duration> reply_retention;
+  // How long the key of a forgotten record is still refused (KEY_EXPIRED).
+  absl::Duration tombstone = absl::ZeroDuration();
+  // nullopt: not chosen here. Then a recovery handler decides, or
+  // GuardOptions::on_unknown_outcome, or GuardOptions::ledger; a guard without
+  // any of them refuses the method. There is no default: a second execution must
+  // be somebody's decision, and so must a key that stops at OUTCOME_UNKNOWN.
+  std::optional<OnLeaseExpiry> on_lease_expiry;
+  // Handler outcomes that are replayed. Every other code is indefinite. OK is
+  // always recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and
+  // UNIMPLEMENTED never can be: gRPC makes them itself.
+  std::set<grpc::StatusCode> recorded = DefaultRecorded();
+  // Codes by which the handler says that nothing happened: the next attempt may
+  // run at once, also under REQUIRE_RECOVERY. None of gRPC's own (those above,
+  // and INTERNAL), and none that is recorded. Only for a handler that makes these
+  // codes itself: passed on from another service they say nothing.
+  std::set<grpc::StatusCode> released;
+  // Run the handler unguarded when no verdict can be had: no answer came
+  // (STORE_UNAVAILABLE), or the store has none. Never when the service refuses the
+  // call, or refuses this server (its credentials, for example), and never for a
+  // guard that is being closed. Promise 6 of the README does not hold for this
+  // method. Each such call is logged and counted
+  // (ServerGuard::calls_failed_open), and may be a second run.
+  bool fail_open = false;
+  Reply reply = Reply::kFull;
+  Stream stream = Stream::kHandThrough;
+  // What a captured stream may weigh.
+  std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
+  // The request's field that may carry the key, beside the metadata: a singular
+  // string of the request or, with dots, of a message in it. "" for none.
+  std::string key_field;
+  // Metadata entries that belong to the request, in lower case: with another
+  // value it is another request.
+  std::vector<std::string> fingerprint_metadata;
+
+  // How long a concurrent duplicate waits: max_wait with kWait, otherwise 0.
+  absl::Duration WaitInFlight() const {
+    return in_flight == InFlight::kWait ? max_wait : absl::ZeroDuration();
+  }
+
+  // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
+  // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to
+  // the same request in the same way.
+  static std::set<grpc::StatusCode> DefaultRecorded();
+  // Without any option: kNone for streaming methods and for NO_SIDE_EFFECTS and
+  // IDEMPOTENT ones (protobuf's idempotency_level), kRequired for every other.
+  static MethodPolicy DefaultFor(const google::protobuf::MethodDescriptor& method);
+};
+
+// "NOT_FOUND"
+std::string NameOf(grpc::StatusCode code);
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_SERVER_GUARD_METHOD_POLICY_H_

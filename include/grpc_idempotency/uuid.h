@@ -1,0 +1,62 @@
+#ifndef GRPC_IDEMPOTENCY_UUID_H_
+#define GRPC_IDEMPOTENCY_UUID_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+
+namespace idempotency {
+
+// 128 bits in the layout of RFC 9562. A value type; thread-compatible.
+class Uuid {
+ public:
+  using Bytes = std::array<std::uint8_t, 16>;
+
+  // The nil UUID.
+  Uuid() = default;
+  explicit Uuid(const Bytes& bytes) : bytes_(bytes) {}
+
+  // 128 bits from OpenSSL's generator, with version 4 and variant set (122
+  // bits are random). Aborts the process if the generator fails: a guessable
+  // token would be worse.
+  static Uuid Random();
+  // RFC 9562 version 7: `now` in milliseconds, then 74 random bits.
+  static Uuid TimeOrdered(absl::Time now);
+  // The same with 74 bits of `rest` instead: version and variant take the
+  // place of the others.
+  using Rest = std::array<std::uint8_t, 10>;
+  static Uuid TimeOrdered(absl::Time at, const Rest& rest);
+  // The 36-character form with hyphens, in either case; nullopt for anything
+  // else.
+  static std::optional<Uuid> Parse(std::string_view text);
+
+  // The 36-character form in lower case.
+  std::string ToString() const;
+  const Bytes& bytes() const { return bytes_; }
+  bool is_nil() const { return *this == Uuid(); }
+  // When a version 7 UUID was made, to the millisecond; nullopt for any other
+  // version or variant.
+  std::optional<absl::Time> TimeOrderedAt() const;
+
+  friend bool operator==(const Uuid& a, const Uuid& b) { return a.bytes_ == b.bytes_; }
+  friend bool operator!=(const Uuid& a, const Uuid& b) { return !(a == b); }
+  friend bool operator<(const Uuid& a, const Uuid& b) { return a.bytes_ < b.bytes_; }
+  template <typename H>
+  friend H AbslHashValue(H h, const Uuid& u) {
+    return H::combine(std::move(h), u.bytes_);
+  }
+
+ private:
+  Bytes bytes_{};
+};
+
+// The primary key of a record: see RecordIdFor() in grpc_idempotency/record_key.h.
+using RecordId = Uuid;
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_UUID_H_
