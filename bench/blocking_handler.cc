@@ -27,7 +27,7 @@
 
 ABSL_FLAG(int, calls, 500, "Calls of each measurement, one after another.");
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 using charges::v1::ChargeReply;
@@ -147,14 +147,14 @@ void Measure(const char* name, bool guarded, int calls, int blocked_calls) {
 }
 
 }  // namespace
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
   const int calls = absl::GetFlag(FLAGS_calls);
   // Each may take 5 s.
   constexpr int kBesideBlocked = 3;
-  idempotency::bench::Measure("unguarded", /*guarded=*/false, calls, kBesideBlocked);
-  idempotency::bench::Measure("guarded", /*guarded=*/true, calls, kBesideBlocked);
+  idempotency::internal::bench::Measure("unguarded", /*guarded=*/false, calls, kBesideBlocked);
+  idempotency::internal::bench::Measure("guarded", /*guarded=*/true, calls, kBesideBlocked);
   return 0;
 }

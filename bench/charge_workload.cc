@@ -10,7 +10,7 @@
 
 #include "grpc_idempotency/idempotency_key.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 // A prime, as in ReplayWorkload.
@@ -69,4 +69,4 @@ absl::Status ChargeWorkload::CheckAnswer(std::uint64_t number, const Call& call)
                                       : "not a replay of a key that was used before");
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

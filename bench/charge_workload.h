@@ -13,7 +13,7 @@
 #include "bench/numbered_keys.h"
 #include "bench/workload.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // Calls of the Charges service, guarded or not.
 class ChargeWorkload final : public Workload {
@@ -45,6 +45,6 @@ class ChargeWorkload final : public Workload {
   charges::v1::ChargeRequest request_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_CHARGE_WORKLOAD_H_

@@ -27,7 +27,7 @@ ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's receipt.");
 ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
           "What the guard may remember; 0 asks idempotencyd each time.");
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 constexpr char kListen[] = "127.0.0.1:0";
@@ -99,7 +99,7 @@ void Serve(const sigset_t& stop_signals) {
 }
 
 }  // namespace
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("the Charges service, bare and guarded, for measurements.");
@@ -110,6 +110,6 @@ int main(int argc, char** argv) {
   sigaddset(&stop_signals, SIGINT);
   sigaddset(&stop_signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
-  idempotency::bench::Serve(stop_signals);
+  idempotency::internal::bench::Serve(stop_signals);
   return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "bench/charges.grpc.pb.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // A handler that costs next to nothing. Thread-safe.
 class ChargesService final : public charges::v1::Charges::CallbackService {
@@ -26,6 +26,6 @@ class ChargesService final : public charges::v1::Charges::CallbackService {
   const std::string receipt_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_CHARGES_SERVICE_H_

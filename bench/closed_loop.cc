@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 ClosedLoop::ClosedLoop(Workload& workload, LoadReport& report, const Options& options)
     : workload_(workload),
@@ -77,4 +77,4 @@ void ClosedLoop::Attend() {
   }
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

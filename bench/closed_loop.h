@@ -16,7 +16,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // Keeps a fixed number of pieces under way: as soon as one ends, the next one
 // starts, on the thread that heard of the end. Without threads of its own, so
@@ -71,6 +71,6 @@ class ClosedLoop {
   std::deque<std::pair<Time, std::size_t>> paused_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_CLOSED_LOOP_H_

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 struct CycleWorkload::Cycle {
   v1::RecordKey key;
@@ -23,4 +23,4 @@ void CycleWorkload::Start(std::uint64_t number, Done done) {
   });
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

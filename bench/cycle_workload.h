@@ -6,7 +6,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // A key's first call, with a handler that takes no time: Reserve, then Complete.
 class CycleWorkload final : public Workload {
@@ -24,6 +24,6 @@ class CycleWorkload final : public Workload {
   const RecordRequests& requests_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_CYCLE_WORKLOAD_H_

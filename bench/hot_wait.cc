@@ -8,7 +8,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 using Time = std::chrono::steady_clock::time_point;
@@ -84,4 +84,4 @@ absl::StatusOr<absl::Duration> HotWait::Run(std::uint64_t number) {
   return round.AwaitEnd();
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

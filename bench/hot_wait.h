@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // One slow execution and many duplicates that wait for it: how long after the
 // acknowledged completion the last of them has the reply.
@@ -37,6 +37,6 @@ class HotWait {
   const Options options_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_HOT_WAIT_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
@@ -75,4 +75,4 @@ absl::Duration LatencyHistogram::Quantile(double quantile) const {
   return max();
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // Counts latencies in buckets that grow with the value: each power of two is
 // cut into 128, so that any quantile is right to 0.8 %, from 1 ns to 18 min. What
@@ -47,6 +47,6 @@ class LatencyHistogram {
   std::atomic<std::uint64_t> max_{0};
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_LATENCY_HISTOGRAM_H_

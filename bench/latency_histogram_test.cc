@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 // The value at a quantile of a sorted list, by its definition.
@@ -96,4 +96,4 @@ TEST(LatencyHistogram, CountsFromSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -65,7 +65,7 @@ ABSL_FLAG(int, streams, 1, "Streams of the session.");
 ABSL_FLAG(int, waiters, 64, "`hot_wait`: duplicates that wait.");
 ABSL_FLAG(int, rounds, 10, "`hot_wait`: how often.");
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 constexpr char kUsage[] = R"(puts load on a server and prints one line of JSON.
@@ -238,12 +238,12 @@ absl::StatusOr<std::string> Run(const std::string& command) {
 }
 
 }  // namespace
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(idempotency::bench::kUsage);
+  absl::SetProgramUsageMessage(idempotency::internal::bench::kUsage);
   const std::vector<char*> arguments = absl::ParseCommandLine(argc, argv);
-  const auto json = idempotency::bench::Run(arguments.size() == 2 ? arguments[1] : "");
+  const auto json = idempotency::internal::bench::Run(arguments.size() == 2 ? arguments[1] : "");
   if (!json.ok()) {
     std::cerr << "idempotency-bench: " << json.status().message() << "\n";
     return 2;

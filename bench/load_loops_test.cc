@@ -17,7 +17,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 // Ends each piece on a thread of its own, `latency` after it was started, one
@@ -195,4 +195,4 @@ TEST(OpenLoop, ShedsWhatIsTooMuch) {
 }
 
 }  // namespace
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -3,7 +3,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 std::uint64_t LoadReport::Failed(const absl::Status& status) {
   const std::uint64_t failures = failures_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -36,4 +36,4 @@ std::string LoadReport::ToJson() const {
       absl::ToDoubleMicroseconds(latencies_.max()), absl::Utf8SafeCEscape(failure));
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

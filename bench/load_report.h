@@ -11,7 +11,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // What a loop has seen. Thread-safe.
 class LoadReport {
@@ -47,6 +47,6 @@ class LoadReport {
   absl::Status first_failure_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_LOAD_REPORT_H_

@@ -6,7 +6,7 @@
 
 #include "bench/workload.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // What a service sees whose network is not at its best: of 100 calls 75 are
 // first ones, 20 are retries of completed ones, and 5 have a duplicate that
@@ -30,6 +30,6 @@ class MixedWorkload final : public Workload {
   Workload& wait_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_MIXED_WORKLOAD_H_

@@ -4,7 +4,7 @@
 
 #include "absl/time/clock.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 constexpr std::uint64_t kTokens = 0x746F6B656E730000;
@@ -53,4 +53,4 @@ std::string NumberedKeys::TokenAt(std::uint64_t number) const {
   return RandomLooking(options_.seed ^ kTokens, number).ToString();
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // Idempotency keys by number: the same seed gives the same keys again, so that
 // one process can replay what another one completed. Made with arithmetic
@@ -39,6 +39,6 @@ class NumberedKeys {
   const Options options_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_NUMBERED_KEYS_H_

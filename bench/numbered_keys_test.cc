@@ -8,7 +8,7 @@
 
 #include "absl/time/clock.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 const absl::Time kFirst = absl::FromUnixMillis(1700000000000);
@@ -57,4 +57,4 @@ TEST(NumberedKeys, AShareIsNotTimeOrdered) {
 }
 
 }  // namespace
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -12,7 +12,7 @@
 #include "bench/load_report.h"
 #include "bench/open_loop.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 // All that one namespace needs, on a thread of its own.
@@ -70,4 +70,4 @@ std::string OfferedLoad::Run(const std::vector<Namespace>& namespaces) {
   return json + "}";
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

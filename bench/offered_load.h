@@ -13,7 +13,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // Several namespaces that each offer cycles at a rate of their own, at the same
 // time and over a connection of their own, as applications do. Refusals are
@@ -47,6 +47,6 @@ class OfferedLoad {
   const Options options_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_OFFERED_LOAD_H_

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 OpenLoop::OpenLoop(Workload& workload, LoadReport& report, const Options& options)
     : workload_(workload), report_(report), options_(options), random_(options.seed) {}
@@ -61,4 +61,4 @@ void OpenLoop::AwaitAll() {
   while (in_flight_ > 0) ended_.Wait(lock);
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

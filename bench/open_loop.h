@@ -13,7 +13,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // Starts pieces at a given rate, whether or not earlier ones have ended, at
 // moments drawn as those of independent callers are (a Poisson process).
@@ -58,6 +58,6 @@ class OpenLoop {
   std::size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_OPEN_LOOP_H_

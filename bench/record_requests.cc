@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 // Does not compress, as a reply with names and numbers hardly does.
@@ -86,4 +86,4 @@ absl::Status RecordRequests::CheckReplay(const absl::StatusOr<v1::ReserveRespons
   return absl::OkStatus();
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

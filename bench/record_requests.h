@@ -13,7 +13,7 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // Makes the requests of workloads, as a guard makes them: a full key, a
 // fingerprint of 32 bytes, a request token, a reply with a body of a given size.
@@ -50,6 +50,6 @@ class RecordRequests {
   const v1::Reply reply_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_RECORD_REQUESTS_H_

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 // A prime: every key has its turn before the first comes again, unless their
@@ -18,4 +18,4 @@ void ReplayWorkload::Start(std::uint64_t number, Done done) {
       [this, done = std::move(done)](const auto& answer) { done(requests_.CheckReplay(answer)); });
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

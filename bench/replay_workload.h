@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // A retry of a completed call: Reserve, answered with the reply. Goes through
 // the keys 0 to `keys` - 1 in an order that jumps, so that neighbours in time
@@ -27,6 +27,6 @@ class ReplayWorkload final : public Workload {
   const std::uint64_t keys_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_REPLAY_WORKLOAD_H_

@@ -30,7 +30,7 @@
 #include "server/store/postgres_store.h"
 #include "server/store/sqlite_store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -155,6 +155,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 int main(int argc, char** argv) { return idempotency::Main(argc, argv); }

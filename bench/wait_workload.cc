@@ -3,7 +3,7 @@
 #include <atomic>
 #include <utility>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 // Longer than any completion takes that is not counted as failed.
@@ -51,4 +51,4 @@ void WaitWorkload::SendDuplicate(std::shared_ptr<Pair> pair, const std::string& 
                        });
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // A first call and a duplicate that comes while it runs: Reserve, a second
 // Reserve that waits, Complete. Ends when the duplicate has the reply.
@@ -30,6 +30,6 @@ class WaitWorkload final : public Workload {
   const RecordRequests& requests_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_WAIT_WORKLOAD_H_

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // One kind of work that a loop does again and again.
 //
@@ -23,6 +23,6 @@ class Workload {
   virtual void Start(std::uint64_t number, Done done) = 0;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_WORKLOAD_H_

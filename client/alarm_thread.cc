@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 AlarmThread::AlarmThread(const char* name, Ring ring) : ring_(std::move(ring)) {
   thread_ = std::thread([this, thread_name = std::string(name)] {
@@ -52,4 +52,4 @@ void AlarmThread::Run() {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A thread that sleeps until the earliest time that somebody named. Naming a
 // later one than is planned already costs one comparison, so that it can be
@@ -49,6 +49,6 @@ class AlarmThread {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_ALARM_THREAD_H_

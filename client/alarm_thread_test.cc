@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -80,4 +80,4 @@ TEST(AlarmThreadTest, StopsWithoutRinging) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,6 +4,8 @@
 
 namespace idempotency {
 
+using internal::RetryTime;
+
 grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const CallRetries& retries) {

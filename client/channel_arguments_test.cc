@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::map<std::string, int> Integers(const grpc::ChannelArguments& arguments) {
@@ -64,4 +64,4 @@ TEST(ChannelArgumentsTest, TheLargestMessageIsReceived) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

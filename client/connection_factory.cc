@@ -8,6 +8,10 @@
 
 namespace idempotency {
 
+using internal::ApplicationLog;
+using internal::MakeSessionConnection;
+using internal::MakeUnaryConnection;
+
 std::unique_ptr<Connection> MakeConnection(std::shared_ptr<grpc::Channel> channel,
                                            const ConnectionOptions& options) {
   const ApplicationLog log(options.log);

@@ -23,7 +23,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -331,4 +331,4 @@ INSTANTIATE_TEST_SUITE_P(EveryKind, ConnectionTest, ::testing::Values(Kind::kSes
 INSTANTIATE_TEST_SUITE_P(OfThese, UnaryConnectionTest, ::testing::Values(Kind::kUnary), NameOf);
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

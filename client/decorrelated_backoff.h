@@ -6,7 +6,7 @@
 #include "absl/random/random.h"
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Pauses with decorrelated jitter: each is drawn between the shortest one and
 // three times the one before, and cut at the longest. Callers that failed
@@ -44,6 +44,6 @@ class DecorrelatedBackoff {
   absl::Duration drawn_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_DECORRELATED_BACKOFF_H_

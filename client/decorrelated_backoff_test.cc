@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kNoFloor = absl::ZeroDuration();
@@ -62,4 +62,4 @@ TEST(DecorrelatedBackoffTest, StrangeBoundsAreNoBusyLoopAndNoPauseForEver) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr char kCause[] = "cause";
@@ -32,4 +32,4 @@ bool IsNotConnected(const absl::Status& status) {
   return cause != details.metadata.end() && cause->second == kNotConnected;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How a Connection answers an operation that it never sent, because there is no
 // connection to any daemon (they refuse it, or cannot be reached): nothing was
@@ -14,6 +14,6 @@ absl::Status NotConnected();
 // operation may have been done.
 bool IsNotConnected(const absl::Status& status);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_NOT_CONNECTED_H_

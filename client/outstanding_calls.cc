@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 OutstandingCalls::~OutstandingCalls() { assert(size() == 0); }
 
@@ -52,4 +52,4 @@ std::size_t OutstandingCalls::size() const {
   return outstanding_;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

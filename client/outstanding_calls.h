@@ -9,7 +9,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Owns the calls that a connection has sent and that are not answered yet, so
 // that closing the connection can cancel them and wait for their callbacks.
@@ -59,6 +59,6 @@ class OutstandingCalls {
   std::size_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_OUTSTANDING_CALLS_H_

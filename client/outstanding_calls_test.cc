@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // A call whose cancellation does what the test says.
@@ -133,4 +133,4 @@ TEST(OutstandingCallsTest, CallsEndWhileTheyAreCancelled) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

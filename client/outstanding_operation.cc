@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::internal::WireFormatLite;
@@ -158,4 +158,4 @@ template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
 template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
     const v1::GetRequest&, Connection::Deadline, Connection::Callback<v1::GetResponse>);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 class SessionLane;
 
@@ -63,6 +63,6 @@ class OutstandingOperation {
                        bool cancellable_in);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_OUTSTANDING_OPERATION_H_

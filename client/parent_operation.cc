@@ -12,7 +12,7 @@
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::string Announcement(const RecordKey& record_key, const RecordId& record_id) {
@@ -106,4 +106,4 @@ bool ParentOperation::IsOwnKey(std::string_view value) const {
   return key.ok() && *key == facts_.record_key.key;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The entry that an attached call carries as far as the client interceptor,
 // which takes it off: "ID" of its parent, or "ID/KEY" if it has its key.
@@ -85,6 +85,6 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
   absl::flat_hash_set<std::string> called_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_PARENT_OPERATION_H_

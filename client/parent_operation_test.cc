@@ -16,7 +16,7 @@
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -142,4 +142,4 @@ TEST_F(ParentOperationTest, IsFoundByItsCallsUntilItEnds) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

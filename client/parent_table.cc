@@ -5,7 +5,7 @@
 #include "client/parent_operation.h"
 #include "core/absl_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 ParentTable& ParentTable::Instance() {
   // Never destroyed: an execution may end after static destruction began.
@@ -32,4 +32,4 @@ std::shared_ptr<ParentOperation> ParentTable::Find(std::string_view id) {
   return found == parents_.end() ? nullptr : found->second.lock();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

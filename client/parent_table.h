@@ -11,7 +11,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 class ParentOperation;
 
@@ -37,6 +37,6 @@ class ParentTable {
   std::atomic<std::size_t> size_{0};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_PARENT_TABLE_H_

@@ -8,7 +8,7 @@
 #include "grpc_idempotency/errors.h"
 #include "interceptors/client/testdata/till_server.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -29,4 +29,4 @@ TEST(PinnedKeyTest, AKeyThatNoGuardWouldTakeIsRefusedAndNotSent) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

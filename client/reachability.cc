@@ -10,7 +10,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // For callers that pass the error on: about what reconnecting takes at first.
@@ -69,4 +69,4 @@ absl::Status Reachability::Failed(const grpc::Status& status) {
   return MakeError(Reason::kStoreUnavailable, DescribeFailure(code), std::move(details));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 
 #include "core/application_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What the callers of a Connection are told about calls that failed, and what
 // the log is: when the daemon goes and when it comes back, once each, since a
@@ -42,6 +42,6 @@ class Reachability {
   std::atomic<State> state_{State::kNotKnown};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_REACHABILITY_H_

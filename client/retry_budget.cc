@@ -4,6 +4,8 @@
 
 namespace idempotency {
 
+using internal::TokenBucket;
+
 RetryBudget::RetryBudget(const RetryBudgetOptions& options)
     : bucket_(std::make_unique<TokenBucket>(options)) {}
 

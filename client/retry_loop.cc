@@ -14,7 +14,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Zero or less once `deadline` has passed.
@@ -83,4 +83,4 @@ grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime d
   return status;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 #include "grpc_idempotency/client/call_with_retries.h"
 #include "grpc_idempotency/deadline.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The time that a call's deadline and pauses go by.
 struct RetryTime {
@@ -28,6 +28,6 @@ grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime d
                              const std::function<bool(const grpc::Status&)>& settle,
                              const CallRetries& retries, const RetryTime& time);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_RETRY_LOOP_H_

@@ -16,7 +16,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "interceptors/client/testdata/till_server.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -377,4 +377,4 @@ TEST_F(StoredKeyTest, NothingIsSentWithoutOne) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

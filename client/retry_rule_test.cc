@@ -6,7 +6,7 @@
 
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using grpc::StatusCode;
@@ -89,4 +89,4 @@ TEST(RetryRuleTest, WithoutAReasonTheCodeDecides) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,6 +4,8 @@
 
 namespace idempotency {
 
+using internal::StoppableTries;
+
 RetryStopper::RetryStopper() : tries_(std::make_unique<StoppableTries>()) {}
 
 RetryStopper::~RetryStopper() = default;

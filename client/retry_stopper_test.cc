@@ -12,7 +12,7 @@
 #include "grpc_idempotency/client/call_with_retries.h"
 #include "interceptors/client/testdata/till_server.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::minutes;
@@ -117,4 +117,4 @@ TEST(RetryStopperTest, StoppedBeforeNothingIsTried) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 #include "grpc_idempotency/idempotency_key.h"
 #include "idempotency/wire/rpc_status.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Duration RetryInfoOf(const grpc::Status& status) {
@@ -44,4 +44,4 @@ ServerPause ServerPauseOf(const grpc::Status& status, const grpc::ClientContext&
   return pause;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What a server said about the next try.
 struct ServerPause {
@@ -22,6 +22,6 @@ struct ServerPause {
 // be of any service, not only of a guard.
 ServerPause ServerPauseOf(const grpc::Status& status, const grpc::ClientContext& context);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_SERVER_PAUSE_H_

@@ -10,7 +10,7 @@
 #include "idempotency/wire/rpc_status.pb.h"
 #include "interceptors/client/testdata/till_server.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class ServerPauseTest : public ::testing::Test {
@@ -98,4 +98,4 @@ TEST_F(ServerPauseTest, ACallThatWasNeverMadeSaysNothing) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

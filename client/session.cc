@@ -18,7 +18,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -586,4 +586,4 @@ void Session::DivertWaiting(SessionErrands& errands) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -23,7 +23,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What MakeSessionConnection() promises, over any streams: keeps lanes open,
 // fills their frames, sends again what a lost one leaves open. One lock guards
@@ -144,6 +144,6 @@ class Session final : public Connection, private SessionLink::Events {
   const std::unique_ptr<Connection> unary_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_SESSION_H_

@@ -6,7 +6,7 @@
 #include "client/session_link.h"
 #include "client/unary_connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel> channel,
                                                   SessionConnectionOptions options,
@@ -16,4 +16,4 @@ std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel>
                                    options, log);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/client/connection_factory.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A Connection that sends operations over IdempotencyService.Session: what is
 // asked for while a frame is being written leaves in the next one. A lone
@@ -36,6 +36,6 @@ std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel>
                                                   SessionConnectionOptions options = {},
                                                   const ApplicationLog& log = ApplicationLog());
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_SESSION_CONNECTION_H_

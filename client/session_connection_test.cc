@@ -28,7 +28,7 @@
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -267,4 +267,4 @@ TEST_F(SessionConnectionTest, ARollingRestartIsNotSeen) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 grpc::Status StatusOf(const v1::SessionError& error) {
@@ -33,4 +33,4 @@ void SessionErrands::Run(Reachability& reachability) {
   for (auto& [operation, status] : failures_) operation->Fail(status);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

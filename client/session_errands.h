@@ -14,7 +14,7 @@
 #include "client/session_link.h"
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What a session decided under its lock, to be done without it: gRPC and the
 // callers of the session may come straight back.
@@ -57,6 +57,6 @@ class SessionErrands {
   std::vector<std::pair<Operation, Connection*>> detours_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_SESSION_ERRANDS_H_

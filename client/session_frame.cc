@@ -7,7 +7,7 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::Duration;
@@ -74,4 +74,4 @@ void SessionFrame::AddCancel(std::uint64_t id) {
   Add(id, std::nullopt, body);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A serialised v1.SessionRequest that grows by one operation at a time: in
 // protobuf's encoding its operations simply follow each other. So a request is
@@ -41,6 +41,6 @@ class SessionFrame {
   std::string bytes_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_SESSION_FRAME_H_

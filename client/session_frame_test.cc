@@ -10,7 +10,7 @@
 
 #include "client/outstanding_operation.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
@@ -69,4 +69,4 @@ TEST(SessionFrameTest, WeighsNoMoreThanItWasExpectedTo) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

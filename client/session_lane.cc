@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void SessionLane::Establish(const v1::SessionLimits& limits) {
   established_ = true;
@@ -60,4 +60,4 @@ bool SessionLane::BeginRelease() {
   return true;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -13,7 +13,7 @@
 #include "client/outstanding_operation.h"
 #include "client/session_link.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A stream and what it owes: which operations are unanswered on it, what its
 // server allows, how far its life has gone. Operations stay with their owner;
@@ -104,6 +104,6 @@ class SessionLane {
   Time owed_until_ = Time::max();
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_SESSION_LANE_H_

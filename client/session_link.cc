@@ -10,7 +10,7 @@
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Out go bytes that were serialised before, in come messages.
@@ -92,4 +92,4 @@ SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel) {
   };
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

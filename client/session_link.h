@@ -10,7 +10,7 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One stream of IdempotencyService.Session, as gRPC gives it: frames out, one at
 // a time; frames in, one at a time; an end. Tests put their own in its place.
@@ -62,6 +62,6 @@ using SessionLinkFactory = std::function<std::shared_ptr<SessionLink>(SessionLin
 // Streams over `channel`.
 SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_SESSION_LINK_H_

@@ -24,7 +24,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -1497,4 +1497,4 @@ TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

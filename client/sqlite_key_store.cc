@@ -20,6 +20,11 @@
 #include "grpc_idempotency/uuid.h"
 
 namespace idempotency {
+
+using internal::MakePrivateFile;
+using internal::Mutex;
+using internal::MutexLock;
+
 namespace {
 
 // "IDKS", in the file's header.

@@ -32,7 +32,7 @@
 #include "tests/support/subreaper.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -350,13 +350,13 @@ TEST_F(SqliteKeyStoreTest, ANewerSchemaIsRefused) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--print_keys") {
     return idempotency::PrintKeys(argv[2], std::stoi(argv[3]));
   }
-  idempotency::testing::RunUnderSubreaper();
+  idempotency::internal::testing::RunUnderSubreaper();
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

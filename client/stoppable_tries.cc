@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void StoppableTries::Stop() {
   MutexLock lock(mutex_);
@@ -40,4 +40,4 @@ void StoppableTries::Pause(absl::Duration pause) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -9,7 +9,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/retry_stopper.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The tries that one RetryStopper ends. Thread-safe.
 class StoppableTries {
@@ -48,6 +48,6 @@ class StoppableTries {
   absl::flat_hash_set<grpc::ClientContext*> running_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_STOPPABLE_TRIES_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 RetryBudgetOptions WithoutNegatives(RetryBudgetOptions options) {
@@ -41,4 +41,4 @@ void TokenBucket::AddElapsed() {
 
 void TokenBucket::Add(double retries) { left_ = std::min(options_.most, left_ + retries); }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

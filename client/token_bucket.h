@@ -7,7 +7,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/retry_budget.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The counting of a RetryBudget. Thread-safe.
 class TokenBucket {
@@ -30,6 +30,6 @@ class TokenBucket {
   std::chrono::steady_clock::time_point counted_until_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_TOKEN_BUCKET_H_

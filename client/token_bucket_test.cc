@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class StandingClock final : public Clock {
@@ -108,4 +108,4 @@ TEST_F(TokenBucketTest, ManyThreadsTakeNoMoreThanThereIs) {
 TEST(ProcessRetryBudgetTest, IsOne) { EXPECT_EQ(&RetryBudget::Process(), &RetryBudget::Process()); }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

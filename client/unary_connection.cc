@@ -14,7 +14,7 @@
 #include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 gpr_timespec ToGrpcDeadline(Connection::Deadline deadline) {
@@ -120,4 +120,4 @@ std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> c
   return std::make_unique<UnaryConnection>(std::move(channel), log);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 #include "core/application_log.h"
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A Connection that sends each operation as one unary RPC over `channel`,
 // which may be remote (make it with IdempotencydChannelArguments()) or
@@ -26,6 +26,6 @@ namespace idempotency {
 std::unique_ptr<Connection> MakeUnaryConnection(std::shared_ptr<grpc::Channel> channel,
                                                 const ApplicationLog& log = ApplicationLog());
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_UNARY_CONNECTION_H_

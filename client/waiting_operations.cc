@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void WaitingOperations::PutBack(std::vector<OutstandingOperation*> operations) {
   std::sort(operations.begin(), operations.end(),
@@ -22,4 +22,4 @@ void WaitingOperations::RemoveExpired(std::chrono::steady_clock::time_point now)
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 
 #include "client/outstanding_operation.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The operations of a session that are to be sent, in the order in which they
 // leave: those that end work which was let in before (completions, releases,
@@ -44,6 +44,6 @@ class WaitingOperations {
   Queue limited_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CLIENT_WAITING_OPERATIONS_H_

@@ -8,7 +8,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 AnswerKind KindOfCode(absl::StatusCode code) {
@@ -62,4 +62,4 @@ AnswerKind KindOfAnswer(const absl::Status& status) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What the end of an operation of idempotencyd means for what follows.
 enum class AnswerKind {
@@ -42,6 +42,6 @@ inline constexpr std::string_view kStatusCodeDetail = "status_code";
 // that stream is at fault, counted from 1.
 inline constexpr std::string_view kFrameDetail = "frame";
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_ANSWER_KIND_H_

@@ -10,7 +10,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 TEST(AnswerKindTest, OfEveryReason) {
@@ -76,4 +76,4 @@ TEST(AnswerKindTest, ACodeThatIsNoneSaysNothing) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 
 #include "core/utf8.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // What an application throws may be of any length.
@@ -57,4 +57,4 @@ void ApplicationLog::Write(LogSeverity severity, std::string_view line,
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/log_sink.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Where the libraries in an application's process log: the only way to its logger.
 // Thread-safe.
@@ -22,6 +22,6 @@ class ApplicationLog {
   LogSink sink_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_APPLICATION_LOG_H_

@@ -10,7 +10,7 @@
 
 #include "core/utf8.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -47,4 +47,4 @@ TEST_F(ApplicationLogTest, ALoggerThatThrowsIsNobodysProblem) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 
 #include "idempotency/v1/options.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -478,4 +478,4 @@ bool AppendCanonicalForm(const Message& message, FieldPath key_field, std::strin
   return Writer(out).Write(message, key_field, cost);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/fingerprint_input.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What protobuf's parsers take. A request off the wire is never deeper; one that a
 // normaliser built may be.
@@ -36,6 +36,6 @@ struct CanonicalFormCost {
                                        FieldPath key_field, std::string& out,
                                        CanonicalFormCost* cost = nullptr);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_CANONICAL_FORM_H_

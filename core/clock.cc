@@ -2,7 +2,7 @@
 
 #include "absl/time/clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class SystemClock final : public Clock {
@@ -21,4 +21,4 @@ const Clock& Clock::System() {
   return clock;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Where a part reads the time, so that tests can set it. Thread-safe.
 class Clock {
@@ -22,6 +22,6 @@ class Clock {
   static const Clock& System();
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_CLOCK_H_

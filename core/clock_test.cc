@@ -4,7 +4,7 @@
 
 #include "absl/time/clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 TEST(SystemClockTest, TellsTheTimeOfTheProcess) {
@@ -20,4 +20,4 @@ TEST(SystemClockTest, MonotonicTimeNeverGoesBack) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

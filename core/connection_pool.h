@@ -18,7 +18,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct ConnectionPoolOptions {
   // At most this many connections at a time.
@@ -205,6 +205,6 @@ class ConnectionPool {
   std::minstd_rand random_ ABSL_GUARDED_BY(mutex_){std::random_device()()};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_CONNECTION_POOL_H_

@@ -15,7 +15,7 @@
 #include "server/store/postgres_options.h"
 #include "tests/conformance/manual_clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // A server that can be up or down, and counts.
@@ -182,4 +182,4 @@ TEST_F(ConnectionPoolTest, ManyThreadsShareFewConnectionsOfAFlakyServer) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

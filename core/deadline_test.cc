@@ -6,7 +6,7 @@
 
 #include "absl/time/clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kYear = absl::Hours(24 * 365);
@@ -61,4 +61,4 @@ TEST(DeadlineTest, OursAreReadBackAsTheyWereGiven) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -1,6 +1,6 @@
 #include "core/declared_policy.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 using google::protobuf::MethodOptions;
 
@@ -30,4 +30,4 @@ v1::Policy::Key KeyRule(const google::protobuf::MethodDescriptor& method,
   return v1::Policy::KEY_REQUIRED;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 
 #include "idempotency/v1/options.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What a method's proto says of itself, for the guard and for the client
 // interceptor: both must read it in the same way, or calls go out without the
@@ -24,6 +24,6 @@ absl::StatusOr<v1::Policy> DeclaredPolicy(const google::protobuf::MethodOptions&
 v1::Policy::Key KeyRule(const google::protobuf::MethodDescriptor& method,
                         const v1::Policy& declared);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_DECLARED_POLICY_H_

@@ -8,7 +8,7 @@
 
 #include "testdata/declared.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::DescriptorPool;
@@ -82,4 +82,4 @@ TEST(DeclaredPolicyTest, IsFoundInADescriptorMadeAtRunTime) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

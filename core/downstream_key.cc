@@ -4,7 +4,7 @@
 
 #include "core/sha256.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr std::string_view kVersion = "downstream-key-v1";
@@ -27,4 +27,4 @@ std::string DownstreamKey(std::string_view secret, const DownstreamCall& call) {
   return Uuid::TimeOrdered(call.created_at, rest).ToString();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What tells one call of a guarded handler from all others: everything in it
 // is the record's, nothing the attempt's, so that every attempt finds the same
@@ -36,6 +36,6 @@ struct DownstreamCall {
 // the old build and the next one on the new. docs/workflows.md has vectors.
 std::string DownstreamKey(std::string_view secret, const DownstreamCall& call);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_DOWNSTREAM_KEY_H_

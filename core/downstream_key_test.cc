@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 const absl::Time kCreatedAt = absl::FromUnixMillis(1688000000000);
@@ -54,4 +54,4 @@ TEST(DownstreamKeyTest, TellsWhenTheParentBegan) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

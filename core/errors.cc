@@ -15,6 +15,11 @@
 #include "idempotency/wire/rpc_status.pb.h"
 
 namespace idempotency {
+
+using internal::AbslView;
+using internal::kStatusPayloadUrl;
+using internal::ToUtf8;
+
 namespace {
 
 constexpr std::string_view kErrorInfoUrl = "type.googleapis.com/google.rpc.ErrorInfo";

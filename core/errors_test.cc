@@ -13,7 +13,7 @@
 #include "core/status_payload.h"
 #include "idempotency/wire/rpc_status.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -195,4 +195,4 @@ TEST(ErrorsTest, IndefiniteCodes) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 
 #include "core/absl_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void FieldFaults::Add(std::string_view field, std::string_view description) {
   Name({std::string(field), std::string(description)});
@@ -40,4 +40,4 @@ absl::Status FieldFaults::status() const {
                    details_);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Gathers what is wrong with a request, so that its caller can mend all of it at
 // once. Costs nothing while there is no fault. Thread-compatible.
@@ -44,6 +44,6 @@ class FieldFaults {
   std::size_t in_message_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_FIELD_FAULTS_H_

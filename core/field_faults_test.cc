@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::EndsWith;
@@ -72,4 +72,4 @@ TEST(FieldFaultsTest, OneFaultIsAlwaysInTheMessage) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

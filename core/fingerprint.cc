@@ -11,6 +11,10 @@
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency {
+
+using internal::AppendBigEndian32;
+using internal::FieldFaults;
+
 namespace {
 
 // SHA-256.

@@ -5,10 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/canonical_form.h"
 #include "core/sha256.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency {
+
+using internal::AppendBigEndian32;
+using internal::AppendCanonicalForm;
+using internal::Sha256;
+using internal::Sha256Digest;
+
 namespace {
 
 constexpr std::uint32_t kVersion1 = 1;

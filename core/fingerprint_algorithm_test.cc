@@ -6,7 +6,7 @@
 
 #include "testdata/rules.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Metadata = FingerprintInput::Metadata;
@@ -70,4 +70,4 @@ TEST(FingerprintAlgorithmsTest, SetsThatCannotWork) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

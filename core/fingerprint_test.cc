@@ -5,7 +5,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 Fingerprint Of(std::uint32_t version, char fill, std::size_t size = 32) {
@@ -81,4 +81,4 @@ TEST(FingerprintTest, ProtoRoundTrip) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

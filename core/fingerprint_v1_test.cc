@@ -24,7 +24,7 @@
 #include "testdata/rules.pb.h"
 #include "testdata/shapes.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -390,4 +390,4 @@ TEST(ExcludedFieldsTest, AreLeftOutAtEveryDepth) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

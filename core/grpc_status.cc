@@ -13,6 +13,9 @@
 
 namespace idempotency {
 
+using internal::AbslView;
+using internal::kStatusPayloadUrl;
+
 grpc::StatusCode StatusCodeFrom(int number) {
   if (number < grpc::StatusCode::OK || number > grpc::StatusCode::UNAUTHENTICATED) {
     return grpc::StatusCode::UNKNOWN;

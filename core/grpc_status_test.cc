@@ -8,7 +8,7 @@
 #include "core/status_payload.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Status InFlightAfter(absl::Duration delay) {
@@ -79,4 +79,4 @@ TEST(PushbackTest, NoneWithoutARetryDelay) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

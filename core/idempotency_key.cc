@@ -11,6 +11,9 @@
 #include "grpc_idempotency/record_key.h"
 
 namespace idempotency {
+
+using internal::AbslView;
+
 namespace {
 
 // `source` is where the key stands.

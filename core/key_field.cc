@@ -7,7 +7,7 @@
 
 #include "core/absl_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -65,4 +65,4 @@ std::string KeyField::Read(const Message& request) const {
   return message->GetReflection()->GetString(*message, path_.back());
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 
 #include "core/canonical_form.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The field of a method's request that may carry its key (AIP-155:
 // `request_id`). Immutable.
@@ -38,6 +38,6 @@ class KeyField {
   std::vector<const google::protobuf::FieldDescriptor*> path_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_KEY_FIELD_H_

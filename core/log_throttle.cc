@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 std::optional<std::int64_t> LogThrottle::Admit() {
   const auto now = clock_.Monotonic();
@@ -15,4 +15,4 @@ std::optional<std::int64_t> LogThrottle::Admit() {
   return std::exchange(left_out_, 0);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

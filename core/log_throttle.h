@@ -10,7 +10,7 @@
 #include "core/clock.h"
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Lets one event a second into the log, so that a fault of one client cannot
 // fill the disk. Thread-safe.
@@ -30,6 +30,6 @@ class LogThrottle {
   std::int64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_LOG_THROTTLE_H_

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <optional>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class FakeClock final : public Clock {
@@ -33,4 +33,4 @@ TEST(LogThrottleTest, LetsOneASecondThroughAndCountsTheOthers) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 struct Entry {
@@ -47,4 +47,4 @@ std::optional<LossCause> LossCauseOf(const absl::Status& status) {
   return std::nullopt;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Why a token holds its record no longer.
 enum class LossCause {
@@ -36,6 +36,6 @@ absl::Status ReservationLostBecause(LossCause cause);
 // nullopt for another failure, or from a service that did not say.
 std::optional<LossCause> LossCauseOf(const absl::Status& status);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_LOST_RESERVATION_H_

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 TEST(LostReservationTest, EveryCauseHasItsNameAndItsText) {
@@ -41,4 +41,4 @@ TEST(LostReservationTest, WithoutACauseItIsNotKnown) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 #include "core/utf8.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -75,4 +75,4 @@ absl::Status ValidateTexts(const Message& message) {
   return InvalidField(name, "must be UTF-8");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

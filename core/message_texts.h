@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // OK if every `string` in the message, and in the messages in it, is UTF-8; otherwise
 // REQUEST_INVALID with the field's path, for example "record_key.scope".
@@ -14,6 +14,6 @@ namespace idempotency {
 // by itself before it joins others in a frame. The message is only read.
 absl::Status ValidateTexts(const google::protobuf::Message& message);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_MESSAGE_TEXTS_H_

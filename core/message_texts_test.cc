@@ -12,7 +12,7 @@
 #include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Every way in which protobuf's parser refuses text.
@@ -87,4 +87,4 @@ TEST(MessageTextsTest, AnyBytesMayStandWhereBytesDo) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

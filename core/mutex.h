@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // std::mutex that clang's thread-safety analysis understands. Not absl::Mutex:
 // Debian's abseil is not instrumented, so ThreadSanitizer cannot see its locks
@@ -53,6 +53,6 @@ class CondVar {
   std::condition_variable condition_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_MUTEX_H_

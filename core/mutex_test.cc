@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::steady_clock;
@@ -79,4 +79,4 @@ TEST(MutexTest, LockAndUnlockByHand) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void RestrictFile(const std::string& path) {
   struct stat found {};
@@ -25,4 +25,4 @@ void MakePrivateFile(const std::string& path) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // For files that only this user may read and write (0600). SQLite gives the files that it
 // puts beside a database the permissions of the database.
@@ -17,6 +17,6 @@ void RestrictFile(const std::string& path);
 // Creates it, empty, if it is missing; otherwise RestrictFile().
 void MakePrivateFile(const std::string& path);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_PRIVATE_FILE_H_

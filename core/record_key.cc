@@ -14,6 +14,14 @@
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency {
+
+using internal::AbslView;
+using internal::AppendPart;
+using internal::FieldFaults;
+using internal::IsUtf8WithoutControls;
+using internal::Sha256;
+using internal::Sha256Digest;
+
 namespace {
 
 bool IsNamespaceCharacter(char c) {

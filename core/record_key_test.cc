@@ -6,7 +6,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -128,4 +128,4 @@ TEST(RecordKeyTest, ProtoRoundTripNormalises) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,6 +5,10 @@
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency {
+
+using internal::Sha256;
+using internal::Utf8Prefix;
+
 namespace {
 
 constexpr std::size_t kMaxMessageWithoutContentBytes = 1024;

@@ -7,7 +7,7 @@
 #include "core/sha256.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
@@ -93,4 +93,4 @@ TEST(ReplyTest, OnlyAFullReplyIsComplete) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // google/protobuf/duration.proto: what a Duration may hold.
@@ -266,4 +266,4 @@ absl::Status ValidateRequest(const v1::GetRequest& request) {
   return InvalidField("record_id", "is not the id of record_key");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -21,7 +21,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Whole requests.
 absl::Status ValidateRequest(const v1::ReserveRequest& request);
@@ -50,6 +50,6 @@ absl::StatusOr<absl::Duration> DurationFrom(std::string_view field,
                                             const google::protobuf::Duration& proto,
                                             absl::Duration min, absl::Duration max);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_REQUEST_RULES_H_

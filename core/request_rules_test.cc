@@ -10,7 +10,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 void ExpectRefused(const absl::Status& status, const std::string& field) {
@@ -62,4 +62,4 @@ TEST(RequestRulesTest, AParentsKeyIsNeverReportedAsTheCallsOwn) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // OpenSSL 3 looks an algorithm up by name on every use of EVP_sha256(), which
@@ -49,4 +49,4 @@ void AppendPart(std::string_view part, std::string& out) {
   out.append(part);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

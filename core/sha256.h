@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 using Sha256Digest = std::array<std::uint8_t, 32>;
 
@@ -23,6 +23,6 @@ void AppendBigEndian32(std::uint32_t value, std::string& out);
 // Adds `part` after its length, so that no two lists of parts look alike.
 void AppendPart(std::string_view part, std::string& out);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_SHA256_H_

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::string Hex(const Sha256Digest& digest) {
@@ -30,4 +30,4 @@ TEST(AppendBigEndian32Test, HighestByteFirst) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 SocketWatchdog::Target::Target(int socket)
     : descriptor_(socket < 0 ? -1 : fcntl(socket, F_DUPFD_CLOEXEC, 0)) {}
@@ -66,4 +66,4 @@ void SocketWatchdog::ShutDownLate(TimePoint now) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

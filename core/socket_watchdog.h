@@ -9,7 +9,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Bounds calls into a library that blocks on a socket and has no timeout of its
 // own: a socket whose call is late is shut down, and the call fails as if the
@@ -77,6 +77,6 @@ class SocketWatchdog {
   std::thread thread_;  // last: it uses the others
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_SOCKET_WATCHDOG_H_

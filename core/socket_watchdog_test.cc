@@ -8,7 +8,7 @@
 #include <array>
 #include <chrono>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::hours;
@@ -88,4 +88,4 @@ TEST_F(SocketWatchdogTest, NeverHitsAnotherSocketOfTheSameNumber) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

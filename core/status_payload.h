@@ -3,12 +3,12 @@
 
 #include <string_view>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Where an absl::Status carries its details: a serialised google.rpc.Status,
 // exactly the bytes of grpc-status-details-bin.
 inline constexpr std::string_view kStatusPayloadUrl = "type.googleapis.com/google.rpc.Status";
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_STATUS_PAYLOAD_H_

@@ -1,10 +1,10 @@
 #include "core/unconfirmed_commit.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 bool SaysCommitIsUnconfirmed(std::string_view notice) {
   return notice.find("SyncRepWaitForLSN") != std::string_view::npos ||
          notice.find("synchronous replication") != std::string_view::npos;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

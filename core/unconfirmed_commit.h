@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Whether a notice of Postgres' says that the wait of a commit for the
 // synchronous standby was broken off: the transaction is committed here, and a
@@ -14,6 +14,6 @@ namespace idempotency {
 // https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION
 bool SaysCommitIsUnconfirmed(std::string_view notice);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_UNCONFIRMED_COMMIT_H_

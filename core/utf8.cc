@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::uint8_t ByteAt(std::string_view text, std::size_t i) {
@@ -91,4 +91,4 @@ std::string_view Utf8Prefix(std::string_view text, std::size_t max_bytes) {
   return text.substr(0, end);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // True for well-formed UTF-8 (Unicode 15, table 3-7: no overlong forms, no
 // surrogates, nothing above U+10FFFF).
@@ -20,6 +20,6 @@ std::string ToUtf8(std::string_view text);
 // The longest prefix of at most `max_bytes` that does not cut a character.
 std::string_view Utf8Prefix(std::string_view text, std::size_t max_bytes);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_UTF8_H_

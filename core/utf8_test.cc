@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // One entry per edge of the table of well-formed sequences.
@@ -68,4 +68,4 @@ TEST(Utf8Test, PrefixNeverCutsACharacter) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

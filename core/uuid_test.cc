@@ -6,7 +6,7 @@
 
 #include "absl/hash/hash_testing.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // The example of RFC 9562, appendix A.6.
@@ -78,4 +78,4 @@ TEST(UuidTest, NilAndHash) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

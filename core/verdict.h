@@ -11,7 +11,7 @@
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The answers of Reserve. Data, not errors.
 
@@ -90,6 +90,6 @@ struct Expired {};
 
 using Verdict = std::variant<Reserved, Replay, InFlight, Mismatch, OutcomeUnknown, Expired>;
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_CORE_VERDICT_H_

@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One step of the Postgres schema: the files NNN_name.{up,down}.sql of this
 // folder, as they were when the binary was built. A file that was released is
@@ -32,6 +32,6 @@ struct Migration {
 // In ascending order of version.
 absl::Span<const Migration> AllMigrations();
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_MIGRATIONS_MIGRATIONS_H_

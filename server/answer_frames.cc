@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::io::CodedOutputStream;
@@ -65,4 +65,4 @@ char* AnswerFrames::Grow(std::size_t bytes) {
   return frame.data() + before;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

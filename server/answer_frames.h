@@ -7,7 +7,7 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Answers of a session as the bytes of SessionResponse frames. Bytes of such
 // messages, one behind the other, are the bytes of one that holds the fields of
@@ -41,6 +41,6 @@ class AnswerFrames {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_ANSWER_FRAMES_H_

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr std::size_t kNoLimit = 1'000'000;
@@ -135,4 +135,4 @@ TEST(AnswerFramesTest, NothingIsLeftOfWhatIsCleared) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 thread_local AnswerScope* current = nullptr;
@@ -38,4 +38,4 @@ void AnswerScope::Add(const void* owner, std::unique_ptr<Gatherer> gatherer) {
   gatherers_.emplace_back(owner, std::move(gatherer));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Stands around the answering of many operations on one thread. Whoever gets
 // several of the answers may put off what it does once for all of them (taking a
@@ -41,6 +41,6 @@ class AnswerScope {
   std::vector<std::pair<const void*, std::unique_ptr<Gatherer>>> gatherers_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_ANSWER_SCOPE_H_

@@ -14,7 +14,7 @@
 #include "grpc_idempotency/errors.h"
 #include "server/answer_scope.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // How soon a refused caller should come back: a full queue of 16 Ki operations
@@ -489,4 +489,4 @@ void Batcher::Close() {
   workers_.clear();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -22,7 +22,7 @@
 #include "server/observer.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct BatcherOptions {
   // Store calls at the same time: one per connection of the store. At least 1.
@@ -244,6 +244,6 @@ class Batcher::Group {
   std::vector<QueuedPtr> operations_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_BATCHER_H_

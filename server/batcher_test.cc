@@ -23,7 +23,7 @@
 #include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -829,4 +829,4 @@ TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -9,7 +9,7 @@
 #include "server/flag_set.h"
 #include "server/version.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::string_view kSummary =
@@ -354,4 +354,4 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
       absl::StrCat("'", command, "' is not a command; the commands are serve, migrate and health"));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -16,7 +16,7 @@
 #include "server/network_address.h"
 #include "server/store_address.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // PEM files of the listener. All empty: no TLS.
 struct TlsFiles {
@@ -84,6 +84,6 @@ using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, Sh
 // wrong and what to write instead.
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_COMMAND_LINE_H_

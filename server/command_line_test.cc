@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_split.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -174,4 +174,4 @@ TEST(CommandLineTest, VersionIsThreeNumbers) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -17,7 +17,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Connections that are taken from one socket until the others have their turn.
@@ -153,4 +153,4 @@ void ConnectionAcceptor::Shed(int listening_socket) {
   spare_ = MakeSpare();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -13,7 +13,7 @@
 #include "server/listening_sockets.h"
 #include "server/observer.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Accepts connections on a thread of its own and passes them on. gRPC 1.51 does that
 // itself until accept() fails once, for example because the process has no descriptor
@@ -71,6 +71,6 @@ class ConnectionAcceptor {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_CONNECTION_ACCEPTOR_H_

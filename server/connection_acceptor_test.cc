@@ -14,7 +14,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);
@@ -198,4 +198,4 @@ TEST_F(ConnectionAcceptorTest, ReportsASocketThatCannotBeUsedAnyMore) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr std::size_t kIpv6HostBytes = 8;
@@ -73,4 +73,4 @@ void ConnectionTable::Remove(int number) {
   entries_.erase(entry);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 
 #include "core/clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The connections of a listener, counted in all and by the address that they come
 // from, although gRPC closes them and does not say so: what a descriptor's number
@@ -57,6 +57,6 @@ class ConnectionTable {
   std::chrono::steady_clock::time_point next_prune_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_CONNECTION_TABLE_H_

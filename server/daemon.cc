@@ -9,7 +9,7 @@
 #include "server/log.h"
 #include "server/store_factory.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 void WarnIfExposed(const ServeOptions& options) {
@@ -101,4 +101,4 @@ const NetworkAddress* Daemon::metrics_address() const {
   return exposer_ == nullptr ? nullptr : &exposer_->address();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -16,7 +16,7 @@
 #include "server/stop_request.h"
 #include "server/store_monitor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // `idempotencyd serve`, without the process around it: owns every part, starts
 // them in the order in which they stand below and stops them in the reverse
@@ -60,6 +60,6 @@ class Daemon {
   std::unique_ptr<StoreMonitor> monitor_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_DAEMON_H_

@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Status NotOpen() {
@@ -84,4 +84,4 @@ absl::StatusOr<Store*> DeferredStore::OpenOnce() {
   return store_.get();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

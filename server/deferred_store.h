@@ -11,7 +11,7 @@
 #include "core/mutex.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A store that opens another one, now or later: the daemon starts while its
 // database is still down, and no statement runs before the schema was checked.
@@ -52,6 +52,6 @@ class DeferredStore : public Store {
   std::atomic<Store*> opened_ = nullptr;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_DEFERRED_STORE_H_

@@ -9,7 +9,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // The kernel's own default for the most that any process may have (fs.nr_open).
@@ -55,4 +55,4 @@ int DescriptorLimit::ForConnections() const {
   return static_cast<int>(std::max<std::int64_t>(descriptors_ - reserved, 1));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

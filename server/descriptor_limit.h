@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How many descriptors this process may have open (RLIMIT_NOFILE).
 class DescriptorLimit {
@@ -26,6 +26,6 @@ class DescriptorLimit {
   std::int64_t descriptors_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_DESCRIPTOR_LIMIT_H_

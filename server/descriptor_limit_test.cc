@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 TEST(DescriptorLimitTest, LeavesAReserve) {
@@ -31,4 +31,4 @@ TEST(DescriptorLimitTest, RaisesTheSoftLimitToTheHardOne) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

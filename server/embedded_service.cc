@@ -18,6 +18,15 @@
 
 namespace idempotency {
 
+using internal::Mutex;
+using internal::MutexLock;
+using internal::Observer;
+using internal::SchemaPolicy;
+using internal::ServiceStack;
+using internal::StoreAddress;
+using internal::StoreGauges;
+using internal::StoreMonitor;
+
 class EmbeddedService::Backend {
  public:
   Backend() = default;

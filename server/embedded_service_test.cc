@@ -26,7 +26,7 @@
 #include "tests/support/forgotten_records.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -274,4 +274,4 @@ TEST_F(EmbeddedServiceTest, ARequestThatCannotBeReadHasAReason) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -16,7 +16,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/record_queue.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A queue in which namespaces take turns, one item each, so that one that
 // offers more than its share waits for itself and not the others for it. Within
@@ -98,6 +98,6 @@ class FairQueue {
   std::size_t size_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_FAIR_QUEUE_H_

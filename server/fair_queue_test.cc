@@ -9,7 +9,7 @@
 
 #include "server/testing/operations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -106,4 +106,4 @@ TEST(FairQueueTest, TheDeadTakeNobodysPlace) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

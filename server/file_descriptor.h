@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Owns one descriptor, or none (-1), and closes it. Thread-compatible.
 class FileDescriptor {
@@ -34,6 +34,6 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_FILE_DESCRIPTOR_H_

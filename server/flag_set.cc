@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Status Invalid(absl::string_view message) { return absl::InvalidArgumentError(message); }
@@ -113,4 +113,4 @@ std::string FlagSet::Help() const {
   return text;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The flags of one subcommand. Not abseil's registry of flags: that is one set
 // for the whole process, ends it with status 1 on a mistake, and so can be
@@ -55,6 +55,6 @@ class FlagSet {
   std::vector<Flag> flags_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_FLAG_SET_H_

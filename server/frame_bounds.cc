@@ -14,7 +14,7 @@
 #include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -173,4 +173,4 @@ absl::StatusOr<std::size_t> ParsedBytes(grpc::ByteBuffer& request, const Descrip
   return bytes + fields.count * kFieldBytes;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

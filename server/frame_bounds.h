@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What the bytes of one frame may make of themselves. Two bytes on the wire can be an
 // operation, which takes a kilobyte, or a field, which takes some dozen bytes.
@@ -46,6 +46,6 @@ absl::Status UnreadableFrame();
 // The same, for a request that is no message of its method.
 absl::Status UnreadableRequest();
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_FRAME_BOUNDS_H_

@@ -9,7 +9,7 @@
 #include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr FrameBounds kBounds{/*max_operations=*/100, /*max_parsed_bytes=*/100'000};
@@ -220,4 +220,4 @@ TEST(ParsedBytesTest, WhatIsNoMessageIsRefused) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -19,7 +19,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/listening_sockets.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Plugins are for the whole process and for every server built after them.
@@ -120,4 +120,4 @@ void GrpcListener::Drain(absl::Duration timeout) {
   server_->Wait();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -19,7 +19,7 @@
 #include "server/port_probe.h"
 #include "server/service_stack.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The gRPC server: one service of ours, with reflection, health and channelz
 // beside it, on one address. Connections are accepted here and passed to gRPC, so that
@@ -64,6 +64,6 @@ class GrpcListener {
   bool drained_ = false;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_GRPC_LISTENER_H_

@@ -3,7 +3,7 @@
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 Health::Health(grpc::HealthCheckServiceInterface* service) : service_(service) {
   MutexLock lock(mutex_);
@@ -36,4 +36,4 @@ void Health::Publish() {
   service_->SetServingStatus(v1::IdempotencyService::service_full_name(), serving);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What grpc.health.v1.Health says, for the server as a whole ("") and for
 // idempotency.v1.IdempotencyService: SERVING while the store commits, so that the
@@ -33,6 +33,6 @@ class Health {
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_HEALTH_H_

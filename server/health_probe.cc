@@ -21,7 +21,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "server/serving_process.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
@@ -122,4 +122,4 @@ absl::Status ProbeHealth(const HealthOptions& options) {
   return absl::OkStatus();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,13 +5,13 @@
 
 #include "server/command_line.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // `idempotencyd health`: OK if the server answers SERVING in time. Otherwise
 // UNAVAILABLE with what it answered, or that it did not; INVALID_ARGUMENT for a file that
 // cannot be read, and the errors of FindServingProcess().
 absl::Status ProbeHealth(const HealthOptions& options);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_HEALTH_PROBE_H_

@@ -4,7 +4,7 @@
 
 #include "server/unary_call.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 IdempotencyService::IdempotencyService(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
                                        const IdempotencyServiceOptions& options)
@@ -67,4 +67,4 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService:
   return stream;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

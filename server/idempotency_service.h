@@ -13,7 +13,7 @@
 #include "server/session_stream.h"
 #include "server/wait_room.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct IdempotencyServiceOptions : OperationsOptions {
   SessionOptions session;
@@ -78,6 +78,6 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   const std::size_t max_request_parsed_bytes_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_IDEMPOTENCY_SERVICE_H_

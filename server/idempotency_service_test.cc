@@ -24,7 +24,7 @@
 #include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Counts = CountingObserver::Counts;
@@ -600,4 +600,4 @@ TEST_F(WaitingTest, AReleaseThroughTheServiceLetsAWaiterRun) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::idempotency::testing::Process;
@@ -199,4 +199,4 @@ TEST_F(IdempotencydTest, TwoOfThemDoNotShareAPort) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

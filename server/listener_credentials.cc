@@ -22,7 +22,7 @@
 
 #include "server/log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
@@ -184,4 +184,4 @@ void ListenerCredentials::Refresh() {
       {{"error", complaint}, {"advice", "mend the files; they are read again every second"}});
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

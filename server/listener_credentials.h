@@ -15,7 +15,7 @@
 #include "server/memory_file.h"
 #include "server/stop_latch.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Certificates are renewed hours before they end; a second costs two small files read.
 inline constexpr absl::Duration kCertificateRefresh = absl::Seconds(1);
@@ -76,6 +76,6 @@ class ListenerCredentials {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_LISTENER_CREDENTIALS_H_

@@ -13,7 +13,7 @@
 
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -108,4 +108,4 @@ TEST_F(ListenerCredentialsTest, SaysWhichFileIsWrong) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

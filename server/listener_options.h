@@ -9,7 +9,7 @@
 #include "server/connection_table.h"
 #include "server/port_probe.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What bounds the connections of a server, and what they hold.
 struct ListenerOptions {
@@ -34,6 +34,6 @@ struct ListenerOptions {
   absl::Duration session_age() const { return connection_grace / 2; }
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_LISTENER_OPTIONS_H_

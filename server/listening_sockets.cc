@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -162,4 +162,4 @@ std::string ListeningSockets::BindHost() {
                       ": it may be in use, or not an address of this machine");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "server/file_descriptor.h"
 #include "server/network_address.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // An address as the system calls take it.
 struct SocketAddress {
@@ -55,6 +55,6 @@ class ListeningSockets {
   std::vector<FileDescriptor> sockets_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_LISTENING_SOCKETS_H_

@@ -12,7 +12,7 @@
 
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST(ListeningSocketsTest, AUnixSocketOfAnEndedProcessIsReplaced) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 const char* const kEventLogger = "events";
@@ -116,4 +116,4 @@ void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField
   logger->log(spdlog_level, spdlog::string_view_t(FormatLogLine(event, fields)));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

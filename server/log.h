@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
@@ -39,6 +39,6 @@ void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField
 // The text of an event, without time and level.
 std::string FormatLogLine(absl::string_view event, std::initializer_list<LogField> fields);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_LOG_H_

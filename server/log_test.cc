@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 TEST(LogTest, WritesPairs) {
@@ -21,4 +21,4 @@ TEST(LogTest, QuotesWhatWouldBreakALine) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 #include "core/absl_view.h"
 #include "server/log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void LoggingMetrics::MismatchSeen(std::string_view name_space, std::string_view operation,
                                   const RecordId& id) {
@@ -38,4 +38,4 @@ void LoggingMetrics::StoreFailed(OperationKind kind, const absl::Status& status)
        {"left_out", *left_out}});
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

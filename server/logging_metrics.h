@@ -6,7 +6,7 @@
 #include "core/log_throttle.h"
 #include "server/metrics.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Metrics that also logs what somebody should look into: a client that reuses
 // keys, a store that fails, connections over a limit. Thread-safe.
@@ -23,6 +23,6 @@ class LoggingMetrics final : public Metrics {
   LogThrottle refused_connections_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_LOGGING_METRICS_H_

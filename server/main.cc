@@ -20,7 +20,7 @@
 #include "server/signal_thread.h"
 #include "server/stop_request.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr int kDone = 0;
@@ -107,7 +107,7 @@ int Main(const std::vector<absl::string_view>& arguments) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 int main(int argc, char** argv) {
   // A caller of exec may leave out even the program's name.

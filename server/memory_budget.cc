@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 MemoryBudget::Hold& MemoryBudget::Hold::operator=(Hold&& other) noexcept {
   if (this == &other) return *this;
@@ -85,4 +85,4 @@ void MemoryBudget::GiveBack(const Hold& hold, std::size_t bytes) {
   if (hold.for_ == Hold::For::kReply) replies_ -= bytes;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

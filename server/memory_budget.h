@@ -12,7 +12,7 @@
 #include "server/namespace_shares.h"
 #include "server/observer.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What all that the service holds for its callers may weigh: requests of unary calls
 // from before they are parsed, operations from their arrival until they are answered, those that
@@ -100,6 +100,6 @@ class MemoryBudget {
   std::size_t replies_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_MEMORY_BUDGET_H_

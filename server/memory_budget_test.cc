@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Hold = MemoryBudget::Hold;
@@ -124,4 +124,4 @@ TEST(MemoryBudgetTest, AHoldIsGivenBackOnceWhereverItGoes) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Status Failed(absl::string_view what) {
@@ -58,4 +58,4 @@ absl::Status MemoryFile::Replace(absl::string_view content) {
   return absl::OkStatus();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

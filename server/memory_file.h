@@ -10,7 +10,7 @@
 
 #include "server/file_descriptor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A file of this process alone, in memory, with a path for those who can only read
 // files. Thread-compatible; the path may be read at any time.
@@ -31,6 +31,6 @@ class MemoryFile {
   std::time_t modified_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_MEMORY_FILE_H_

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::string Read(const std::string& path) {
@@ -42,4 +42,4 @@ TEST(MemoryFileTest, IsReplacedInOneStep) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 #include "grpc_idempotency/errors.h"
 #include "server/version.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // In the order of Verdict's alternatives.
@@ -261,4 +261,4 @@ void Metrics::ConnectionsChanged(const StoreConnections& connections) {
   connections_.Add({{"state", "broken"}}).Set(connections.broken);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -16,7 +16,7 @@
 
 #include "server/observer.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What the service does, as numbers for Prometheus. Their names, types and
 // labels are a contract with dashboards and alerts, held by
@@ -111,6 +111,6 @@ class Metrics : public Observer {
   prometheus::Family<prometheus::Gauge>& connections_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_METRICS_H_

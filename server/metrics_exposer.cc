@@ -17,7 +17,7 @@
 #include "server/listening_sockets.h"
 #include "server/log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -120,4 +120,4 @@ void MetricsExposer::AdvanceScrapes() {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

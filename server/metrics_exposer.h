@@ -22,7 +22,7 @@
 #include "server/observer.h"
 #include "server/scrape.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Answers GET /metrics over plain HTTP until it is destroyed, one request for each
 // connection. One thread answers all of them and waits for none: a client that sends
@@ -75,6 +75,6 @@ class MetricsExposer {
   std::optional<ConnectionAcceptor> acceptor_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_METRICS_EXPOSER_H_

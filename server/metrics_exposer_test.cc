@@ -10,7 +10,7 @@
 
 #include "tests/support/raw_connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::idempotency::testing::RawConnection;
@@ -106,4 +106,4 @@ TEST_F(MetricsExposerTest, ARequestThatDoesNotEndIsCutOff) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -17,7 +17,7 @@
 #include "grpc_idempotency/errors.h"
 #include "server/version.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -182,4 +182,4 @@ TEST(MetricsTest, ACodeThatNobodyKnowsCountsAsUnknown) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

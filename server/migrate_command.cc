@@ -12,7 +12,7 @@
 #include "server/store/postgres_migrator.h"
 #include "server/store_factory.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::string DescribeStates(const std::vector<MigrationState>& states) {
@@ -103,4 +103,4 @@ absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
   return absl::StrCat(*report, options.store.Display(), ": ", options.grant_to, " may serve it\n");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,12 +7,12 @@
 
 #include "server/command_line.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // `idempotencyd migrate`: answers what it did, for stdout. Errors say what to
 // do; the schema is then as it was, or at the last version that was reached.
 absl::StatusOr<std::string> Migrate(const MigrateOptions& options);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_MIGRATE_COMMAND_H_

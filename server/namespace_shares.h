@@ -9,7 +9,7 @@
 
 #include "core/absl_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How much of a limited thing each namespace has. One takes no more than it leaves
 // to the others: alone up to half of the whole, two up to a third each, and so on.
@@ -48,6 +48,6 @@ class NamespaceShares {
   std::size_t total_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_NAMESPACE_SHARES_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
@@ -88,4 +88,4 @@ bool NetworkAddress::IsLocal() const {
          absl::StartsWith(host, "127.");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Where a server listens: HOST:PORT, [IPV6]:PORT or unix:PATH. A value type.
 struct NetworkAddress {
@@ -28,6 +28,6 @@ struct NetworkAddress {
   bool IsLocal() const;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_NETWORK_ADDRESS_H_

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(NetworkAddressTest, TheLongestUnixPathIsTaken) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The operations of the service, as they are counted.
 enum class OperationKind { kReserve, kComplete, kRelease, kExtend, kGet };
@@ -158,6 +158,6 @@ class Observer {
   virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_OBSERVER_H_

@@ -10,7 +10,7 @@
 #include "server/wire_request.h"
 #include "server/wire_response.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 namespace {
 
@@ -169,4 +169,4 @@ void Operations::Finish(PendingOperation& pending, const absl::Status& status) {
   pending.Finish(status);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

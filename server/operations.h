@@ -15,7 +15,7 @@
 #include "server/pending_operation.h"
 #include "server/wait_room.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct OperationsOptions {
   // How old an unknown UUIDv7 key may be.
@@ -75,6 +75,6 @@ class Operations {
   const OperationsOptions options_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_OPERATIONS_H_

@@ -13,7 +13,7 @@
 #include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr std::size_t kReplyBytes = 10'000;
@@ -159,4 +159,4 @@ TEST_F(OperationsTest, AReplayIsNoLargerThanItsCallerTakes) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

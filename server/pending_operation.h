@@ -12,7 +12,7 @@
 #include "server/observer.h"
 #include "server/wait_room.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One operation that somebody asked for and waits for: a call of a unary method,
 // or an operation of a session. Whoever makes it keeps it until Finish().
@@ -73,6 +73,6 @@ class PendingResponse : public PendingOperation {
   virtual Response& response() = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_PENDING_OPERATION_H_

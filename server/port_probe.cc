@@ -10,7 +10,7 @@
 
 #include "server/file_descriptor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // The patience is counted in as many waits, so that a process that was frozen
@@ -87,4 +87,4 @@ PortProbe::Result PortProbe::Probe(std::uint64_t before) {
   return accepted_() != before ? Result::kAccepts : Result::kDeaf;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

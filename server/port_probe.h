@@ -11,7 +11,7 @@
 #include "server/listening_sockets.h"
 #include "server/stop_latch.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Connects to the process's own port from time to time, so that a process that runs
 // without accepting connections is noticed and can be replaced. Destruction stops it.
@@ -49,6 +49,6 @@ class PortProbe {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_PORT_PROBE_H_

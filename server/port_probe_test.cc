@@ -11,7 +11,7 @@
 #include "server/listening_sockets.h"
 #include "tests/support/held_port.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr PortProbe::Intervals kQuick = {absl::Milliseconds(5), absl::Milliseconds(200)};
@@ -98,4 +98,4 @@ TEST(PortProbeTest, FindsAPortThatAccepts) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A queue that gives out at most one item per record at a time. Items of one
 // record leave in the order in which they came; a record with several takes its
@@ -82,6 +82,6 @@ class RecordQueue {
   std::size_t size_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_RECORD_QUEUE_H_

@@ -7,7 +7,7 @@
 
 #include "server/testing/operations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -61,4 +61,4 @@ TEST(RecordQueueTest, AHotRecordDoesNotHoldUpTheOthers) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 bool MayGoOn() { return errno == EAGAIN || errno == EINTR; }
@@ -86,4 +86,4 @@ bool Scrape::Send() {
   return false;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

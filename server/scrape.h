@@ -8,7 +8,7 @@
 
 #include "server/file_descriptor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One HTTP connection that asks for the metrics: read, answered once, and closed.
 // Never blocks. Thread-compatible.
@@ -48,6 +48,6 @@ class Scrape {
   std::size_t sent_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SCRAPE_H_

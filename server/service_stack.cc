@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Store calls at the same time. SQLite has one writer, so more workers would
@@ -90,4 +90,4 @@ std::unique_ptr<StoreMonitor> ServiceStack::Watch(OnInspected on_inspected) {
   return monitor;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

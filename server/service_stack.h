@@ -20,7 +20,7 @@
 #include "server/sweeper.h"
 #include "server/wait_room.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The service and all that it stands on: store, sweeper, batcher, wait room.
 // idempotencyd puts a port in front of it, an embedding program a channel
@@ -88,6 +88,6 @@ class ServiceStack {
   std::optional<IdempotencyService> service_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SERVICE_STACK_H_

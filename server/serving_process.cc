@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 namespace fs = std::filesystem;
@@ -90,4 +90,4 @@ absl::StatusOr<ServeOptions> FindServingProcess(const std::string& proc) {
   return OptionsOf(found, its_arguments);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 
 #include "server/command_line.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How the one `idempotencyd serve` of this machine, or of this container, was started:
 // its command line as `proc`, the process file system, shows it, with the paths of files
@@ -17,6 +17,6 @@ namespace idempotency {
 // not known from its command line; both say to name the address.
 absl::StatusOr<ServeOptions> FindServingProcess(const std::string& proc = "/proc");
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SERVING_PROCESS_H_

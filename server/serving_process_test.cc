@@ -10,7 +10,7 @@
 
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -60,4 +60,4 @@ TEST_F(ServingProcessTest, DoesNotGuessAtFlagsOfAnotherVersion) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

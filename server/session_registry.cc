@@ -4,7 +4,7 @@
 
 #include "server/session_stream.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 bool SessionRegistry::Add(SessionStream* stream) {
   MutexLock lock(mutex_);
@@ -26,4 +26,4 @@ void SessionRegistry::Drain() {
   for (SessionStream* const stream : streams_) stream->AnnounceDraining();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 #include "core/mutex.h"
 #include "server/observer.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 class SessionStream;
 
@@ -34,6 +34,6 @@ class SessionRegistry {
   std::vector<SessionStream*> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SESSION_REGISTRY_H_

@@ -23,7 +23,7 @@
 #include "server/pending_operation.h"
 #include "server/wire_request.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // As the batcher's: when the answers that are ahead will have gone out.
@@ -626,4 +626,4 @@ void SessionStream::Do(const Next& next) {
   if (next.write) StartWrite(&write_);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

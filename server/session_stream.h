@@ -24,7 +24,7 @@
 #include "server/operations.h"
 #include "server/session_registry.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct SessionOptions {
   // Unanswered reservations and reads; those over it are answered OVERLOADED.
@@ -164,6 +164,6 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::size_t counted_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SESSION_STREAM_H_

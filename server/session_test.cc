@@ -20,7 +20,7 @@
 #include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -900,4 +900,4 @@ TEST_F(SessionTest, EveryOperationIsAnsweredOnceUnderLoad) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

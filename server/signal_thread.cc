@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 SignalThread::SignalThread(std::function<void(int)> on_first) : on_first_(std::move(on_first)) {
   signal(SIGHUP, SIG_IGN);
@@ -54,4 +54,4 @@ void SignalThread::Run() {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 #include <functional>
 #include <thread>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Turns SIGTERM and SIGINT into a call on a thread of its own, where anything
 // may be done, unlike in a signal handler. The second signal ends the process
@@ -31,6 +31,6 @@ class SignalThread {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SIGNAL_THREAD_H_

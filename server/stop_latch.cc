@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void StopLatch::Stop() {
   MutexLock lock(mutex_);
@@ -18,4 +18,4 @@ bool StopLatch::WaitFor(absl::Duration duration) {
   return !stopped_;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

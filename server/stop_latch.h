@@ -6,7 +6,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How a background thread waits: for a while, or until it is told to stop.
 // Thread-safe.
@@ -23,6 +23,6 @@ class StopLatch {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STOP_LATCH_H_

@@ -1,6 +1,6 @@
 #include "server/stop_request.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void StopRequest::Ask(const absl::Status& reason) {
   MutexLock lock(mutex_);
@@ -14,4 +14,4 @@ absl::Status StopRequest::Wait() {
   return *reason_;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

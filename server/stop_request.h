@@ -8,7 +8,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What the main thread waits for while the daemon serves. Thread-safe.
 class StopRequest {
@@ -24,6 +24,6 @@ class StopRequest {
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STOP_REQUEST_H_

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::string_view kSqlitePrefix = "sqlite:";
@@ -96,4 +96,4 @@ std::string StoreAddress::Display() const {
   return absl::StrCat(text, "/", options["dbname"]);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

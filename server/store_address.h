@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Which store the daemon uses: what --store says. A value type.
 //
@@ -29,6 +29,6 @@ struct StoreAddress {
   std::string Display() const;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_ADDRESS_H_

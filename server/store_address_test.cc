@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(StoreAddressTest, NeverQuotesAPassword) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

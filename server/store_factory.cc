@@ -7,7 +7,7 @@
 #include "server/store/postgres_store.h"
 #include "server/store/sqlite_store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::StatusOr<OpenedStore> OpenSqlite(const StoreAddress& address) {
@@ -67,4 +67,4 @@ PostgresOptions PostgresOptionsFor(const StoreAddress& address) {
   return options;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 #include "server/store/store.h"
 #include "server/store_address.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct OpenedStore {
   std::unique_ptr<Store> store;
@@ -46,6 +46,6 @@ bool MayRecover(const absl::Status& status);
 // How to reach the Postgres at an address.
 PostgresOptions PostgresOptionsFor(const StoreAddress& address);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_FACTORY_H_

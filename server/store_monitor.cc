@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 StoreMonitor::StoreMonitor(Store& store, const Intervals& intervals, OnInspected on_inspected)
     : store_(store), intervals_(intervals), on_inspected_(std::move(on_inspected)) {}
@@ -32,4 +32,4 @@ void StoreMonitor::Run() {
   } while (stop_.WaitFor(pause));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

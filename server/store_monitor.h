@@ -10,7 +10,7 @@
 #include "server/stop_latch.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Asks the store again and again whether it can answer, and passes on what it
 // said. Destruction stops it.
@@ -48,6 +48,6 @@ class StoreMonitor {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_MONITOR_H_

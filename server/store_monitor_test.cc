@@ -15,7 +15,7 @@
 #include "server/health.h"
 #include "server/store/memory_store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -160,4 +160,4 @@ TEST(StoreMonitorTest, StopsWhileItWaits) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 
 #include "server/log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // 50 million records at 500 a stretch, in about 10 MB.
@@ -147,4 +147,4 @@ absl::Duration Sweeper::Jittered(double low, double high) {
   return options_.interval * std::uniform_real_distribution<double>(low, high)(random_);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

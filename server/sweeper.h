@@ -16,7 +16,7 @@
 #include "server/stop_latch.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Removes forgotten records in the background: passes over the whole store, in
 // small steps with a pause after each, so that calls keep their share of it
@@ -115,6 +115,6 @@ class Sweeper {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_SWEEPER_H_

@@ -11,7 +11,7 @@
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class FakeClock final : public Clock {
@@ -304,4 +304,4 @@ TEST_F(SweeperTest, GoesOnAfterAFailedPass) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

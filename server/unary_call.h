@@ -20,7 +20,7 @@
 #include "server/pending_operation.h"
 #include "server/unary_request.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A call of a unary method, whose messages are parsed and serialised here: gRPC would
 // parse a request whatever it makes of itself, and keep it until the call has ended.
@@ -109,6 +109,6 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   MemoryBudget::Hold hold_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_UNARY_CALL_H_

@@ -7,7 +7,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // As the batcher's: when some of what is held may have been done.
@@ -29,4 +29,4 @@ absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
                    {kOverloadedRetryDelay, {}, {}});
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "server/memory_budget.h"
 #include "server/observer.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Lets a request in before anything is built from it: measures its bytes, which are a
 // `type`, and takes what it will weigh once it is parsed out of the budget.
@@ -58,6 +58,6 @@ class UnaryRequest {
   Message* const message_ = google::protobuf::Arena::CreateMessage<Message>(&arena_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_UNARY_REQUEST_H_

@@ -1,7 +1,7 @@
 #include "server/version.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 absl::string_view Version() { return IDEMPOTENCY_VERSION; }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -3,11 +3,11 @@
 
 #include "absl/strings/string_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // MAJOR.MINOR.PATCH of this build, from the file VERSION.
 absl::string_view Version();
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_VERSION_H_

@@ -12,7 +12,7 @@
 #include "server/answer_scope.h"
 #include "server/store/decision.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // What a caller's deadline leaves for sending the answer.
@@ -535,4 +535,4 @@ WaitRoom::Todo WaitRoom::TakeDue() {
   return todo;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -25,7 +25,7 @@
 #include "server/observer.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct WaitRoomOptions {
   // Over this, a call that would wait is answered `in_flight` at once, and so is one
@@ -227,6 +227,6 @@ class WaitRoom {
   std::thread timer_ ABSL_GUARDED_BY(join_mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_WAIT_ROOM_H_

@@ -22,7 +22,7 @@
 #include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::SizeIs;
@@ -1138,4 +1138,4 @@ TEST_F(WaitRoomTest, GrantsAreExclusiveUnderConcurrentCallers) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

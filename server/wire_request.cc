@@ -11,7 +11,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Of a Duration that was checked.
@@ -131,4 +131,4 @@ absl::StatusOr<GetOp> GetOpFrom(const v1::GetRequest& request) {
   return op;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // `window` is how old an unknown UUIDv7 key may be. A lease that is not set is
 // the default, or the retention if that is shorter.
@@ -29,6 +29,6 @@ absl::StatusOr<GetOp> GetOpFrom(const v1::GetRequest& request);
 // does not say.
 absl::StatusOr<absl::Duration> TimeoutFrom(const v1::SessionOperation& operation);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_WIRE_REQUEST_H_

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr char kToken[] = "0b9f2d0e-6d1c-4c43-9a53-0d8d6e0f6a11";
@@ -485,4 +485,4 @@ TEST(WireRequestTest, ReadsByKeyOrById) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -16,7 +16,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/state_numbers.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 void Write(absl::Duration duration, google::protobuf::Duration& proto) {
@@ -172,4 +172,4 @@ absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetRespo
   return WriteReply(*record.reply, view, *proto.mutable_reply());
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What InFlight.retry_after may be.
 struct RetryAfterBounds {
@@ -39,6 +39,6 @@ void WriteExtension(const Extension& extension, v1::ExtendResponse& response);
 // given.
 absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_

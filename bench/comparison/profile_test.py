@@ -8,11 +8,11 @@ SCRIPT = """\
  4242
             7f1c finish_task_switch.isra.0 ([kernel.kallsyms])
             7f2c [unknown] (/usr/lib/x86_64-linux-gnu/libgrpc.so.29.1.0)
-            55aa idempotency::Batcher::Push(absl::Span<int>) (/x/idempotencyd)
+            55aa idempotency::internal::Batcher::Push(absl::Span<int>) (/x/idempotencyd)
 
  17
             7f1c memcpy (/usr/lib/x86_64-linux-gnu/libc.so.6)
-            55ab idempotency::Batcher::Take() (/x/idempotencyd)
+            55ab idempotency::internal::Batcher::Take() (/x/idempotencyd)
 """
 
 
@@ -21,16 +21,16 @@ class Samples(unittest.TestCase):
     def test_a_frame_is_its_function_or_its_library(self):
         self.assertEqual(list(samples(SCRIPT)), [
             (4242, ["finish_task_switch.isra.0", "/usr/lib/x86_64-linux-gnu/libgrpc.so.29.1.0",
-                    "idempotency::Batcher::Push(absl::Span<int>)"]),
-            (17, ["memcpy", "idempotency::Batcher::Take()"])])
+                    "idempotency::internal::Batcher::Push(absl::Span<int>)"]),
+            (17, ["memcpy", "idempotency::internal::Batcher::Take()"])])
 
     def test_the_innermost_frame_that_is_known_decides(self):
         spent = [spent_for("idempotencyd", frames) for _, frames in samples(SCRIPT)]
         self.assertEqual(spent, ["gRPC", "batching"])
-        self.assertEqual(spent_for("charges", ["idempotency::Admission::Ask"]), "guard")
+        self.assertEqual(spent_for("charges", ["idempotency::internal::Admission::Ask"]), "guard")
         self.assertEqual(spent_for("load", ["malloc", "idempotency::bench::ClosedLoop::Run"]),
                          "load")
-        self.assertEqual(spent_for("idempotencyd", ["idempotency::Session::Pump"]), "framing")
+        self.assertEqual(spent_for("idempotencyd", ["idempotency::internal::Session::Pump"]), "framing")
         self.assertEqual(spent_for("idempotencyd", ["poll", "PQgetResult", "pqxx::x"]),
                          "SQL, our side")
         self.assertEqual(spent_for("idempotencyd", ["clone3"]), "other")

@@ -2,7 +2,7 @@
 
 #include "bench/numbered_keys.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 constexpr std::size_t kOperations = 64;
@@ -20,4 +20,4 @@ void BatchLoop::Iterate() {
       kOperations, [](const Item&) { return false; }, overdue_));
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -9,7 +9,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/fair_queue.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // A batch of 64 operations on as many records: queued one by one, taken at once.
 class BatchLoop final : public InnerLoop {
@@ -30,6 +30,6 @@ class BatchLoop final : public InnerLoop {
   std::vector<Item> overdue_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_MICRO_BATCH_LOOP_H_

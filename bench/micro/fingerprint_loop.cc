@@ -5,7 +5,7 @@
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/fingerprint_input.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 FingerprintLoop::FingerprintLoop() {
   request_.set_account("alice");
@@ -17,4 +17,4 @@ void FingerprintLoop::Iterate() {
   Use(FingerprintV1(FingerprintInput{"/charges.v1.Charges/Charge", request_}));
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -6,7 +6,7 @@
 #include "bench/charges.pb.h"
 #include "bench/micro/inner_loop.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // What the guard does with every request: canonical form and digest.
 class FingerprintLoop final : public InnerLoop {
@@ -19,6 +19,6 @@ class FingerprintLoop final : public InnerLoop {
   charges::v1::ChargeRequest request_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_MICRO_FINGERPRINT_LOOP_H_

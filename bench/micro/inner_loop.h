@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // A piece of work that every call does, apart from everything around it. The
 // same each time: no clock, no random source, no threads, so that instructions
@@ -27,6 +27,6 @@ void Use(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_MICRO_INNER_LOOP_H_

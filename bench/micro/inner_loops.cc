@@ -5,7 +5,7 @@
 #include "bench/micro/session_frame_loop.h"
 #include "bench/micro/wire_loop.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 std::vector<std::unique_ptr<InnerLoop>> AllInnerLoops() {
   std::vector<std::unique_ptr<InnerLoop>> loops;
@@ -19,4 +19,4 @@ std::vector<std::unique_ptr<InnerLoop>> AllInnerLoops() {
   return loops;
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -8,7 +8,7 @@
 #include "bench/micro/inner_loop.h"
 
 int main(int argc, char** argv) {
-  const auto loops = idempotency::bench::AllInnerLoops();
+  const auto loops = idempotency::internal::bench::AllInnerLoops();
   for (const auto& loop : loops) {
     benchmark::RegisterBenchmark(std::string(loop->name()).c_str(),
                                  [&loop](benchmark::State& state) {

@@ -13,12 +13,12 @@ constexpr int kIterations = 100;
 
 // What is counted, and where callgrind writes the count down.
 extern "C" __attribute__((noinline)) void IdempotencyCountedIterations(
-    idempotency::bench::InnerLoop* loop) {
+    idempotency::internal::bench::InnerLoop* loop) {
   for (int i = 0; i < kIterations; ++i) loop->Iterate();
 }
 
 int main() {
-  for (const auto& loop : idempotency::bench::AllInnerLoops()) {
+  for (const auto& loop : idempotency::internal::bench::AllInnerLoops()) {
     // Caches of the allocator, names that are looked up once.
     for (int i = 0; i < kWarmup; ++i) loop->Iterate();
     IdempotencyCountedIterations(loop.get());

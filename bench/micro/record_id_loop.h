@@ -7,7 +7,7 @@
 
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // The id of a record whose key is a UUIDv7.
 class RecordIdLoop final : public InnerLoop {
@@ -20,6 +20,6 @@ class RecordIdLoop final : public InnerLoop {
                           "018bcfe5-6800-7000-8000-0123456789ab"};
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_MICRO_RECORD_ID_LOOP_H_

@@ -11,7 +11,7 @@
 #include "client/outstanding_operation.h"
 #include "client/session_frame.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 constexpr std::uint64_t kOperations = 64;
@@ -55,4 +55,4 @@ void SessionFrameLoop::Iterate() {
   }
 }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -8,7 +8,7 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // 64 reservations in a frame and their grants in another one, without the
 // streams: operations made and framed by the client, read by the service; answers
@@ -24,6 +24,6 @@ class SessionFrameLoop final : public InnerLoop {
   v1::SessionResponse response_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_MICRO_SESSION_FRAME_LOOP_H_

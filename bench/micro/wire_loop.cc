@@ -10,7 +10,7 @@
 #include "server/wire_request.h"
 #include "server/wire_response.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 namespace {
 
 constexpr char kToken[] = "01234567-89ab-4def-8123-456789abcdef";
@@ -76,4 +76,4 @@ ReplayWireLoop::ReplayWireLoop() {
 
 void ReplayWireLoop::Iterate() { Use(Answer(replay_, RecordId())); }
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench

@@ -11,7 +11,7 @@
 #include "core/verdict.h"
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency::bench {
+namespace idempotency::internal::bench {
 
 // A Reserve that is granted.
 class ReserveWireLoop final : public InnerLoop {
@@ -47,6 +47,6 @@ class ReplayWireLoop final : public InnerLoop {
   Verdict replay_;
 };
 
-}  // namespace idempotency::bench
+}  // namespace idempotency::internal::bench
 
 #endif  // IDEMPOTENCY_BENCH_MICRO_WIRE_LOOP_H_

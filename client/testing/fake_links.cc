@@ -4,7 +4,7 @@
 #include <iostream>
 #include <utility>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 void Check(bool condition, const char* rule) {
@@ -252,4 +252,4 @@ v1::SessionResponse Limits(std::uint32_t max_in_flight, std::uint32_t max_frame_
   return frame;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

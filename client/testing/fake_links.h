@@ -12,7 +12,7 @@
 #include "client/session_link.h"
 #include "core/mutex.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // The threads that events of fake streams come on, as those of gRPC would.
 class FakeNetwork {
@@ -120,6 +120,6 @@ class FakeLinks {
 // A first frame.
 v1::SessionResponse Limits(std::uint32_t max_in_flight, std::uint32_t max_frame_bytes);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_

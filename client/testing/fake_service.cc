@@ -14,7 +14,7 @@
 
 #include "grpc_idempotency/client/channel_arguments.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};
@@ -385,4 +385,4 @@ std::shared_ptr<grpc::Channel> Dial(int port) {
                                    IdempotencydChannelArguments());
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

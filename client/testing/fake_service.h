@@ -14,7 +14,7 @@
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/support/held_port.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 class FakeSession;
 
@@ -103,6 +103,6 @@ void AnswerAsUsual(const v1::SessionOperation& operation, v1::SessionResponse& r
 std::unique_ptr<grpc::Server> Serve(grpc::Service& service, const HeldPort& port);
 std::shared_ptr<grpc::Channel> Dial(int port);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_SERVICE_H_

@@ -9,7 +9,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 const std::string& KeyName() {
@@ -73,4 +73,4 @@ absl::StatusOr<std::shared_ptr<ParentOperation>> ResolveAttachedCall(std::string
   return parent;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 
 #include "client/parent_operation.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // As gRPC shows it to client interceptors, before it is sent.
 using CallMetadata = std::multimap<std::string, std::string>;
@@ -30,6 +30,6 @@ absl::StatusOr<std::shared_ptr<ParentOperation>> ResolveAttachedCall(std::string
                                                                      bool needs_key,
                                                                      CallMetadata& metadata);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_ATTACHED_CALL_H_

@@ -20,7 +20,7 @@
 #include "interceptors/client/retention_watch.h"
 #include "interceptors/client/testdata/till_server.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeReply;
@@ -271,4 +271,4 @@ TEST_F(RefusedCallTest, AStreamToTheServer) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,6 +15,7 @@
 #include "interceptors/client/retention_watch.h"
 
 namespace idempotency {
+namespace internal {
 namespace {
 
 using grpc::experimental::ClientInterceptorFactoryInterface;
@@ -112,9 +113,11 @@ class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
 };
 
 }  // namespace
+}  // namespace internal
 
-std::unique_ptr<ClientInterceptorFactoryInterface> MakeClientInterceptor(LogSink log) {
-  return std::make_unique<KeyInterceptorFactory>(std::move(log));
+std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface> MakeClientInterceptor(
+    LogSink log) {
+  return std::make_unique<internal::KeyInterceptorFactory>(std::move(log));
 }
 
 }  // namespace idempotency

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/client/testdata/till_server.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeReply;
@@ -114,4 +114,4 @@ TEST_F(ClientInterceptorTest, TheCallbackApiIsServedToo) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

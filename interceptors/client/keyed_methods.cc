@@ -6,7 +6,7 @@
 
 #include "core/declared_policy.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // More methods than any program has stubs for. A proxy that forwards whatever
@@ -40,4 +40,4 @@ KeyedMethods::Answer KeyedMethods::LookUp(std::string_view method, bool unary) c
   return {needs_key, needs_key && !declared->key_field().empty() ? descriptor : nullptr};
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

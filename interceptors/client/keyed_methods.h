@@ -9,7 +9,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Which methods' calls get a key. Thread-safe.
 class KeyedMethods {
@@ -43,6 +43,6 @@ class KeyedMethods {
   absl::flat_hash_map<std::string, Answer> known_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_KEYED_METHODS_H_

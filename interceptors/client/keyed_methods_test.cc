@@ -10,7 +10,7 @@
 
 #include "till.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr bool kUnary = true;
@@ -89,4 +89,4 @@ TEST(KeyedMethodsTest, AskedByManyThreads) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 #include "core/declared_policy.h"
 #include "core/key_field.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::string BytesOf(const grpc::ByteBuffer& buffer) {
@@ -42,4 +42,4 @@ bool LeavesKeyFieldEmpty(const google::protobuf::MethodDescriptor& method,
   return message->ParsePartialFromString(BytesOf(*request)) && field->Read(*message).empty();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 
 #include "google/protobuf/descriptor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // True if `request`, a serialised request of `method`, has nothing in the field
 // that the method's own policy names as its key_field. False where that cannot
@@ -14,6 +14,6 @@ namespace idempotency {
 bool LeavesKeyFieldEmpty(const google::protobuf::MethodDescriptor& method,
                          const grpc::ByteBuffer* request);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_REQUEST_KEY_FIELD_H_

@@ -4,7 +4,7 @@
 
 #include "core/absl_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 bool RetentionWatch::Look(const std::string& method, std::string_view expires,
                           absl::Time parent_expires) {
@@ -24,4 +24,4 @@ bool RetentionWatch::Look(const std::string& method, std::string_view expires,
   return true;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

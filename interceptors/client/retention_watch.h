@@ -11,7 +11,7 @@
 #include "core/application_log.h"
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Warns where a callee forgets a step before its parent is forgotten: an
 // attempt that is resumed in between gets KEY_EXPIRED from it. Retentions of
@@ -30,6 +30,6 @@ class RetentionWatch {
   absl::flat_hash_set<std::string> warned_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_RETENTION_WATCH_H_

@@ -11,7 +11,7 @@
 #include "core/declared_policy.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::DescriptorPool;
@@ -101,4 +101,4 @@ absl::StatusOr<std::set<RetriedName>> RetriedMethods(const std::set<std::string>
   return names;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

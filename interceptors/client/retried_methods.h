@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/descriptor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A name of a service config: one method, or every method of a service.
 struct RetriedName {
@@ -33,6 +33,6 @@ struct RetriedName {
 // for a method that may not be retried.
 absl::StatusOr<std::set<RetriedName>> RetriedMethods(const std::set<std::string>& named);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_RETRIED_METHODS_H_

@@ -18,6 +18,10 @@
 #include "interceptors/client/retried_methods.h"
 
 namespace idempotency {
+
+using internal::RetriedMethods;
+using internal::RetriedName;
+
 namespace {
 
 // gRPC's own bound on a duration in a service config, about 10,000 years.

@@ -15,7 +15,7 @@
 #include "grpc_idempotency/errors.h"
 #include "interceptors/client/testdata/till_server.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -283,4 +283,4 @@ TEST(RetryingChannelArgumentsDeathTest, AnInvalidPolicyAborts) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,6 +11,13 @@
 #include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency {
+
+using internal::ChosenUnknownOutcome;
+using internal::FaultsOf;
+using internal::PolicyFaults;
+using internal::UnknownOutcomeChoices;
+using internal::ValidateLabels;
+
 namespace {
 
 // What would be silently without effect where there is no method and no call.

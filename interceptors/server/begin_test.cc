@@ -24,7 +24,7 @@
 #include "testdata/secrets.pb.h"
 #include "testdata/till.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeReply;
@@ -614,4 +614,4 @@ TEST_F(BeginTest, HooksHearOfItAsOfACall) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

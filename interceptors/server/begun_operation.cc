@@ -9,14 +9,26 @@
 #include "core/utf8.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
-#include "grpc_idempotency/server_guard/disposition.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {
+
+using internal::Awaited;
+using internal::CallApplication;
+using internal::GuardedOperation;
+using internal::IsRecorded;
+using internal::LiveExecution;
+using internal::LogEvent;
+using internal::Settlement;
+using internal::ToUtf8;
+using internal::Utf8Prefix;
+using internal::ValidateReleaseReason;
+
 namespace {
 
 v1::Reply ReplyOf(const google::protobuf::Message& message) {

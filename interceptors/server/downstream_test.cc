@@ -19,7 +19,7 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeReply;
@@ -198,4 +198,4 @@ TEST_F(DownstreamTest, AParentThatAHandlerSendsBackIsNotRecorded) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,6 +7,9 @@
 
 namespace idempotency {
 
+using internal::CallTable;
+using internal::GuardedCall;
+
 Execution* Execution::Of(grpc::ServerContextBase* context) {
   // The interceptor keeps the call until its reply has been sent.
   const std::shared_ptr<GuardedCall> call = CallTable::Instance().Find(context);

@@ -32,7 +32,7 @@
 #include "interceptors/server/grpc_internals/stored_reply.h"
 #include "interceptors/server/grpc_internals/stored_stream.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 namespace {
 
 using google::protobuf::Message;
@@ -461,4 +461,4 @@ absl::Status CheckLayout() {
   return absl::OkStatus();
 }
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals

@@ -27,7 +27,7 @@
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/threads/worker_pool.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 
 // What a method's handler was found to be.
 enum class MethodKind {
@@ -68,6 +68,6 @@ std::unique_ptr<grpc::Service> MakeFront(const google::protobuf::ServiceDescript
 // as this file assumes; otherwise FAILED_PRECONDITION saying what is not.
 absl::Status CheckLayout();
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_

@@ -29,7 +29,7 @@
 #include "interceptors/server/testing/raw_call.h"
 #include "testdata/till.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeReply;
@@ -205,4 +205,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, GuardChannelTest,
                                            ConnectionOptions::Kind::kUnary));
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -17,7 +17,7 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeReply;
@@ -167,4 +167,4 @@ TEST_F(GuardHooksTest, WhatAHookThrowsChangesNothing) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,6 +10,10 @@
 #include "interceptors/server/policy/policy_rules.h"
 
 namespace idempotency {
+
+using internal::FaultsOf;
+using internal::PolicyFaults;
+
 namespace {
 
 // Under this hardly a reply would find room; more likely the unit is wrong.

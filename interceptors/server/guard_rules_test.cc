@@ -10,17 +10,17 @@
 #include <string>
 
 #include "grpc_idempotency/errors.h"
-#include "grpc_idempotency/server_guard/disposition.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/scope.h"
 #include "interceptors/server/admission/rejection.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/policy/release_pause.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "testdata/till.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr UnknownOutcome kRunAgain = UnknownOutcome::kRunAgain;
@@ -337,4 +337,4 @@ TEST_F(ScopeTest, AuthorizationIsHashed) {
 TEST_F(ScopeTest, SharedIsShared) { EXPECT_EQ(*SharedScope("all")(context_), "all"); }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,6 +6,8 @@
 
 namespace idempotency {
 
+using internal::KeyRule;
+
 std::set<grpc::StatusCode> MethodPolicy::DefaultRecorded() {
   return {grpc::StatusCode::OK,
           grpc::StatusCode::INVALID_ARGUMENT,

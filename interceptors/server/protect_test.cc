@@ -8,7 +8,7 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::Till;
@@ -201,4 +201,4 @@ TEST(CreateTest, NamesTheOptionThatCannotWork) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

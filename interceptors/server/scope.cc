@@ -20,6 +20,10 @@
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency {
+
+using internal::Sha256;
+using internal::Sha256Digest;
+
 namespace {
 
 std::string Sha256Hex(absl::string_view bytes) {

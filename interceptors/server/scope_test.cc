@@ -14,7 +14,7 @@
 
 #include "testdata/till.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeReply;
@@ -74,4 +74,4 @@ TEST(PeerIdentityScopeTest, APeerWithoutTlsHasNone) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -34,6 +34,7 @@
 #include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {
+namespace internal {
 namespace {
 
 using google::protobuf::DescriptorPool;
@@ -350,15 +351,16 @@ google::protobuf::Any ToAny(const OpaqueRequest& request) {
 }
 
 }  // namespace
+}  // namespace internal
 
 absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
                                                   const google::protobuf::Message& request) {
-  return Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+  return internal::Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
 }
 
 absl::StatusOr<BegunOperation> ServerGuard::Begin(const BeginCall& call,
                                                   const OpaqueRequest& request) {
-  return Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
+  return internal::Verdict([&](Begun done) { Begin(call, request, std::move(done)); });
 }
 
 void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& request,
@@ -367,11 +369,11 @@ void ServerGuard::Begin(const BeginCall& call, const google::protobuf::Message& 
 }
 
 void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Begun done) {
-  if (!IsUtf8WithoutControls(request.type)) {
+  if (!internal::IsUtf8WithoutControls(request.type)) {
     done(InvalidField("begin.type", "must be UTF-8 without control characters"));
     return;
   }
-  BeginOperation(call, ToAny(request), std::move(done));
+  BeginOperation(call, internal::ToAny(request), std::move(done));
 }
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
@@ -380,8 +382,8 @@ absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
   ConnectionOptions connecting = options.connection;
   if (!connecting.log) connecting.log = options.log;
   std::unique_ptr<Connection> connection = MakeConnection(std::move(idempotencyd), connecting);
-  absl::StatusOr<std::unique_ptr<Guard>> guard =
-      MakeGuard(std::move(connection), std::move(options));
+  absl::StatusOr<std::unique_ptr<internal::Guard>> guard =
+      internal::MakeGuard(std::move(connection), std::move(options));
   if (!guard.ok()) return guard.status();
   (*guard)->BeginToConnect();
   return *std::move(guard);
@@ -389,8 +391,8 @@ absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::unique_ptr<Connection> connection, GuardOptions options) {
-  absl::StatusOr<std::unique_ptr<Guard>> guard =
-      MakeGuard(std::move(connection), std::move(options));
+  absl::StatusOr<std::unique_ptr<internal::Guard>> guard =
+      internal::MakeGuard(std::move(connection), std::move(options));
   if (!guard.ok()) return guard.status();
   return *std::move(guard);
 }

@@ -21,7 +21,7 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::BalanceReply;
@@ -846,4 +846,4 @@ TYPED_TEST(ServerGuardTest, CallsLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void BatchWeight::Add(const absl::StatusOr<Verdict>& answer) {
   const Replay* const replay = answer.ok() ? std::get_if<Replay>(&*answer) : nullptr;
@@ -20,4 +20,4 @@ absl::Status BatchWeight::NextCall() {
                    "Too many large replies were asked for at once. Nothing was done; try again.");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

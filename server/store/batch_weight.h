@@ -10,7 +10,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What the replies in the answers of one call weigh so far. Thread-compatible.
 class BatchWeight {
@@ -33,6 +33,6 @@ class BatchWeight {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_BATCH_WEIGHT_H_

@@ -10,7 +10,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Time WholeMicroseconds(absl::Time time) {
@@ -389,4 +389,4 @@ SweepAction DecideSweep(const SweepView& record, absl::Time now) {
   return SweepAction::kKeep;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

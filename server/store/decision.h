@@ -34,7 +34,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One record as a store has read it: what Get shows, and what only the store
 // needs to know. For Reserve, `record.reply` is needed whole when COMPLETED;
@@ -258,6 +258,6 @@ SweepAction DecideSweep(const SweepView& record, absl::Time now);
 // Past expires_at, and neither UNKNOWN nor RESERVED under REQUIRE_RECOVERY.
 bool IsForgotten(RecordState state, LeaseExpiry policy, absl::Time expires_at, absl::Time now);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_DECISION_H_

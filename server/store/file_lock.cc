@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -45,4 +45,4 @@ FileLock::~FileLock() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

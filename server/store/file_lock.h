@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // An exclusive lock on a file, held for this object's life and never longer
 // than the process's: the kernel drops it (flock). The empty file stays; taking
@@ -27,6 +27,6 @@ class FileLock {
   int descriptor_ = -1;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_FILE_LOCK_H_

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/batch_weight.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 bool LeaseLive(const Record& record, absl::Time now) { return now < record.lease_expires_at; }
@@ -415,4 +415,4 @@ absl::StatusOr<StoreGauges> MemoryStore::Inspect() {
   return gauges;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The reference model: the table of states and verdicts written down as
 // literally as C++ allows, in a map under one lock. It is what the other
@@ -73,6 +73,6 @@ class MemoryStore final : public Store {
   std::map<RecordId, Row> rows_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_MEMORY_STORE_H_

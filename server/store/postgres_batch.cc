@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 absl::Status ToCallerStatus(const absl::Status& failure) {
   if (failure.code() == absl::StatusCode::kInvalidArgument) {
@@ -26,4 +26,4 @@ absl::Status ToCallerStatus(const absl::Status& failure) {
                    std::move(details));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A batch of operations on its way through several statements, and the answers
 // so far. Operations are spoken of by their index. Thread-compatible.
@@ -130,6 +130,6 @@ void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pendin
   batch.FailAll(pending, ToCallerStatus(absl::UnavailableError("the record keeps changing")));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_BATCH_H_

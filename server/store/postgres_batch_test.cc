@@ -12,7 +12,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 struct Op {
@@ -203,4 +203,4 @@ TEST_F(PostgresBatchTest, NothingIsLookedForOnceAllIsAnswered) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -18,7 +18,7 @@
 #include "core/unconfirmed_commit.h"
 #include "server/store/postgres_conninfo.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // SQLSTATEs: https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -296,4 +296,4 @@ absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
   return absl::UnavailableError(text);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -20,7 +20,7 @@ class dbtransaction;
 class transaction_base;
 }  // namespace pqxx
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A statement and the name under which a connection prepares it, once.
 struct PostgresStatement {
@@ -104,6 +104,6 @@ class PostgresConnection {
   bool broken_ = false;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNECTION_H_

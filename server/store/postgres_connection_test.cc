@@ -10,7 +10,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class PostgresConnectionTest : public ::testing::Test {
@@ -91,4 +91,4 @@ TEST_F(PostgresConnectionTest, AMissingPrivilegeIsToldByItsSqlstate) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

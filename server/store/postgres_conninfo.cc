@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 void Append(std::string_view keyword, std::string_view value, std::string& conninfo) {
@@ -72,4 +72,4 @@ std::string SchemaInUrl(const std::string& url) {
   return schema;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

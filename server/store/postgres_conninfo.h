@@ -7,7 +7,7 @@
 
 #include "server/store/postgres_options.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The connection string of one session: our defaults, what the URL says, and
 // what the store cannot do without. INVALID_ARGUMENT for a URL that libpq cannot
@@ -19,6 +19,6 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options);
 // ValidatePostgresOptions refuses what is no single plain name.
 std::string SchemaInUrl(const std::string& url);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_CONNINFO_H_

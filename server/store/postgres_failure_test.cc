@@ -19,7 +19,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Reading the clock fails within the statement whose text stands in `failing`.
@@ -254,4 +254,4 @@ TEST_F(PostgresFailureTest, SoAreThoseThatCameWithCompletions) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -1,6 +1,6 @@
 #include "server/store/postgres_locked_rows.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Far more than one sweep or one forgotten transaction locks; beyond it rows are waited
@@ -34,4 +34,4 @@ bool PostgresLockedRows::Contains(const RecordId& id) const {
   return found != until_.end() && std::chrono::steady_clock::now() < found->second;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

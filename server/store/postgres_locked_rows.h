@@ -13,7 +13,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Rows that were lately found locked by another session. Callers repeat what they want
 // of such a row; without this each repeat would make a batch wait, and everybody in it.
@@ -36,6 +36,6 @@ class PostgresLockedRows {
   absl::flat_hash_map<RecordId, TimePoint> until_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_LOCKED_ROWS_H_

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 RecordId IdOf(std::uint32_t number) {
@@ -68,4 +68,4 @@ TEST(PostgresLockedRowsTest, WhatIsOverIsForgotten) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

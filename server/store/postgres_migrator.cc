@@ -19,7 +19,7 @@
 #include "core/sha256.h"
 #include "server/store/postgres_statements.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // lz4 for large values came with 14.
@@ -434,4 +434,4 @@ absl::StatusOr<int> PostgresMigrator::StepDown(PostgresConnection& connection, i
   return EndTransaction(connection, step());
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How long a migration's statement waits for a lock: shorter than a store's statement does
 // (PostgresOptions::lock_timeout), so that traffic behind it waits and does not fail.
@@ -121,6 +121,6 @@ class PostgresMigrator {
   absl::Span<const Migration> migrations_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_MIGRATOR_H_

@@ -20,7 +20,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -362,4 +362,4 @@ TEST_F(PostgresMigratorTest, AnUnreachableServerIsUnavailable) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 
 #include "absl/strings/ascii.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Never needs quotes, and fits Postgres' limit of 63 bytes.
@@ -42,4 +42,4 @@ absl::Status ValidatePostgresOptions(const PostgresOptions& options) {
   return absl::OkStatus();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How to reach Postgres. Version 14 or newer.
 struct PostgresOptions {
@@ -89,6 +89,6 @@ inline constexpr absl::Duration kPostgresPeerTimeout = absl::Seconds(25);
 // OK, or INVALID_ARGUMENT that names the option.
 absl::Status ValidatePostgresOptions(const PostgresOptions& options);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_OPTIONS_H_

@@ -7,7 +7,7 @@
 
 #include "server/store/postgres_conninfo.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::EndsWith;
@@ -153,4 +153,4 @@ TEST(PostgresConninfoTest, AUrlThatLibpqCannotReadIsInvalid) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -1,6 +1,6 @@
 #include "server/store/postgres_parameters.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // 2000-01-01 UTC, from which Postgres counts.
@@ -91,4 +91,4 @@ void PostgresParameters::Add(absl::Time value) {
 
 void PostgresParameters::Add(std::int32_t value) { AppendBigEndian(value, values_.emplace_back()); }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

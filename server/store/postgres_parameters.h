@@ -11,7 +11,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What Postgres calls its types (catalog/pg_type.dat); they never change.
 enum class PostgresType : std::uint32_t {
@@ -74,6 +74,6 @@ class PostgresParameters {
 std::int64_t ToPostgresMicros(absl::Time time);
 absl::Time FromPostgresMicros(std::int64_t micros);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_PARAMETERS_H_

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 std::string Hex(const std::string& bytes) {
@@ -100,4 +100,4 @@ TEST(PostgresParametersTest, StandInTheirOrderAndThoseOfOthersBehindThem) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

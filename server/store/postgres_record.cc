@@ -13,7 +13,7 @@
 #include "server/store/postgres_statements.h"
 #include "server/store/state_numbers.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using namespace record_column;  // NOLINT(google-build-using-namespace): column names
@@ -142,4 +142,4 @@ std::string LabelsToJson(const std::map<std::string, std::string>& labels) {
   return json;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

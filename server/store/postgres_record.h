@@ -11,7 +11,7 @@
 #include "server/store/decision.h"
 #include "server/store/postgres_result.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One row of a statement that reads records, and the store's time when it was
 // read.
@@ -29,6 +29,6 @@ absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row)
 // A JSON object, for the column labels.
 std::string LabelsToJson(const std::map<std::string, std::string>& labels);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RECORD_H_

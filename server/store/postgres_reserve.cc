@@ -11,7 +11,7 @@
 #include "server/store/batch_weight.h"
 #include "server/store/state_numbers.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 void AppendOptional(const std::optional<Uuid>& value, PostgresArray& array) {
@@ -354,4 +354,4 @@ PostgresParameters PostgresReserve::GuardsOf(const std::vector<Step>& steps) con
   return parameters;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

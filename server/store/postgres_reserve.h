@@ -15,7 +15,7 @@
 #include "server/store/postgres_rows.h"
 #include "server/store/postgres_statements.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One batch of Reserve on one connection. A round reads the records, decides,
 // and writes each kind of decision with one statement; what a statement does
@@ -89,6 +89,6 @@ class PostgresReserve {
   std::size_t known_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RESERVE_H_

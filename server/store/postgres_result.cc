@@ -11,7 +11,7 @@
 
 #include "core/absl_view.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Neither this nor libpqxx looks whether there is one.
@@ -112,4 +112,4 @@ std::vector<std::string> PostgresResult::TextArray(int row, int column) const {
   return texts;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Rows of one answer. A column is read as the type that its statement gives it;
 // a NULL, a column that is not there, or a value of another form reads as that
@@ -42,6 +42,6 @@ class PostgresResult {
   pqxx::result result_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_RESULT_H_

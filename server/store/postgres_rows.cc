@@ -4,7 +4,7 @@
 
 #include "server/store/batch_weight.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // The replies that came; none with a statement that does not read them.
@@ -52,4 +52,4 @@ absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,
   return locked;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -19,7 +19,7 @@
 #include "server/store/postgres_record.h"
 #include "server/store/postgres_statements.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What stood under the ids that were asked for; a damaged row is an error of
 // its own.
@@ -93,6 +93,6 @@ absl::Status SettleByReading(PostgresConnection& connection, const PostgresState
   return absl::OkStatus();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_ROWS_H_

@@ -11,7 +11,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::string_view kUndefinedTable = "42P01";
@@ -102,4 +102,4 @@ absl::Status PostgresSessions::schema() const {
   return schema_;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -14,7 +14,7 @@
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_statements.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Opens the sessions of one store, and knows whether its schema is still the one that
 // it began with.
@@ -62,6 +62,6 @@ class PostgresSessions {
   std::string identity_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SESSIONS_H_

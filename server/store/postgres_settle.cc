@@ -9,7 +9,7 @@
 #include "server/store/postgres_rows.h"
 #include "server/store/state_numbers.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Replies that one statement carries, in bytes, unless one is larger. This side
@@ -186,4 +186,4 @@ absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatement
       });
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

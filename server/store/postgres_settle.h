@@ -13,7 +13,7 @@
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One round each of Complete, Release and Extend: one guarded statement, which
 // hits nearly always; what it does not hit is read and decided by the table.
@@ -36,6 +36,6 @@ using ExtendBatch = PostgresBatch<ExtendOp, absl::StatusOr<Extension>>;
 absl::Status ExtendRound(PostgresConnection& connection, const PostgresStatements& statements,
                          ExtendBatch& batch, const ExtendBatch::Indices& pending);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SETTLE_H_

@@ -5,7 +5,7 @@
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_rows.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // A commit takes about as long as a disk takes for this much.
@@ -78,4 +78,4 @@ absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,
   return absl::OkStatus();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

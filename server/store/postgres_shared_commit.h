@@ -10,7 +10,7 @@
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Completions and new reservations in one statement, so that both wait for one
 // commit. What the statement does not hit (a lost reservation, a key that is
@@ -37,6 +37,6 @@ class PostgresSharedCommit {
   const PostgresStatements& statements_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SHARED_COMMIT_H_

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 bool Pays(const std::vector<std::size_t>& replies, std::size_t reservations) {
@@ -33,4 +33,4 @@ TEST(PostgresSharedCommitTest, NotWhereRepliesWeighMoreThanAMegabyte) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

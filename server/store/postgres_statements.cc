@@ -10,7 +10,7 @@
 #include "grpc_idempotency/limits.h"
 #include "migrations/migrations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Words that stand for recurring pieces of SQL:
@@ -583,4 +583,4 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &inspect};
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

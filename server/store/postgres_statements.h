@@ -9,7 +9,7 @@
 #include "server/store/postgres_connection.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // All SQL of the store. The shapes were measured; each has a reason:
 //   - `id = ANY($1)` with `array_position`, never `UPDATE … FROM unnest`: on a
@@ -123,6 +123,6 @@ enum : int {
 };
 }  // namespace record_column
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_STATEMENTS_H_

@@ -18,7 +18,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Its lease is over, its end is far away.
@@ -256,4 +256,4 @@ TEST_F(PostgresStatementsTest, ReadToDropFindsWhatIsCompletedAndNotDropped) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

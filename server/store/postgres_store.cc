@@ -16,7 +16,7 @@
 #include "server/store/postgres_shared_commit.h"
 #include "server/store/postgres_sweep.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // From here on a round that reads first is the cheaper one (1.2 times at 95 %
@@ -247,4 +247,4 @@ absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   return gauges;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -22,7 +22,7 @@
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The production store. Any number of processes may share one schema.
 //
@@ -105,6 +105,6 @@ class PostgresStore final : public Store {
   std::atomic<int> known_permille_{0};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_STORE_H_

@@ -28,7 +28,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -889,4 +889,4 @@ TEST_F(PostgresFaultTest, CommitsAreDurableWhateverTheDatabasesDefault) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

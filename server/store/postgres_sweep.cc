@@ -9,7 +9,7 @@
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_parameters.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Columns of a step's answer.
@@ -204,4 +204,4 @@ absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pr
   return absl::OkStatus();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 #include "server/store/postgres_statements.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One step of a sweep. Walks ids of UUIDv7 keys in their own order, which is time's; then
 // hashed ids by age, through an index that only they have. Each statement is a
@@ -37,6 +37,6 @@ class PostgresSweep {
   std::vector<Uuid> replies_over_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_POSTGRES_SWEEP_H_

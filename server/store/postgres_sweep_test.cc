@@ -15,7 +15,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -206,4 +206,4 @@ TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNothingIsKnown) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

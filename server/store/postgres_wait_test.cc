@@ -23,7 +23,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr char kLockRows[] = "SELECT FROM records FOR UPDATE";
@@ -270,4 +270,4 @@ TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepIsNotReducedToItsTombs
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 
 #include "server/store/sqlite_error.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void SqliteConnection::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 
@@ -67,4 +67,4 @@ bool SqliteConnection::read_only() const {
 
 int SqliteConnection::error_code() const { return sqlite3_errcode(database_.get()) & 0xff; }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

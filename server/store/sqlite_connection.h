@@ -13,7 +13,7 @@
 
 struct sqlite3;
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One connection to one database file. Thread-compatible; must outlive its
 // statements. Failures are STORE_UNAVAILABLE, and logged.
@@ -49,6 +49,6 @@ class SqliteConnection {
   std::unique_ptr<sqlite3, Close> database_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_CONNECTION_H_

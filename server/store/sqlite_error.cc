@@ -7,7 +7,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 absl::Status SqliteUnavailable(int extended_code) {
   // Not sqlite3_errmsg: it can quote SQL.
@@ -19,4 +19,4 @@ absl::Status SqliteUnavailable(int extended_code) {
                    std::move(details));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -3,13 +3,13 @@
 
 #include "absl/status/status.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Logs what SQLite reported (an extended result code) and answers
 // STORE_UNAVAILABLE, which says nothing of it: disk full, IO error, damaged
 // file, file locked by another program.
 absl::Status SqliteUnavailable(int extended_code);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_ERROR_H_

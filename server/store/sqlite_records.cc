@@ -16,7 +16,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "server/store/state_numbers.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // In the order in which ReadRow and its parts number them; the reply is 21 and
@@ -462,4 +462,4 @@ absl::StatusOr<std::int64_t> SqliteRecords::CountUnknown() {
   return *row ? run->Integer(0).value_or(0) : 0;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

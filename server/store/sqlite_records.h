@@ -14,7 +14,7 @@
 #include "server/store/sqlite_statement.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The records of one connection: its prepared statements, and rows to and from
 // C++. Decides nothing. Thread-compatible; lives no longer than its connection.
@@ -96,6 +96,6 @@ class SqliteRecords {
   SqliteStatement count_unknown_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_RECORDS_H_

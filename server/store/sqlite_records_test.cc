@@ -21,7 +21,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/sqlite_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr std::uint32_t kAttempt = 3;
@@ -284,4 +284,4 @@ TEST_F(SqliteRecordsTest, WithoutDetailsAReplyHasItsDigestAlone) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

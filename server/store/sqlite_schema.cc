@@ -10,7 +10,7 @@
 
 #include "server/store/sqlite_transaction.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Step N takes user_version from N to N + 1. A step that was released is never
@@ -164,4 +164,4 @@ absl::Status MigrateSqliteSchema(SqliteConnection& connection, const std::string
   return ApplySteps(connection).ok() ? absl::OkStatus() : Unreadable(connection, path);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 
 #include "server/store/sqlite_connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Looks whether the file is ours: empty, or made by this program. Changes
 // nothing. FAILED_PRECONDITION, saying what to do, for a file that is no
@@ -22,6 +22,6 @@ absl::Status CheckSqliteFile(SqliteConnection& connection, const std::string& pa
 // transaction. Idempotent.
 absl::Status MigrateSqliteSchema(SqliteConnection& connection, const std::string& path);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_SCHEMA_H_

@@ -6,7 +6,7 @@
 
 #include "server/store/sqlite_error.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void SqliteStatement::Finalize::operator()(sqlite3_stmt* statement) const {
   sqlite3_finalize(statement);
@@ -109,4 +109,4 @@ std::optional<std::string_view> SqliteStatement::Blob(int column) const {
   return std::string_view(static_cast<const char*>(blob), static_cast<std::size_t>(size));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

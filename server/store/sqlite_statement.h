@@ -15,7 +15,7 @@
 
 struct sqlite3_stmt;
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One prepared statement. Parameters are numbered from 1, columns from 0, as
 // SQLite does. Thread-compatible; lives no longer than its connection.
@@ -84,6 +84,6 @@ class SqliteStatement {
   int failure_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_STATEMENT_H_

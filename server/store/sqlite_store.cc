@@ -19,7 +19,7 @@
 #include "server/store/sqlite_schema.h"
 #include "server/store/sqlite_transaction.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 namespace fs = std::filesystem;
@@ -404,4 +404,4 @@ absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
   return gauges;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

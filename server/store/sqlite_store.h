@@ -19,7 +19,7 @@
 #include "server/store/sqlite_records.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct SqliteOptions {
   // Outlives the store.
@@ -115,6 +115,6 @@ class SqliteStore final : public Store {
   Session reader_ ABSL_GUARDED_BY(reader_mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_STORE_H_

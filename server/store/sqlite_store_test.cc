@@ -43,7 +43,7 @@ extern "C" int fdatasync(int descriptor) {
   return static_cast<int>(syscall(SYS_fdatasync, descriptor));
 }
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -498,4 +498,4 @@ TEST_F(SqliteStoreTest, ErrorsHoldNothingOfTheOperation) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -1,6 +1,6 @@
 #include "server/store/sqlite_transaction.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 absl::Status SqliteTransaction::Begin() {
   // One that could not even be rolled back (the disk was gone) is still open.
@@ -15,4 +15,4 @@ void SqliteTransaction::RollBack() {
   if (connection_.in_transaction()) connection_.Execute("ROLLBACK").IgnoreError();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 
 #include "server/store/sqlite_connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // BEGIN IMMEDIATE … COMMIT; rolls back unless it was committed. The connection
 // outlives it.
@@ -28,6 +28,6 @@ class SqliteTransaction {
   SqliteConnection& connection_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_SQLITE_TRANSACTION_H_

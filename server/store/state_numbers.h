@@ -7,7 +7,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The words of store.h by their numbers on the wire, which are also those that
 // the stores keep in their tables: they must never change.
@@ -59,6 +59,6 @@ inline std::optional<LeaseExpiry> LeaseExpiryFrom(std::int64_t number) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_STATE_NUMBERS_H_

@@ -21,7 +21,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/record.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What to do with a record whose lease ran out. Stored with the record.
 enum class LeaseExpiry { kTakeOver, kRequireRecovery };
@@ -269,6 +269,6 @@ class Store {
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_STORE_H_

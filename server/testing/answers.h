@@ -9,7 +9,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Collects what callbacks are given, and waits for it. Thread-safe.
 template <typename Answer>
@@ -46,6 +46,6 @@ class Answers {
   std::vector<Answer> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_TESTING_ANSWERS_H_

@@ -12,7 +12,7 @@
 #include "core/mutex.h"
 #include "server/observer.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Counts what it is told, and waits for counts. Thread-safe.
 class CountingObserver final : public Observer {
@@ -119,6 +119,6 @@ class CountingObserver final : public Observer {
   Counts counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_TESTING_COUNTING_OBSERVER_H_

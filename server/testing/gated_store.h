@@ -17,7 +17,7 @@
 #include "server/observer.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A store that notes its calls and can be made to hold them back, to fail, to answer
 // late, and to do things when nobody expects them any more. What gets through is done by
@@ -213,6 +213,6 @@ class GatedStore final : public Store {
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_TESTING_GATED_STORE_H_

@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Stands still until it is moved. Thread-safe.
 class ManualClock final : public Clock {
@@ -33,6 +33,6 @@ class ManualClock final : public Clock {
   absl::Duration passed_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_TESTING_MANUAL_CLOCK_H_

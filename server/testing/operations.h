@@ -13,7 +13,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 inline RecordKey KeyNamed(std::string_view name) {
   return {"payments", "tenant-1", "/payments.v1.Payments/Charge", std::string(name)};
@@ -52,6 +52,6 @@ const T* As(const absl::StatusOr<Verdict>& answer) {
   return answer.ok() ? std::get_if<T>(&*answer) : nullptr;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_

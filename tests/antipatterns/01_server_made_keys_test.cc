@@ -14,7 +14,7 @@
 #include "grpc_idempotency/server_guard/execution.h"
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class ServerMadeKeys : public AntiPattern {
@@ -82,4 +82,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, ServerMadeKeys, ::testing::Values(Api::kSync,
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

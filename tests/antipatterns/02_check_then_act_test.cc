@@ -9,7 +9,7 @@
 
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class CheckThenAct : public AntiPattern {};
@@ -49,4 +49,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, CheckThenAct, ::testing::Values(Api::kSync, A
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

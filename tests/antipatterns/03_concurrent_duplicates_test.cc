@@ -12,7 +12,7 @@
 #include "tests/antipatterns/stack.h"
 #include "tests/support/gate.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class ConcurrentDuplicates : public AntiPattern {};
@@ -104,4 +104,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, ConcurrentDuplicates,
                          ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -4,7 +4,7 @@
 
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class OptionalKeys : public AntiPattern {};
@@ -33,4 +33,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, OptionalKeys, ::testing::Values(Api::kSync, A
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

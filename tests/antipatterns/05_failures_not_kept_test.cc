@@ -5,7 +5,7 @@
 
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class FailuresNotKept : public AntiPattern {};
@@ -39,4 +39,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, FailuresNotKept, ::testing::Values(Api::kSync
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -7,7 +7,7 @@
 
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class StoreWithoutAcid : public AntiPattern {};
@@ -69,4 +69,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, StoreWithoutAcid, ::testing::Values(Api::kSyn
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

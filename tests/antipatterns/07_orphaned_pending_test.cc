@@ -14,7 +14,7 @@
 #include "tests/antipatterns/stack.h"
 #include "tests/support/gate.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kKey[] = "order-1";
@@ -143,4 +143,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, OrphanedPending, ::testing::Values(Api::kSync
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

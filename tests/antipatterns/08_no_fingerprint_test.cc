@@ -6,7 +6,7 @@
 #include "tests/antipatterns/stack.h"
 #include "tests/support/gate.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class NoFingerprint : public AntiPattern {};
@@ -51,4 +51,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, NoFingerprint, ::testing::Values(Api::kSync, 
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

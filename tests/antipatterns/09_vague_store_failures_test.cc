@@ -6,7 +6,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class VagueStoreFailures : public AntiPattern {};
@@ -43,4 +43,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, VagueStoreFailures,
                          ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -21,7 +21,7 @@
 #include "tests/antipatterns/stack.h"
 #include "tests/support/gate.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kKey[] = "order-1";
@@ -216,4 +216,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, EffectAndRecordApart,
                          ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

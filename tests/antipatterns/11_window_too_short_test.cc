@@ -9,7 +9,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class WindowTooShort : public AntiPattern {};
@@ -51,4 +51,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, WindowTooShort, ::testing::Values(Api::kSync,
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

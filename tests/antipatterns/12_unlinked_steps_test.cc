@@ -16,7 +16,7 @@
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -194,4 +194,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, UnlinkedSteps, ::testing::Values(Api::kSync, 
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

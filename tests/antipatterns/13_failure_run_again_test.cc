@@ -16,7 +16,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "tests/antipatterns/stack.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr auto kTakeOver = MethodPolicy::OnLeaseExpiry::kTakeOver;
@@ -127,4 +127,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, FailureRunAgain, ::testing::Values(Api::kSync
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -16,7 +16,7 @@
 #include "tests/support/probe_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // The real stack for one test: a real idempotencyd on SQLite, a guarded server,
 // and a client; in gRPC's sync and callback API.
@@ -41,6 +41,6 @@ class AntiPattern : public ::testing::TestWithParam<Api> {
   std::vector<std::unique_ptr<GuardedServer>> servers_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_ANTIPATTERNS_STACK_H_

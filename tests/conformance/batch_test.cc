@@ -6,7 +6,7 @@
 #include "grpc_idempotency/limits.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr int kBatch = static_cast<int>(limits::kMaxBatch);
@@ -261,4 +261,4 @@ TEST_P(BatchTest, CheckpointsStayWithTheirRecords) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -2,7 +2,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -165,4 +165,4 @@ TEST_P(CompleteTest, ALargeReplyComesBackByteForByte) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -2,7 +2,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -153,4 +153,4 @@ TEST_P(ExtendTest, ACheckpointOfTheLargestSizeFits) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -3,7 +3,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class GetTest : public StoreTest {};
@@ -47,4 +47,4 @@ TEST_P(GetTest, EveryTextOfTheKeyComesBack) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

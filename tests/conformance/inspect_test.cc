@@ -4,7 +4,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 class InspectTest : public StoreTest {
@@ -88,4 +88,4 @@ TEST_P(InspectTest, UnknownRecordsAreCounted) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

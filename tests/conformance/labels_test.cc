@@ -7,7 +7,7 @@
 #include "grpc_idempotency/limits.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Labels = std::map<std::string, std::string>;
@@ -154,4 +154,4 @@ TEST_P(LabelsTest, InABatchEachHasItsOwn) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Stands still until it is advanced. Thread-safe.
 class ManualClock final : public Clock {
@@ -25,6 +25,6 @@ class ManualClock final : public Clock {
   std::atomic<std::int64_t> micros_{1767225600000000};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_MANUAL_CLOCK_H_

@@ -11,7 +11,7 @@
 #include "tests/conformance/manual_clock.h"
 #include "tests/conformance/store_harness.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The reference model on a clock of its own.
 class MemoryHarness final : public StoreHarness {
@@ -32,6 +32,6 @@ class MemoryHarness final : public StoreHarness {
   MemoryStore store_{clock_};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_MEMORY_HARNESS_H_

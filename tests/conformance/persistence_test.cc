@@ -4,7 +4,7 @@
 
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // All but those that say why they forget.
@@ -58,4 +58,4 @@ TEST_P(PersistenceTest, ManyRestarts) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 
 #include "tests/support/postgres_cluster.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Every invariant of the table. Production enforces the few that matter most:
@@ -61,4 +61,4 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   return {postgres};
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

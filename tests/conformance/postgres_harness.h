@@ -9,7 +9,7 @@
 #include "tests/conformance/store_harness.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A schema of its own on the test server, with a clock in a table.
 class PostgresHarness final : public StoreHarness {
@@ -29,6 +29,6 @@ class PostgresHarness final : public StoreHarness {
   std::unique_ptr<PostgresStore> store_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_POSTGRES_HARNESS_H_

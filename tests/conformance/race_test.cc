@@ -16,7 +16,7 @@
 #include "grpc_idempotency/limits.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr int kThreads = 6;
@@ -164,4 +164,4 @@ TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

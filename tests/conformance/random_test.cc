@@ -19,7 +19,7 @@
 #include "server/store/memory_store.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Shows the model the time of the store under test.
@@ -307,4 +307,4 @@ TEST_P(RandomTest, AnswersAsTheModelDoes) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -3,7 +3,7 @@
 #include "grpc_idempotency/limits.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -173,4 +173,4 @@ TEST_P(ReleaseTest, AReservationThatIsNotForgottenCanBeReleasedAfterItsEnd) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

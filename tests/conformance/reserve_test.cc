@@ -8,7 +8,7 @@
 #include "grpc_idempotency/reply.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -899,4 +899,4 @@ TEST_P(ReserveTest, EveryGrantHasATokenOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -158,4 +158,4 @@ TEST_P(RecoveryRetentionTest, ARepeatedRequestTokenPastTheEndGetsALeaseOfNothing
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

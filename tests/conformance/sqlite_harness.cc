@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 absl::StatusOr<std::unique_ptr<StoreHarness>> SqliteHarness::Make() {
   auto harness = std::make_unique<SqliteHarness>();
@@ -21,4 +21,4 @@ absl::Status SqliteHarness::Reopen() {
   return absl::OkStatus();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

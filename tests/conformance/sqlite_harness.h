@@ -12,7 +12,7 @@
 #include "tests/conformance/store_harness.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A file in a folder of its own.
 class SqliteHarness final : public StoreHarness {
@@ -30,6 +30,6 @@ class SqliteHarness final : public StoreHarness {
   std::unique_ptr<SqliteStore> store_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_SQLITE_HARNESS_H_

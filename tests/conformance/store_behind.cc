@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 template <typename Map>
@@ -107,4 +107,4 @@ std::vector<absl::StatusOr<Record>> StoreBehind::Get(absl::Span<const GetOp> ops
   return store_.Get(UnderTheirIds(ops));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 #include "core/mutex.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Between a service and its store: what the suite says of an operation, or asks
 // of an answer, and the wire has no word for.
@@ -78,6 +78,6 @@ class StoreBehind final : public Store {
   Totals totals_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_STORE_BEHIND_H_

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/reply.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 std::string NameOf(const absl::StatusOr<Verdict>& verdict) {
   if (!verdict.ok()) {
@@ -135,4 +135,4 @@ SweepProgress StoreTest::SweepAll(int limit) {
   return total;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

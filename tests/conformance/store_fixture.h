@@ -19,7 +19,7 @@
 #include "server/store/store.h"
 #include "tests/conformance/store_harness.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 inline absl::Status StatusOf(const absl::Status& status) { return status; }
 template <typename T>
@@ -97,6 +97,6 @@ inline std::string StoreName(const ::testing::TestParamInfo<StoreUnderTest>& par
 #define IDEMPOTENCY_FOR_EVERY_STORE(Suite) \
   INSTANTIATE_TEST_SUITE_P(Stores, Suite, ::testing::ValuesIn(StoresUnderTest()), StoreName)
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_STORE_FIXTURE_H_

@@ -14,7 +14,7 @@
 
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One fresh, empty store and the clock that it decides by. Every test makes
 // its own and destroys it; harnesses of different tests may run side by side.
@@ -69,6 +69,6 @@ inline void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << st
 // Another store is one more line there.
 std::vector<StoreUnderTest> StoresUnderTest();
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_STORE_HARNESS_H_

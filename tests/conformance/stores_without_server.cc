@@ -5,7 +5,7 @@
 #include "tests/conformance/sqlite_harness.h"
 #include "tests/conformance/store_harness.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 std::vector<StoreUnderTest> StoresUnderTest() {
   return {
@@ -14,4 +14,4 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   };
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(30);
@@ -193,4 +193,4 @@ TEST_P(SweepTest, ARemovedRecordTakesItsCheckpointAlong) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "grpc_idempotency/reply.h"
 #include "tests/conformance/store_fixture.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Microseconds(1);
@@ -312,4 +312,4 @@ TEST_P(TombstoneTest, SweepsThatRaceWithCallsChangeNoAnswer) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

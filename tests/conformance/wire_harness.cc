@@ -9,7 +9,7 @@
 #include "tests/conformance/memory_harness.h"
 #include "tests/conformance/sqlite_harness.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Kind = ConnectionOptions::Kind;
@@ -70,4 +70,4 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   return {Over(Kind::kSession, memory), Over(Kind::kUnary, memory), Over(Kind::kSession, sqlite)};
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -13,7 +13,7 @@
 #include "tests/conformance/wire_service.h"
 #include "tests/conformance/wire_store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Another harness's store behind a service, asked over a connection of `kind`.
 // Time is that store's. At the end the service has to have counted what the
@@ -47,6 +47,6 @@ class WireHarness final : public StoreHarness {
   std::optional<Wire> wire_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_HARNESS_H_

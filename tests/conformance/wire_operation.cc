@@ -13,7 +13,7 @@
 #include "grpc_idempotency/reply.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Status Lacking(std::string_view what) {
@@ -274,4 +274,4 @@ absl::StatusOr<Record> AnswerTo(const GetOp& /*op*/, const v1::GetResponse& resp
   return record;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

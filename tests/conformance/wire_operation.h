@@ -13,7 +13,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/store/store.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Without the id, which the service computes, and the window, which it has.
 v1::ReserveRequest RequestOf(const ReserveOp& op);
@@ -32,6 +32,6 @@ absl::Status AnswerTo(const ReleaseOp& op, const v1::ReleaseResponse& response);
 absl::StatusOr<Extension> AnswerTo(const ExtendOp& op, const v1::ExtendResponse& response);
 absl::StatusOr<Record> AnswerTo(const GetOp& op, const v1::GetResponse& response);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_OPERATION_H_

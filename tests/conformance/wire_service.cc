@@ -7,7 +7,7 @@
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 WireService::WireService(Store& store, ConnectionOptions::Kind kind)
     : batcher_(store, observer_, Batching()),
@@ -51,4 +51,4 @@ IdempotencyServiceOptions WireService::Service() {
   return options;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -13,7 +13,7 @@
 #include "server/wait_room.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The service over a store, on a unix socket, and one connection to it. The
 // store has its own clock; deadlines are the machine's. Thread-safe once made.
@@ -42,6 +42,6 @@ class WireService {
   std::unique_ptr<Connection> connection_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_SERVICE_H_

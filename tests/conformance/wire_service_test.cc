@@ -18,7 +18,7 @@
 #include "tests/conformance/store_fixture.h"
 #include "tests/conformance/wire_operation.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Kind = ConnectionOptions::Kind;
@@ -114,4 +114,4 @@ TEST_P(WireServiceTest, WhatIsFinerThanAMicrosecondIsCutOff) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "core/mutex.h"
 #include "tests/conformance/wire_operation.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Only calls that hang take so long, whatever else the machine does.
@@ -127,4 +127,4 @@ std::vector<absl::StatusOr<Record>> WireStore::Get(absl::Span<const GetOp> ops) 
   return AskAll<absl::StatusOr<Record>>(ops, &Connection::Get);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 #include "server/store/store.h"
 #include "tests/conformance/store_behind.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A service as a store: every operation is a call on a connection. The calls of
 // one batch are asked for together, and the answers stand at their indices.
@@ -51,6 +51,6 @@ class WireStore final : public Store {
   StoreBehind& behind_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_STORE_H_

@@ -14,7 +14,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr absl::string_view kPassword = "correct-horse-battery";
@@ -60,4 +60,4 @@ void Addresses(std::string_view input) {
   ReadStoreAddress(absl::StrCat("postgresql://host/database?password=", kPassword, "&", text));
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

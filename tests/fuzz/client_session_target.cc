@@ -22,7 +22,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 using testing::FakeLink;
@@ -267,4 +267,4 @@ void ClientSession(std::string_view bytes) {
   conversation.End();
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -15,7 +15,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr std::size_t kMaxArguments = 32;
@@ -93,4 +93,4 @@ void CommandLineArguments(std::string_view bytes) {
   Require(again.ok() && again->index() == line->index(), "--name value is --name=value");
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -25,7 +25,7 @@
 namespace {
 
 namespace fs = std::filesystem;
-using idempotency::fuzz::Target;
+using idempotency::internal::fuzz::Target;
 
 std::string Read(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -44,7 +44,7 @@ void MakeUp(const Target& target, const std::vector<fs::path>& files, int number
   std::cout << target.name << ": " << number << " made up" << std::endl;
   std::vector<std::string> inputs;
   for (const fs::path& file : files) inputs.push_back(Read(file));
-  idempotency::fuzz::Mutator mutator(std::move(inputs), kSeed);
+  idempotency::internal::fuzz::Mutator mutator(std::move(inputs), kSeed);
   for (; number > 0; --number) {
     const std::string input = mutator.Next();
     std::ofstream("made_up_input", std::ios::binary)
@@ -74,9 +74,9 @@ int main(int argc, char** argv) {
     std::cerr << "usage: corpus_test CORPUS [NUMBER | TARGET FILE]\n";
     return 2;
   }
-  idempotency::fuzz::Prepare();
+  idempotency::internal::fuzz::Prepare();
   std::size_t replayed = 0;
-  for (const Target& target : idempotency::fuzz::AllTargets()) {
+  for (const Target& target : idempotency::internal::fuzz::AllTargets()) {
     if (arguments.size() == 3) {
       if (target.name != arguments[1]) continue;
       Replay(target, arguments[2]);

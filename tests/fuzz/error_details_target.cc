@@ -17,7 +17,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr int kCodes = 20;  // three more than gRPC has
@@ -70,4 +70,4 @@ void ErrorDetailsOnWire(std::string_view bytes) {
   RequireGoodPushback(made);
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -15,7 +15,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 using google::protobuf::Message;
@@ -103,4 +103,4 @@ void FingerprintedRequest(std::string_view input) {
   Require(DigestOf(message, "/shapes.v1.Shapes/Erase") != digest, "the method counts");
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -6,11 +6,11 @@
 #include "tests/fuzz/targets.h"
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  idempotency::fuzz::Prepare();
+  idempotency::internal::fuzz::Prepare();
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  idempotency::fuzz::IDEMPOTENCY_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
+  idempotency::internal::fuzz::IDEMPOTENCY_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -26,7 +26,7 @@
 #include "tests/support/probe_client.h"
 #include "tests/support/raw_http2_client.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 using testing::GuardedServer;
@@ -161,4 +161,4 @@ void GuardedCalls(std::string_view bytes) {
   world.CheckInnocent();
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

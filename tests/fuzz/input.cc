@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 std::uint8_t Input::Byte() {
   const std::string_view byte = Bytes(1);
@@ -34,4 +34,4 @@ std::string_view Input::Line() {
 
 std::string_view Input::Rest() { return Bytes(rest_.size()); }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 // Takes an input apart, from its front. Any bytes are an input: behind its end
 // numbers read as zero and texts as empty. The views live as long as the bytes.
@@ -29,6 +29,6 @@ class Input {
   std::string_view rest_;
 };
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz
 
 #endif  // IDEMPOTENCY_TESTS_FUZZ_INPUT_H_

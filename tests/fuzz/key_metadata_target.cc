@@ -16,7 +16,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 using Key = absl::StatusOr<std::string>;
@@ -75,4 +75,4 @@ void KeyMetadata(std::string_view bytes) {
   Require(Same(key, ParseIdempotencyKey(other_order, field)), "equal values count as one");
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

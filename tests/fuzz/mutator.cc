@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr std::size_t kMaxSize = 4096;
@@ -79,4 +79,4 @@ std::string Mutator::Next() {
   return input;
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 // Makes inputs up out of kept ones, without a compiler's help: bits and bytes
 // changed, pieces cut, doubled, or taken from another input. It learns nothing, as
@@ -32,6 +32,6 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz
 
 #endif  // IDEMPOTENCY_TESTS_FUZZ_MUTATOR_H_

@@ -18,7 +18,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 // Of version 00, which has nothing behind it.
@@ -68,4 +68,4 @@ void ParentAndTrace(std::string_view input) {
   ReadParent(std::string(input));
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -19,7 +19,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 using google::protobuf::MethodDescriptor;
@@ -102,4 +102,4 @@ void PolicyOption(std::string_view bytes) {
   if (faults.empty()) RequireGood(method, policy);
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

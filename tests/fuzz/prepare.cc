@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 void Prepare() {
   grpc_init();
@@ -12,4 +12,4 @@ void Prepare() {
   google::protobuf::SetLogHandler(nullptr);
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

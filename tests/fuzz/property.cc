@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 void Require(bool held, std::string_view property) {
   if (held) return;
@@ -11,4 +11,4 @@ void Require(bool held, std::string_view property) {
   std::abort();
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -16,7 +16,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 void ReadUuid(std::string_view text) {
@@ -86,4 +86,4 @@ void RecordKeys(std::string_view input) {
   ReadKey(input);
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/property.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr std::chrono::seconds kPatience(20);
@@ -109,4 +109,4 @@ void ServedStream::WriteAndFinish(const grpc::ByteBuffer*, grpc::WriteOptions, g
   Require(false, "a session ends after its last frame");
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

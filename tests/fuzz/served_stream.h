@@ -11,7 +11,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 // A bidirectional stream of bytes as gRPC gives it to a reactor, without gRPC:
 // the caller's side is the thread that made it. Checks what the reactor asks
@@ -63,6 +63,6 @@ class ServedStream final
   grpc::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz
 
 #endif  // IDEMPOTENCY_TESTS_FUZZ_SERVED_STREAM_H_

@@ -21,7 +21,7 @@
 #include "tests/fuzz/session_answers.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr int kMaxSteps = 32;
@@ -129,4 +129,4 @@ void ServerSession(std::string_view bytes) {
   service.End();
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -5,7 +5,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "tests/fuzz/property.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 std::string RecordOf(const v1::RecordKey& key) { return RecordIdFor(FromProto(key)).ToString(); }
@@ -92,4 +92,4 @@ void SessionAnswers::End(bool refused) const {
   Require(refused ? open >= last_operations_ : open == 0, "every operation is answered");
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

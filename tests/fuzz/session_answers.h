@@ -11,7 +11,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 // What was asked on one session, and whether the answers are answers to it.
 // Thread-compatible.
@@ -41,6 +41,6 @@ class SessionAnswers {
   std::map<std::string, std::set<std::string>> grants_;
 };
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz
 
 #endif  // IDEMPOTENCY_TESTS_FUZZ_SESSION_ANSWERS_H_

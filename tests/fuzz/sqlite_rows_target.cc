@@ -16,7 +16,7 @@
 #include "tests/fuzz/stored_rows.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 using Row = StoredRows::Row;
@@ -174,4 +174,4 @@ void SqliteRows(std::string_view bytes) {
   Sweep(rows);
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

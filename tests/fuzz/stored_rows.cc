@@ -12,7 +12,7 @@
 #include "server/testing/operations.h"
 #include "tests/fuzz/property.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr std::string_view kRowNames[StoredRows::kRows] = {"paid", "forgotten", "unknown"};
@@ -180,4 +180,4 @@ void StoredRows::Flip(Row row, int column, std::string_view bits) {
   if (type == SQLITE_BLOB) SetBlob(row, column, value);
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

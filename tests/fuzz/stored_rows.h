@@ -12,7 +12,7 @@
 
 struct sqlite3;
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 // A SQLite store with three records, and another hand on its file, which writes
 // what the store never would: any value in any column. Not thread-safe.
@@ -63,6 +63,6 @@ class StoredRows {
   sqlite3* other_ = nullptr;
 };
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz
 
 #endif  // IDEMPOTENCY_TESTS_FUZZ_STORED_ROWS_H_

@@ -15,7 +15,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 void ReadFingerprints(std::string_view bytes) {
@@ -72,4 +72,4 @@ void StoredValues(std::string_view input) {
   ReadReply(std::string(input));
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

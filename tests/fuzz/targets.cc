@@ -1,6 +1,6 @@
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 std::vector<Target> AllTargets() {
   return {
@@ -21,4 +21,4 @@ std::vector<Target> AllTargets() {
   };
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 
 struct Target {
   // Of its folder in corpus/.
@@ -34,6 +34,6 @@ void SqliteRows(std::string_view input);
 void StoredValues(std::string_view input);
 void UnaryRequests(std::string_view input);
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz
 
 #endif  // IDEMPOTENCY_TESTS_FUZZ_TARGETS_H_

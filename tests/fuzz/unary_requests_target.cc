@@ -25,7 +25,7 @@
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 
-namespace idempotency::fuzz {
+namespace idempotency::internal::fuzz {
 namespace {
 
 void RequireGoodRefusal(const absl::Status& status) {
@@ -193,4 +193,4 @@ void UnaryRequests(std::string_view bytes) {
   }
 }
 
-}  // namespace idempotency::fuzz
+}  // namespace idempotency::internal::fuzz

@@ -22,7 +22,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -383,4 +383,4 @@ TEST_F(BadInputAtTheGuard, AReplyWithMetadataOverGrpcsLimitFailsTheSameWayOnRepl
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -20,7 +20,7 @@
 #include "tests/support/probe_client.h"
 #include "tests/support/service_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kFaultsOfEachKind = 20;
@@ -161,4 +161,4 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

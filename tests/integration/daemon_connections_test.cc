@@ -24,7 +24,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kDescriptors = 160;
@@ -203,4 +203,4 @@ TEST_F(DaemonConnectionsTest, FewDescriptorsAreLoggedWithWhatToDo) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -33,7 +33,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -355,4 +355,4 @@ TEST_F(DaemonsOnPostgres, SigtermFinishesWhatRuns) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -30,7 +30,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 namespace fs = std::filesystem;
@@ -458,4 +458,4 @@ TEST_F(PostgresThatGoes, DownUnderLoadNothingAcknowledgedIsLostAndItIsFoundAgain
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

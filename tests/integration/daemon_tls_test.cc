@@ -22,7 +22,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testing::CertificateAuthority;
@@ -172,4 +172,4 @@ TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

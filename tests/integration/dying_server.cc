@@ -10,7 +10,7 @@
 #include "tests/support/gate.h"
 #include "tests/support/guarded_server.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -42,12 +42,12 @@ int Main(const std::string& idempotencyd, const std::string& api) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 int main(int argc, char** argv) {
   if (argc != 3) {
     std::cerr << "usage: dying_server IDEMPOTENCYD sync|callback\n";
     return 2;
   }
-  return idempotency::testing::Main(argv[1], argv[2]);
+  return idempotency::internal::testing::Main(argv[1], argv[2]);
 }

@@ -6,7 +6,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 ProbeHandler Effects::Handler() {
   return [this](grpc::ServerContextBase& context, const ActRequest& request, ActReply& reply) {
@@ -29,4 +29,4 @@ std::map<std::string, int> Effects::Runs() {
   return runs_;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

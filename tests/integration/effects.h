@@ -7,7 +7,7 @@
 #include "core/mutex.h"
 #include "tests/support/probe_service.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What handlers did, kept outside of everything that is under test. Each run
 // counts, and answers with something that no other run would. Thread-safe.
@@ -24,6 +24,6 @@ class Effects {
   std::map<std::string, int> runs_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_INTEGRATION_EFFECTS_H_

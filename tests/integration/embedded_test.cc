@@ -29,7 +29,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -261,4 +261,4 @@ TEST_F(EmbeddedOnPostgres, NoErrorHoldsAPassword) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -29,7 +29,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using grpc::StatusCode;
@@ -388,4 +388,4 @@ TEST_F(ErrorDetail, AnInvalidRequestNamesTheField) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -19,7 +19,7 @@
 #include "tests/support/postgres_schema.h"
 #include "tests/support/service_client.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testing::PostgresCluster;
@@ -218,4 +218,4 @@ TEST_F(FailoverTest, AServerThatOnlyReadsIsNeverAsked) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -17,7 +17,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/postgres_cluster.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // A statement that marks a reservation as open for long waits here, for as long as a test
@@ -98,4 +98,4 @@ TEST_F(FrozenReplica, LeavesNoLockBehind) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

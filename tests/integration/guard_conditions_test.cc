@@ -25,7 +25,7 @@
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::AnyOf;
@@ -612,4 +612,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, GuardConditions,
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -18,7 +18,7 @@
 #include "tests/support/api_name.h"
 #include "tests/support/gate.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -218,4 +218,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, GuardedRequests, ::testing::Values(Api::kSync
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -6,7 +6,7 @@
 #include "tests/support/api_name.h"
 #include "tests/support/postgres_cluster.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 PostgresCluster& Cluster() {
@@ -106,4 +106,4 @@ v1::Record GuardFixture::Get(const std::string& record_id) {
   return response.record();
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -16,7 +16,7 @@
 #include "tests/support/probe_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What answers the guards: a real idempotencyd, or the service embedded in this
 // process.
@@ -72,6 +72,6 @@ class GuardFixture : public ::testing::TestWithParam<GuardSetup> {
   std::unique_ptr<GuardedServer> server_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_INTEGRATION_GUARD_FIXTURE_H_

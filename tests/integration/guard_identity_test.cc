@@ -11,7 +11,7 @@
 #include "tests/support/api_name.h"
 #include "tests/support/certificate_authority.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 class GuardAndIdentity : public GuardFixture {
@@ -107,4 +107,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, GuardAndIdentity, ::testing::Values(Api::kSyn
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

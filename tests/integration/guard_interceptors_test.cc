@@ -13,7 +13,7 @@
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
@@ -180,4 +180,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, GuardAndInterceptors,
                          ::testing::Values(Api::kSync, Api::kCallback), ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -22,7 +22,7 @@
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::Contains;
@@ -369,4 +369,4 @@ INSTANTIATE_TEST_SUITE_P(CallbackApi, GuardAndReactors,
                          ::testing::ValuesIn(OverEveryIdempotencyd({Api::kCallback})), ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

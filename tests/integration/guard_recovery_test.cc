@@ -15,7 +15,7 @@
 #include "tests/support/gate.h"
 #include "tests/support/process.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -228,4 +228,4 @@ INSTANTIATE_TEST_SUITE_P(Apis, GuardRecovery, ::testing::Values(Api::kSync, Api:
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -22,7 +22,7 @@
 #include "tests/support/metrics_page.h"
 #include "tests/support/service_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
@@ -228,4 +228,4 @@ TEST_F(ReplayCacheAndStore, ADeletedRecordIsFollowedWithinMaxAge) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

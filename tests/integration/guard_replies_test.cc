@@ -12,7 +12,7 @@
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -208,4 +208,4 @@ INSTANTIATE_TEST_SUITE_P(Apis, GuardReplies, ::testing::Values(Api::kSync, Api::
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -11,7 +11,7 @@
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -189,4 +189,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, GuardAndServers,
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

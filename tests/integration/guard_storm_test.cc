@@ -28,7 +28,7 @@
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using std::chrono::milliseconds;
@@ -364,4 +364,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, GuardStorm, ::testing::Values(Api::kSync, Api
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -28,7 +28,7 @@
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::AnyOf;
@@ -677,4 +677,4 @@ INSTANTIATE_TEST_SUITE_P(All, GuardStreams,
                          });
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

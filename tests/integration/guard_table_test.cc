@@ -24,7 +24,7 @@
 #include "tests/support/guarded_server.h"
 #include "tests/support/probe_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // Duplicates of the one are rejected, those of the other wait.
@@ -425,4 +425,4 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, GuardTable,
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

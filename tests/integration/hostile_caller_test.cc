@@ -18,7 +18,7 @@
 #include "tests/support/probe_client.h"
 #include "tests/support/raw_http2_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -129,4 +129,4 @@ INSTANTIATE_TEST_SUITE_P(Setups, HostileCaller,
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -24,7 +24,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::AnyOf;
@@ -194,4 +194,4 @@ TEST(HostileRequests, AreNotKeptWhileTheyWaitForTheStore) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

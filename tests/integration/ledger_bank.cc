@@ -44,7 +44,7 @@ ABSL_FLAG(std::string, postgres, "", "");
 ABSL_FLAG(std::string, sqlite, "", "");
 ABSL_FLAG(int, lease_ms, 300, "");
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // Where something can happen to an execution.
@@ -340,9 +340,9 @@ int Serve() {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
-  return idempotency::testing::Serve();
+  return idempotency::internal::testing::Serve();
 }

@@ -40,7 +40,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kServers = 6;
@@ -414,4 +414,4 @@ TEST(LedgerCrash, OneEffectForEachKeyOnSqlite) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -2,7 +2,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 BatcherOptions Batching(std::size_t max_queued, const Clock& clock) {
@@ -53,4 +53,4 @@ IdempotencyServiceOptions MemoryService::ServiceOn(const Clock& clock) {
   return options;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -15,7 +15,7 @@
 #include "server/testing/manual_clock.h"
 #include "server/wait_room.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // The real service inside this process, over the memory store, on clocks that
 // stand still until the test moves them. Thread-safe once made.
@@ -56,6 +56,6 @@ class MemoryService {
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_INTEGRATION_MEMORY_SERVICE_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using grpc::StatusCode;
@@ -321,4 +321,4 @@ TableAnswer OutcomeModel::Reject(Reason reason, StatusCode code, bool retry) con
   return answer;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What a guarded call comes to, written down from the contract (the README's
 // promises, docs/policies.md, docs/replies.md) and not from the guard.
@@ -135,6 +135,6 @@ class OutcomeModel {
   int runs_ = 0;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_INTEGRATION_OUTCOME_MODEL_H_

@@ -19,7 +19,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/probe_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kClients = 64;
@@ -100,4 +100,4 @@ INSTANTIATE_TEST_SUITE_P(BothApis, Replicas, ::testing::Values(Api::kSync, Api::
                          ApiName);
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -17,7 +17,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/service_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // Whether the channel has found `daemon`: calls take turns among those that it
@@ -85,4 +85,4 @@ TEST(RollingRestartTest, AKilledDaemonLosesNothing) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -13,7 +13,7 @@
 #include "grpc_idempotency/client/connection.h"
 #include "tests/support/service_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Reserves and completes, over and over, some records at a time. Each operation that fails
 // fails the test. Thread-safe.
@@ -87,6 +87,6 @@ class SessionCycles {
   int keys_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_INTEGRATION_SESSION_CYCLES_H_

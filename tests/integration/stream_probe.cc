@@ -10,7 +10,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 void ThrowIfAsked(const ActRequest& request) {
@@ -236,4 +236,4 @@ StreamCall::End StreamCall::Finish() {
 
 void StreamCall::Cancel() { state_->context.TryCancel(); }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

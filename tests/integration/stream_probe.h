@@ -13,7 +13,7 @@
 #include "grpc_idempotency/errors.h"
 #include "tests/support/probe_service.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What a streaming handler can do. Write waits until the message was taken.
 class StreamWriter {
@@ -75,6 +75,6 @@ class StreamCall {
   const std::unique_ptr<State> state_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_INTEGRATION_STREAM_PROBE_H_

@@ -22,7 +22,7 @@
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr std::size_t kReplyBytes = 7 * 1024 * 1024 + 512 * 1024;
@@ -155,4 +155,4 @@ TEST_F(UnreadReplies, AreBoundedAndLeaveCompletionsTheirPart) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

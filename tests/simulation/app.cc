@@ -12,7 +12,7 @@
 #include "tests/simulation/unary_wire.h"
 #include "tests/simulation/watched_connection.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 v1::Reply Told(const google::protobuf::Message& message) {
@@ -263,4 +263,4 @@ Answer App::Fail(BegunOperation begun, grpc::StatusCode code) {
   return {std::nullopt, false, absl::UnknownError("failed")};
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

@@ -14,7 +14,7 @@
 #include "tests/simulation/ledger.h"
 #include "tests/simulation/network.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // What all application servers share: the world that their handlers change.
 struct Application {
@@ -74,6 +74,6 @@ class App {
   std::unique_ptr<ServerGuard> guard_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_APP_H_

@@ -9,7 +9,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "idempotency/v1/record.pb.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // One operation that a caller wants done, under its key. A value type.
 struct Call {
@@ -48,6 +48,6 @@ struct Answer {
   absl::Status error;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_CALL_H_

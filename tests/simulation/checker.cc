@@ -10,7 +10,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 void Checker::Require(bool condition, const char* promise, const RecordId& id) {
   if (condition) return;
@@ -268,4 +268,4 @@ void Checker::OnDoneWithLedger(const RecordId& id) {
   Require(histories_[id].ledger_effects == 1, "a reply is given without its effect", id);
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

@@ -15,7 +15,7 @@
 #include "server/store/store.h"
 #include "tests/simulation/journal.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // Holds what happens against what is promised (README, "What it promises"). It
 // sees every decision of the store at the moment of its effect, every effect of
@@ -86,6 +86,6 @@ class Checker {
   std::map<std::string, Uuid> request_tokens_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_CHECKER_H_

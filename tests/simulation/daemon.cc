@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 Daemon::Daemon(std::string name, std::int64_t drift_ppm, Nanos wall_error, Store& store,
                Scheduler& scheduler, const Plan& plan, const bool& store_away, Journal& journal)
@@ -38,4 +38,4 @@ void Daemon::Stop() {
   sweeper_->Stop();
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

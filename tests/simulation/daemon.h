@@ -15,7 +15,7 @@
 #include "tests/simulation/plan.h"
 #include "tests/simulation/process.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // idempotencyd without gRPC: its parts as they are, over the store of the run,
 // in a process of its own.
@@ -50,6 +50,6 @@ class Daemon {
   std::optional<SessionRegistry> sessions_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_DAEMON_H_

@@ -8,7 +8,7 @@
 #include "tests/simulation/daemon.h"
 #include "tests/simulation/random.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // The replicas of idempotencyd, as a load balancer sees them: a place each, and
 // nobody in it, or somebody who has ended, while one is down.
@@ -28,6 +28,6 @@ class Daemons {
   std::vector<Daemon*> places_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_DAEMONS_H_

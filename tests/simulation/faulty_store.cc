@@ -2,7 +2,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 constexpr Nanos kLatestEffect = 4 * kSecond;
@@ -96,4 +96,4 @@ absl::StatusOr<SweepProgress> FaultyStore::Sweep(const SweepOp& op) {
   return store_.Sweep(op);
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

@@ -8,7 +8,7 @@
 #include "tests/simulation/plan.h"
 #include "tests/simulation/scheduler.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // A daemon's way to the store: takes time, and fails before the operation
 // happened, after it, or so that it happens later, when nobody expects it any
@@ -43,6 +43,6 @@ class FaultyStore final : public Store {
   Journal& journal_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_FAULTY_STORE_H_

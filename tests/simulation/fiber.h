@@ -9,7 +9,7 @@
 #include "tests/simulation/process.h"
 #include "tests/simulation/thread_locals.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // What stands in a simulation for a thread: a stack that the scheduler switches
 // to and from. All fibers run on the program's only thread, one at a time, and
@@ -34,6 +34,6 @@ struct Fiber {
   ThreadLocals thread_locals;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_FIBER_H_

@@ -5,7 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 void Journal::Tell(const char* format, ...) {
   if (!trace_) return;
@@ -31,4 +31,4 @@ void Journal::Broken(const std::string& promise) {
   _exit(1);
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

@@ -6,7 +6,7 @@
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/tally.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // What a run leaves behind: what is told while it goes on (--trace), what is
 // counted, and the promise that it broke.
@@ -38,6 +38,6 @@ class Journal {
   const std::size_t failure_bytes_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_JOURNAL_H_

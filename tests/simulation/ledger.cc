@@ -2,7 +2,7 @@
 
 #include "absl/time/clock.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 absl::StatusOr<std::optional<LedgerEntry>> Ledger::Find(const RecordId& record_id) {
   scheduler_.Sleep(scheduler_.random().Between(100, 3000) * kMicrosecond);
@@ -35,4 +35,4 @@ Ledger::Commit Ledger::Write(const LedgerRow& row, const std::function<void()>& 
   return in_doubt ? Commit::kInDoubt : Commit::kDone;
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

@@ -10,7 +10,7 @@
 #include "tests/simulation/journal.h"
 #include "tests/simulation/plan.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // The application's own database: the completion ledger, and the transactions
 // that write it together with an effect. All application servers share it.
@@ -54,6 +54,6 @@ inline absl::Status InsertLedgerRow(LedgerTransaction& transaction,
   return absl::OkStatus();
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_LEDGER_H_

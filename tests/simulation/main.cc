@@ -26,12 +26,12 @@
 
 namespace {
 
-using idempotency::simulation::Journal;
-using idempotency::simulation::kCountNames;
-using idempotency::simulation::kCounts;
-using idempotency::simulation::Scheduler;
-using idempotency::simulation::Simulation;
-using idempotency::simulation::Tally;
+using idempotency::internal::simulation::Journal;
+using idempotency::internal::simulation::kCountNames;
+using idempotency::internal::simulation::kCounts;
+using idempotency::internal::simulation::Scheduler;
+using idempotency::internal::simulation::Simulation;
+using idempotency::internal::simulation::Tally;
 
 constexpr char kUsage[] =
     "Runs the product under a simulated clock, network, store and scheduler, one seed\n"
@@ -130,7 +130,7 @@ void FixAddresses(char** argv) {
   shared.digest = scheduler.digest();
   shared.events += scheduler.events();
   shared.simulated_seconds +=
-      static_cast<double>(scheduler.now()) / idempotency::simulation::kSecond;
+      static_cast<double>(scheduler.now()) / idempotency::internal::simulation::kSecond;
   _exit(0);
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 constexpr Nanos kLatest = 8 * kSecond;
@@ -45,4 +45,4 @@ bool Network::IsCut(const std::string& a, const std::string& b) const {
   return !cuts_.empty() && cuts_.count(Between(a, b)) > 0;
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

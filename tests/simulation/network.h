@@ -10,7 +10,7 @@
 #include "tests/simulation/plan.h"
 #include "tests/simulation/scheduler.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // What carries messages between hosts, which are named like the processes on
 // them.
@@ -45,6 +45,6 @@ class Network {
   std::set<std::pair<std::string, std::string>> cuts_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_NETWORK_H_

@@ -6,7 +6,7 @@
 #include "tests/simulation/process.h"
 #include "tests/simulation/random.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // What one seed is like: drawn once, so that seeds differ in kind and not only
 // in luck. A value type.
@@ -58,6 +58,6 @@ struct Plan {
   void EndFaults() { lost = duplicated = late = stream_breaks = store_fails = commit_in_doubt = 0; }
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_PLAN_H_

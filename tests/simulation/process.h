@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // Simulated time, in nanoseconds since the run began.
 using Nanos = std::int64_t;
@@ -62,6 +62,6 @@ class Process {
   Nanos paused_until_ = 0;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_PROCESS_H_

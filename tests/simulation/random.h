@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // A small generator of our own (splitmix64), so that a seed means the same run
 // with every standard library. Not thread-safe.
@@ -34,6 +34,6 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_RANDOM_H_

@@ -27,7 +27,7 @@
 
 #include "tests/simulation/scheduler.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 // How often a thread that is about to take a lock, and holds none, lets others
@@ -144,11 +144,11 @@ void Fill(void* buffer, std::size_t bytes) {
 }
 
 }  // namespace
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
-using idempotency::simulation::Fiber;
-using idempotency::simulation::Nanos;
-using idempotency::simulation::Scheduler;
+using idempotency::internal::simulation::Fiber;
+using idempotency::internal::simulation::Nanos;
+using idempotency::internal::simulation::Scheduler;
 
 extern "C" {
 
@@ -182,29 +182,29 @@ int pthread_once(pthread_once_t* control, void (*routine)()) {
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  idempotency::simulation::Lock(mutex);
+  idempotency::internal::simulation::Lock(mutex);
   return 0;
 }
 
 int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
-  if (idempotency::simulation::TakenWord(mutex) > 0) return EBUSY;
-  idempotency::simulation::Lock(mutex);
+  if (idempotency::internal::simulation::TakenWord(mutex) > 0) return EBUSY;
+  idempotency::internal::simulation::Lock(mutex);
   return 0;
 }
 
 int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  idempotency::simulation::Unlock(mutex);
+  idempotency::internal::simulation::Unlock(mutex);
   return 0;
 }
 
 int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  return idempotency::simulation::Await(condition, mutex, Scheduler::kForever);
+  return idempotency::internal::simulation::Await(condition, mutex, Scheduler::kForever);
 }
 
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
-  return idempotency::simulation::Await(condition, mutex,
-                                        idempotency::simulation::WhenLocal(clock, *until));
+  return idempotency::internal::simulation::Await(
+      condition, mutex, idempotency::internal::simulation::WhenLocal(clock, *until));
 }
 
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
@@ -213,12 +213,12 @@ int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
 }
 
 int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  idempotency::simulation::Notify(condition, /*everybody=*/false);
+  idempotency::internal::simulation::Notify(condition, /*everybody=*/false);
   return 0;
 }
 
 int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
-  idempotency::simulation::Notify(condition, /*everybody=*/true);
+  idempotency::internal::simulation::Notify(condition, /*everybody=*/true);
   return 0;
 }
 
@@ -229,13 +229,14 @@ int clock_gettime(clockid_t clock, timespec* time) noexcept {
   }
   const auto* const process = scheduler->process();
   const Nanos now = scheduler->now();
-  Nanos local = now + (clock == CLOCK_MONOTONIC ? idempotency::simulation::Process::kBoot
-                                                : idempotency::simulation::Process::kEpoch);
+  Nanos local =
+      now + (clock == CLOCK_MONOTONIC ? idempotency::internal::simulation::Process::kBoot
+                                      : idempotency::internal::simulation::Process::kEpoch);
   if (process != nullptr) {
     local = clock == CLOCK_MONOTONIC ? process->Monotonic(now) : process->Wall(now);
   }
-  time->tv_sec = local / idempotency::simulation::kSecond;
-  time->tv_nsec = local % idempotency::simulation::kSecond;
+  time->tv_sec = local / idempotency::internal::simulation::kSecond;
+  time->tv_nsec = local % idempotency::internal::simulation::kSecond;
   return 0;
 }
 
@@ -261,14 +262,14 @@ extern "C" {
 // OpenSSL's: what the product's tokens are made of.
 int RAND_bytes(unsigned char* buffer, int bytes) {
   if (Scheduler::Current() == nullptr) std::abort();
-  idempotency::simulation::Fill(buffer, static_cast<std::size_t>(bytes));
+  idempotency::internal::simulation::Fill(buffer, static_cast<std::size_t>(bytes));
   return 1;
 }
 
 // What abseil seeds its generators with.
 int getentropy(void* buffer, size_t bytes) {
   if (Scheduler::Current() == nullptr) std::abort();
-  idempotency::simulation::Fill(buffer, bytes);
+  idempotency::internal::simulation::Fill(buffer, bytes);
   return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 // Mapped, and so taken, only as far as a fiber gets.
@@ -194,4 +194,4 @@ void Scheduler::BackToScheduler() {
   swapcontext(&self->context, &main_);
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

@@ -12,7 +12,7 @@
 #include "tests/simulation/process.h"
 #include "tests/simulation/random.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // The one that decides what happens next: a queue of events ordered by
 // simulated time, those of one instant by a seeded draw. Nothing takes time but
@@ -111,6 +111,6 @@ class Scheduler {
   std::unordered_map<std::uint64_t, std::vector<Waiter>> threads_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_SCHEDULER_H_

@@ -10,7 +10,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/policy/release_pause.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 // Ten times what the busiest runs take.
@@ -338,4 +338,4 @@ void Simulation::Settle(Key& key) {
   if (--unsettled_ == 0) done_ = true;
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

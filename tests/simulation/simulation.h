@@ -16,7 +16,7 @@
 #include "tests/simulation/store_clock.h"
 #include "tests/simulation/watched_store.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // One run: callers, application servers, daemons and a store; so many steps in
 // which something is begun or something breaks; then a world without faults, in
@@ -86,6 +86,6 @@ class Simulation {
   std::vector<Process*> stopping_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_SIMULATION_H_

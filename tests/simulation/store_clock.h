@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "tests/simulation/scheduler.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // The store's, whoever asks: it drifts and jumps by itself.
 class StoreClock final : public Clock {
@@ -35,6 +35,6 @@ class StoreClock final : public Clock {
   Nanos furthest_ = 0;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_STORE_CLOCK_H_

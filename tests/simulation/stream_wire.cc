@@ -14,7 +14,7 @@
 #include "grpc_idempotency/limits.h"
 #include "server/session_stream.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 using ServerReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -417,4 +417,4 @@ SessionLinkFactory StreamsOver(Network& network, Daemons& daemons, Process& clie
   };
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

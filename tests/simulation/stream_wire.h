@@ -5,7 +5,7 @@
 #include "tests/simulation/daemons.h"
 #include "tests/simulation/network.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // Session streams over the simulated network: frames arrive in order or not at
 // all. A stream breaks (each end learns of it in its own time) when the dice
@@ -14,6 +14,6 @@ namespace idempotency::simulation {
 SessionLinkFactory StreamsOver(Network& network, Daemons& daemons, Process& client,
                                const Plan& plan);
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_STREAM_WIRE_H_

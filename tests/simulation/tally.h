@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // What happened in runs, so that one in which nothing did is noticed.
 enum class Count : std::size_t {
@@ -149,6 +149,6 @@ struct Tally {
   std::uint64_t& operator[](Count count) { return counts[static_cast<std::size_t>(count)]; }
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_TALLY_H_

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 // Where the program's variables are, and what they begin with.
@@ -49,4 +49,4 @@ ThreadLocals::ThreadLocals() : bytes_(Program().bytes) {
 
 void ThreadLocals::Exchange() { std::swap_ranges(bytes_.begin(), bytes_.end(), Program().begin); }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

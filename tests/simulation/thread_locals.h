@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // The program's thread_local variables as one fiber has them: to the product a
 // fiber is a thread, and what one thread notes must not be seen by another. A
@@ -24,6 +24,6 @@ class ThreadLocals {
   std::vector<char> bytes_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_THREAD_LOCALS_H_

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // Of external linkage, so that the compiler does not believe that it knows them across a
 // call of Exchange().
@@ -56,4 +56,4 @@ TEST(ThreadLocals, OfTwoFibersAreApart) {
 }
 
 }  // namespace
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

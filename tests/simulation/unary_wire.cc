@@ -8,7 +8,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "server/pending_operation.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 namespace {
 
 // How often a connection that ends looks whether a callback has returned.
@@ -182,4 +182,4 @@ void UnaryWire::Get(const v1::GetRequest& request, Deadline deadline,
   Call(OperationKind::kGet, &Operations::Get, request, deadline, std::move(done));
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

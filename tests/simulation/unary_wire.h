@@ -9,7 +9,7 @@
 #include "tests/simulation/daemons.h"
 #include "tests/simulation/network.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // A Connection of single calls over the simulated network, in the place of
 // MakeUnaryConnection()'s: requests and answers may be lost, late, doubled and
@@ -59,6 +59,6 @@ class UnaryWire final : public Connection {
   std::vector<std::weak_ptr<Asked>> asked_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_UNARY_WIRE_H_

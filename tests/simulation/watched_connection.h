@@ -8,7 +8,7 @@
 #include "tests/simulation/journal.h"
 #include "tests/simulation/process.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // Holds a Connection to its contract: every call is answered exactly once, and
 // at its deadline at the latest.
@@ -76,6 +76,6 @@ class WatchedConnection final : public Connection {
   Journal& journal_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_WATCHED_CONNECTION_H_

@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 template <typename Op>
 void WatchedStore::CheckBatch(absl::Span<const Op> ops) {
@@ -71,4 +71,4 @@ absl::StatusOr<SweepProgress> WatchedStore::Sweep(const SweepOp& op) {
   return progress;
 }
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation

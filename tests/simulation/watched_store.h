@@ -7,7 +7,7 @@
 #include "server/store/store.h"
 #include "tests/simulation/checker.h"
 
-namespace idempotency::simulation {
+namespace idempotency::internal::simulation {
 
 // The store of a run, which all daemons share, with the checker at its side.
 class WatchedStore final : public Store {
@@ -38,6 +38,6 @@ class WatchedStore final : public Store {
   Journal& journal_;
 };
 
-}  // namespace idempotency::simulation
+}  // namespace idempotency::internal::simulation
 
 #endif  // IDEMPOTENCY_TESTS_SIMULATION_WATCHED_STORE_H_

@@ -7,7 +7,7 @@
 
 #include "tests/support/probe_service.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 inline std::string NameOf(Api api) { return api == Api::kSync ? "Sync" : "Callback"; }
 
@@ -21,6 +21,6 @@ struct ParameterName {
 };
 inline constexpr ParameterName ApiName;
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_API_NAME_H_

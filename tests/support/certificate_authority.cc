@@ -9,7 +9,7 @@
 
 #include "tests/support/process.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 std::string ReadFile(const std::string& path) {
@@ -69,4 +69,4 @@ CertificateAuthority::Identity CertificateAuthority::Make(
   return made;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

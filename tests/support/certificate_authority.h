@@ -6,7 +6,7 @@
 
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Makes certificates for tests with the openssl program, in a folder of its
 // own. Aborts the test process if that fails. Thread-compatible.
@@ -35,6 +35,6 @@ class CertificateAuthority {
   Identity root_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_CERTIFICATE_AUTHORITY_H_

@@ -14,7 +14,7 @@
 
 #include "tests/support/programs.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 DaemonProcess::DaemonProcess(std::string store, std::vector<std::string> flags,
                              std::optional<int> descriptors)
@@ -72,4 +72,4 @@ void MigrateStore(const std::string& store) {
   std::abort();
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

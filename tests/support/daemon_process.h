@@ -9,7 +9,7 @@
 #include "tests/support/held_port.h"
 #include "tests/support/process.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // A real idempotencyd on loopback, on a port that stays its own while it is away. Aborts the test
 // process if it cannot start. Thread-compatible.
@@ -47,6 +47,6 @@ class DaemonProcess {
 // Runs `idempotencyd migrate` to its end. Aborts the test process if it fails.
 void MigrateStore(const std::string& store);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_DAEMON_PROCESS_H_

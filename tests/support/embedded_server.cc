@@ -20,7 +20,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "tests/support/guarded_server.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // In one write, so that a kill leaves whole lines.
@@ -54,12 +54,12 @@ int Serve(const std::string& store, const std::string& effects) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 int main(int argc, char** argv) {
   if (argc != 3) {
     std::fputs("usage: embedded_server STORE EFFECTS\n", stderr);
     return 2;
   }
-  return idempotency::testing::Serve(argv[1], argv[2]);
+  return idempotency::internal::testing::Serve(argv[1], argv[2]);
 }

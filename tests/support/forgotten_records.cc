@@ -10,7 +10,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "server/store/sqlite_store.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // Runs behind by more than a retention and what a row is kept for after it.
@@ -45,4 +45,4 @@ void WriteForgottenRecords(const std::string& path, int count) {
   std::abort();
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

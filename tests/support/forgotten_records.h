@@ -3,13 +3,13 @@
 
 #include <string>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Writes `count` records to a SQLite file, which it makes: reserved a day and more ago
 // and forgotten for so long that a sweep removes them. Nobody may have the file open.
 // Aborts if it cannot.
 void WriteForgottenRecords(const std::string& path, int count);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_FORGOTTEN_RECORDS_H_

@@ -5,7 +5,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Holds a handler until the test opens it, and tells the test when the handler
 // is there. Thread-safe.
@@ -45,6 +45,6 @@ class Gate {
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_GATE_H_

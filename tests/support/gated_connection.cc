@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 void ConnectionGate::HoldReserves() {
   MutexLock lock(mutex_);
@@ -90,4 +90,4 @@ void GatedConnection::Get(const v1::GetRequest& request, Deadline deadline,
   inner_->Get(request, deadline, std::move(done));
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -9,7 +9,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Where a test holds operations of a GatedConnection back, or lets them fail.
 // Shared by the test and the connection. Thread-safe.
@@ -59,6 +59,6 @@ class GatedConnection final : public Connection {
   const std::unique_ptr<Connection> inner_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_GATED_CONNECTION_H_

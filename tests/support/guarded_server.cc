@@ -9,7 +9,7 @@
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/connection_factory.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 void OrAbort(const absl::Status& status) {
@@ -67,4 +67,4 @@ void GuardedServer::Stop(std::chrono::system_clock::time_point deadline) {
   server_->Shutdown(deadline);
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

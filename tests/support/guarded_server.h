@@ -11,7 +11,7 @@
 #include "tests/support/gated_connection.h"
 #include "tests/support/probe_service.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // A real gRPC server on a loopback port: the Probe service behind a guard that
 // talks to idempotencyd. Closes the guard, then shuts down, when
@@ -60,6 +60,6 @@ class GuardedServer {
   std::string address_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_GUARDED_SERVER_H_

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
@@ -41,4 +41,4 @@ bool HealthWatch::AwaitServing(bool serving, std::chrono::seconds limit) {
   return true;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

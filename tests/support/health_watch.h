@@ -12,7 +12,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Listens to what a server says about its health. Thread-safe.
 class HealthWatch {
@@ -35,6 +35,6 @@ class HealthWatch {
   std::thread thread_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_HEALTH_WATCH_H_

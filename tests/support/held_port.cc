@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 HeldPort::HeldPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const int on = 1;
@@ -30,4 +30,4 @@ HeldPort::HeldPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
 
 HeldPort::~HeldPort() { close(socket_); }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // A port of 127.0.0.1 that the system gives to no other process while the object lives,
 // whether a server listens on it or not: for a server that goes and comes back, and for
@@ -32,6 +32,6 @@ class HeldPort {
   std::string address_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_HELD_PORT_H_

@@ -15,7 +15,7 @@
 #include "server/file_descriptor.h"
 #include "server/listening_sockets.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // Since Linux 6.3: from which ports the system chooses for this socket.
@@ -105,4 +105,4 @@ TEST(HeldPortTest, TwoAreDifferent) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

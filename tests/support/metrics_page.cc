@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // The whole answer to a GET, "" if there was none.
@@ -71,4 +71,4 @@ double MetricsPage::Value(const std::string& series) const {
   return found == samples_.end() ? 0 : found->second;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

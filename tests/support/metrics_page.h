@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What a daemon serves under /metrics, as it was at one moment. A value type.
 class MetricsPage {
@@ -28,6 +28,6 @@ class MetricsPage {
   std::map<std::string, double> samples_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_METRICS_PAGE_H_

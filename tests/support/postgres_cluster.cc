@@ -17,7 +17,7 @@
 #include "core/socket_watchdog.h"
 #include "server/store/postgres_connection.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // A recovery after a crash is the slowest start.
@@ -208,4 +208,4 @@ std::string TestPostgresUrl() {
   return PostgresCluster::Shared().url();
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

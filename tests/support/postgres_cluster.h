@@ -11,7 +11,7 @@
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 struct PostgresClusterOptions {
   // Off only where nothing is crashed and speed matters.
@@ -72,6 +72,6 @@ void ExecuteSql(const std::string& url, const std::string& sql);
 // variable IDEMPOTENCY_TEST_POSTGRES names, else PostgresCluster::Shared().
 std::string TestPostgresUrl();
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_POSTGRES_CLUSTER_H_

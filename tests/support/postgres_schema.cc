@@ -12,7 +12,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres_migrator.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // VOLATILE, so that it is read again wherever it is called, like the clock
@@ -93,4 +93,4 @@ void PostgresSchema::Advance(absl::Duration duration) {
   if (!done.ok()) ADD_FAILURE() << "the test clock does not move: " << done.status();
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

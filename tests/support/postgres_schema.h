@@ -12,7 +12,7 @@
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 struct PostgresSchemaOptions {
   // Apply every migration. Otherwise there is not even a schema.
@@ -53,6 +53,6 @@ class PostgresSchema {
   std::unique_ptr<PostgresConnection> connection_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_POSTGRES_SCHEMA_H_

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 std::multimap<std::string, std::string> Copy(
@@ -110,4 +110,4 @@ Outcome ProbeClient::SendUntilSettled(Call call, std::chrono::milliseconds limit
   }
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -13,7 +13,7 @@
 #include "grpc_idempotency/errors.h"
 #include "tests/support/probe.grpc.pb.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What came back from one call.
 struct Outcome {
@@ -66,6 +66,6 @@ class ProbeClient {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_PROBE_CLIENT_H_

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 void ThrowIfAsked(const ActRequest& request) {
@@ -138,4 +138,4 @@ std::unique_ptr<ProbeService> ProbeService::Make(Api api, ProbeHandler handler) 
   return std::make_unique<CallbackProbe>(std::move(handler));
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -11,7 +11,7 @@
 #include "core/mutex.h"
 #include "tests/support/probe.grpc.pb.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Which of gRPC's APIs a service is written in.
 enum class Api { kSync, kCallback };
@@ -33,6 +33,6 @@ class ProbeService {
   static std::unique_ptr<ProbeService> Make(Api api, ProbeHandler handler);
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_PROBE_SERVICE_H_

@@ -22,7 +22,7 @@
 
 extern char** environ;
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
@@ -205,4 +205,4 @@ std::string Process::Stderr() {
   return stderr_;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -15,7 +15,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // How a process ended.
 struct ExitStatus {
@@ -69,6 +69,6 @@ class Process {
   std::thread wait_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_PROCESS_H_

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 std::filesystem::path OwnPath() { return std::filesystem::read_symlink("/proc/self/exe"); }
@@ -37,4 +37,4 @@ bool MayStart(const std::string& path) {
   return IsNamed(program.filename().string());
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

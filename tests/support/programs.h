@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // The path of a program of this build that the running test names under PROGRAMS in its
 // idempotency_test(), or of the test itself. FAILED_PRECONDITION for any other: nothing
@@ -16,6 +16,6 @@ absl::StatusOr<std::string> ProgramPath(const std::string& name);
 // anybody's.
 bool MayStart(const std::string& path);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_PROGRAMS_H_

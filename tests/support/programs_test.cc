@@ -8,7 +8,7 @@
 
 #include "tests/support/process.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,4 +40,4 @@ TEST(ProgramsTest, AnotherOneOfTheBuildCannotBeStartedByItsNameOrItsPath) {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

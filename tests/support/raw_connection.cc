@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 sockaddr_in Address(const std::string& host, int port) {
@@ -200,4 +200,4 @@ bool RawConnection::CallHasEnded() {
   return false;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // A TCP connection by hand, for what no well-behaved client does. Closed with the
 // object. Thread-compatible.
@@ -52,6 +52,6 @@ class RawConnection {
   bool connected_ = false;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_RAW_CONNECTION_H_

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // RFC 9113, sections 6 and 7.
@@ -183,4 +183,4 @@ RawHttp2Client::End RawHttp2Client::AwaitEnd(std::uint32_t stream, Time deadline
   return lost_ ? End::kConnectionLost : End::kNoAnswer;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

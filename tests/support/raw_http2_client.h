@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // A caller of gRPC servers that is not gRPC: sends what gRPC's own clients refuse to,
 // any bytes in a header's value, and any bytes as a message. One connection, made
@@ -49,6 +49,6 @@ class RawHttp2Client {
   std::size_t sent_bytes_ = 0;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_RAW_HTTP2_CLIENT_H_

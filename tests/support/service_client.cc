@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/grpc_status.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 std::chrono::system_clock::time_point Soon() {
@@ -131,4 +131,4 @@ v1::GetRequest SomeGet(const std::string& key) {
   return request;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -11,7 +11,7 @@
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Calls idempotencyd directly, as any gRPC client would: one call at a time,
 // without retries, on a connection of its own. Errors carry what the service
@@ -42,6 +42,6 @@ v1::ReleaseRequest SomeRelease(const std::string& key, const std::string& token)
 v1::ExtendRequest SomeExtend(const std::string& key, const std::string& token);
 v1::GetRequest SomeGet(const std::string& key);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_SERVICE_CLIENT_H_

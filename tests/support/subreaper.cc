@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 bool under_subreaper = false;
@@ -178,4 +178,4 @@ void RunUnderSubreaper() {
 
 bool IsUnderSubreaper() { return under_subreaper; }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

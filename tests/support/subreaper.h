@@ -1,7 +1,7 @@
 #ifndef IDEMPOTENCY_TESTS_SUPPORT_SUBREAPER_H_
 #define IDEMPOTENCY_TESTS_SUPPORT_SUBREAPER_H_
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Makes three processes of this one, for a test that starts others: the one that was
 // called, which waits; below it a subreaper, to which the kernel gives every descendant
@@ -25,6 +25,6 @@ bool IsUnderSubreaper();
 // child that is to have its own.
 inline constexpr char kSubreaperVariable[] = "IDEMPOTENCY_TEST_SUBREAPER";
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_SUBREAPER_H_

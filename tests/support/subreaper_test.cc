@@ -26,7 +26,7 @@
 #include "tests/support/process.h"
 #include "tests/support/temp_folder.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kHow[] = "HOW_TO_END";
@@ -156,4 +156,4 @@ INSTANTIATE_TEST_SUITE_P(Ends, SubreaperTest,
                          [](const auto& test) { return NameOf(test.param); });
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

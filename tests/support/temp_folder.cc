@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 TempFolder::TempFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "idempotency.XXXXXX").string();
@@ -21,4 +21,4 @@ TempFolder::~TempFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // A private folder that goes with the object. Thread-compatible.
 class TempFolder {
@@ -20,6 +20,6 @@ class TempFolder {
   std::string path_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_SUPPORT_TEMP_FOLDER_H_

@@ -3,7 +3,7 @@
 #include "tests/support/subreaper.h"
 
 int main(int argc, char** argv) {
-  idempotency::testing::RunUnderSubreaper();
+  idempotency::internal::testing::RunUnderSubreaper();
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

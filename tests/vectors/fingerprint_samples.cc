@@ -27,7 +27,7 @@
 #include "testdata/rules.pb.h"
 #include "testdata/shapes.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -239,7 +239,7 @@ std::string Sampler::Line() {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 int main(int argc, char** argv) {
   if (argc != 3) {

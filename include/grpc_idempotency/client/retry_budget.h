@@ -5,7 +5,9 @@
 
 namespace idempotency {
 
+namespace internal {
 class TokenBucket;
+}  // namespace internal
 
 // Negative numbers count as 0.
 struct RetryBudgetOptions {
@@ -46,7 +48,7 @@ class RetryBudget {
   static RetryBudget& Process();
 
  private:
-  const std::unique_ptr<TokenBucket> bucket_;
+  const std::unique_ptr<internal::TokenBucket> bucket_;
 };
 
 }  // namespace idempotency

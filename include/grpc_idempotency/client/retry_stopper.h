@@ -5,7 +5,9 @@
 
 namespace idempotency {
 
+namespace internal {
 class StoppableTries;
+}  // namespace internal
 
 // Ends calls of CallWithRetries from another thread: the process shuts down, or
 // whoever asked has left. One may stand for many calls. Outlives them.
@@ -25,9 +27,9 @@ class RetryStopper {
   bool stopped() const;
 
  private:
-  friend class StoppableTries;
+  friend class internal::StoppableTries;
 
-  const std::unique_ptr<StoppableTries> tries_;
+  const std::unique_ptr<internal::StoppableTries> tries_;
 };
 
 }  // namespace idempotency

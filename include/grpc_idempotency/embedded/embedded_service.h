@@ -13,7 +13,9 @@
 
 namespace idempotency {
 
+namespace internal {
 class Observer;
+}  // namespace internal
 
 // The options of idempotencyd that mean something inside another program, with
 // its defaults, and two more.
@@ -25,7 +27,7 @@ struct EmbeddedOptions : ServiceOptions {
   // Told what happens, for metrics and logs: idempotency::Metrics
   // (server/metrics.h), or one of the program's own. Must outlive the service
   // and its channel.
-  Observer* observer = nullptr;
+  internal::Observer* observer = nullptr;
 };
 
 // idempotencyd without a second process: the same service, batcher, sweeper and

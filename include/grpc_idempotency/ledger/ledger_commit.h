@@ -10,7 +10,9 @@
 
 namespace idempotency {
 
+namespace internal {
 class GuardLog;
+}  // namespace internal
 
 // Whether the transaction of an execution may still be committed, right before
 // it is.
@@ -18,7 +20,7 @@ struct LedgerCommitPermit {
   // OK: it may.
   absl::Status why_not;
   // Where a commit that fails is logged; null for the default.
-  std::shared_ptr<GuardLog> log;
+  std::shared_ptr<internal::GuardLog> log;
 };
 
 // How the commit of a transaction with a ledger row ended. A value type.

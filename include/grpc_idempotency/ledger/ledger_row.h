@@ -13,7 +13,9 @@
 
 namespace idempotency {
 
+namespace internal {
 class GuardLog;
+}  // namespace internal
 
 // One row of a completion ledger, as it is written. A value type.
 //
@@ -33,7 +35,7 @@ struct LedgerRow {
   // How long the row stands at least: twice as long as its record.
   absl::Duration life;
   // Where the writing of the row is logged, null for the default; not part of it.
-  std::shared_ptr<GuardLog> log;
+  std::shared_ptr<internal::GuardLog> log;
 };
 
 }  // namespace idempotency

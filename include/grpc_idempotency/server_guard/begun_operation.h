@@ -15,7 +15,10 @@
 
 namespace idempotency {
 
+namespace internal {
 class LiveExecution;
+class OperationStart;
+}  // namespace internal
 
 // What ServerGuard::Begin answers when it does not refuse: the work runs now, or
 // it has run and here is its reply.
@@ -103,10 +106,10 @@ class BegunOperation {
   grpc::Status ReadReply(google::protobuf::Message& into) const;
 
  private:
-  friend class OperationStart;
+  friend class internal::OperationStart;
   struct Run;
 
-  BegunOperation(std::string record_id, std::shared_ptr<LiveExecution> execution);
+  BegunOperation(std::string record_id, std::shared_ptr<internal::LiveExecution> execution);
   BegunOperation(std::string record_id, v1::Reply reply);
 
   // FAILED_PRECONDITION unless it runs and is not settled; then it is.

@@ -19,7 +19,7 @@
 #include "interceptors/server/wire/traceparent.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
@@ -285,4 +285,4 @@ void Admission::Refuse(const absl::Status& why, std::string record_id) {
   done_(Refused{why, std::move(record_id)});
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/reservation/reservation_request.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // From a question for a reservation to what is to be done about the call: the
 // way in, whatever the call is. Settlement is the way out.
@@ -92,6 +92,6 @@ class Admission : public std::enable_shared_from_this<Admission> {
   std::string cleared_token_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_ADMISSION_H_

@@ -19,7 +19,7 @@
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Operation = FakeConnection::Operation;
@@ -156,4 +156,4 @@ TEST_F(LeaseAtStartTest, ARecoveryHandlerThatTookLongerThanTheLease) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/request/request_fingerprints.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardedOperation& operation,
@@ -77,4 +77,4 @@ absl::StatusOr<BegunOperation> OperationStart::Tell(std::string record_id,
   return std::get<Admission::Refused>(decision).why;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

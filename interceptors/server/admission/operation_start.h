@@ -11,7 +11,7 @@
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/guarded_operation.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // From the application's own words to a question, and from the decision to what
 // it is told: ServerGuard::Begin, as GuardedMethod is for calls of a server.
@@ -28,6 +28,6 @@ class OperationStart {
   static absl::StatusOr<BegunOperation> Tell(std::string record_id, Admission::Decision decision);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_START_H_

@@ -6,7 +6,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // The record may still be open.
@@ -115,4 +115,4 @@ std::size_t Recoverer::size() {
   return candidates_.size();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "interceptors/server/threads/backoff.h"
 #include "interceptors/server/threads/scheduler.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Recovers in the background what this guard left open, so that an operation
 // does not stay UNKNOWN until its client calls again.
@@ -75,6 +75,6 @@ class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recov
   absl::flat_hash_map<std::string, Candidate> candidates_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERER_H_

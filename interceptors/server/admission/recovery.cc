@@ -8,12 +8,12 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
-#include "grpc_idempotency/server_guard/disposition.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/execution/settlement.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr char kUndecided[] = "the recovery handler could not tell";
@@ -141,4 +141,4 @@ void Recovery::LeaveUnknown(const absl::Status& why) {
       });
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -13,7 +13,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/live_execution.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One run of a recovery handler, from a grant that recovers to what it decided
 // being settled.
@@ -57,6 +57,6 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   const Done done_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERY_H_

@@ -23,7 +23,7 @@
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Operation = FakeConnection::Operation;
@@ -373,4 +373,4 @@ TEST_F(RecovererTest, StopForgetsEverything) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -18,7 +18,7 @@
 #include "interceptors/server/wire/record_metadata.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // What gRPC's own retries wait inside one call while an attempt runs or pauses:
@@ -169,4 +169,4 @@ v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_
   return reply;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

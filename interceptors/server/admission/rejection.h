@@ -8,7 +8,7 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Why a call with this verdict does not run; OK for `reserved` and for a
 // `replay` that there is something to make from: everything but an OK of which
@@ -36,6 +36,6 @@ absl::Status OutcomeUndecided(std::uint32_t attempt, std::string_view reason);
 // all of the time), and not to retry an unknown outcome.
 v1::Reply RejectionReply(const absl::Status& rejection, std::string_view record_id);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_REJECTION_H_

@@ -10,7 +10,7 @@
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/wire/record_metadata.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // "" for all of it.
@@ -114,4 +114,4 @@ void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stor
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/guarded_operation.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // From a stored reply to what a retry gets.
 //
@@ -41,6 +41,6 @@ class ReplayedReply {
   static void Make(std::shared_ptr<const GuardedOperation> operation, Stored stored, Done done);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_REPLAYED_REPLY_H_

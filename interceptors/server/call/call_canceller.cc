@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 void CallCanceller::Begin(std::function<void()> cancel) {
   MutexLock lock(mutex_);
@@ -39,4 +39,4 @@ void CallCanceller::End(std::function<void()> then) {
   then();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

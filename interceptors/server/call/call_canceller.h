@@ -5,7 +5,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Lets another thread cancel a call while its handler runs, and never later:
 // what it would touch goes away with the call. Nobody waits for anybody, since
@@ -30,6 +30,6 @@ class CallCanceller {
   std::function<void()> then_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_CANCELLER_H_

@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 TEST(CallCanceller, CancelsOnceAndOnlyWhileTheHandlerRuns) {
@@ -69,4 +69,4 @@ TEST(CallCanceller, NeverTouchesACallThatHasGone) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

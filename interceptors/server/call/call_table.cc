@@ -4,7 +4,7 @@
 
 #include "absl/hash/hash.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 CallTable& CallTable::Instance() {
   // Never destroyed: an interceptor may end after static destruction began.
@@ -49,4 +49,4 @@ std::size_t CallTable::size() {
   return size;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -13,7 +13,7 @@ namespace grpc {
 class ServerContextBase;
 }
 
-namespace idempotency {
+namespace idempotency::internal {
 
 class GuardedCall;
 
@@ -47,6 +47,6 @@ class CallTable {
   std::array<Shard, 64> shards_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CALL_TABLE_H_

@@ -15,7 +15,7 @@
 #include "interceptors/server/call/call_table.h"
 #include "interceptors/server/wire/record_metadata.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
@@ -197,4 +197,4 @@ void CapturingInterceptor::Proceed(Batch& batch, absl::Time expires_at) {
   batch.Proceed();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -13,7 +13,7 @@
 #include "interceptors/server/call/guarded_call.h"
 #include "interceptors/server/execution/settlement.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Holds a handler's reply back until the store has acknowledged it. First in
 // line: behind another interceptor, a trailer that one adds would be recorded
@@ -56,6 +56,6 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   int code_ = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_CAPTURING_INTERCEPTOR_H_

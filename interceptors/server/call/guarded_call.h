@@ -8,7 +8,7 @@
 #include "interceptors/server/call/guarded_stream.h"
 #include "interceptors/server/execution/live_execution.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 class Reservations;
 
@@ -57,6 +57,6 @@ class GuardedCall {
   bool omit_message_ = false;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_CALL_H_

@@ -20,7 +20,7 @@
 #include "interceptors/server/request/trace_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Its handler does not run after all.
@@ -164,4 +164,4 @@ void GuardedMethod::Replay(const Call& call, v1::Reply reply) {
   call.held->Answer(std::move(reply));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

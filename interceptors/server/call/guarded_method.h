@@ -14,7 +14,7 @@
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/request/request_identity.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One guarded method: asks for a verdict on each of its calls and acts on it.
 // Thread-safe.
@@ -50,6 +50,6 @@ class GuardedMethod final : public CallGate {
   std::atomic<std::uint64_t> calls_failed_open_{0};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_METHOD_H_

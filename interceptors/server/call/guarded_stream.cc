@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/reply.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // What each message weighs besides its bytes, so that empty ones, too, come to
@@ -41,4 +41,4 @@ void GuardedStream::MoveTo(v1::Reply& reply) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/call/stream_outlet.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The replies of one guarded server-streaming call on their way out: what is
 // captured of them for the record, and how they leave. Its messages come one
@@ -45,6 +45,6 @@ class GuardedStream {
   v1::Reply captured_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_GUARDED_STREAM_H_

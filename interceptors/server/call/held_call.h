@@ -13,7 +13,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/call/stream_outlet.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What becomes of a decision that a handler runs, until it does. Both may be
 // empty.
@@ -60,6 +60,6 @@ class CallGate {
   virtual void Admit(std::shared_ptr<HeldCall> call) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_HELD_CALL_H_

@@ -13,7 +13,7 @@
 #include "interceptors/server/call/guarded_call.h"
 #include "interceptors/server/reservation/reservations.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Makes the capturing interceptor for calls of guarded methods, and none for
 // any other: even an idle one costs a call more than the guard itself.
@@ -41,6 +41,6 @@ class InterceptorFactory final : public grpc::experimental::ServerInterceptorFac
   const Reservations& guard_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_INTERCEPTOR_FACTORY_H_

@@ -12,7 +12,7 @@
 #include "interceptors/server/call/call_table.h"
 #include "interceptors/server/call/outlet_interceptor.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Makes the outlet interceptor for calls of guarded streams, after
 // InterceptorFactory has entered them in the call table. Thread-safe.
@@ -32,6 +32,6 @@ class OutletFactory final : public grpc::experimental::ServerInterceptorFactoryI
   const absl::flat_hash_set<std::string> paths_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_FACTORY_H_

@@ -7,7 +7,7 @@
 
 #include "interceptors/server/call/guarded_stream.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
@@ -86,4 +86,4 @@ void OutletInterceptor::Intercept(Batch* batch) {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

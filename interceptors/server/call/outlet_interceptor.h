@@ -8,7 +8,7 @@
 
 #include "interceptors/server/call/guarded_call.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Takes the messages of a guarded stream out of the handler's writes and gives
 // them to its outlet. Last in line: the application's interceptors have seen
@@ -25,6 +25,6 @@ class OutletInterceptor final : public grpc::experimental::Interceptor {
   const std::shared_ptr<GuardedCall> call_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_INTERCEPTOR_H_

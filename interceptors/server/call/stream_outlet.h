@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Where the messages of a guarded stream leave for the client, one after
 // another. They are taken out of the handler's own writes, so that those
@@ -36,6 +36,6 @@ class StreamOutlet {
   virtual void Drain(Drained drained) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_OUTLET_H_

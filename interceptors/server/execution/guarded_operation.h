@@ -15,7 +15,7 @@
 #include "interceptors/server/reservation/reservations.h"
 #include "interceptors/server/threads/worker_pools.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What is guarded, and how: a method of a server, or an operation that has no
 // server. Its references outlive it. Immutable.
@@ -39,6 +39,6 @@ struct GuardedOperation {
   std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_GUARDED_OPERATION_H_

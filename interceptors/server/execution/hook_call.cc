@@ -2,7 +2,7 @@
 
 #include <exception>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 template <typename Event>
@@ -34,4 +34,4 @@ void Call(GuardLog& log, const std::function<void(const LostEvent&)>& hook,
   CallSafely(log, hook, event, "on_lost");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

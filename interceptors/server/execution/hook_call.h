@@ -6,7 +6,7 @@
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Calls a hook that is not empty. What it throws is logged and dropped. Thread-safe.
 void Call(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
@@ -15,6 +15,6 @@ void Call(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,
           const RecordedEvent& event);
 void Call(GuardLog& log, const std::function<void(const LostEvent&)>& hook, const LostEvent& event);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_HOOK_CALL_H_

@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/reply.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply) {
@@ -45,4 +45,4 @@ v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply) {
   return reply;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

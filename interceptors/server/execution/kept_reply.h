@@ -4,7 +4,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/live_execution.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What is stored of a handler's reply: what the operation's policy says,
 // without the fields that are never stored, within GuardOptions::max_reply_bytes
@@ -12,6 +12,6 @@ namespace idempotency {
 // STATUS_ONLY already stays so.
 v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_KEPT_REPLY_H_

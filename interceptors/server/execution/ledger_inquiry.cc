@@ -13,7 +13,7 @@
 #include "grpc_idempotency/ledger/completion_ledger.h"
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Status Unreachable() {
@@ -153,4 +153,4 @@ void LedgerInquiry::Tell(Answer answer) {
   if (done != nullptr) done(std::move(answer));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

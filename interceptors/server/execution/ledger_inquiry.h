@@ -11,7 +11,7 @@
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/threads/backoff.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One question to the application's completion ledger: did this operation
 // commit, in whatever attempt? Asked on the guard's threads for it, and again
@@ -56,6 +56,6 @@ class LedgerInquiry : public std::enable_shared_from_this<LedgerInquiry> {
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_INQUIRY_H_

@@ -11,11 +11,11 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
-#include "grpc_idempotency/server_guard/disposition.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
                              const v1::ReserveRequest& question, const v1::ReserveResponse& grant,
@@ -158,4 +158,4 @@ absl::Status LiveExecution::Attach(grpc::ClientContext& context) {
   return AsParent().Attach(context);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -18,7 +18,7 @@
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/reservation/recording.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One execution under a reservation, from its grant until its outcome is
 // settled. Thread-safe.
@@ -88,6 +88,6 @@ class LiveExecution final : public Execution {
   ReplyType reply_type_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LIVE_EXECUTION_H_

@@ -5,7 +5,7 @@
 
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct GuardedOperation;
 
@@ -21,6 +21,6 @@ class OpenOutcomes {
                     const v1::ReserveRequest& question) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_OPEN_OUTCOMES_H_

@@ -12,11 +12,12 @@
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "interceptors/server/execution/hook_call.h"
 #include "interceptors/server/execution/kept_reply.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/policy/release_pause.h"
 #include "interceptors/server/wire/traceparent.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 namespace {
 
@@ -244,4 +245,4 @@ void Settlement::Tell(const Outcome& outcome) {
   done(outcome);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

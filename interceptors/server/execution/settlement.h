@@ -14,7 +14,7 @@
 #include "interceptors/server/execution/ledger_inquiry.h"
 #include "interceptors/server/execution/live_execution.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The way out of an execution: what becomes of its reservation once its
 // handler has answered, by the operation's policy, and what its caller gets.
@@ -86,6 +86,6 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_SETTLEMENT_H_

@@ -21,7 +21,7 @@
 #include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/threads/worker_pools.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::EndsWith;
@@ -137,4 +137,4 @@ TEST_F(SettlementTest, AReleaseNamesTheCodeAndWhetherTheHandlerMayHaveThrown) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

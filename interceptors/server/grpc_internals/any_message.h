@@ -16,7 +16,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 
 // Stands for a generated message whose type is not known here. Never read or
 // written as such: only its address is passed on.
@@ -72,19 +72,20 @@ class StoredBytes {
   std::array<Shard, 32> shards_;
 };
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals
 
 namespace grpc {
 
 // Hands out stored bytes where there are some, and otherwise serialises the
 // message, which may be one that another interceptor put in its place.
 template <>
-class SerializationTraits<idempotency::grpc_internals::AnyMessage> {
+class SerializationTraits<idempotency::internal::grpc_internals::AnyMessage> {
  public:
-  static Status Serialize(const idempotency::grpc_internals::AnyMessage& any, ByteBuffer* buffer,
-                          bool* own_buffer) {
+  static Status Serialize(const idempotency::internal::grpc_internals::AnyMessage& any,
+                          ByteBuffer* buffer, bool* own_buffer) {
     const void* address = &any;
-    const auto stored = idempotency::grpc_internals::StoredBytes::Instance().Find(address);
+    const auto stored =
+        idempotency::internal::grpc_internals::StoredBytes::Instance().Find(address);
     *own_buffer = true;
     std::string serialized;
     if (stored == nullptr &&
@@ -100,7 +101,7 @@ class SerializationTraits<idempotency::grpc_internals::AnyMessage> {
 
   // Requests are deserialised by the handler of the user's service.
   static Status Deserialize(ByteBuffer* /*buffer*/,
-                            idempotency::grpc_internals::AnyMessage* /*message*/) {
+                            idempotency::internal::grpc_internals::AnyMessage* /*message*/) {
     return Status(StatusCode::INTERNAL, "not a handler for requests");
   }
 };

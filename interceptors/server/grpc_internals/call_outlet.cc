@@ -13,7 +13,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 namespace {
 
 struct DestroyBuffer {
@@ -201,4 +201,4 @@ std::shared_ptr<StreamOutlet> MakeCallbackOutlet(const grpc::internal::Call& cal
   return std::make_shared<CallbackOutlet>(call);
 }
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals

@@ -9,7 +9,7 @@
 
 #include "interceptors/server/call/stream_outlet.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 
 // The outlet of a call of the sync API, whose completion queue is asked for
 // each message by the thread that sends it. The call outlives what is sent: a
@@ -18,6 +18,6 @@ std::shared_ptr<StreamOutlet> MakeSyncOutlet(const grpc::internal::Call& call);
 // Of the callback API.
 std::shared_ptr<StreamOutlet> MakeCallbackOutlet(const grpc::internal::Call& call);
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_CALL_OUTLET_H_

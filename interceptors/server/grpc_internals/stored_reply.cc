@@ -8,7 +8,7 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/grpc_internals/any_message.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 namespace {
 
 bool IsLegal(const v1::MetadataEntry& entry) {
@@ -51,4 +51,4 @@ void Load(google::protobuf::MessageLite& message, std::string body, GuardLog& lo
 
 void Unload(const void* message) { StoredBytes::Instance().Remove(message); }
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals

@@ -12,7 +12,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 
 // Sets what the handler would have set: metadata and compression level.
 void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context);
@@ -25,6 +25,6 @@ grpc::Status StatusOf(const v1::Reply& reply);
 void Load(google::protobuf::MessageLite& message, std::string body, GuardLog& log);
 void Unload(const void* message);
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_

@@ -15,7 +15,7 @@
 #include "interceptors/server/grpc_internals/any_message.h"
 #include "interceptors/server/grpc_internals/stored_reply.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -133,4 +133,4 @@ void StartStoredStream(const MethodHandler::HandlerParameter& parameter, const D
   handler.RunHandler(parameter);
 }
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals

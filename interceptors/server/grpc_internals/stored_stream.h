@@ -9,7 +9,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency::grpc_internals {
+namespace idempotency::internal::grpc_internals {
 
 // Answers a call in place of its handler: the stored messages, byte for byte and
 // one after another, then the status. `type` is their type. The request is
@@ -22,6 +22,6 @@ void SendStoredStream(const grpc::internal::MethodHandler::HandlerParameter& par
 void StartStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
                        const google::protobuf::Descriptor& type, v1::Reply reply, GuardLog& log);
 
-}  // namespace idempotency::grpc_internals
+}  // namespace idempotency::internal::grpc_internals
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_STREAM_H_

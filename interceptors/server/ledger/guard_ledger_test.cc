@@ -21,7 +21,7 @@
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Operation = FakeConnection::Operation;
@@ -695,4 +695,4 @@ TEST_F(GuardLedgerRecoveryTest, AnOkWithoutACommitIsUnknown) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

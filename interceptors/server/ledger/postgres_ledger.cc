@@ -18,8 +18,18 @@
 #include "core/socket_watchdog.h"
 #include "core/unconfirmed_commit.h"
 #include "grpc_idempotency/errors.h"
+#include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
+
+using internal::Clock;
+using internal::ConnectionPool;
+using internal::ConnectionPoolOptions;
+using internal::GuardLog;
+using internal::LogEvent;
+using internal::SaysCommitIsUnconfirmed;
+using internal::SocketWatchdog;
+
 namespace {
 
 constexpr char kInsert[] =

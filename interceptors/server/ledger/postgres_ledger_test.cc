@@ -23,7 +23,7 @@
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -566,4 +566,4 @@ TEST_F(PostgresLedgerTest, ADatabaseThatIsNotThereIsUnavailable) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,6 +6,9 @@
 #include "core/utf8.h"
 
 namespace idempotency {
+
+using internal::ToUtf8;
+
 namespace {
 
 void Add(v1::MetadataEntry& entry, std::string_view key, std::string_view value) {

@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/ledger/ledger_commit.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 v1::MetadataEntry Message() {
@@ -113,4 +113,4 @@ TEST(LedgerCommitTest, OnlyAnAcknowledgedCommitIsKnown) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,6 +11,12 @@
 #include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
+
+using internal::GuardLog;
+using internal::LogEvent;
+using internal::Mutex;
+using internal::MutexLock;
+
 namespace {
 
 // OR ROLLBACK: a handler that looks away has nothing left to commit.

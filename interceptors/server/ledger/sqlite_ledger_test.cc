@@ -18,7 +18,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::HasSubstr;
@@ -290,4 +290,4 @@ TEST_F(SqliteLedgerTest, SweepsOnlyWhatNobodyNeeds) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 GuardLog::GuardLog(LogSink sink, const Clock& clock)
     : GuardLog(ApplicationLog(std::move(sink)), clock) {}
@@ -30,4 +30,4 @@ void GuardLog::Write(LogSeverity severity, std::string_view line, std::int64_t l
   log_.Write(severity, line, rest);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

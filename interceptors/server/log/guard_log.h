@@ -16,7 +16,7 @@
 #include "core/log_throttle.h"
 #include "grpc_idempotency/log_sink.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What a line of the guard's is about.
 enum class LogEvent {
@@ -99,6 +99,6 @@ class GuardLog {
   std::array<std::unique_ptr<LogThrottle>, kLogEvents> throttles_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_LOG_GUARD_LOG_H_

@@ -10,7 +10,7 @@
 
 #include "core/utf8.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -85,4 +85,4 @@ TEST_F(GuardLogTest, ASinkThatThrowsIsNobodysProblem) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "grpc_idempotency/limits.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // google/protobuf/duration.proto: what a Duration may hold.
@@ -172,4 +172,4 @@ MethodPolicy PolicyFromOption(const google::protobuf::MethodDescriptor& method,
   return policy;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

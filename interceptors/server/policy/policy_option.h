@@ -7,7 +7,7 @@
 #include "idempotency/v1/options.pb.h"
 #include "interceptors/server/policy/policy_faults.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The method's default with what `option` sets in its place. What only the
 // option can get wrong (a code in two lists, a Duration that is none) is added
@@ -15,6 +15,6 @@ namespace idempotency {
 MethodPolicy PolicyFromOption(const google::protobuf::MethodDescriptor& method,
                               const v1::Policy& option, PolicyFaults& faults);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_OPTION_H_

@@ -11,10 +11,10 @@
 
 #include "core/key_field.h"
 #include "grpc_idempotency/limits.h"
-#include "grpc_idempotency/server_guard/disposition.h"
+#include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/policy/method_path.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::MethodDescriptor;
@@ -154,4 +154,4 @@ PolicyFaults FaultsFor(const MethodDescriptor& method, const MethodPolicy& polic
   return faults;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "interceptors/server/policy/policy_faults.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What every policy must keep to, wherever it comes from: the proto or code.
 
@@ -19,6 +19,6 @@ PolicyFaults FaultsOf(const MethodPolicy& policy);
 PolicyFaults FaultsFor(const google::protobuf::MethodDescriptor& method,
                        const MethodPolicy& policy);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_POLICY_RULES_H_

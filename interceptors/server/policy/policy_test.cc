@@ -26,7 +26,7 @@
 #include "testdata/policies.grpc.pb.h"
 #include "testdata/till.grpc.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::MethodDescriptor;
@@ -527,4 +527,4 @@ TEST(PoliciesAtStartUpTest, AnEmptyAdjustmentIsRefused) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How long a record is not granted again after an attempt with an unknown
 // outcome, where a second execution is acceptable: 1 s, 4 s, 16 s, then 60 s.
@@ -26,6 +26,6 @@ inline absl::Duration ReleasePause(std::uint32_t attempt) {
   return std::min(pause, kLongestReleasePause);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_RELEASE_PAUSE_H_

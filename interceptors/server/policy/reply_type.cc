@@ -13,7 +13,7 @@
 #include "grpc_idempotency/reply.h"
 #include "idempotency/v1/options.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::Any;
@@ -187,4 +187,4 @@ void ReplyType::Redact(v1::Reply& reply) const {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

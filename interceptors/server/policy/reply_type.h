@@ -9,7 +9,7 @@
 
 #include "idempotency/v1/record.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The message type of an operation's replies, and what of them is not stored.
 // Immutable.
@@ -40,6 +40,6 @@ class ReplyType {
   bool may_hold_secrets_ = false;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_REPLY_TYPE_H_

@@ -10,7 +10,7 @@
 
 #include "testdata/secrets.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::Card;
@@ -291,4 +291,4 @@ TEST(ReplyTypeTest, UnknownTypeIsStoredAsItIs) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -14,7 +14,7 @@
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::MethodDescriptor;
@@ -182,4 +182,4 @@ std::string ResolvedPolicy::Description() const {
   return absl::StrJoin(groups, "; ");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -11,7 +11,7 @@
 #include "interceptors/server/policy/policy_faults.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The policy that holds for one method, and where it comes from. A value type.
 class ResolvedPolicy {
@@ -41,6 +41,6 @@ class ResolvedPolicy {
   std::string unknown_outcome_in_words_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_RESOLVED_POLICY_H_

@@ -5,7 +5,7 @@
 
 #include "interceptors/server/policy/release_pause.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 UnknownOutcome ChosenBy(MethodPolicy::OnLeaseExpiry choice) {
@@ -71,4 +71,4 @@ std::string UnknownOutcomeChoices() {
          "OUTCOME_UNKNOWN). GuardOptions::on_unknown_outcome chooses for a whole server";
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -10,7 +10,7 @@
 #include "grpc_idempotency/server_guard/recovery_handler.h"
 #include "idempotency/v1/record.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What an unknown outcome leads to: the handler answered an indefinite code or
 // threw, or the lease of its attempt ran out.
@@ -40,6 +40,6 @@ std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const M
 // What can be chosen, for an error about what has chosen nothing.
 std::string UnknownOutcomeChoices();
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_UNKNOWN_OUTCOME_H_

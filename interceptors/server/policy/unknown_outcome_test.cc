@@ -9,7 +9,7 @@
 
 #include "interceptors/server/testing/fake_ledger.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using ::testing::AllOf;
@@ -63,4 +63,4 @@ TEST_F(UnknownOutcomeDescriptionTest, SaysThatNothingIsChosen) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

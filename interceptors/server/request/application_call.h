@@ -10,7 +10,7 @@
 #include "core/absl_view.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Calls code of the application's; what it throws must not unwind through gRPC.
 // The answer is the function's (a Status or a StatusOr), or INTERNAL if it
@@ -30,6 +30,6 @@ auto CallApplication(GuardLog& log, std::string_view operation, std::string_view
   return absl::InternalError(std::string(what) + " failed; nothing was run");
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_APPLICATION_CALL_H_

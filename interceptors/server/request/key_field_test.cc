@@ -5,7 +5,7 @@
 
 #include "testdata/till.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeRequest;
@@ -53,4 +53,4 @@ TEST(KeyFieldTest, ErrorsNameTheMethodAndWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

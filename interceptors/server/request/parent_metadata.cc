@@ -8,7 +8,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Four fields, each with a tag and a length of two bytes at most.
@@ -37,4 +37,4 @@ std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context, Gu
   return std::nullopt;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The record in whose handler the call was made, as the caller says
 // (`idempotency-parent-bin`): its `key` is the parent's record id. For people
@@ -17,6 +17,6 @@ namespace idempotency {
 std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context,
                                       GuardLog& log = *GuardLog::Default());
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_PARENT_METADATA_H_

@@ -5,7 +5,7 @@
 #include "core/absl_view.h"
 #include "interceptors/server/request/application_call.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
     GuardLog& log, absl::Span<const FingerprintAlgorithm> algorithms,
@@ -22,4 +22,4 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
       });
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

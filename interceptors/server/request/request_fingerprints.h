@@ -11,7 +11,7 @@
 #include "grpc_idempotency/fingerprint_input.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One fingerprint for each algorithm, in their order. Algorithms may be the
 // application's own: INTERNAL if one throws or answers with what cannot be a
@@ -20,6 +20,6 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
     GuardLog& log, absl::Span<const FingerprintAlgorithm> algorithms,
     const FingerprintInput& input);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_FINGERPRINTS_H_

@@ -13,7 +13,7 @@
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/request/request_fingerprints.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::Message;
@@ -98,4 +98,4 @@ FingerprintInput::Metadata RequestIdentity::MetadataOf(
   return metadata;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -18,7 +18,7 @@
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // By what the calls of one method are recognised: the key that a call carries,
 // and the fingerprints of its request. Immutable.
@@ -57,6 +57,6 @@ class RequestIdentity {
   std::vector<std::string> metadata_names_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_IDENTITY_H_

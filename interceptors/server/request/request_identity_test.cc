@@ -10,7 +10,7 @@
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/till.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using testdata::ChargeRequest;
@@ -166,4 +166,4 @@ TEST_F(RequestIdentityTest, AnAlgorithmThatFailsRefusesTheCall) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -5,7 +5,7 @@
 #include "core/absl_view.h"
 #include "interceptors/server/wire/traceparent.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context, GuardLog& log) {
   const auto entry = context.client_metadata().find({kTraceparent.data(), kTraceparent.size()});
@@ -17,4 +17,4 @@ std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context,
   return std::nullopt;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,13 +8,13 @@
 
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The call's W3C `traceparent`, for the label that keeps the first attempt's with the
 // record. A value that does not have that form is logged and left out: it costs its
 // caller the trace and nothing else.
 std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context, GuardLog& log);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_TRACE_METADATA_H_

@@ -5,7 +5,7 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // What is needed of a question when its answer comes.
@@ -103,4 +103,4 @@ void CachingConnection::Get(const v1::GetRequest& request, Deadline deadline,
   inner_->Get(request, deadline, std::move(done));
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

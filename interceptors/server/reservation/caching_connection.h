@@ -6,7 +6,7 @@
 #include "grpc_idempotency/client/connection.h"
 #include "interceptors/server/reservation/replay_cache.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A Connection that fills a cache of replays from what passes through: a `replay`
 // of the service, and a Complete that the service acknowledged for a grant that
@@ -32,6 +32,6 @@ class CachingConnection final : public Connection {
   const std::unique_ptr<Connection> inner_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_CACHING_CONNECTION_H_

@@ -24,7 +24,7 @@
 #include "interceptors/server/testing/stepped_clock.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
@@ -379,4 +379,4 @@ TEST_F(CachingConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

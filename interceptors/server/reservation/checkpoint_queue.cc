@@ -8,7 +8,7 @@
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/reservation/store_link.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // The same again may succeed.
@@ -104,4 +104,4 @@ void CheckpointQueue::Tell(std::uint64_t id, const absl::Status& answer) {
   done(answer);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

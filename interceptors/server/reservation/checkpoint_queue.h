@@ -15,7 +15,7 @@
 #include "interceptors/server/threads/backoff.h"
 #include "interceptors/server/threads/scheduler.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The checkpoints of one reservation on their way to the store: one at a time,
 // in the order given, each repeated until it is answered or its caller was told
@@ -65,6 +65,6 @@ class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_CHECKPOINT_QUEUE_H_

@@ -4,7 +4,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 ClosableConnection::ClosableConnection(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)) {}
@@ -69,4 +69,4 @@ void ClosableConnection::Close() {
   connection_.reset();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A Connection that can be taken away while others still hold a reference to
 // it: after Close() every call is answered with STORE_UNAVAILABLE at once.
@@ -48,6 +48,6 @@ class ClosableConnection final : public Connection {
   std::size_t inside_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_CLOSABLE_CONNECTION_H_

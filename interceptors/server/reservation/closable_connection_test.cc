@@ -13,7 +13,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // What the connection behind was called for.
@@ -116,4 +116,4 @@ TEST_F(ClosableConnectionTest, ClosingWaitsForTheCallsThatAreInside) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

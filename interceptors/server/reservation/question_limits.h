@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/limits.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How many of a guard's questions for a reservation may be open, so that neither the
 // duplicates of one key nor an outage of the store take what other calls need.
@@ -22,6 +22,6 @@ struct QuestionLimits {
   std::size_t pursued = 1024;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_QUESTION_LIMITS_H_

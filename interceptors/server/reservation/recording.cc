@@ -11,7 +11,7 @@
 #include "grpc_idempotency/reply.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Time = Scheduler::Time;
@@ -402,4 +402,4 @@ void Recording::End() {
   hold_.reset();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -17,7 +17,7 @@
 #include "interceptors/server/reservation/store_link.h"
 #include "interceptors/server/threads/backoff.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // RESERVATION_LOST with the guard's code, ABORTED, and a wait: what the caller
 // of an attempt is told that the store refused. Its retry finds the winner.
@@ -170,6 +170,6 @@ class Recording : public std::enable_shared_from_this<Recording> {
   std::optional<absl::Status> release_answer_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RECORDING_H_

@@ -19,7 +19,7 @@
 #include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Operation = FakeConnection::Operation;
@@ -929,4 +929,4 @@ TEST_F(RecordingTest, ACheckpointAtTheVeryEndOfTheLeaseIsTooLate) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

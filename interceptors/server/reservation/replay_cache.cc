@@ -15,7 +15,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Fingerprints = ReplayCache::Fingerprints;
@@ -302,4 +302,4 @@ ReplayCacheCounters ReplayCache::counters() const {
   return sum;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -15,7 +15,7 @@
 #include "grpc_idempotency/server_guard/replay_cache_options.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The store's last answers about completed operations, by record key.
 //
@@ -103,6 +103,6 @@ class ReplayCache {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_REPLAY_CACHE_H_

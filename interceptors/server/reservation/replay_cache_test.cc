@@ -13,7 +13,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/testing/stepped_clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr absl::Duration kMaxAge = absl::Seconds(10);
@@ -508,4 +508,4 @@ TEST_F(ReplayCacheTest, ThreadsSeeOnlyWholeAnswersOfTheirOwnKey) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

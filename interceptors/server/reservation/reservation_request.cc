@@ -15,7 +15,7 @@
 #include "interceptors/server/reservation/recording.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Time = Scheduler::Time;
@@ -192,4 +192,4 @@ void ReservationRequest::ReleaseGrant(Time sent, const v1::Reserved& grant) {
                 [] {});
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

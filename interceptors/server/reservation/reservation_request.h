@@ -12,7 +12,7 @@
 #include "interceptors/server/reservation/store_link.h"
 #include "interceptors/server/threads/backoff.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The service's answer to Reserve, and when the question was sent: leases are
 // counted from there.
@@ -90,6 +90,6 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_REQUEST_H_

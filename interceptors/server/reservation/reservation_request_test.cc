@@ -18,7 +18,7 @@
 #include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Operation = FakeConnection::Operation;
@@ -409,4 +409,4 @@ TEST_F(ReservationRequestTest, AVerdictThatIsNoGrantLeavesNothingToRelease) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

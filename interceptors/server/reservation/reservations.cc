@@ -9,7 +9,7 @@
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 absl::Status Closed() {
@@ -143,4 +143,4 @@ void Reservations::Close() {
   for (const auto& [id, question] : waiting) question.request->GiveUp(Closed());
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -22,7 +22,7 @@
 #include "interceptors/server/reservation/store_probe.h"
 #include "interceptors/server/threads/timer_thread.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Every reservation of one guard: asked for, held, recorded. Knows nothing of
 // gRPC servers. Thread-safe.
@@ -100,6 +100,6 @@ class Reservations {
   std::size_t waits_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_

@@ -24,7 +24,7 @@
 #include "interceptors/server/testing/sample_question.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 using Operation = FakeConnection::Operation;
@@ -327,4 +327,4 @@ TEST(ReservationsTest, DestructorGivesUpInTheEndAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -12,7 +12,7 @@
 #include "interceptors/server/threads/places.h"
 #include "interceptors/server/threads/scheduler.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What a reservation needs to talk to the store. All of it outlives every
 // piece of work that was begun.
@@ -37,6 +37,6 @@ inline constexpr absl::Duration kTryTimeout = absl::Seconds(2);
 inline constexpr absl::Duration kFirstRepeat = absl::Milliseconds(20);
 inline constexpr absl::Duration kLongestRepeat = absl::Milliseconds(500);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_LINK_H_

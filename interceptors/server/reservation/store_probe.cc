@@ -6,7 +6,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Names no record of a guarded method: their operations contain a '/'.
@@ -89,4 +89,4 @@ void StoreProbe::Tell(const absl::Status& status) {
   if (done) done(status);
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

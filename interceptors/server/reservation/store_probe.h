@@ -12,7 +12,7 @@
 #include "interceptors/server/reservation/store_link.h"
 #include "interceptors/server/threads/backoff.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Repeats a read until the service answers it. The record does not exist; the read
 // needs a connection, access to the namespace, and the store. Changes nothing.
@@ -49,6 +49,6 @@ class StoreProbe : public std::enable_shared_from_this<StoreProbe> {
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_PROBE_H_

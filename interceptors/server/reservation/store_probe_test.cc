@@ -12,7 +12,7 @@
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Answers a read when a test says so, and does nothing else.
@@ -168,4 +168,4 @@ TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereNothingIsBegunAnyMore) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

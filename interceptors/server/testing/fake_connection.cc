@@ -8,7 +8,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/wire/wire_time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr char kRecordId[] = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -344,4 +344,4 @@ bool FakeConnection::WaitForState(v1::RecordState state) const {
   return true;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -17,7 +17,7 @@
 #include "interceptors/server/threads/scheduler.h"
 #include "interceptors/server/threads/timer_thread.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A Connection over a small model of the service's decisions, in memory, that
 // can be told to fail and to be late. It refuses what the service refuses
@@ -144,6 +144,6 @@ class FakeConnection final : public Connection {
   v1::ReserveResponse verdict_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_CONNECTION_H_

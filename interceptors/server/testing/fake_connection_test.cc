@@ -14,7 +14,7 @@
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_question.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr Connection::Deadline kNoDeadline = Connection::Deadline::max();
@@ -167,4 +167,4 @@ TEST_F(FakeDeadlineTest, WhatComesAfterItsDeadlineIsNotSent) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -17,7 +17,7 @@
 #include "grpc_idempotency/ledger/ledger_row.h"
 #include "interceptors/server/log/guard_log.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A completion ledger in memory that can be told to be away. Thread-safe.
 class FakeLedger final : public CompletionLedger {
@@ -137,6 +137,6 @@ inline LedgerCommit CommitLedgerTransaction(FakeTransaction& transaction,
   return LedgerCommit::NotCommitted();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_LEDGER_H_

@@ -9,7 +9,7 @@
 #include "core/mutex.h"
 #include "interceptors/server/threads/scheduler.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Time that passes when a test says so; tasks run on the test's thread.
 // Thread-safe.
@@ -76,6 +76,6 @@ class FakeScheduler final : public Scheduler {
   std::map<std::pair<Time, TaskId>, Task> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_SCHEDULER_H_

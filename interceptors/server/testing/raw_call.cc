@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // RFC 9113, section 6.
@@ -118,4 +118,4 @@ bool RawCallGetsAMessage(int port, const std::string& path, const std::string& r
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

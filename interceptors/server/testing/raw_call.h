@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // One unary gRPC call in bare HTTP/2 to a port of this host, without TLS, with
 // exactly these headers beside those that every call has: gRPC's own client
@@ -14,6 +14,6 @@ namespace idempotency {
 bool RawCallGetsAMessage(int port, const std::string& path, const std::string& request,
                          const std::vector<std::pair<std::string, std::string>>& headers);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_RAW_CALL_H_

@@ -6,7 +6,7 @@
 #include "core/sha256.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A reservation of `key` that the service takes, for a request that `content`
 // stands for; without a request token and with default terms.
@@ -25,6 +25,6 @@ inline v1::ReserveRequest SampleQuestion(const std::string& key = "order-1",
   return question;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_SAMPLE_QUESTION_H_

@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Both clocks stand still until they are moved, together or apart: as when
 // somebody sets the date, or a machine is suspended. Thread-safe.
@@ -33,6 +33,6 @@ class SteppedClock final : public Clock {
   std::atomic<std::int64_t> monotonic_micros_{3600000000};
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_STEPPED_CLOCK_H_

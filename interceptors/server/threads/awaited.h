@@ -7,7 +7,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // What a callback is told, for a thread that waits for it. Shared by the two:
 // the waiting one may be gone before the telling one is. Thread-safe.
@@ -35,6 +35,6 @@ class Awaited {
   std::optional<Value> value_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_AWAITED_H_

@@ -6,7 +6,7 @@
 #include "absl/random/random.h"
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // How long to wait before each repeat: doubling from `first` to `longest`, a
 // random half of it, so that guards which failed together do not come back
@@ -27,6 +27,6 @@ class Backoff {
   const absl::Duration longest_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_BACKOFF_H_

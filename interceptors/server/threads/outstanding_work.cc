@@ -1,6 +1,6 @@
 #include "interceptors/server/threads/outstanding_work.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 OutstandingWork::Hold OutstandingWork::Begin() {
   {
@@ -23,4 +23,4 @@ void OutstandingWork::End() {
   if (--count_ == 0) idle_.NotifyAll();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Counts what the guard still owes to the store, so that it can wait for it
 // before it goes away. Thread-safe.
@@ -29,6 +29,6 @@ class OutstandingWork : public std::enable_shared_from_this<OutstandingWork> {
   std::size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_OUTSTANDING_WORK_H_

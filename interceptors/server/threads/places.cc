@@ -3,7 +3,7 @@
 #include <atomic>
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 struct Places::Count {
   explicit Count(std::size_t count) : free(count) {}
@@ -21,4 +21,4 @@ Places::Place Places::TryTake() const {
   return Place(count_.get(), [count = count_](void*) { ++count->free; });
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A fixed number of places for work of one kind. Thread-safe.
 class Places {
@@ -21,6 +21,6 @@ class Places {
   const std::shared_ptr<Count> count_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_PLACES_H_

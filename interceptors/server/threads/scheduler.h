@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Runs things later, and says what time it is: all of the guard's waiting goes
 // through here, so that tests can move time by hand. Thread-safe.
@@ -34,6 +34,6 @@ class Scheduler {
   virtual void Stop() = 0;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_SCHEDULER_H_

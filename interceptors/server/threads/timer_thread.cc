@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-namespace idempotency {
+namespace idempotency::internal {
 
 TimerThread::TimerThread(const Clock& clock) : clock_(clock), thread_([this] { Run(); }) {
   pthread_setname_np(thread_.native_handle(), "guard-timer");
@@ -78,4 +78,4 @@ void TimerThread::Run() {
   }
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

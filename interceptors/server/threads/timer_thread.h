@@ -11,7 +11,7 @@
 #include "core/mutex.h"
 #include "interceptors/server/threads/scheduler.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // A Scheduler on one thread, named "guard-timer". Thread-safe.
 class TimerThread final : public Scheduler {
@@ -48,6 +48,6 @@ class TimerThread final : public Scheduler {
   std::thread thread_;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_TIMER_THREAD_H_

@@ -5,7 +5,7 @@
 #include <future>
 #include <vector>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr auto kLong = std::chrono::seconds(10);
@@ -76,4 +76,4 @@ TEST(TimerThreadTest, StopDropsWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

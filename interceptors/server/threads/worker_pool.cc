@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // What pthread_setname_np takes, without the zero at the end.
@@ -93,4 +93,4 @@ void WorkerPool::Stop() {
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

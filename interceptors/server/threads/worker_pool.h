@@ -11,7 +11,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/server_guard/guard_threads.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Threads for work that may block. A piece of work that blocks holds one thread
 // and nothing else: as long as there are fewer threads than the limit, the next
@@ -66,6 +66,6 @@ class WorkerPool {
   bool summoned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_WORKER_POOL_H_

@@ -15,7 +15,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr std::chrono::seconds kLong{30};
@@ -160,4 +160,4 @@ TEST(WorkerPool, TakesWorkFromManyThreadsAndFromItself) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -4,7 +4,7 @@
 #include "grpc_idempotency/server_guard/guard_threads.h"
 #include "interceptors/server/threads/worker_pool.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // Where a guard runs the application's code: a pool for each kind. Thread-safe.
 struct WorkerPools {
@@ -30,6 +30,6 @@ struct WorkerPools {
   WorkerPool loaders;
 };
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_THREADS_WORKER_POOLS_H_

@@ -2,7 +2,7 @@
 
 #include "grpc_idempotency/idempotency_key.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed) {
   MetadataEntries entries;
@@ -28,4 +28,4 @@ bool IsRecordMetadata(std::string_view key) {
          key == kTraceMetadata || key == kContentMetadata || key == kParentMetadata;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
 
@@ -26,6 +26,6 @@ MetadataEntries TraceMetadata(std::string_view first_traceparent);
 // record, which a handler may have copied. They are never stored.
 bool IsRecordMetadata(std::string_view key);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_WIRE_RECORD_METADATA_H_

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 // Version 00 is this long; later versions may go on after another '-'.
@@ -51,4 +51,4 @@ const std::string& TraceparentOf(const google::protobuf::Map<std::string, std::s
   return found == labels.end() ? none : found->second;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -6,7 +6,7 @@
 
 #include "google/protobuf/map.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 // The metadata entry of W3C Trace Context, and the label that keeps the first
 // attempt's with the record.
@@ -21,6 +21,6 @@ bool IsTraceparent(std::string_view value);
 // The label's value; "" if there is none.
 const std::string& TraceparentOf(const google::protobuf::Map<std::string, std::string>& labels);
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_WIRE_TRACEPARENT_H_

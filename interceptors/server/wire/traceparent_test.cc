@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 TEST(TraceparentTest, TakesWhatW3cTraceContextDefines) {
@@ -44,4 +44,4 @@ TEST(TraceparentTest, RefusesWhatLeadsNowhere) {
 }
 
 }  // namespace
-}  // namespace idempotency
+}  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 inline google::protobuf::Duration ToWire(absl::Duration duration) {
   google::protobuf::Duration wire;
@@ -25,6 +25,6 @@ inline absl::Time FromWire(const google::protobuf::Timestamp& wire) {
   return absl::FromUnixSeconds(wire.seconds()) + absl::Nanoseconds(wire.nanos());
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_WIRE_WIRE_TIME_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 ByteTrigger ByteTrigger::AfterBytes(std::size_t count) { return ByteTrigger(count, ""); }
 
@@ -22,4 +22,4 @@ std::optional<std::size_t> ByteTrigger::Feed(std::string_view piece) {
   return std::nullopt;
 }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

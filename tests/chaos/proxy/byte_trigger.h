@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // Finds a place in a stream: behind so many bytes, or behind a text, also where
 // the text comes in pieces. Thread-compatible.
@@ -29,6 +29,6 @@ class ByteTrigger {
   std::string tail_;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_BYTE_TRIGGER_H_

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 namespace {
 
 using ::testing::Optional;
@@ -55,4 +55,4 @@ TEST(ByteTriggerTest, BytesThatAreNoText) {
 }
 
 }  // namespace
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

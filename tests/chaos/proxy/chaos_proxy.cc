@@ -29,7 +29,7 @@
 ABSL_FLAG(std::string, control, "", "where commands are taken: unix:PATH");
 ABSL_FLAG(std::uint64_t, seed, 0, "what the delays are drawn from");
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 namespace {
 
 // SIGTERM and SIGINT, as something to wait for.
@@ -81,13 +81,13 @@ absl::Status Run(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("chaos-proxy --control=unix:PATH --seed=N NAME=LISTEN=TARGET...");
   const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
   const absl::Status status =
-      idempotency::chaos::Run(std::vector<std::string>(words.begin() + 1, words.end()));
+      idempotency::internal::chaos::Run(std::vector<std::string>(words.begin() + 1, words.end()));
   if (status.ok()) return 0;
   std::fprintf(stderr, "chaos-proxy: %s\n", std::string(status.message()).c_str());
   return 1;

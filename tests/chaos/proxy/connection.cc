@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
@@ -199,4 +199,4 @@ void Connection::CloseWithReset() {
   }
 }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

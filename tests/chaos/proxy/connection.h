@@ -12,7 +12,7 @@
 #include "tests/chaos/proxy/pipe.h"
 #include "tests/chaos/proxy/poll_set.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // One connection through a link: who connected, the target, and what is under
 // way between them. Obeys the faults of its link as they come and go.
@@ -72,6 +72,6 @@ class Connection {
   std::optional<Clock::time_point> cut_at_;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_CONNECTION_H_

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 namespace {
 
 using Milliseconds = std::chrono::milliseconds;
@@ -139,4 +139,4 @@ absl::Status Control::Cut(Link& link, bool forward, Words words) {
   return absl::OkStatus();
 }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

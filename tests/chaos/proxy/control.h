@@ -10,7 +10,7 @@
 
 #include "tests/chaos/proxy/link.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // Understands the lines of the control socket, and does them. See
 // tests/chaos/README.md. Thread-compatible.
@@ -34,6 +34,6 @@ class Control {
   const std::vector<std::unique_ptr<Link>>& links_;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_CONTROL_H_

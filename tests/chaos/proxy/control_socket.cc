@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 4096;
@@ -57,4 +57,4 @@ bool ControlSocket::Send(const Peer& peer, const std::string& answer) {
          static_cast<ssize_t>(line.size());
 }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

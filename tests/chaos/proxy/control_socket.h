@@ -9,7 +9,7 @@
 #include "tests/chaos/proxy/file_descriptor.h"
 #include "tests/chaos/proxy/poll_set.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // Takes lines from whoever connects, each answered by one line. Who does not
 // read the answers, or sends lines without end, is closed. Thread-compatible.
@@ -37,6 +37,6 @@ class ControlSocket {
   std::list<Peer> peers_;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_CONTROL_SOCKET_H_

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // Closes what it holds. Thread-compatible.
 class FileDescriptor {
@@ -33,6 +33,6 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_FILE_DESCRIPTOR_H_

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 namespace {
 
 // FNV-1a: the same in every build, as std::hash is not.
@@ -138,4 +138,4 @@ void Link::Accept() {
   }
 }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

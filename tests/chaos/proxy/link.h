@@ -15,7 +15,7 @@
 #include "tests/chaos/proxy/poll_set.h"
 #include "tests/chaos/proxy/socket_address.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // A way from an address of the proxy's to a target, and what is done to it.
 // Thread-compatible.
@@ -66,6 +66,6 @@ class Link {
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_LINK_H_

@@ -11,7 +11,7 @@
 
 #include "tests/chaos/proxy/byte_trigger.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // kUp: from who connected to the target. kDown: back.
 enum class Direction { kUp = 0, kDown = 1 };
@@ -82,6 +82,6 @@ struct LinkState {
   std::mt19937_64 random;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_LINK_FAULTS_H_

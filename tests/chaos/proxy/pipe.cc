@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 void Pipe::Push(std::string_view bytes, Clock::time_point due) {
   if (bytes.empty()) return;
@@ -43,4 +43,4 @@ void Pipe::Discard() {
   size_ = 0;
 }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

@@ -10,7 +10,7 @@
 
 #include "tests/chaos/proxy/poll_set.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // The bytes of one direction that are under way, each with the time before
 // which it does not arrive. Thread-compatible.
@@ -49,6 +49,6 @@ class Pipe {
   bool finished_ = false;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_PIPE_H_

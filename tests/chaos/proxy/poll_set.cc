@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 void PollSet::Clear() {
   fds_.clear();
@@ -34,4 +34,4 @@ void PollSet::Wait() {
 
 short PollSet::Ready(Slot slot) const { return slot == kNone ? short{0} : fds_[slot].revents; }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 using Clock = std::chrono::steady_clock;
 
@@ -34,6 +34,6 @@ class PollSet {
   std::optional<Clock::time_point> wake_at_;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_POLL_SET_H_

@@ -14,7 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 namespace {
 
 constexpr int kBacklog = 512;
@@ -126,4 +126,4 @@ absl::StatusOr<SocketAddress> SocketAddress::BoundTo(int socket) {
   return address;
 }
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos

@@ -9,7 +9,7 @@
 
 #include "tests/chaos/proxy/file_descriptor.h"
 
-namespace idempotency::chaos {
+namespace idempotency::internal::chaos {
 
 // "127.0.0.1:5432" (an IPv4 address, no names) or "unix:/run/x.sock". A value.
 class SocketAddress {
@@ -37,6 +37,6 @@ class SocketAddress {
   socklen_t size_ = 0;
 };
 
-}  // namespace idempotency::chaos
+}  // namespace idempotency::internal::chaos
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_PROXY_SOCKET_ADDRESS_H_

@@ -46,7 +46,7 @@ ABSL_FLAG(std::string, ledger, "", "libpq's words for the application's database
 ABSL_FLAG(int, lease_ms, 1000, "of every method");
 ABSL_FLAG(int, max_lease_ms, 1500, "how long heartbeats go on");
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
@@ -303,10 +303,10 @@ int Serve() {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("A guarded server of a chaos run.");
   absl::ParseCommandLine(argc, argv);
-  return idempotency::testing::Serve();
+  return idempotency::internal::testing::Serve();
 }

@@ -47,7 +47,7 @@ ABSL_FLAG(int, callers, 24, "threads that call guarded servers");
 ABSL_FLAG(int, raw, 2, "threads that ask idempotencyd");
 ABSL_FLAG(int, raw_round_ms, 60, "how often each of them does something to all its records");
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // How often a logical operation is tried.
@@ -144,10 +144,10 @@ int Work() {
 }
 
 }  // namespace
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("The clients of a chaos run.");
   absl::ParseCommandLine(argc, argv);
-  return idempotency::testing::Work();
+  return idempotency::internal::testing::Work();
 }

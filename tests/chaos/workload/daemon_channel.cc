@@ -19,7 +19,7 @@ ABSL_FLAG(std::string, tls_ca, "",
 ABSL_FLAG(std::string, tls_cert, "", "PEM file of the certificate that is shown to it");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of that certificate's key");
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // Its certificates have this name: it is called through links with other ones.
@@ -53,4 +53,4 @@ std::shared_ptr<grpc::Channel> MakeDaemonChannel() {
                                    arguments);
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -5,13 +5,13 @@
 
 #include <memory>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // To idempotencyd, as the command line says: --idempotencyd is its address; with
 // --tls_ca, --tls_cert and --tls_key both sides show certificates. Ends the
 // process if a file cannot be read.
 std::shared_ptr<grpc::Channel> MakeDaemonChannel();
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_DAEMON_CHANNEL_H_

@@ -10,7 +10,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "tests/chaos/workload/history_line.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr std::int64_t kWindowNs = 100'000'000;
@@ -61,4 +61,4 @@ DrawnCall DrawnCalls::Draw(std::mt19937_64& random) const {
   return call;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

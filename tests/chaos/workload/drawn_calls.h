@@ -9,7 +9,7 @@
 
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // One logical operation: what a client calls, again and again with the same key.
 struct DrawnCall {
@@ -43,6 +43,6 @@ inline constexpr char kActMethod[] = "/idempotency.testing.Probe/Act";
 inline constexpr char kLookMethod[] = "/idempotency.testing.Probe/Look";
 inline constexpr char kTwinMethod[] = "/idempotency.testing.Twin/Act";
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_DRAWN_CALLS_H_

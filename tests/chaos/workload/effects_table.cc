@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/ledger/postgres_ledger.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 absl::Status EffectsTable::Commit(Execution& execution, const RecordKey& key,
                                   const RecordedReply& reply, std::string_view reply_digest) {
@@ -49,4 +49,4 @@ void EffectsTable::GiveBack(std::unique_ptr<pqxx::connection> connection) {
   idle_.push_back(std::move(connection));
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

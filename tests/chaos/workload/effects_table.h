@@ -13,7 +13,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/server_guard/execution.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // The application's own table, where each effect is a row that is committed with
 // its reply in the completion ledger. Thread-safe.
@@ -38,6 +38,6 @@ class EffectsTable {
   std::vector<std::unique_ptr<pqxx::connection>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_EFFECTS_TABLE_H_

@@ -14,7 +14,7 @@
 #include "tests/chaos/workload/reply_digest.h"
 #include "tests/chaos/workload/verdicts.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeout(4000);
@@ -118,4 +118,4 @@ GuardedClient::Answer GuardedClient::Log(const DrawnCall& call, const std::strin
   return verdict == "mismatch" ? Answer::kMismatch : Answer::kOpen;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -14,7 +14,7 @@
 #include "tests/chaos/workload/known_records.h"
 #include "tests/support/probe.grpc.pb.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Calls guarded servers and writes what it asked and what it was told.
 // Thread-safe.
@@ -53,6 +53,6 @@ class GuardedClient {
   std::atomic<std::uint64_t> calls_{0};
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_GUARDED_CLIENT_H_

@@ -7,7 +7,7 @@
 
 #include "core/sha256.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 // From here on every attempt succeeds, so that each key settles: after a failure of
@@ -49,4 +49,4 @@ HandlerBehaviour HandlerBehaviour::Draw(std::uint64_t seed, const RecordKey& key
   return drawn;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -6,7 +6,7 @@
 
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What a handler does in one attempt: drawn from the seed, the record and the
 // attempt, so that every server would do the same. A value type.
@@ -30,6 +30,6 @@ struct HandlerBehaviour {
                                std::chrono::milliseconds lapse);
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_HANDLER_BEHAVIOUR_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 void AppendQuoted(std::string_view value, std::string& text) {
@@ -75,4 +75,4 @@ std::int64_t HistoryLine::Now() {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -7,7 +7,7 @@
 
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // One line of a history, as tests/chaos/README.md says. `t` is when it was made,
 // by CLOCK_MONOTONIC.
@@ -33,6 +33,6 @@ class HistoryLine {
   std::string text_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_HISTORY_LINE_H_

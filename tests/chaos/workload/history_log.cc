@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 void OrAbort(bool done) {
@@ -34,4 +34,4 @@ void HistoryLog::AppendDurably(const HistoryLine& line) {
   OrAbort(fdatasync(file_) == 0);
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -5,7 +5,7 @@
 
 #include "tests/chaos/workload/history_line.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // A file of a history, written by this process alone. Each line is one write, so
 // that a kill leaves at most a last line without its end. A line that cannot be
@@ -26,6 +26,6 @@ class HistoryLog {
   const int file_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_HISTORY_LOG_H_

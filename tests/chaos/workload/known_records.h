@@ -13,7 +13,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/record_key.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // The records that a client process touched, and whether it knows how they ended.
 // Thread-safe.
@@ -64,6 +64,6 @@ class KnownRecords {
       ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_KNOWN_RECORDS_H_

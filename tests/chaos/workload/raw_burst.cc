@@ -6,7 +6,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kRecords = 24;
@@ -162,4 +162,4 @@ void RawBurst::Apply(const RawOperation& operation, const RawAnswer& answer, Rec
   }
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

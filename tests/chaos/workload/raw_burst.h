@@ -10,7 +10,7 @@
 #include "tests/chaos/workload/known_records.h"
 #include "tests/chaos/workload/raw_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Some new records and what one raw client does to them: in each round something
 // to every one, all at once, so that operations leave together; some records get
@@ -58,6 +58,6 @@ class RawBurst {
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_RAW_BURST_H_

@@ -11,7 +11,7 @@
 #include "tests/chaos/workload/reply_digest.h"
 #include "tests/chaos/workload/verdicts.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 using google::protobuf::util::TimeUtil;
@@ -268,4 +268,4 @@ void RawClient::LogProbe(const RecordKey& key, std::int64_t from,
   log_.Append(line);
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "tests/chaos/workload/history_log.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What a raw client asks of idempotencyd.
 struct RawOperation {
@@ -74,6 +74,6 @@ class RawClient {
   const std::unique_ptr<Connection> connection_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_RAW_CLIENT_H_

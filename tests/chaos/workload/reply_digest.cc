@@ -5,7 +5,7 @@
 
 #include "core/sha256.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 std::string Digest(std::string_view bytes) {
   const Sha256Digest digest = Sha256(bytes);
@@ -20,4 +20,4 @@ std::string ReplyDigest(int code, std::string_view message, std::string_view bod
   return Digest(parts);
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // What stands for bytes in a history: equal for equal ones.
 std::string Digest(std::string_view bytes);
 // The same for a reply: who made it and who got it digest the same parts.
 std::string ReplyDigest(int code, std::string_view message, std::string_view body);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_REPLY_DIGEST_H_

@@ -12,7 +12,7 @@
 
 #include "interceptors/server/policy/release_pause.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kThreads = 24;
@@ -57,4 +57,4 @@ std::string Settlement::Run() {
                       seconds(std::chrono::steady_clock::now() - settled), " s");
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

@@ -9,7 +9,7 @@
 #include "tests/chaos/workload/raw_client.h"
 #include "tests/chaos/workload/settler.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Once nothing is broken any more: brings every record to an end, then asks for
 // each how it ended. Thread-compatible.
@@ -31,6 +31,6 @@ class Settlement {
   RawClient& raw_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_SETTLEMENT_H_

@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/uuid.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 namespace {
 
 constexpr std::chrono::milliseconds kPause(100);
@@ -59,4 +59,4 @@ bool Settler::SettleRaw(const KnownRecords::Record& record, Deadline deadline) {
   return false;
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

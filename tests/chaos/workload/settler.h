@@ -7,7 +7,7 @@
 #include "tests/chaos/workload/known_records.h"
 #include "tests/chaos/workload/raw_client.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Brings records to an end: asks until the answer is a final one. Thread-safe.
 class Settler {
@@ -29,6 +29,6 @@ class Settler {
   KnownRecords& known_;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_SETTLER_H_

@@ -5,7 +5,7 @@
 
 #include "core/mutex.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // Tells threads to end, and wakes those that pause. Thread-safe.
 class StopSign {
@@ -30,6 +30,6 @@ class StopSign {
   bool raised_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_STOP_SIGN_H_

@@ -2,7 +2,7 @@
 
 #include "grpc_idempotency/errors.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 LoggedAnswer LoggedFailure(const absl::Status& status) {
   const auto reason = ReasonOf(status);
@@ -35,4 +35,4 @@ LoggedAnswer LoggedFailure(const absl::Status& status) {
   }
 }
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing

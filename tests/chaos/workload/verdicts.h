@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 
-namespace idempotency::testing {
+namespace idempotency::internal::testing {
 
 // How a history tells an answer: its event and its verdict. A value type of
 // literals.
@@ -15,6 +15,6 @@ struct LoggedAnswer {
 // Of a failure, by its reason of the catalogue; anything else is unknown.
 LoggedAnswer LoggedFailure(const absl::Status& status);
 
-}  // namespace idempotency::testing
+}  // namespace idempotency::internal::testing
 
 #endif  // IDEMPOTENCY_TESTS_CHAOS_WORKLOAD_VERDICTS_H_

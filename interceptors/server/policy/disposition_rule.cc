@@ -1,9 +1,9 @@
-#include "grpc_idempotency/server_guard/disposition.h"
+#include "interceptors/server/policy/disposition_rule.h"
 
 #include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 
-namespace idempotency {
+namespace idempotency::internal {
 
 bool CanBeRecorded(grpc::StatusCode code) { return !ProvesNothing(code); }
 
@@ -30,4 +30,4 @@ Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown
   return abandoned ? Disposition::kLetLapse : Disposition::kReleaseLater;
 }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal

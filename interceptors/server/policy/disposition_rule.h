@@ -1,0 +1,29 @@
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_DISPOSITION_RULE_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_DISPOSITION_RULE_H_
+
+#include <grpcpp/support/status.h>
+
+#include "grpc_idempotency/server_guard/disposition.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
+
+namespace idempotency::internal {
+
+enum class UnknownOutcome;
+
+// `nothing_happened` is the handler's own word; it counts only for codes that
+// are not recorded. `on_unknown` is for codes that prove nothing.
+Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown,
+                           grpc::StatusCode code, bool nothing_happened);
+
+// The policy's recorded codes, and OK.
+bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code);
+
+// gRPC makes these itself, so they never prove what a handler did.
+bool CanBeRecorded(grpc::StatusCode code);
+
+// May stand for "nothing happened": not OK, and none of gRPC's own.
+bool CanBeReleased(grpc::StatusCode code);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_DISPOSITION_RULE_H_
