@@ -89,6 +89,13 @@ class IncludesTest(unittest.TestCase):
                 self.assertTrue(used in public or part_of(used) is None,
                                 f"{PUBLIC}{header} includes {used}, which is not installed")
 
+    def test_what_is_not_public_is_in_internal(self):
+        for file in sources():
+            text = (ROOT / file).read_text(encoding="utf-8")
+            if file.endswith(".h"):
+                self.assertIsNone(re.search(r"^namespace idempotency \{", text, re.MULTILINE),
+                                  f"{file} is no public header: its namespace is internal")
+
     def test_the_guards_folders_use_only_those_below(self):
         seen = set()
         for file in sources():

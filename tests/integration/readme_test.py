@@ -4,7 +4,7 @@
 - Each C++, proto and CMake block of the PAGEs names a source and a marker, and is equal to the
   part of that source between the comments `[page:name]` and `[page:end]` (which the
   build compiles).
-- The README's error table has exactly the reasons of include/grpc_idempotency/errors.h that are answered,
+- The README's error table has exactly the reasons of the catalogue that are answered,
   with their status codes.
 - Every file that a Markdown page links to exists.
 
@@ -15,6 +15,7 @@ import os
 import re
 import sys
 
+CATALOGUE = "include/grpc_idempotency/errors.h"
 # In the catalogue so that clients know it; no version answers it yet.
 RESERVED = {"QUOTA_EXCEEDED"}
 
@@ -38,16 +39,16 @@ def snippet_faults(root, page):
 
 
 def reason_faults(root):
-    catalogue = dict(re.findall(r"^\s+k\w+,\s+// ([A-Z_]+), ([A-Z_]+)", read(root, "include/grpc_idempotency/errors.h"), re.M))
+    catalogue = dict(re.findall(r"^\s+k\w+,\s+// ([A-Z_]+), ([A-Z_]+)", read(root, CATALOGUE), re.M))
     table = dict(re.findall(r"^\| `([A-Z_]+)` \| ([A-Z_]+)", read(root, "README.md"), re.M))
     for reason in sorted((set(catalogue) - RESERVED) ^ set(table)):
-        yield f"{reason} is not in both include/grpc_idempotency/errors.h and README.md"
+        yield f"{reason} is not in both {CATALOGUE} and README.md"
     for reason in sorted(set(catalogue) & set(table)):
         # RESERVATION_LOST is told with the guard's code first.
         if reason != "RESERVATION_LOST" and catalogue[reason] != table[reason]:
-            yield f"{reason}: {catalogue[reason]} in include/grpc_idempotency/errors.h, {table[reason]} in README.md"
+            yield f"{reason}: {catalogue[reason]} in {CATALOGUE}, {table[reason]} in README.md"
     if len(catalogue) < 10:
-        yield "include/grpc_idempotency/errors.h: the catalogue could not be read"
+        yield f"{CATALOGUE}: the catalogue could not be read"
 
 
 def link_faults(root):
