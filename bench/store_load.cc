@@ -157,4 +157,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace idempotency::internal
 
-int main(int argc, char** argv) { return idempotency::Main(argc, argv); }
+int main(int argc, char** argv) { return idempotency::internal::Main(argc, argv); }

@@ -354,7 +354,7 @@ TEST_F(SqliteKeyStoreTest, ANewerSchemaIsRefused) {
 
 int main(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "--print_keys") {
-    return idempotency::PrintKeys(argv[2], std::stoi(argv[3]));
+    return idempotency::internal::PrintKeys(argv[2], std::stoi(argv[3]));
   }
   idempotency::internal::testing::RunUnderSubreaper();
   ::testing::InitGoogleMock(&argc, argv);

@@ -28,7 +28,7 @@ endforeach()
 file(WRITE "${OUTPUT}" "// Generated from migrations/*.sql.
 #include \"migrations/migrations.h\"
 
-namespace idempotency {
+namespace idempotency::internal {
 namespace {
 
 constexpr Migration kMigrations[] = {
@@ -38,5 +38,5 @@ ${rows}};
 
 absl::Span<const Migration> AllMigrations() { return kMigrations; }
 
-}  // namespace idempotency
+}  // namespace idempotency::internal
 ")

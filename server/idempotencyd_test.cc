@@ -18,8 +18,8 @@
 namespace idempotency::internal {
 namespace {
 
-using ::idempotency::testing::Process;
-using ::idempotency::testing::TempFolder;
+using ::idempotency::internal::testing::Process;
+using ::idempotency::internal::testing::TempFolder;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -75,7 +75,7 @@ class IdempotencydTest : public ::testing::Test {
   }
 
   TempFolder folder_;
-  ::idempotency::testing::CertificateAuthority authority_;
+  ::idempotency::internal::testing::CertificateAuthority authority_;
 };
 
 // "127.0.0.1:PORT" out of the ready line.

@@ -112,5 +112,5 @@ int Main(const std::vector<absl::string_view>& arguments) {
 int main(int argc, char** argv) {
   // A caller of exec may leave out even the program's name.
   const int first = argc > 0 ? 1 : 0;
-  return idempotency::Main(std::vector<absl::string_view>(argv + first, argv + argc));
+  return idempotency::internal::Main(std::vector<absl::string_view>(argv + first, argv + argc));
 }

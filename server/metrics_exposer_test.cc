@@ -13,7 +13,7 @@
 namespace idempotency::internal {
 namespace {
 
-using ::idempotency::testing::RawConnection;
+using ::idempotency::internal::testing::RawConnection;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;

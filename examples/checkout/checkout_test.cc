@@ -65,7 +65,7 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
                                           "--listen=" + At(role),
                                           "--payment=" + At("payment"),
                                           "--inventory=" + At("inventory")};
-    auto process = idempotency::testing::Process::Start(std::move(arguments));
+    auto process = idempotency::internal::testing::Process::Start(std::move(arguments));
     ASSERT_TRUE(process.ok()) << process.status();
     processes_[role] = *std::move(process);
     const std::string prefix = role + ": serving on ";
@@ -111,15 +111,16 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
   idempotency::v1::Record RecordOf(const std::string& record_id) {
     idempotency::v1::GetRequest request;
     request.set_record_id(record_id);
-    const auto response = idempotency::testing::ServiceClient(daemon_.address()).Call(request);
+    const auto response =
+        idempotency::internal::testing::ServiceClient(daemon_.address()).Call(request);
     EXPECT_TRUE(response.ok()) << response.status();
     return response.ok() ? response->record() : idempotency::v1::Record();
   }
 
-  idempotency::testing::TempFolder folder_;
-  idempotency::testing::DaemonProcess daemon_{"sqlite:" + folder_.File("records.sqlite")};
-  std::map<std::string, idempotency::testing::HeldPort> ports_;
-  std::map<std::string, std::unique_ptr<idempotency::testing::Process>> processes_;
+  idempotency::internal::testing::TempFolder folder_;
+  idempotency::internal::testing::DaemonProcess daemon_{"sqlite:" + folder_.File("records.sqlite")};
+  std::map<std::string, idempotency::internal::testing::HeldPort> ports_;
+  std::map<std::string, std::unique_ptr<idempotency::internal::testing::Process>> processes_;
 };
 
 TEST_P(CheckoutTest, TheSameKeyResumesWhatDied) {

@@ -25,9 +25,9 @@ namespace {
 using idempotency::FromGrpcStatus;
 using idempotency::Reason;
 using idempotency::ReasonOf;
-using idempotency::testing::DaemonProcess;
-using idempotency::testing::Gate;
-using idempotency::testing::TempFolder;
+using idempotency::internal::testing::DaemonProcess;
+using idempotency::internal::testing::Gate;
+using idempotency::internal::testing::TempFolder;
 using payments::v1::ChargeReply;
 using payments::v1::ChargeRequest;
 

@@ -18,9 +18,9 @@
 namespace inbox {
 namespace {
 
-using idempotency::testing::DaemonProcess;
-using idempotency::testing::Process;
-using idempotency::testing::TempFolder;
+using idempotency::internal::testing::DaemonProcess;
+using idempotency::internal::testing::Process;
+using idempotency::internal::testing::TempFolder;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 

@@ -70,8 +70,8 @@ class GuardedPaymentsTest : public ::testing::Test {
   }
   std::int64_t Balance() { return ledger_->Balance("alice").value_or(-1); }
 
-  idempotency::testing::TempFolder folder_;
-  idempotency::testing::DaemonProcess daemon_{"sqlite:" + folder_.File("records.sqlite")};
+  idempotency::internal::testing::TempFolder folder_;
+  idempotency::internal::testing::DaemonProcess daemon_{"sqlite:" + folder_.File("records.sqlite")};
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<PaymentsService> service_;
   std::unique_ptr<idempotency::ServerGuard> guard_;

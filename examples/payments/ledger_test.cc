@@ -36,7 +36,7 @@ class LedgerTest : public ::testing::Test {
   }
   std::size_t EntryCount() { return ledger_->Entries("alice", 1000).value().size(); }
 
-  idempotency::testing::TempFolder folder_;
+  idempotency::internal::testing::TempFolder folder_;
   std::unique_ptr<Ledger> ledger_;
 };
 

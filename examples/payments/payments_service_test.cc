@@ -56,7 +56,7 @@ class PaymentsServiceTest : public ::testing::Test {
     return stub_->Refund(&context, request, &refund_reply_);
   }
 
-  idempotency::testing::TempFolder folder_;
+  idempotency::internal::testing::TempFolder folder_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<PaymentsService> service_;
   std::unique_ptr<grpc::Server> server_;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/canonical_form.h"
 #include "core/sha256.h"
 #include "grpc_idempotency/server_guard/execution.h"
 #include "tests/integration/guard_fixture.h"

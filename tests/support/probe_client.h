@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "grpc_idempotency/errors.h"
-#include "tests/support/probe.grpc.pb.h"
+#include "tests/support/probe.h"
 
 namespace idempotency::internal::testing {
 

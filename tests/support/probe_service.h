@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "tests/support/probe.grpc.pb.h"
+#include "tests/support/probe.h"
 
 namespace idempotency::internal::testing {
 

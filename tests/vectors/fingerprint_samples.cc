@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
   }
   // Samples that do not parse, their strings being no UTF-8, are passed over.
   google::protobuf::SetLogHandler(nullptr);
-  idempotency::Sampler sampler(std::strtoull(argv[1], nullptr, 10));
+  idempotency::internal::Sampler sampler(std::strtoull(argv[1], nullptr, 10));
   for (long left = std::strtol(argv[2], nullptr, 10); left > 0;) {
     const std::string line = sampler.Line();
     if (line.empty()) continue;

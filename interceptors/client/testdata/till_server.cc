@@ -21,10 +21,10 @@ constexpr int kMaxRequestBytes = 16 << 20;
 
 // Returns when the caller's deadline has passed or it hung up.
 void WaitForCancellation(const grpc::ServerContext& context) {
-  Mutex mutex;
-  CondVar never;
+  internal::Mutex mutex;
+  internal::CondVar never;
   while (!context.IsCancelled()) {
-    MutexLock lock(mutex);
+    internal::MutexLock lock(mutex);
     never.WaitUntil(lock, std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
   }
 }
@@ -43,12 +43,12 @@ TillServer::TillServer() {
 TillServer::~TillServer() { server_->Shutdown(); }
 
 void TillServer::Script(std::vector<Answer> answers) {
-  MutexLock lock(mutex_);
+  internal::MutexLock lock(mutex_);
   script_.assign(answers.begin(), answers.end());
 }
 
 std::vector<TillServer::Arrival> TillServer::arrivals() const {
-  MutexLock lock(mutex_);
+  internal::MutexLock lock(mutex_);
   return arrivals_;
 }
 
@@ -69,7 +69,7 @@ grpc::Status TillServer::Answered(grpc::ServerContext& context, const std::strin
     for (auto it = begin; it != end; ++it) {
       arrival.keys.emplace_back(it->second.data(), it->second.size());
     }
-    MutexLock lock(mutex_);
+    internal::MutexLock lock(mutex_);
     arrivals_.push_back(std::move(arrival));
     if (!script_.empty()) {
       answer = std::move(script_.front());

@@ -63,7 +63,7 @@ class TillServer final : public Till::Service {
   // Notes the arrival and answers by the script.
   grpc::Status Answered(grpc::ServerContext& context, const std::string& method);
 
-  mutable Mutex mutex_;
+  mutable internal::Mutex mutex_;
   std::deque<Answer> script_ ABSL_GUARDED_BY(mutex_);
   std::vector<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);
   int port_ = 0;

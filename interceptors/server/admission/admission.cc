@@ -27,13 +27,13 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
   // Fresh, whoever asks again with what was asked before; known here, so that a
   // grant can be asked for again.
   question.set_request_token(Uuid::Random().ToString());
-  *question.mutable_lease() = idempotency::ToWire(policy.lease);
-  *question.mutable_retention() = idempotency::ToWire(policy.retention);
+  *question.mutable_lease() = ToWire(policy.lease);
+  *question.mutable_retention() = ToWire(policy.retention);
   if (policy.reply_retention) {
-    *question.mutable_reply_retention() = idempotency::ToWire(*policy.reply_retention);
+    *question.mutable_reply_retention() = ToWire(*policy.reply_retention);
   }
   if (policy.tombstone > absl::ZeroDuration()) {
-    *question.mutable_tombstone() = idempotency::ToWire(policy.tombstone);
+    *question.mutable_tombstone() = ToWire(policy.tombstone);
   }
   question.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
   // Both can find out what an attempt that died has done.

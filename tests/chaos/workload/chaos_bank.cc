@@ -35,7 +35,7 @@
 #include "tests/chaos/workload/handler_behaviour.h"
 #include "tests/chaos/workload/history_log.h"
 #include "tests/chaos/workload/reply_digest.h"
-#include "tests/support/probe.grpc.pb.h"
+#include "tests/support/probe.h"
 
 ABSL_FLAG(std::string, name, "bank", "what the history calls it");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where it is called");

@@ -12,7 +12,7 @@
 #include "tests/chaos/workload/drawn_calls.h"
 #include "tests/chaos/workload/history_log.h"
 #include "tests/chaos/workload/known_records.h"
-#include "tests/support/probe.grpc.pb.h"
+#include "tests/support/probe.h"
 
 namespace idempotency::internal::testing {
 
