@@ -23,7 +23,8 @@ if(IDEMPOTENCY_BUILD_DAEMON)
   find_package(prometheus-cpp REQUIRED)
 endif()
 
-find_program(IDEMPOTENCY_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+# Where the protos that users import are found.
+set_property(GLOBAL PROPERTY IDEMPOTENCY_PROTO_ROOT "${PROJECT_SOURCE_DIR}/proto")
 
 if(IDEMPOTENCY_BUILD_TESTS)
   enable_testing()

@@ -3,6 +3,8 @@ include_guard(GLOBAL)
 # All generated sources, for tools that only read the code.
 add_custom_target(idempotency_generated)
 
+find_program(IDEMPOTENCY_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+
 # idempotency_protobuf_generate(TARGET PROTOS files... [GRPC files...] [ROOT folder])
 # For an application's own protos: a library TARGET of the C++ that is generated from PROTOS,
 # with gRPC's stubs for those of GRPC. They may import each other and
@@ -13,16 +15,17 @@ function(idempotency_protobuf_generate target)
   if(NOT arg_ROOT)
     set(arg_ROOT "${CMAKE_CURRENT_SOURCE_DIR}")
   endif()
+  get_property(imported GLOBAL PROPERTY IDEMPOTENCY_PROTO_ROOT)
   idempotency_proto_library(${target} ROOT "${arg_ROOT}" PROTOS ${arg_PROTOS} GRPC ${arg_GRPC}
-    IMPORT "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../proto")
+    IMPORT "${imported}")
   target_link_libraries(${target} PUBLIC idempotency::proto)
 endfunction()
 
 # idempotency_proto_library(TARGET ROOT folder PROTOS files... [GRPC files...]
-#                           [IMPORT folders...])
-# The same of protos without our options.
+#                           [IMPORT folders...] [COMPONENT name])
+# The same of protos without our options; installed with COMPONENT.
 function(idempotency_proto_library target)
-  cmake_parse_arguments(arg "" "ROOT" "PROTOS;GRPC;IMPORT" ${ARGN})
+  cmake_parse_arguments(arg "" "ROOT;COMPONENT" "PROTOS;GRPC;IMPORT" ${ARGN})
   set(out "${CMAKE_CURRENT_BINARY_DIR}/gen")
   file(MAKE_DIRECTORY "${out}")
   set(includes "-I${arg_ROOT}")
@@ -52,4 +55,8 @@ function(idempotency_proto_library target)
   target_compile_features(${target} PUBLIC cxx_std_17)
   target_include_directories(${target} SYSTEM PUBLIC "$<BUILD_INTERFACE:${out}>")
   target_link_libraries(${target} PUBLIC protobuf::libprotobuf gRPC::grpc++)
+  if(arg_COMPONENT)
+    string(REGEX REPLACE "^idempotency_" "" name "${target}")
+    idempotency_install_library(${target} ${name} ${arg_COMPONENT})
+  endif()
 endfunction()

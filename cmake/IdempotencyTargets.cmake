@@ -67,10 +67,10 @@ function(idempotency_precompiled_headers target)
   endif()
 endfunction()
 
-# idempotency_library(NAME SOURCES ... PUBLIC targets ... PRIVATE targets ...)
-# makes idempotency_NAME and its alias idempotency::NAME.
+# idempotency_library(NAME SOURCES ... PUBLIC targets ... PRIVATE targets ... [COMPONENT name])
+# makes idempotency_NAME and its alias idempotency::NAME, which is installed with COMPONENT.
 function(idempotency_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "" "COMPONENT" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(idempotency_${name} ${arg_SOURCES})
   add_library(idempotency::${name} ALIAS idempotency_${name})
   # Public headers are below include/; the others are by their path from the project's root.
@@ -81,6 +81,9 @@ function(idempotency_library name)
     PUBLIC ${arg_PUBLIC}
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:idempotency_flags>)
   idempotency_precompiled_headers(idempotency_${name})
+  if(arg_COMPONENT)
+    idempotency_install_library(idempotency_${name} ${name} ${arg_COMPONENT})
+  endif()
 endfunction()
 
 # idempotency_binary(NAME SOURCES ... LINK targets ...)

@@ -15,8 +15,10 @@ STACK_BYTES = 16384
 RULES = [(what, re.compile(pattern)) for what, pattern in [
     ("gRPC", r"libgrpc|libgpr|\bgrpc(_|::)|\bgpr_"),
     ("SQL, our side", r"libpq|\bpqxx::|Postgres|Sqlite|libsqlite|CompleteRound|SocketWatchdog"),
-    ("framing", r"idempotency::internal::(Session|OutstandingOperation|AnswerFrames)|GrpcSessionLink"),
-    ("batching", r"idempotency::internal::(Batcher|FairQueue|RecordQueue|AnswerScope|DeferredStore)"),
+    ("framing",
+     r"idempotency::internal::(Session|OutstandingOperation|AnswerFrames)|GrpcSessionLink"),
+    ("batching",
+     r"idempotency::internal::(Batcher|FairQueue|RecordQueue|AnswerScope|DeferredStore)"),
     ("service", r"idempotency::internal::(Operations|IdempotencyService|WaitRoom|Metrics)"),
     ("load", r"idempotency::internal::bench::"),
 ]]

@@ -28,7 +28,7 @@ class Samples(unittest.TestCase):
         spent = [spent_for("idempotencyd", frames) for _, frames in samples(SCRIPT)]
         self.assertEqual(spent, ["gRPC", "batching"])
         self.assertEqual(spent_for("charges", ["idempotency::internal::Admission::Ask"]), "guard")
-        self.assertEqual(spent_for("load", ["malloc", "idempotency::bench::ClosedLoop::Run"]),
+        self.assertEqual(spent_for("load", ["malloc", "idempotency::internal::bench::ClosedLoop::Run"]),
                          "load")
         self.assertEqual(spent_for("idempotencyd", ["idempotency::internal::Session::Pump"]), "framing")
         self.assertEqual(spent_for("idempotencyd", ["poll", "PQgetResult", "pqxx::x"]),

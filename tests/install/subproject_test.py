@@ -1,22 +1,16 @@
 """This project below another one: it builds what is linked, and sets nothing for the rest."""
 
-import pathlib
 import re
-import shutil
 import subprocess
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from .outside_project import ROOT, outside_project
 
 
 class SubprojectTest(unittest.TestCase):
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="idempotency-subproject.")
-        self.addCleanup(folder.cleanup)
-        self.tree = pathlib.Path(folder.name) / "orders"
-        shutil.copytree(ROOT / "tests/install/subproject", self.tree)
+        self.tree = outside_project(self, "subproject")
         (self.tree / "third_party").mkdir()
         (self.tree / "third_party/grpc-idempotency").symlink_to(ROOT)
         self.build = self.tree / "build"

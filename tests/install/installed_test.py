@@ -1,0 +1,122 @@
+"""What is installed from a build: other projects find, compile and link it, by CMake and by
+pkg-config."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from .outside_project import outside_project
+
+BUILD = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"])
+
+
+def setting(name):
+    """Of the build that is installed."""
+    found = re.search(rf"^{name}:[A-Z]+=(.*)$", (BUILD / "CMakeCache.txt").read_text(),
+                      re.MULTILINE)
+    return found[1] if found else ""
+
+
+def flags():
+    """What all that is linked with the installed libraries has to be compiled with."""
+    sanitizers = setting("IDEMPOTENCY_SANITIZE")
+    return [*setting("CMAKE_CXX_FLAGS").split(),
+            *([f"-fsanitize={sanitizers}"] if sanitizers else []),
+            *(["--coverage"] if setting("IDEMPOTENCY_COVERAGE") == "ON" else [])]
+
+
+def run(*command, folder=None, **environment):
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment},
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def installed(prefix, *components):
+    """The files of the components, or all of them, in `prefix`."""
+    for component in components or [None]:
+        run("cmake", "--install", BUILD, "--prefix", prefix,
+            *(["--component", component] if component else []))
+    return {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
+
+
+class InstalledTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="idempotency-installed.")
+        cls.addClassCleanup(folder.cleanup)
+        cls.prefix = pathlib.Path(folder.name) / "usr"
+        cls.files = installed(cls.prefix)
+        cls.pkgconfig = next(cls.prefix.rglob("grpc-idempotency-core.pc")).parent
+
+    def build(self, name):
+        tree = outside_project(self, name)
+        run("cmake", "-G", "Ninja", "-S", tree, "-B", tree / "build",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            f"-DCMAKE_CXX_COMPILER={setting('CMAKE_CXX_COMPILER')}",
+            f"-DCMAKE_CXX_FLAGS={' '.join(flags())}")
+        run("cmake", "--build", tree / "build")
+        return tree / "build"
+
+    def test_headers_are_the_public_ones(self):
+        headers = {file for file in self.files if file.endswith(".h")}
+        self.assertIn("include/grpc_idempotency/errors.h", headers)
+        self.assertIn("include/grpc_idempotency/ledger/postgres_ledger.h", headers)
+        self.assertIn("include/idempotency/v1/options.pb.h", headers)
+        self.assertEqual([file for file in headers if not file.startswith(
+            ("include/grpc_idempotency/", "include/idempotency/v1/"))], [])
+
+    def test_a_component_has_its_own_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = installed(pathlib.Path(folder), "core", "client", "client_interceptor")
+        self.assertIn("include/idempotency/v1/options.proto", files)
+        for part in ("server_guard", "ledger", "embedded", "sqlite", "bin/"):
+            self.assertEqual([file for file in files if part in file], [], part)
+
+    def test_the_daemon_runs_where_it_was_put(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = pathlib.Path(folder)
+            installed(prefix, *(["core", "error_reflection", "embedded"]
+                                if setting("BUILD_SHARED_LIBS") == "ON" else []), "daemon")
+            self.assertIn("idempotencyd", run(prefix / "bin/idempotencyd", "--version"))
+
+    def test_a_client_is_built_against_it(self):
+        build = self.build("client")
+        # UNAVAILABLE: nothing listens there.
+        self.assertEqual(subprocess.run([build / "orders_client", "127.0.0.1:1"],
+                                        check=False).returncode, 14)
+
+    def test_a_guarded_server_is_built_against_it(self):
+        build = self.build("guarded_server")
+        # Without a namespace there is no guard: it links, runs and refuses.
+        self.assertEqual(subprocess.run([build / "orders_server", "127.0.0.1:1"],
+                                        check=False).returncode, 1)
+
+    def test_a_missing_component_is_named(self):
+        tree = outside_project(self, "client")
+        text = (tree / "CMakeLists.txt").read_text()
+        (tree / "CMakeLists.txt").write_text(text.replace("client_interceptor)", "courier)", 1))
+        with self.assertRaisesRegex(AssertionError, "courier"):
+            run("cmake", "-G", "Ninja", "-S", tree, "-B", tree / "build",
+                f"-DCMAKE_PREFIX_PATH={self.prefix}")
+
+    def test_pkg_config_knows_what_a_client_links(self):
+        tree = outside_project(self, "client")
+        run("protoc", f"-I{self.prefix}/include", "-I.", "--cpp_out=.", "--grpc_out=.",
+            f"--plugin=protoc-gen-grpc={setting('IDEMPOTENCY_GRPC_CPP_PLUGIN')}", "orders.proto",
+            folder=tree)
+        package = "grpc-idempotency-client_interceptor"
+        found = run("pkg-config", "--cflags", "--libs", package,
+                    PKG_CONFIG_PATH=str(self.pkgconfig)).split()
+        run(setting("CMAKE_CXX_COMPILER"), "-std=c++17", *flags(), "-I.", "orders_client.cc",
+            "orders.pb.cc", "orders.grpc.pb.cc", "-o", "orders_client", *found, folder=tree)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
