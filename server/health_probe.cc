@@ -7,8 +7,6 @@
 #include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +17,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 
 #include "grpc_idempotency/deadline.h"
+#include "server/file_content.h"
 #include "server/serving_process.h"
 
 namespace idempotency::internal {
@@ -32,13 +31,10 @@ using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
 
 absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& file) {
   if (file.empty()) return std::string();
-  std::ifstream stream(file, std::ios::binary);
-  std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (content.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", flag, "=", file, ": cannot be read, or is empty"));
-  }
-  return content;
+  absl::StatusOr<std::string> content = FileContent(file);
+  if (content.ok() && !content->empty()) return content;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag, "=", file, ": ", content.ok() ? "is empty" : content.status().message()));
 }
 
 // What is known of the server that is to be asked.

@@ -167,6 +167,8 @@ TEST_F(IdempotencydTest, HealthIsAskedOverTls) {
   EXPECT_EQ(Run({"health", address, ca, "--tls_name=another.example"}).code, 1);
   EXPECT_THAT(Run({"health", address, "--tls_ca=" + folder_.File("missing")}).err,
               HasSubstr("missing: cannot be read"));
+  EXPECT_THAT(Run({"health", address, "--tls_ca=" + folder_.File("")}).err,
+              HasSubstr("cannot be read: Is a directory"));
 }
 
 TEST_F(IdempotencydTest, HealthIsAskedOverMutualTls) {

@@ -9,10 +9,7 @@
 #include <openssl/x509.h>
 #include <pthread.h>
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -20,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "server/file_content.h"
 #include "server/log.h"
 
 namespace idempotency::internal {
@@ -36,13 +34,10 @@ absl::Status Wrong(absl::string_view flag, absl::string_view file, absl::string_
 }
 
 absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return Wrong(flag, file, absl::StrCat("cannot be read: ", std::strerror(errno)));
-  // Reading a folder throws inside of the stream, which keeps it to itself here.
-  std::ostringstream content;
-  content << stream.rdbuf();
-  if (content.str().empty()) return Wrong(flag, file, "cannot be read, or is empty");
-  return content.str();
+  absl::StatusOr<std::string> content = FileContent(file);
+  if (!content.ok()) return Wrong(flag, file, content.status().message());
+  if (content->empty()) return Wrong(flag, file, "is empty");
+  return content;
 }
 
 MemoryBio Open(const std::string& pem) {

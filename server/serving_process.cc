@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -13,6 +11,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+
+#include "server/file_content.h"
 
 namespace idempotency::internal {
 namespace {
@@ -27,9 +27,9 @@ bool IsPid(const std::string& name) {
 
 // The arguments of a process; none if it has ended or is another user's.
 std::vector<std::string> ArgumentsOf(const fs::path& process) {
-  std::ifstream file(process / "cmdline", std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::vector<std::string> arguments = absl::StrSplit(all, '\0');
+  const absl::StatusOr<std::string> all = FileContent(process / "cmdline");
+  if (!all.ok()) return {};
+  std::vector<std::string> arguments = absl::StrSplit(*all, '\0');
   // Each ends with a NUL.
   arguments.pop_back();
   return arguments;

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -73,8 +74,10 @@ std::vector<pid_t> Children() {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream file(entry.path() / "stat");
-    const std::string stat((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
+    // Not by the buffer's iterators, which throw when the process ends meanwhile.
+    std::ostringstream content;
+    content << file.rdbuf();
+    const std::string stat = content.str();
     // The name in parentheses may hold anything; behind it stand the state and the parent.
     const std::size_t end = stat.rfind(')');
     if (end == std::string::npos || stat.size() < end + 4) continue;
