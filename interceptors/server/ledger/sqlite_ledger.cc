@@ -173,8 +173,9 @@ absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
         "interceptors/server/ledger/migrations/sqlite to it");
   }
   const Statement key = Prepare(opened, kCheckKey);
-  if (key == nullptr || sqlite3_step(key.get()) != SQLITE_ROW)
+  if (key == nullptr || sqlite3_step(key.get()) != SQLITE_ROW) {
     return Unreachable(opened, file->log);
+  }
   if (sqlite3_column_int(key.get(), 0) == 0) {
     return absl::FailedPreconditionError(
         "idempotency_completions has no unique key on record_id alone, so nothing would stop a "
@@ -214,8 +215,9 @@ absl::StatusOr<std::int64_t> SqliteLedger::Sweep(int batch_rows) {
   if (sweep == nullptr) return Unreachable(file_->database.get(), file_->log);
   sqlite3_bind_int64(sweep.get(), 1, absl::ToUnixMicros(absl::Now()));
   sqlite3_bind_int(sweep.get(), 2, batch_rows);
-  if (sqlite3_step(sweep.get()) != SQLITE_DONE)
+  if (sqlite3_step(sweep.get()) != SQLITE_DONE) {
     return Unreachable(file_->database.get(), file_->log);
+  }
   return sqlite3_changes64(file_->database.get());
 }
 
