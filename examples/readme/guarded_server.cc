@@ -16,11 +16,10 @@ std::unique_ptr<idempotency::ServerGuard> GuardPayments(grpc::ServerBuilder& bui
   idempotency::GuardOptions options;
   options.name_space = "payments";
   options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
-  // A crash or an unclear failure: nothing runs again before its outcome is known.
+  // After a crash the handler does not run again before its outcome is known.
   options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  auto channel =
-      grpc::CreateCustomChannel("dns:///idempotencyd:7411", grpc::InsecureChannelCredentials(),
-                                idempotency::IdempotencydChannelArguments());
+  auto channel = grpc::CreateCustomChannel("dns:///idempotencyd:7411", grpc::SslCredentials({}),
+                                           idempotency::IdempotencydChannelArguments());
 
   auto guard = idempotency::ServerGuard::Create(channel, options).value();
   auto status = guard->Protect<payments::v1::Payments>(builder, payments);

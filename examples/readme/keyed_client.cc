@@ -3,23 +3,16 @@
 
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 // [readme:client]
 #include "grpc_idempotency/client_interceptor/client_interceptor.h"
-#include "grpc_idempotency/client_interceptor/retry_policy.h"
+#include "grpc_idempotency/client_interceptor/keyed_channel.h"
 
 std::shared_ptr<grpc::Channel> KeyedChannel(const std::string& target) {
-  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(idempotency::MakeClientInterceptor());
-  return grpc::experimental::CreateCustomChannelWithInterceptors(
-      target, grpc::InsecureChannelCredentials(), idempotency::RetryingChannelArguments(),
-      std::move(interceptors));
+  return idempotency::CreateKeyedChannel(target, grpc::SslCredentials({}));
 }
 
-// For retries that outlive this process: store the key with the work, and pin
-// it on every try.
+// For retries that outlive this process: store the key with the work, and pin it on every try.
 absl::Status PinKey(grpc::ClientContext& context, const std::string& stored_key) {
   return idempotency::WithKey(context, stored_key);
 }

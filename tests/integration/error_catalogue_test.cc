@@ -38,7 +38,7 @@ using Stub = v1::IdempotencyService::Stub;
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 constexpr char kKey[] = "order-1";
 
-// The row of the README's table.
+// The row of the table in docs/errors.md.
 struct Row {
   StatusCode code;
   bool has_wait = false;

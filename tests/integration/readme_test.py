@@ -4,7 +4,7 @@
 - Each C++, proto and CMake block of the PAGEs names a source and a marker, and is equal to the
   part of that source between the comments `[page:name]` and `[page:end]` (which the
   build compiles).
-- The README's error table has exactly the reasons of the catalogue that are answered,
+- The table of docs/errors.md has exactly the reasons of the catalogue that are answered,
   with their status codes.
 - Every file that a Markdown page links to exists.
 
@@ -16,6 +16,7 @@ import re
 import sys
 
 CATALOGUE = "include/grpc_idempotency/errors.h"
+TABLE = "docs/errors.md"
 # In the catalogue so that clients know it; no version answers it yet.
 RESERVED = {"QUOTA_EXCEEDED"}
 
@@ -40,13 +41,13 @@ def snippet_faults(root, page):
 
 def reason_faults(root):
     catalogue = dict(re.findall(r"^\s+k\w+,\s+// ([A-Z_]+), ([A-Z_]+)", read(root, CATALOGUE), re.M))
-    table = dict(re.findall(r"^\| `([A-Z_]+)` \| ([A-Z_]+)", read(root, "README.md"), re.M))
+    table = dict(re.findall(r"^\| `([A-Z_]+)` \| ([A-Z_]+)", read(root, TABLE), re.M))
     for reason in sorted((set(catalogue) - RESERVED) ^ set(table)):
-        yield f"{reason} is not in both {CATALOGUE} and README.md"
+        yield f"{reason} is not in both {CATALOGUE} and {TABLE}"
     for reason in sorted(set(catalogue) & set(table)):
         # RESERVATION_LOST is told with the guard's code first.
         if reason != "RESERVATION_LOST" and catalogue[reason] != table[reason]:
-            yield f"{reason}: {catalogue[reason]} in {CATALOGUE}, {table[reason]} in README.md"
+            yield f"{reason}: {catalogue[reason]} in {CATALOGUE}, {table[reason]} in {TABLE}"
     if len(catalogue) < 10:
         yield f"{CATALOGUE}: the catalogue could not be read"
 
