@@ -4,6 +4,8 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "grpc_idempotency/embedded/service_metrics.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/record_key.h"
@@ -179,6 +182,23 @@ TEST_F(EmbeddedServiceTest, SweepsWatchesAndTellsTheObserver) {
   EXPECT_TRUE(observer.Await(&Counts::swept, 1));
   EXPECT_GE(observer.counts().inspections, 2u);
   service_.reset();
+}
+
+TEST_F(EmbeddedServiceTest, IsCountedForPrometheus) {
+  ServiceMetrics metrics;
+  EmbeddedOptions options;
+  options.observer = metrics.observer();
+  Open(options);
+  ASSERT_TRUE(Reserve(RequestFor("counted")).ok());
+  service_.reset();
+  double reserved = 0;
+  for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+    if (family.name != "idempotency_verdicts_total") continue;
+    for (const prometheus::ClientMetric& verdict : family.metric) {
+      reserved += verdict.counter.value;
+    }
+  }
+  EXPECT_EQ(reserved, 1);
 }
 
 // Whoever waits for a running attempt gets an answer, not an error, and does not

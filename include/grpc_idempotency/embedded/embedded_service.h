@@ -24,9 +24,9 @@ struct EmbeddedOptions : ServiceOptions {
   // migrate` would. Otherwise it must have that version already. A SQLite file
   // is always brought up to date.
   bool migrate = false;
-  // Told what happens, for metrics and logs: idempotency::Metrics
-  // (server/metrics.h), or one of the program's own. Must outlive the service
-  // and its channel.
+  // Counts what the service does: ServiceMetrics::observer()
+  // (grpc_idempotency/embedded/service_metrics.h). nullptr: nothing is counted. Outlives the
+  // service and its channel.
   internal::Observer* observer = nullptr;
 };
 
