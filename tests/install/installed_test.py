@@ -98,6 +98,20 @@ class InstalledTest(unittest.TestCase):
         self.assertEqual(subprocess.run([build / "orders_server", "127.0.0.1:1"],
                                         check=False).returncode, 1)
 
+    def test_other_languages_take_the_protos_as_they_are(self):
+        protos = sorted(str(path) for path in
+                        (self.prefix / "include/idempotency/v1").glob("*.proto"))
+        with tempfile.TemporaryDirectory() as folder:
+            run("protoc", f"-I{self.prefix}/include", f"--java_out={folder}",
+                f"--csharp_out={folder}", f"--python_out={folder}", *protos)
+            made = pathlib.Path(folder)
+            self.assertTrue((made / "dev/grpcidempotency/v1/Policy.java").exists())
+            self.assertTrue((made / "idempotency/v1/options_pb2.py").exists())
+            self.assertIn("namespace GrpcIdempotency.V1", (made / "Options.cs").read_text())
+        # What protoc-gen-go refuses a file without.
+        for proto in protos:
+            self.assertRegex(pathlib.Path(proto).read_text(), r"(?m)^option go_package = ")
+
     def test_a_missing_component_is_named(self):
         tree = outside_project(self, "client")
         text = (tree / "CMakeLists.txt").read_text()
