@@ -695,6 +695,16 @@ TEST_F(BatcherTest, EachOperationHoldsWhatItWeighsUntilItIsAnswered) {
   EXPECT_EQ(batcher.budget().held(), 0u);
 }
 
+TEST_F(BatcherTest, AnAnswerWithoutAReplyHoldsNothingBesideItsOperation) {
+  const Uuid token = Token("one");
+  Batcher& batcher = Make();
+  const CompleteOp completion = CompleteNamed("one", token);
+  batcher.Complete(completion, kNoDeadline, completions_.Sink());
+  ASSERT_TRUE(completions_.Await(1)[0].ok());
+  batcher.Close();
+  EXPECT_EQ(observer_.counts().most_held, 1024 + completion.reply.bytes.size());
+}
+
 TEST_F(BatcherTest, WhoIsRefusedIsToldWhenToComeBack) {
   Batcher& batcher = Make(/*max_queued=*/1);
   OccupyWorker();
