@@ -567,6 +567,29 @@ TEST_F(SessionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
   EXPECT_GT(operations, 8u);
 }
 
+// Before its limits have come, and where they do not have this one.
+TEST_F(SessionTest, AServerThatDoesNotSayHowManyOperationsAFrameMayHaveGetsAThousand) {
+  Open();
+  Reserve("first");
+  Settle();
+  const auto complete_many = [&] {
+    const std::size_t before = stream().frames().size();
+    stream().HoldWrites();
+    for (int i = 0; i < 3000; ++i) Complete();
+    stream().ReleaseWrites();
+    Settle();
+    const auto frames = stream().frames();
+    // The first left alone, and occupied the writer.
+    ASSERT_EQ(frames.size() - before, 4u);
+    EXPECT_EQ(frames[before + 1].operations_size(), 1024);
+    EXPECT_EQ(frames[before + 2].operations_size(), 1024);
+  };
+  complete_many();
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  complete_many();
+}
+
 TEST_F(SessionTest, AServerMayTakeOneOperationAtATime) {
   Open();
   Reserve("first");
@@ -1166,6 +1189,38 @@ TEST_F(SessionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
   while (!given_up() && std::chrono::steady_clock::now() < deadline) Settle();
   ASSERT_TRUE(sent_again());
   EXPECT_TRUE(stream().cancelled());
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
+}
+
+// The stream's end comes on a thread of gRPC's, which may be busy with a callback.
+TEST_F(SessionTest, AStreamThatWasGivenUpTakesNoOperationWhileItsEndIsStillToCome) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  std::promise<void> called;
+  std::promise<void> go_on;
+  session_->Reserve(RequestWithKey("1"), In(seconds(60)), [&](const Reserved&) {
+    called.set_value();
+    go_on.get_future().wait();
+  });
+  v1::SessionResponse frame = Limits(100, 1 << 20);
+  v1::SessionOperation first;
+  first.set_id(1);
+  first.mutable_reserve();
+  AnswerAsUsual(first, frame);
+  stream().Say(frame);
+  called.get_future().wait();
+  Reserve("2", In(milliseconds(20)));
+  const auto deadline = In(seconds(10));
+  while (!stream().cancelled() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(stream().cancelled());
+  Reserve("3");
+  const std::size_t streams = streams_.count();
+  go_on.set_value();
+  Settle();
+  ASSERT_EQ(streams, 2u) << "the operation waits for the end of the stream";
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
 }
 

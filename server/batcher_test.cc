@@ -695,6 +695,36 @@ TEST_F(BatcherTest, EachOperationHoldsWhatItWeighsUntilItIsAnswered) {
   EXPECT_EQ(batcher.budget().held(), 0u);
 }
 
+TEST_F(BatcherTest, AnAnswerWithoutAReplyHoldsNothingBesideItsOperation) {
+  const Uuid token = Token("one");
+  Batcher& batcher = Make();
+  // Each weighs more than those before it.
+  const auto expect_most = [&](std::size_t bytes) {
+    while (batcher.budget().held() > 0) std::this_thread::yield();
+    EXPECT_EQ(observer_.counts().most_held, bytes);
+  };
+  batcher.Get(GetNamed("one"), kNoDeadline, records_.Sink());
+  ASSERT_TRUE(records_.Await(1)[0].ok());
+  expect_most(1024);
+  ExtendOp extension = ExtendNamed("one", token);
+  extension.checkpoint = "1";
+  batcher.Extend(extension, kNoDeadline, extensions_.Sink());
+  ASSERT_TRUE(extensions_.Await(1)[0].ok());
+  expect_most(1024 + 1);
+  const CompleteOp completion = CompleteNamed("one", token);
+  batcher.Complete(completion, kNoDeadline, completions_.Sink());
+  ASSERT_TRUE(completions_.Await(1)[0].ok());
+  expect_most(1024 + completion.reply.bytes.size());
+  ReleaseOp release = ReleaseNamed("two", Token("two"));
+  release.reason = "because of nothing";
+  batcher.Release(release, kNoDeadline, releases_.Sink());
+  ASSERT_TRUE(releases_.Await(1)[0].ok());
+  expect_most(1024 + release.reason.size());
+  batcher.Reserve(ReserveNamed("three"), kNoDeadline, ReserveSink(verdicts_));
+  ASSERT_NE(As<Reserved>(verdicts_.Await(1)[0]), nullptr);
+  expect_most(Batcher::BytesOf(ReserveNamed("three")));
+}
+
 TEST_F(BatcherTest, WhoIsRefusedIsToldWhenToComeBack) {
   Batcher& batcher = Make(/*max_queued=*/1);
   OccupyWorker();

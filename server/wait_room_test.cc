@@ -382,6 +382,28 @@ TEST_F(WaitRoomTest, ARecordIsReadOnceAtATime) {
   EXPECT_LE(store_.CallsOf(OperationKind::kGet), 3u);
 }
 
+TEST_F(WaitRoomTest, NothingIsReadBetweenTwoPeriodicReads) {
+  // One worker: what it answers is done with before its next batch.
+  Make(/*max_waiters=*/1000, /*threads=*/1);
+  Hold(ReserveNamed("held"));
+  StartWaiters(ReserveNamed("held"), 1);
+  std::size_t others = 0;
+  const auto await_other = [&] {
+    Start(ReserveNamed("free " + std::to_string(others)));
+    ++others;
+    ASSERT_EQ(answers_.Await(others).size(), others);
+  };
+  for (std::size_t reads = 1; reads <= 3; ++reads) {
+    clock_.Advance(absl::Milliseconds(300));
+    ASSERT_TRUE(held_reads_.AwaitReads(reads));
+    // The read is answered before the first of these is, and a read that followed it at once
+    // would be before the second.
+    await_other();
+    await_other();
+    EXPECT_EQ(store_.CallsOf(OperationKind::kGet), reads);
+  }
+}
+
 TEST_F(WaitRoomTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
   Make();
   const Uuid first = Hold(ReserveNamed("held"));

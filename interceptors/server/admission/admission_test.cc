@@ -155,5 +155,29 @@ TEST_F(LeaseAtStartTest, ARecoveryHandlerThatTookLongerThanTheLease) {
   EXPECT_EQ(store_->calls(Operation::kReserve), 3);
 }
 
+class AskedTermsTest : public LeaseAtStartTest {};
+
+TEST_F(AskedTermsTest, AreThoseOfThePolicy) {
+  policy_.retention = absl::Hours(3);
+  policy_.reply_retention = absl::Hours(2);
+  policy_.tombstone = absl::Hours(5);
+  ASSERT_NE(Granted(Ask(UnknownOutcome::kRunAgain)), nullptr);
+  const v1::ReserveRequest asked = store_->last_reserve();
+  EXPECT_EQ(asked.lease().seconds(), 10);
+  EXPECT_EQ(asked.retention().seconds(), 3 * 3600);
+  EXPECT_EQ(asked.reply_retention().seconds(), 2 * 3600);
+  EXPECT_EQ(asked.tombstone().seconds(), 5 * 3600);
+  EXPECT_EQ(asked.on_lease_expiry(), v1::LEASE_EXPIRY_TAKE_OVER);
+  EXPECT_FALSE(asked.recover());
+}
+
+TEST_F(AskedTermsTest, HaveNoReplyRetentionAndNoTombstoneUnlessThePolicyHas) {
+  ASSERT_NE(Granted(Ask(UnknownOutcome::kRecover)), nullptr);
+  const v1::ReserveRequest asked = store_->last_reserve();
+  EXPECT_FALSE(asked.has_reply_retention());
+  EXPECT_FALSE(asked.has_tombstone());
+  EXPECT_EQ(asked.on_lease_expiry(), v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
+}
+
 }  // namespace
 }  // namespace idempotency::internal

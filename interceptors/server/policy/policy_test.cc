@@ -448,6 +448,29 @@ std::unique_ptr<ServerGuard> MakeGuard(GuardOptions options) {
   return *std::move(guard);
 }
 
+// A descriptor that was made before this library was loaded has the option among its unknown
+// fields. Here they are added afterwards: a pool of this program would parse them.
+TEST(ResolvedPolicyTest, AnOptionThatCannotBeReadIsAFault) {
+  google::protobuf::FileDescriptorProto file;
+  testdata::ChargeRequest::descriptor()->file()->CopyTo(&file);
+  // The pool knows no other file.
+  file.clear_dependency();
+  for (auto& message : *file.mutable_message_type()) {
+    for (auto& field : *message.mutable_field()) field.clear_options();
+  }
+  google::protobuf::DescriptorPool pool;
+  const auto* const built = pool.BuildFile(file);
+  ASSERT_NE(built, nullptr);
+  const MethodDescriptor& method = *built->FindServiceByName("Till")->FindMethodByName("Balance");
+  ASSERT_NE(&method.options(), &google::protobuf::MethodOptions::default_instance());
+  const_cast<google::protobuf::MethodOptions&>(method.options())
+      .mutable_unknown_fields()
+      ->AddLengthDelimited(v1::kPolicyFieldNumber, "\xFF\xFF");
+  PolicyFaults faults;
+  ResolvedPolicy::Of(method, GuardOptions(), faults);
+  EXPECT_THAT(faults, ElementsAre(HasSubstr("(idempotency.v1.policy) cannot be read")));
+}
+
 TEST(PoliciesAtStartUpTest, DeclaredOnesAreTaken) {
   const auto guard = MakeGuard(SomeCode());
   Declaring::Service service;
