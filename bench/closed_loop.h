@@ -45,15 +45,15 @@ class ClosedLoop {
  private:
   using Time = std::chrono::steady_clock::time_point;
   // A cache line each: they are written by different threads.
-  struct alignas(64) Lane {
+  struct alignas(64) Slot {
     Time started;
   };
 
-  void Next(std::size_t lane, Time now);
-  void Ended(std::size_t lane, const absl::Status& status);
+  void Next(std::size_t slot, Time now);
+  void Ended(std::size_t slot, const absl::Status& status);
   void EndLane();
-  void Pause(std::size_t lane, Time now);
-  // Waits for the end of all lanes, and starts those whose pause is over.
+  void Pause(std::size_t slot, Time now);
+  // Waits for the end of all slots, and starts those whose pause is over.
   void Attend();
 
   Workload& workload_;
@@ -61,7 +61,7 @@ class ClosedLoop {
   const Options options_;
   Time measure_from_;
   Time end_;
-  std::vector<Lane> lanes_;
+  std::vector<Slot> slots_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> stop_{false};
   Mutex mutex_;

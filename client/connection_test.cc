@@ -190,7 +190,7 @@ TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsen
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
 
-// The first call of all, and what it asked for may have happened.
+// The first call of all, and what it requested for may have happened.
 TEST_P(ConnectionTest, AServerThatIsThereAndFailsWasReached) {
   service_.FailWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, "behind it"));
   const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
@@ -323,7 +323,7 @@ TEST_P(ConnectionTest, WorksOverAnInProcessChannel) {
 }
 
 std::string NameOf(const ::testing::TestParamInfo<Kind>& tested) {
-  return tested.param == Kind::kSession ? "Session" : "Unary";
+  return tested.param == Kind::kSession ? "SessionConnection" : "Unary";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, ConnectionTest, ::testing::Values(Kind::kSession, Kind::kUnary),

@@ -11,9 +11,9 @@
 
 namespace idempotency::internal {
 
-class SessionLane;
+class StreamState;
 
-// An operation that a session was asked for, until it is answered. Holds the
+// An operation that a session was requested for, until it is answered. Holds the
 // request in the form in which it travels, so that sending it again costs a
 // copy.
 //
@@ -47,11 +47,11 @@ class OutstandingOperation {
 
   std::uint64_t id = 0;
   // Where it was sent; nullptr while it waits.
-  SessionLane* lane = nullptr;
+  StreamState* state = nullptr;
   int times_sent = 0;
   // A daemon may have got it: it was written to a stream that had a connection.
   bool maybe_sent = false;
-  // Which frame of its lane it was last in.
+  // Which frame of its state it was last in.
   std::uint64_t frame = 0;
   // It may be what makes its frame unreadable: shares none from now on.
   bool alone = false;

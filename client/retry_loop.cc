@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "client/cancellable_tries.h"
 #include "client/decorrelated_backoff.h"
-#include "client/server_pause.h"
-#include "client/stoppable_tries.h"
+#include "client/retry_pushback.h"
 #include "grpc_idempotency/client/pinned_key.h"
 #include "grpc_idempotency/client/retry_rule.h"
 #include "grpc_idempotency/deadline.h"
@@ -28,7 +28,7 @@ gpr_timespec TryDeadline(absl::Duration remaining, const CallRetries& retries) {
   return GrpcDeadlineIn(std::min({remaining, retries.try_timeout, absl::Hours(24 * 365)}));
 }
 
-void Pause(const RetryTime& time, StoppableTries& tries, absl::Duration pause) {
+void Pause(const RetryTime& time, CancellableTries& tries, absl::Duration pause) {
   if (time.sleep) {
     time.sleep(pause);
   } else {
@@ -41,9 +41,9 @@ void Pause(const RetryTime& time, StoppableTries& tries, absl::Duration pause) {
 grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const CallRetries& retries, const RetryTime& time) {
-  StoppableTries never_stopped;
-  StoppableTries& tries =
-      retries.stopper != nullptr ? StoppableTries::Of(*retries.stopper) : never_stopped;
+  CancellableTries never_cancelled;
+  CancellableTries& tries =
+      retries.canceller != nullptr ? CancellableTries::Of(*retries.canceller) : never_cancelled;
   if (tries.stopped()) return {grpc::StatusCode::CANCELLED, "stopped before any try"};
   grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline had passed before any try");
   DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
@@ -55,13 +55,13 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
     context.set_deadline(TryDeadline(remaining, retries));
     if (const auto pinned = WithKey(context, key); !pinned.ok()) return ToGrpcStatus(pinned);
     {
-      const StoppableTries::Running running(tries, context);
+      const CancellableTries::Running running(tries, context);
       last = call(context);
     }
-    if (!IsWorthARetry(last, retries.also_retried)) return last;
-    const ServerPause asked = ServerPauseOf(last, context);
-    if (asked.forbidden || tries.stopped()) return last;
-    const absl::Duration pause = backoff.Next(asked.least);
+    if (!IsRetryable(last, retries.also_retried)) return last;
+    const RetryPushback requested = RetryPushbackOf(last, context);
+    if (requested.forbidden || tries.stopped()) return last;
+    const absl::Duration pause = backoff.Next(requested.least);
     // Nothing could be tried after it.
     if (pause >= Remaining(deadline, time.clock)) return last;
     if (retries.budget != nullptr && !retries.budget->TakeRetry()) return last;
@@ -77,7 +77,7 @@ grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime d
   const absl::StatusOr<std::string> key = keys.KeyFor(work);
   if (!key.ok()) return ToGrpcStatus(key.status());
   const grpc::Status status = CallWithRetries(*key, deadline, call, retries, time);
-  if (IsWorthARetry(status, retries.also_retried)) return status;
+  if (IsRetryable(status, retries.also_retried)) return status;
   // A key that stays is only found again; see KeyStore::Unfinished().
   if (settle(status)) keys.Forget(work, *key).IgnoreError();
   return status;

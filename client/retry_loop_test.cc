@@ -183,12 +183,12 @@ TEST_F(CallWithRetriesTest, APauseThatWouldTakeAllThatIsLeftIsNotMade) {
 }
 
 TEST_F(CallWithRetriesTest, StoppedWhileATryRunsThereIsNoPauseAfterIt) {
-  RetryStopper stopper;
-  retries_.stopper = &stopper;
+  RetryCanceller canceller;
+  retries_.canceller = &canceller;
   const grpc::Status status = CallWithRetries(
       "order-42", clock_.Monotonic() + minutes(10),
       [&](grpc::ClientContext&) {
-        stopper.Stop();
+        canceller.Stop();
         return Failed(grpc::StatusCode::UNAVAILABLE);
       },
       retries_, time_);
@@ -296,7 +296,7 @@ class FakeKeyStore final : public KeyStore {
 
 class StoredKeyTest : public CallWithRetriesTest {
  protected:
-  // Settles if asked to, and notes whether it was asked.
+  // Settles if requested to, and notes whether it was requested.
   grpc::Status RunWork(std::vector<grpc::Status> answers, bool settles) {
     tries_ = 0;
     settled_ = 0;
@@ -354,9 +354,9 @@ TEST_F(StoredKeyTest, StaysWhileACodeThatTheCallerNamedLeavesTheOutcomeOpen) {
 }
 
 TEST_F(StoredKeyTest, StaysWhenTheCallWasStopped) {
-  RetryStopper stopper;
-  stopper.Stop();
-  retries_.stopper = &stopper;
+  RetryCanceller canceller;
+  canceller.Stop();
+  retries_.canceller = &canceller;
   EXPECT_EQ(RunWork({grpc::Status::OK}, true).error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(settled_, 0);
   EXPECT_THAT(keys_.keys, SizeIs(1));

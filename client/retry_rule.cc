@@ -9,7 +9,7 @@
 namespace idempotency {
 
 // No default: a new reason does not compile until it is decided here.
-bool IsWorthARetry(Reason reason) {
+bool IsRetryable(Reason reason) {
   switch (reason) {
     case Reason::kInFlight:
     // From a guard: the winner's reply is there for the next try.
@@ -40,12 +40,12 @@ bool IsWorthARetry(Reason reason) {
   return false;
 }
 
-bool IsWorthARetry(const grpc::Status& status, const std::set<grpc::StatusCode>& named) {
+bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& named) {
   const grpc::StatusCode code = status.error_code();
   if (code == grpc::StatusCode::OK || code == grpc::StatusCode::FAILED_PRECONDITION) return false;
   const absl::Status failure = FromGrpcStatus(status);
   const std::optional<Reason> reason = ReasonOf(failure);
-  if (reason.has_value()) return IsWorthARetry(*reason);
+  if (reason.has_value()) return IsRetryable(*reason);
   return ProvesNothing(code) || IsIndefinite(failure) || named.count(code) > 0;
 }
 

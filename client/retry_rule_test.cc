@@ -39,26 +39,26 @@ TEST(RetryRuleTest, EveryReasonIsDecided) {
   for (const Reason reason : AllReasons()) {
     const auto promised = Promised().find(reason);
     ASSERT_NE(promised, Promised().end()) << ReasonName(reason) << " is not decided";
-    EXPECT_EQ(IsWorthARetry(reason), promised->second) << ReasonName(reason);
-    EXPECT_EQ(IsWorthARetry(Rejection(reason), {}), promised->second) << ReasonName(reason);
+    EXPECT_EQ(IsRetryable(reason), promised->second) << ReasonName(reason);
+    EXPECT_EQ(IsRetryable(Rejection(reason), {}), promised->second) << ReasonName(reason);
   }
   EXPECT_EQ(AllReasons().size(), Promised().size());
 }
 
 // Of a newer version, should it ever get so far.
 TEST(RetryRuleTest, AReasonThatIsNotKnownIsNotRetried) {
-  EXPECT_FALSE(IsWorthARetry(static_cast<Reason>(10'000)));
+  EXPECT_FALSE(IsRetryable(static_cast<Reason>(10'000)));
 }
 
 TEST(RetryRuleTest, AReasonCountsForMoreThanItsCode) {
   // INTERNAL alone would be retried; naming a code does not open a reason.
-  EXPECT_FALSE(IsWorthARetry(Rejection(Reason::kRecordIdCollision), {StatusCode::INTERNAL}));
-  EXPECT_FALSE(IsWorthARetry(Rejection(Reason::kKeyReused), {StatusCode::FAILED_PRECONDITION}));
+  EXPECT_FALSE(IsRetryable(Rejection(Reason::kRecordIdCollision), {StatusCode::INTERNAL}));
+  EXPECT_FALSE(IsRetryable(Rejection(Reason::kKeyReused), {StatusCode::FAILED_PRECONDITION}));
 }
 
 TEST(RetryRuleTest, WhatTheServiceSaysOfALostTokenIsFinal) {
   const absl::Status lost = MakeError(Reason::kReservationLost, "lost");
-  EXPECT_FALSE(IsWorthARetry(ToGrpcStatus(lost), {}));
+  EXPECT_FALSE(IsRetryable(ToGrpcStatus(lost), {}));
 }
 
 TEST(RetryRuleTest, WithoutAReasonTheCodeDecides) {
@@ -82,9 +82,9 @@ TEST(RetryRuleTest, WithoutAReasonTheCodeDecides) {
       {StatusCode::UNAUTHENTICATED, false},
   };
   for (const auto& [code, retried] : by_itself) {
-    EXPECT_EQ(IsWorthARetry(grpc::Status(code, ""), {}), retried) << code;
+    EXPECT_EQ(IsRetryable(grpc::Status(code, ""), {}), retried) << code;
     const bool answer = code == StatusCode::OK || code == StatusCode::FAILED_PRECONDITION;
-    EXPECT_EQ(IsWorthARetry(grpc::Status(code, ""), {code}), !answer) << code << ", named";
+    EXPECT_EQ(IsRetryable(grpc::Status(code, ""), {code}), !answer) << code << ", named";
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include "client/not_connected.h"
 #include "client/outstanding_calls.h"
-#include "client/reachability.h"
+#include "client/transport_error_reporter.h"
 #include "core/message_texts.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
@@ -39,7 +39,7 @@ class UnaryConnection final : public Connection {
   UnaryConnection(std::shared_ptr<grpc::Channel> channel, const ApplicationLog& log)
       : channel_(channel),
         stub_(v1::IdempotencyService::NewStub(std::move(channel))),
-        reachability_(log) {}
+        transport_errors_(log) {}
   ~UnaryConnection() override { calls_.CancelAndWait(); }
 
   void Reserve(const v1::ReserveRequest& request, Deadline deadline,
@@ -73,10 +73,10 @@ class UnaryConnection final : public Connection {
   void Send(Rpc<Request, Response> rpc, const Request& request, Deadline deadline,
             Callback<Response> done) {
     if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-    if (reachability_.fails() && !Connected()) return done(NotConnected());
+    if (transport_errors_.fails() && !Connected()) return done(NotConnected());
     // Where nothing was ever answered, a call that fails may have had no
     // connection at all.
-    const bool first = !reachability_.answers();
+    const bool first = !transport_errors_.answers();
     auto call = std::make_shared<UnaryCall<Request, Response>>(request, std::move(done));
     call->context.set_deadline(ToGrpcDeadline(deadline));
     calls_.Add(call);
@@ -86,7 +86,7 @@ class UnaryConnection final : public Connection {
     (stub_->async()->*rpc)(&sent->context, &sent->request, &sent->response,
                            [this, sent, first](const grpc::Status& status) {
                              if (status.ok()) {
-                               reachability_.Answered();
+                               transport_errors_.Answered();
                                sent->done(std::move(sent->response));
                              } else {
                                sent->done(Failure(status, first));
@@ -101,7 +101,7 @@ class UnaryConnection final : public Connection {
     return channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE;
   }
   absl::Status Failure(const grpc::Status& status, bool first) {
-    absl::Status failed = reachability_.Failed(status);
+    absl::Status failed = transport_errors_.Failed(status);
     const bool refused = status.error_code() == grpc::StatusCode::UNAVAILABLE &&
                          ReasonOf(failed) == Reason::kStoreUnavailable && first;
     return refused && !Connected() ? NotConnected() : failed;
@@ -109,7 +109,7 @@ class UnaryConnection final : public Connection {
 
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::IdempotencyService::StubInterface> stub_;
-  Reachability reachability_;
+  TransportErrorReporter transport_errors_;
   OutstandingCalls calls_;
 };
 

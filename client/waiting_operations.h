@@ -13,7 +13,7 @@ namespace idempotency::internal {
 // The operations of a session that are to be sent, in the order in which they
 // leave: those that end work which was let in before (completions, releases,
 // extensions), then reservations and reads. Each in the order in which it was
-// asked for. They are owned elsewhere.
+// requested for. They are owned elsewhere.
 //
 // Not thread-safe.
 class WaitingOperations {

@@ -48,7 +48,7 @@ bin="build/$preset/bin"
 # How long a crashed attempt keeps its key: short, so that nobody has to wait.
 lease_seconds=2
 # How long anything is waited for, in seconds.
-patience=20
+limit_seconds=20
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -79,7 +79,7 @@ start() {
 
 # end NAME SIGNAL: sends it and waits; a process that does not listen is killed.
 end() {
-  local name="$1" signal="$2" pid="${pid_of[$1]:-}" deadline=$((SECONDS + patience))
+  local name="$1" signal="$2" pid="${pid_of[$1]:-}" deadline=$((SECONDS + limit_seconds))
   [ -n "$pid" ] || return 0
   if [ "$signal" != KILL ]; then
     kill -s "$signal" "$pid" 2>/dev/null || true
@@ -90,9 +90,9 @@ end() {
   pid_of[$name]=""
 }
 
-# until_true COMMAND...: polls for at most `patience`.
+# until_true COMMAND...: polls for at most `limit_seconds`.
 until_true() {
-  local deadline=$((SECONDS + patience))
+  local deadline=$((SECONDS + limit_seconds))
   until "$@"; do
     [ "$SECONDS" -lt "$deadline" ] || return 1
     sleep 0.05
@@ -289,7 +289,7 @@ expect_balance() {
 # patient client would; a disk may stall for longer than the guard waits.
 until_ok() {
   client "$@"
-  local deadline=$((SECONDS + patience))
+  local deadline=$((SECONDS + limit_seconds))
   while [[ "$answer" != OK* ]] && [ "$SECONDS" -lt "$deadline" ]; do
     sleep 0.2
     client_silently "$@"

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/errors.h"
-#include "server/answer_scope.h"
+#include "server/response_batch_scope.h"
 
 namespace idempotency::internal {
 namespace {
@@ -129,8 +129,9 @@ bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
 // What the store is asked for, and who wants the answer.
 template <typename Op>
 struct Batcher::QueuedOp : Queued {
-  QueuedOp(Line its_line, Op operation, Deadline until)
-      : Queued(its_line, operation.id, WeightOf(operation), until), op(std::move(operation)) {}
+  QueuedOp(QueueKind its_queue_kind, Op operation, Deadline until)
+      : Queued(its_queue_kind, operation.id, WeightOf(operation), until),
+        op(std::move(operation)) {}
 
   std::string_view name_space() const override { return NamespaceOf(op); }
 
@@ -138,22 +139,22 @@ struct Batcher::QueuedOp : Queued {
 };
 
 struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
-  QueuedReserve(Line its_line, ReserveOp operation, Deadline until, ReserveDone callback)
-      : QueuedOp(its_line, std::move(operation), until), done(std::move(callback)) {}
+  QueuedReserve(QueueKind its_queue_kind, ReserveOp operation, Deadline until, ReserveDone callback)
+      : QueuedOp(its_queue_kind, std::move(operation), until), done(std::move(callback)) {}
 
-  void Refuse(const absl::Status& status) override { Tell(status); }
-  void Tell(absl::StatusOr<Verdict> answer) { done(std::move(answer), std::move(op)); }
+  void Refuse(const absl::Status& status) override { Respond(status); }
+  void Respond(absl::StatusOr<Verdict> answer) { done(std::move(answer), std::move(op)); }
 
   const ReserveDone done;
 };
 
 template <typename Op, typename Answer>
 struct Batcher::QueuedWith final : QueuedOp<Op> {
-  QueuedWith(Line its_line, Op operation, Deadline until, Done<Answer> callback)
-      : QueuedOp<Op>(its_line, std::move(operation), until), done(std::move(callback)) {}
+  QueuedWith(QueueKind its_queue_kind, Op operation, Deadline until, Done<Answer> callback)
+      : QueuedOp<Op>(its_queue_kind, std::move(operation), until), done(std::move(callback)) {}
 
   void Refuse(const absl::Status& status) override { done(status); }
-  void Tell(Answer answer) { done(std::move(answer)); }
+  void Respond(Answer answer) { done(std::move(answer)); }
 
   const Done<Answer> done;
 };
@@ -186,42 +187,46 @@ Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options
 Batcher::~Batcher() { Close(); }
 
 void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group) {
-  Enqueue(std::make_unique<QueuedReserve>(Line::kReserve, std::move(op), deadline, std::move(done)),
+  Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserve, std::move(op), deadline,
+                                          std::move(done)),
           group);
 }
 
 void Batcher::ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done) {
-  Enqueue(std::make_unique<QueuedReserve>(Line::kReserveForWaiter, std::move(op), deadline,
+  Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserveForWaiter, std::move(op), deadline,
                                           std::move(done)),
           nullptr);
 }
 
 void Batcher::Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
                        Group* group) {
-  Enqueue(
-      std::make_unique<QueuedComplete>(Line::kComplete, std::move(op), deadline, std::move(done)),
-      group);
+  Enqueue(std::make_unique<QueuedComplete>(QueueKind::kComplete, std::move(op), deadline,
+                                           std::move(done)),
+          group);
 }
 
 void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group) {
-  Enqueue(std::make_unique<QueuedRelease>(Line::kRelease, std::move(op), deadline, std::move(done)),
+  Enqueue(std::make_unique<QueuedRelease>(QueueKind::kRelease, std::move(op), deadline,
+                                          std::move(done)),
           group);
 }
 
 void Batcher::Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
                      Group* group) {
-  Enqueue(std::make_unique<QueuedExtend>(Line::kExtend, std::move(op), deadline, std::move(done)),
-          group);
+  Enqueue(
+      std::make_unique<QueuedExtend>(QueueKind::kExtend, std::move(op), deadline, std::move(done)),
+      group);
 }
 
 void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group) {
-  Enqueue(std::make_unique<QueuedGet>(Line::kGet, std::move(op), deadline, std::move(done)), group);
+  Enqueue(std::make_unique<QueuedGet>(QueueKind::kGet, std::move(op), deadline, std::move(done)),
+          group);
 }
 
 void Batcher::GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done) {
-  Enqueue(
-      std::make_unique<QueuedGet>(Line::kGetForWaiter, std::move(op), kNoDeadline, std::move(done)),
-      nullptr);
+  Enqueue(std::make_unique<QueuedGet>(QueueKind::kGetForWaiter, std::move(op), kNoDeadline,
+                                      std::move(done)),
+          nullptr);
 }
 
 void Batcher::Enqueue(QueuedPtr queued, Group* group) {
@@ -285,7 +290,7 @@ bool Batcher::HasItsShare(std::string_view name_space) const {
 }
 
 void Batcher::PushOne(QueuedPtr queued) {
-  FairQueue<QueuedPtr>& queue = queues_[static_cast<std::size_t>(queued->line)];
+  FairQueue<QueuedPtr>& queue = queues_[static_cast<std::size_t>(queued->queue_kind)];
   const RecordId id = queued->id;
   const std::string_view name_space = queued->name_space();
   queue.Push(name_space, id, std::move(queued));
@@ -295,25 +300,25 @@ void Batcher::PushOne(QueuedPtr queued) {
 std::size_t Batcher::WorkersFor(std::size_t operations) const {
   if (operations == 0) return 0;
   const bool now = MayTakeAt() <= std::chrono::steady_clock::now();
-  if (!now && one_is_patient_) return 0;
+  if (!now && one_lingers_) return 0;
   // One batch is the work of one worker.
   return (operations + options_.max_batch - 1) / options_.max_batch;
 }
 
 Batcher::SteadyTime Batcher::MayTakeAt() const {
-  if (closed_ || queued_ >= options_.worth_a_batch) return SteadyTime::min();
+  if (closed_ || queued_ >= options_.min_batch_size) return SteadyTime::min();
   const SteadyTime last = *std::max_element(began_.begin(), began_.end());
-  return last == SteadyTime::min() ? last : last + options_.patience;
+  return last == SteadyTime::min() ? last : last + options_.max_linger;
 }
 
 void Batcher::AwaitWork(MutexLock& lock) {
-  if (queued_ == 0 || one_is_patient_) {
+  if (queued_ == 0 || one_lingers_) {
     work_.Wait(lock);
     return;
   }
-  one_is_patient_ = true;
+  one_lingers_ = true;
   work_.WaitUntil(lock, MayTakeAt());
-  one_is_patient_ = false;
+  one_lingers_ = false;
 }
 
 void Batcher::Work(std::size_t worker) {
@@ -337,28 +342,29 @@ void Batcher::Work(std::size_t worker) {
   }
 }
 
-OperationKind Batcher::KindOf(Line line) {
-  switch (line) {
-    case Line::kComplete:
+OperationKind Batcher::KindOf(QueueKind queue_kind) {
+  switch (queue_kind) {
+    case QueueKind::kComplete:
       return OperationKind::kComplete;
-    case Line::kRelease:
+    case QueueKind::kRelease:
       return OperationKind::kRelease;
-    case Line::kExtend:
+    case QueueKind::kExtend:
       return OperationKind::kExtend;
-    case Line::kReserve:
-    case Line::kReserveForWaiter:
+    case QueueKind::kReserve:
+    case QueueKind::kReserveForWaiter:
       return OperationKind::kReserve;
-    case Line::kGetForWaiter:
-    case Line::kGet:
+    case QueueKind::kGetForWaiter:
+    case QueueKind::kGet:
       break;
   }
   return OperationKind::kGet;
 }
 
-std::size_t Batcher::PromisedBehind(std::size_t line) const {
-  constexpr auto kFirstPromised = static_cast<std::size_t>(Line::kReserveForWaiter);
+std::size_t Batcher::PromisedBehind(std::size_t queue_kind) const {
+  constexpr auto kFirstPromised = static_cast<std::size_t>(QueueKind::kReserveForWaiter);
   std::size_t promised = 0;
-  for (std::size_t behind = std::max(line + 1, kFirstPromised); behind < kLines; ++behind) {
+  for (std::size_t behind = std::max(queue_kind + 1, kFirstPromised); behind < kQueueKinds;
+       ++behind) {
     promised += std::min(queues_[behind].size(), options_.max_batch / kShare);
   }
   return promised;
@@ -369,10 +375,10 @@ Batcher::Batch Batcher::Take(std::vector<QueuedPtr>& overdue) {
   const auto is_overdue = [now](const QueuedPtr& queued) { return queued->deadline <= now; };
   std::size_t room = options_.max_batch;
   Batch batch;
-  for (std::size_t line = 0; line < kLines; ++line) {
-    const std::size_t promised = std::min(PromisedBehind(line), room);
-    batch[line] = queues_[line].Take(room - promised, is_overdue, overdue);
-    room -= batch[line].size();
+  for (std::size_t queue_kind = 0; queue_kind < kQueueKinds; ++queue_kind) {
+    const std::size_t promised = std::min(PromisedBehind(queue_kind), room);
+    batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_overdue, overdue);
+    room -= batch[queue_kind].size();
   }
   queued_ -= options_.max_batch - room + overdue.size();
   return batch;
@@ -385,25 +391,28 @@ struct Batcher::AtStore {
 };
 
 template <typename QueuedType>
-Batcher::AtStore<QueuedType> Batcher::Hand(std::vector<QueuedPtr> taken) {
-  AtStore<QueuedType> handed;
-  handed.ops.reserve(taken.size());
+Batcher::AtStore<QueuedType> Batcher::ToStore(std::vector<QueuedPtr> taken) {
+  AtStore<QueuedType> at_store;
+  at_store.ops.reserve(taken.size());
   for (const QueuedPtr& queued : taken) {
-    handed.ops.push_back(std::move(static_cast<QueuedType&>(*queued).op));
+    at_store.ops.push_back(std::move(static_cast<QueuedType&>(*queued).op));
   }
-  handed.queued = std::move(taken);
-  return handed;
+  at_store.queued = std::move(taken);
+  return at_store;
 }
 
 void Batcher::Run(Batch batch) {
-  const auto of = [&batch](Line line) { return std::move(batch[static_cast<std::size_t>(line)]); };
-  RunTogether(Hand<QueuedComplete>(of(Line::kComplete)), Hand<QueuedReserve>(of(Line::kReserve)));
-  RunKind(Hand<QueuedRelease>(of(Line::kRelease)), &Store::Release);
-  RunKind(Hand<QueuedExtend>(of(Line::kExtend)), &Store::Extend);
+  const auto of = [&batch](QueueKind queue_kind) {
+    return std::move(batch[static_cast<std::size_t>(queue_kind)]);
+  };
+  RunTogether(ToStore<QueuedComplete>(of(QueueKind::kComplete)),
+              ToStore<QueuedReserve>(of(QueueKind::kReserve)));
+  RunKind(ToStore<QueuedRelease>(of(QueueKind::kRelease)), &Store::Release);
+  RunKind(ToStore<QueuedExtend>(of(QueueKind::kExtend)), &Store::Extend);
   // Get waits for nothing, so it does not share a call with reads that wait for a standby.
-  RunKind(Hand<QueuedGet>(of(Line::kGet)), &Store::Get);
-  RunKind(Hand<QueuedReserve>(of(Line::kReserveForWaiter)), &Store::Reserve);
-  RunKind(Hand<QueuedGet>(of(Line::kGetForWaiter)), &Store::Get);
+  RunKind(ToStore<QueuedGet>(of(QueueKind::kGet)), &Store::Get);
+  RunKind(ToStore<QueuedReserve>(of(QueueKind::kReserveForWaiter)), &Store::Reserve);
+  RunKind(ToStore<QueuedGet>(of(QueueKind::kGetForWaiter)), &Store::Get);
 }
 
 void Batcher::RunTogether(AtStore<QueuedComplete> completions,
@@ -413,9 +422,9 @@ void Batcher::RunTogether(AtStore<QueuedComplete> completions,
   const Deadline start = options_.clock->Monotonic();
   SharedAnswers answers = store_.CompleteAndReserve(completions.ops, reservations.ops);
   const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
-  const AnswerScope scope;
-  Tell(std::move(completions), std::move(answers.completions), took);
-  Tell(std::move(reservations), std::move(answers.verdicts), took);
+  const ResponseBatchScope scope;
+  Respond(std::move(completions), std::move(answers.completions), took);
+  Respond(std::move(reservations), std::move(answers.verdicts), took);
 }
 
 template <typename QueuedType, typename Op, typename Answer>
@@ -425,13 +434,13 @@ void Batcher::RunKind(AtStore<QueuedType> operations,
   const Deadline start = options_.clock->Monotonic();
   std::vector<Answer> answers = (store_.*call)(operations.ops);
   const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
-  const AnswerScope scope;
-  Tell(std::move(operations), std::move(answers), took);
+  const ResponseBatchScope scope;
+  Respond(std::move(operations), std::move(answers), took);
 }
 
 template <typename QueuedType, typename Answer>
-void Batcher::Tell(AtStore<QueuedType> operations, std::vector<Answer> answers,
-                   absl::Duration took) {
+void Batcher::Respond(AtStore<QueuedType> operations, std::vector<Answer> answers,
+                      absl::Duration took) {
   std::vector<QueuedPtr>& taken = operations.queued;
   // A store that does not answer every operation is broken, and guessing which
   // answer belongs to whom could grant twice.
@@ -450,7 +459,7 @@ void Batcher::Tell(AtStore<QueuedType> operations, std::vector<Answer> answers,
     }
     Observe(observer_, kind, answers[i]);
     const std::size_t bytes = queued.bytes + ReplyIn(answers[i]);
-    queued.Tell(std::move(answers[i]));
+    queued.Respond(std::move(answers[i]));
     taken[i].reset();
     budget_.Remove(bytes);
   }
@@ -470,7 +479,7 @@ void Batcher::PutBack(std::vector<QueuedPtr> operations) {
 
 void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
   if (overdue.empty()) return;
-  const AnswerScope scope;
+  const ResponseBatchScope scope;
   for (const QueuedPtr& queued : overdue) {
     observer_.OperationOverdue(queued->kind());
     queued->Refuse(Overdue());

@@ -40,12 +40,12 @@ struct BatcherOptions {
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;
   // While another worker is busy, a free one takes no fewer than these, for
-  // `patience` from when the other began: what comes meanwhile then shares one
+  // `max_linger` from when the other began: what comes meanwhile then shares one
   // statement and one commit. In that time a healthy store is done, and the
-  // worker that asked it takes what has gathered; a longer one stands in line
+  // worker that asked it takes what has gathered; a longer one stands in queue_kind
   // for a lock or a disk, and nobody waits for it.
-  std::size_t worth_a_batch = 20;
-  std::chrono::steady_clock::duration patience = std::chrono::milliseconds(5);
+  std::size_t min_batch_size = 20;
+  std::chrono::steady_clock::duration max_linger = std::chrono::milliseconds(5);
   const Clock* clock = &Clock::System();
 };
 
@@ -54,11 +54,11 @@ struct BatcherOptions {
 // then releases, extensions, reservations and reads. Reads, and what the wait room
 // asks for (ReserveForWaiter(), GetForWaiter()), have a share of every batch each
 // (kShare), so that no number of reservations holds them up. The store is given
-// one call per line of the queue, with at most one operation per record. Within a
-// line, namespaces take turns. Completions and reservations go in one call, so
+// one call per queue_kind of the queue, with at most one operation per record. Within a
+// queue_kind, namespaces take turns. Completions and reservations go in one call, so
 // that the store may have them share a commit. A lone operation goes to the store at once; few
 // that come while another batch is at the store wait for its end
-// (BatcherOptions::worth_a_batch). What the store leaves for its next call, because replies weigh
+// (BatcherOptions::min_batch_size). What the store leaves for its next call, because replies weigh
 // too much together, goes back into the queue.
 //
 // Every operation is answered exactly once: on a worker's thread or, if it is
@@ -70,7 +70,7 @@ struct BatcherOptions {
 //   DEADLINE_EXCEEDED / STORE_UNAVAILABLE
 //                                        The operation's deadline passed while
 //                                        it was queued. Nothing happened.
-// The answers of one call of the store are given within one AnswerScope.
+// The answers of one call of the store are given within one ResponseBatchScope.
 //
 // Thread-safe.
 class Batcher {
@@ -123,7 +123,7 @@ class Batcher {
  private:
   // Where operations queue, and which of them go to the store in one call: in the
   // order in which they leave.
-  enum class Line {
+  enum class QueueKind {
     kComplete,
     kRelease,
     kExtend,
@@ -132,23 +132,23 @@ class Batcher {
     kGetForWaiter,
     kGet,
   };
-  static constexpr std::size_t kLines = 7;
-  // Of a batch, as 1 / kShare: what reservations leave to each line behind them, as
+  static constexpr std::size_t kQueueKinds = 7;
+  // Of a batch, as 1 / kShare: what reservations leave to each queue_kind behind them, as
   // far as something waits there.
   static constexpr std::size_t kShare = 8;
 
   // An operation on its way, of any kind.
   struct Queued {
-    Queued(Line its_line, const RecordId& record, std::size_t weight, Deadline until)
-        : line(its_line), id(record), bytes(weight), deadline(until) {}
+    Queued(QueueKind its_queue_kind, const RecordId& record, std::size_t weight, Deadline until)
+        : queue_kind(its_queue_kind), id(record), bytes(weight), deadline(until) {}
     virtual ~Queued() = default;
     virtual std::string_view name_space() const = 0;
     // The answer without the store.
     virtual void Refuse(const absl::Status& status) = 0;
 
-    OperationKind kind() const { return KindOf(line); }
+    OperationKind kind() const { return KindOf(queue_kind); }
 
-    const Line line;
+    const QueueKind queue_kind;
     const RecordId id;
     const std::size_t bytes;
     const Deadline deadline;
@@ -168,12 +168,12 @@ class Batcher {
   // Real time, whatever the clock is: it bounds how long a thread waits.
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // What a worker takes at once, by line.
-  using Batch = std::array<std::vector<QueuedPtr>, kLines>;
+  // What a worker takes at once, by queue_kind.
+  using Batch = std::array<std::vector<QueuedPtr>, kQueueKinds>;
 
-  static OperationKind KindOf(Line line);
-  // What reservations and others in front leave of a batch to those behind `line`.
-  std::size_t PromisedBehind(std::size_t line) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static OperationKind KindOf(QueueKind queue_kind);
+  // What reservations and others in front leave of a batch to those behind `queue_kind`.
+  std::size_t PromisedBehind(std::size_t queue_kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(QueuedPtr queued, Group* group);
   // Those that are refused stay in `operations`.
   void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -198,13 +198,13 @@ class Batcher {
   template <typename QueuedType>
   struct AtStore;
   template <typename QueuedType>
-  AtStore<QueuedType> Hand(std::vector<QueuedPtr> taken);
+  AtStore<QueuedType> ToStore(std::vector<QueuedPtr> taken);
   void RunTogether(AtStore<QueuedComplete> completions, AtStore<QueuedReserve> reservations);
   template <typename QueuedType, typename Op, typename Answer>
   void RunKind(AtStore<QueuedType> operations,
                std::vector<Answer> (Store::*call)(absl::Span<const Op>));
   template <typename QueuedType, typename Answer>
-  void Tell(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
+  void Respond(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
   // Whether or not there is room: they were let in before.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   void AnswerOverdue(const std::vector<QueuedPtr>& overdue);
@@ -219,11 +219,11 @@ class Batcher {
   CondVar work_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::array<FairQueue<QueuedPtr>, kLines> queues_ ABSL_GUARDED_BY(mutex_);
+  std::array<FairQueue<QueuedPtr>, kQueueKinds> queues_ ABSL_GUARDED_BY(mutex_);
   // When each worker took its batch; SteadyTime::min() for a free one.
   std::vector<SteadyTime> began_ ABSL_GUARDED_BY(mutex_);
   // A free worker waits until the queue may be taken; the others wait to be told.
-  bool one_is_patient_ ABSL_GUARDED_BY(mutex_) = false;
+  bool one_lingers_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Held while joining, so that two calls of Close() both wait.
   Mutex join_mutex_;

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "grpc_idempotency/errors.h"
-#include "server/answer_scope.h"
+#include "server/response_batch_scope.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
@@ -49,8 +49,8 @@ class BatcherTest : public ::testing::Test {
     options.max_queued = max_queued;
     options.max_batch = max_batch;
     options.max_bytes = max_bytes_;
-    options.worth_a_batch = worth_a_batch_;
-    options.patience = patience_;
+    options.min_batch_size = worth_a_batch_;
+    options.max_linger = max_linger_;
     options.clock = &clock_;
     batcher_ = std::make_unique<Batcher>(store_, observer_, options);
     return *batcher_;
@@ -68,8 +68,8 @@ class BatcherTest : public ::testing::Test {
   }
 
   std::size_t max_bytes_ = limits::kDefaultQueuedBytes;
-  std::size_t worth_a_batch_ = BatcherOptions().worth_a_batch;
-  std::chrono::steady_clock::duration patience_ = BatcherOptions().patience;
+  std::size_t worth_a_batch_ = BatcherOptions().min_batch_size;
+  std::chrono::steady_clock::duration max_linger_ = BatcherOptions().max_linger;
   ManualClock clock_;
   MemoryStore memory_{clock_};
   GatedStore store_{memory_};
@@ -108,7 +108,7 @@ TEST_F(BatcherTest, OperationsGatherWhileTheWorkerIsBusy) {
 }
 
 TEST_F(BatcherTest, FewOperationsShareTheNextBatchAlthoughAWorkerIsFree) {
-  patience_ = std::chrono::hours(1);
+  max_linger_ = std::chrono::hours(1);
   worth_a_batch_ = 8;
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
   OccupyWorker();
@@ -127,7 +127,7 @@ TEST_F(BatcherTest, FewOperationsShareTheNextBatchAlthoughAWorkerIsFree) {
 }
 
 TEST_F(BatcherTest, WhatIsWorthABatchWaitsForNobody) {
-  patience_ = std::chrono::hours(1);
+  max_linger_ = std::chrono::hours(1);
   worth_a_batch_ = 8;
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
   OccupyWorker();
@@ -142,7 +142,7 @@ TEST_F(BatcherTest, WhatIsWorthABatchWaitsForNobody) {
 }
 
 TEST_F(BatcherTest, ACallThatTakesLongHoldsNobodyUp) {
-  patience_ = std::chrono::milliseconds(1);
+  max_linger_ = std::chrono::milliseconds(1);
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
   OccupyWorker();
   batcher.Reserve(ReserveNamed("another"), kNoDeadline, ReserveSink(verdicts_));
@@ -351,7 +351,7 @@ TEST_F(BatcherTest, AGroupIsOneBatchAlsoForAnIdleWorker) {
 
 TEST_F(BatcherTest, TheAnswersOfACallAreGivenInOneScope) {
   // Notes when a scope ends.
-  class Flushes final : public AnswerScope::Gatherer {
+  class Flushes final : public ResponseBatchScope::Flushable {
    public:
     explicit Flushes(Answers<int>& flushed) : flushed_(flushed) {}
     void Flush() override { flushed_.Add(gathered); }
@@ -367,7 +367,7 @@ TEST_F(BatcherTest, TheAnswersOfACallAreGivenInOneScope) {
     batcher.Get(
         GetNamed("record-" + std::to_string(i)), kNoDeadline,
         [&flushed](const absl::StatusOr<Record>&) {
-          AnswerScope* const scope = AnswerScope::Current();
+          ResponseBatchScope* const scope = ResponseBatchScope::Current();
           ASSERT_NE(scope, nullptr);
           if (scope->Find(&flushed) == nullptr) {
             scope->Add(&flushed, std::make_unique<Flushes>(flushed));
@@ -644,8 +644,8 @@ TEST(BatcherOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.max_queued, limits::kMaxQueuedOperations);
   EXPECT_EQ(options.max_bytes, limits::kDefaultQueuedBytes);
   EXPECT_EQ(options.max_batch, limits::kMaxBatch);
-  EXPECT_EQ(options.worth_a_batch, 20u);
-  EXPECT_EQ(options.patience, std::chrono::milliseconds(5));
+  EXPECT_EQ(options.min_batch_size, 20u);
+  EXPECT_EQ(options.max_linger, std::chrono::milliseconds(5));
   EXPECT_EQ(options.clock, &Clock::System());
 }
 

@@ -19,9 +19,9 @@ using ::testing::SizeIs;
 // All of them live.
 template <typename Item>
 std::vector<Item> Take(FairQueue<Item>& queue, std::size_t limit) {
-  std::vector<Item> buried;
+  std::vector<Item> expired;
   return queue.Take(
-      limit, [](const Item&) { return false; }, buried);
+      limit, [](const Item&) { return false; }, expired);
 }
 
 TEST(FairQueueTest, NamespacesTakeTurns) {
@@ -91,16 +91,16 @@ TEST(FairQueueTest, TheDeadTakeNobodysPlace) {
   for (const int item : {-1, -2, -3, 4, 5, -6}) queue.Push("a", IdNamed("hot"), item);
   queue.Push("a", IdNamed("gone"), -7);
   queue.Push("b", IdNamed("other"), 8);
-  std::vector<int> buried;
-  const auto is_dead = [](int item) { return item < 0; };
+  std::vector<int> expired;
+  const auto is_expired = [](int item) { return item < 0; };
 
-  EXPECT_THAT(queue.Take(2, is_dead, buried), ElementsAre(4, 8));
-  EXPECT_THAT(buried, ElementsAre(-1, -2, -3));
+  EXPECT_THAT(queue.Take(2, is_expired, expired), ElementsAre(4, 8));
+  EXPECT_THAT(expired, ElementsAre(-1, -2, -3));
   EXPECT_EQ(queue.size(), 3U);
-  EXPECT_THAT(queue.Take(2, is_dead, buried), ElementsAre(5));
-  EXPECT_THAT(buried, ElementsAre(-1, -2, -3, -7));
-  EXPECT_THAT(queue.Take(2, is_dead, buried), IsEmpty());
-  EXPECT_THAT(buried, ElementsAre(-1, -2, -3, -7, -6));
+  EXPECT_THAT(queue.Take(2, is_expired, expired), ElementsAre(5));
+  EXPECT_THAT(expired, ElementsAre(-1, -2, -3, -7));
+  EXPECT_THAT(queue.Take(2, is_expired, expired), IsEmpty());
+  EXPECT_THAT(expired, ElementsAre(-1, -2, -3, -7, -6));
   EXPECT_EQ(queue.size(), 0U);
   EXPECT_EQ(queue.namespaces(), 0U);
 }

@@ -6,9 +6,9 @@
 
 namespace idempotency::internal {
 
-IdempotencyService::IdempotencyService(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
-                                       const IdempotencyServiceOptions& options)
-    : operations_(batcher, wait_room, observer, options),
+IdempotencyService::IdempotencyService(Batcher& batcher, InFlightWaiters& waiters,
+                                       Observer& observer, const IdempotencyServiceOptions& options)
+    : operations_(batcher, waiters, observer, options),
       sessions_(observer),
       session_options_(options.session),
       max_request_parsed_bytes_(options.max_request_parsed_bytes) {}
@@ -62,7 +62,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService:
     grpc::CallbackServerContext*) {
   // It deletes itself in OnDone.
   auto* const stream =
-      std::make_unique<SessionStream>(operations_, sessions_, session_options_).release();
+      std::make_unique<SessionCall>(operations_, sessions_, session_options_).release();
   stream->Start();
   return stream;
 }

@@ -7,11 +7,11 @@
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/batcher.h"
+#include "server/in_flight_waiters.h"
 #include "server/observer.h"
 #include "server/operations.h"
+#include "server/session_call.h"
 #include "server/session_registry.h"
-#include "server/session_stream.h"
-#include "server/wait_room.h"
 
 namespace idempotency::internal {
 
@@ -38,7 +38,7 @@ using IdempotencyServiceMethods = v1::IdempotencyService::WithRawCallbackMethod_
 class IdempotencyService final : public IdempotencyServiceMethods {
  public:
   // All of them must outlive the server that this is registered with.
-  IdempotencyService(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
+  IdempotencyService(Batcher& batcher, InFlightWaiters& waiters, Observer& observer,
                      const IdempotencyServiceOptions& options = {});
 
   // Tells every session, open or to come, that the server is about to end: their

@@ -49,7 +49,7 @@ class IdempotencyServiceTest : public ::testing::Test {
 
   void TearDown() override {
     store_.Open();
-    wait_room_.Close();
+    waiters_.Close();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
     server_.reset();
     batcher_.Close();
@@ -118,8 +118,8 @@ class IdempotencyServiceTest : public ::testing::Test {
     options.clock = &clock_;
     return options;
   }
-  WaitRoomOptions OnClock() const {
-    WaitRoomOptions options;
+  InFlightWaitersOptions OnClock() const {
+    InFlightWaitersOptions options;
     options.clock = &clock_;
     return options;
   }
@@ -132,9 +132,9 @@ class IdempotencyServiceTest : public ::testing::Test {
   GatedStore store_{memory_};
   CountingObserver observer_;
   Batcher batcher_{store_, observer_, Batching()};
-  WaitRoom wait_room_{batcher_, observer_, OnClock()};
+  InFlightWaiters waiters_{batcher_, observer_, OnClock()};
   IdempotencyService service_{
-      batcher_, wait_room_, observer_,
+      batcher_, waiters_, observer_,
       IdempotencyServiceOptions{
           {limits::kDefaultWindow, absl::Milliseconds(100), absl::Seconds(1), &clock_}, {}}};
   std::unique_ptr<grpc::Server> server_;
@@ -564,7 +564,7 @@ TEST_F(WaitingTest, CloseOfTheWaitRoomAnswersTheWaiters) {
   Reserve(ReserveRequestFor("one"));
   Wait("one");
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
-  wait_room_.Close();
+  waiters_.Close();
   const auto responses = responses_.Await(1);
   ASSERT_EQ(responses.size(), 1u);
   EXPECT_TRUE(responses[0].second.has_in_flight());

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "grpc_idempotency/errors.h"
-#include "server/answer_scope.h"
+#include "server/response_batch_scope.h"
 #include "server/wire_request.h"
 #include "server/wire_response.h"
 
@@ -24,9 +24,9 @@ constexpr absl::Duration kUnreadRetryDelay = absl::Milliseconds(500);
 // The callbacks below hold two pointers at most: as much as std::function keeps
 // without memory of its own.
 
-Operations::Operations(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
+Operations::Operations(Batcher& batcher, InFlightWaiters& waiters, Observer& observer,
                        const OperationsOptions& options)
-    : batcher_(batcher), wait_room_(wait_room), observer_(observer), options_(options) {}
+    : batcher_(batcher), waiters_(waiters), observer_(observer), options_(options) {}
 
 void Operations::Reserve(const v1::ReserveRequest& request,
                          PendingResponse<v1::ReserveResponse>& pending, Batcher::Group* group) {
@@ -38,14 +38,14 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   pending.id_ = op->id;
   pending.max_reply_bytes_ = request.max_reply_bytes();
   // A copy: the operation may be over, and gone, before Start() returns.
-  const WaitRoom::CallPtr call =
-      wait_room_.NewCall(*std::move(op), pending.deadline_, *max_wait,
+  const InFlightWaiters::WaiterPtr call =
+      waiters_.NewWaiter(*std::move(op), pending.deadline_, *max_wait,
                          [this, &pending](const absl::StatusOr<Verdict>& answer) {
-                           const AnswerScope scope;
+                           const ResponseBatchScope scope;
                            Finish(pending, Write(answer, pending));
                          });
   pending.waiting_ = call;
-  wait_room_.Start(call, group);
+  waiters_.Start(call, group);
 }
 
 absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
@@ -54,7 +54,7 @@ absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
   const auto* const replay = std::get_if<Replay>(&*answer);
   if (replay != nullptr) {
     const absl::Status held =
-        HoldReply(replay->reply, WaitRoom::OpOf(pending.waiting_).key.name_space, pending);
+        HoldReply(replay->reply, InFlightWaiters::OpOf(pending.waiting_).key.name_space, pending);
     if (!held.ok()) return held;
   }
   const RetryAfterBounds bounds{options_.min_retry_after, options_.max_retry_after};
@@ -62,7 +62,7 @@ absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
       WriteVerdict(*answer, pending.id_, bounds, {pending.max_reply_bytes_}, pending.response());
   if (written.ok()) observer_.VerdictGiven(*answer);
   if (std::holds_alternative<Mismatch>(*answer)) {
-    const RecordKey& key = WaitRoom::OpOf(pending.waiting_).key;
+    const RecordKey& key = InFlightWaiters::OpOf(pending.waiting_).key;
     observer_.MismatchSeen(key.name_space, key.operation, pending.id_);
   }
   return written;
@@ -77,9 +77,9 @@ void Operations::Complete(const v1::CompleteRequest& request,
   batcher_.Complete(
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::StatusOr<Completion>& answer) {
-        const AnswerScope scope;
+        const ResponseBatchScope scope;
         // First, since the service may be gone once a call is finished.
-        if (answer.ok()) wait_room_.Moved(pending.id_);
+        if (answer.ok()) waiters_.Moved(pending.id_);
         if (answer.ok()) WriteCompletion(*answer, pending.response());
         Finish(pending, answer.status());
       },
@@ -95,8 +95,8 @@ void Operations::Release(const v1::ReleaseRequest& request,
   batcher_.Release(
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::Status& answer) {
-        const AnswerScope scope;
-        if (answer.ok()) wait_room_.Moved(pending.id_);
+        const ResponseBatchScope scope;
+        if (answer.ok()) waiters_.Moved(pending.id_);
         if (answer.ok()) pending.response();
         Finish(pending, answer);
       },
@@ -111,7 +111,7 @@ void Operations::Extend(const v1::ExtendRequest& request,
   batcher_.Extend(
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::StatusOr<Extension>& answer) {
-        const AnswerScope scope;
+        const ResponseBatchScope scope;
         if (answer.ok()) WriteExtension(*answer, pending.response());
         Finish(pending, answer.status());
       },
@@ -126,7 +126,7 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
   batcher_.Get(
       *std::move(op), pending.deadline_,
       [this, &pending, view = request.view()](const absl::StatusOr<Record>& answer) {
-        const AnswerScope scope;
+        const ResponseBatchScope scope;
         Finish(pending, Write(answer, view, pending));
       },
       group);
@@ -159,7 +159,7 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
 
 void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
   pending.request_hold_.Release();
-  const AnswerScope scope;
+  const ResponseBatchScope scope;
   Finish(pending, status);
 }
 

@@ -11,9 +11,9 @@
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/batcher.h"
+#include "server/in_flight_waiters.h"
 #include "server/observer.h"
 #include "server/pending_operation.h"
-#include "server/wait_room.h"
 
 namespace idempotency::internal {
 
@@ -34,7 +34,7 @@ struct OperationsOptions {
 class Operations {
  public:
   // All of them must outlive every pending operation.
-  Operations(Batcher& batcher, WaitRoom& wait_room, Observer& observer,
+  Operations(Batcher& batcher, InFlightWaiters& waiters, Observer& observer,
              const OperationsOptions& options = {});
 
   // Each lets `pending` know when it is over, which may be before it returns: a
@@ -55,7 +55,7 @@ class Operations {
   void Refuse(PendingOperation& pending, const absl::Status& status);
 
   Batcher& batcher() { return batcher_; }
-  WaitRoom& wait_room() { return wait_room_; }
+  InFlightWaiters& waiters() { return waiters_; }
   Observer& observer() { return observer_; }
   const Clock& clock() const { return *options_.clock; }
 
@@ -70,7 +70,7 @@ class Operations {
                          PendingOperation& pending);
 
   Batcher& batcher_;
-  WaitRoom& wait_room_;
+  InFlightWaiters& waiters_;
   Observer& observer_;
   const OperationsOptions options_;
 };

@@ -69,7 +69,7 @@ class OperationsTest : public ::testing::Test {
   }
   // Once nothing else is under way.
   std::size_t Held() {
-    wait_room_.Close();
+    waiters_.Close();
     batcher_.Close();
     return batcher_.budget().held();
   }
@@ -78,8 +78,8 @@ class OperationsTest : public ::testing::Test {
   MemoryStore store_{clock_};
   CountingObserver observer_;
   Batcher batcher_{store_, observer_};
-  WaitRoom wait_room_{batcher_, observer_};
-  Operations operations_{batcher_, wait_room_, observer_};
+  InFlightWaiters waiters_{batcher_, observer_};
+  Operations operations_{batcher_, waiters_, observer_};
 };
 
 // Callers that ask for a reply again and again and read none of the answers must not fill the

@@ -8,9 +8,9 @@
 
 #include "grpc_idempotency/uuid.h"
 #include "server/batcher.h"
+#include "server/in_flight_waiters.h"
 #include "server/memory_budget.h"
 #include "server/observer.h"
-#include "server/wait_room.h"
 
 namespace idempotency::internal {
 
@@ -30,7 +30,7 @@ class PendingOperation {
   OperationKind kind() const { return kind_; }
   // Of a reservation, once Operations::Reserve() has returned; otherwise, or if
   // it was refused, nullptr.
-  const WaitRoom::CallPtr& waiting() const { return waiting_; }
+  const InFlightWaiters::WaiterPtr& waiting() const { return waiting_; }
 
   // What the request holds of the memory budget. Operations gives it back when the
   // request was translated: what became of it is counted with the operation.
@@ -45,7 +45,7 @@ class PendingOperation {
   friend class Operations;
 
   // The operation is over; when `status` is OK, the response was filled in.
-  // Called exactly once, within an AnswerScope; this may be gone afterwards.
+  // Called exactly once, within an ResponseBatchScope; this may be gone afterwards.
   virtual void Finish(const absl::Status& status) = 0;
 
   const OperationKind kind_;
@@ -54,7 +54,7 @@ class PendingOperation {
   RecordId id_;
   // Of a reservation: what its caller takes of a replay.
   std::uint64_t max_reply_bytes_ = 0;
-  WaitRoom::CallPtr waiting_;
+  InFlightWaiters::WaiterPtr waiting_;
   MemoryBudget::Hold request_hold_;
   MemoryBudget::Hold hold_;
 };

@@ -13,7 +13,7 @@
 namespace idempotency::internal {
 namespace {
 
-// The patience is counted in as many waits, so that a process that was frozen
+// The timeout is counted in as many waits, so that a process that was frozen
 // meanwhile does not use it up at once.
 constexpr int kSteps = 100;
 
@@ -82,7 +82,7 @@ PortProbe::Result PortProbe::Probe(std::uint64_t before) {
   for (int step = 0; step < kSteps; ++step) {
     if (accepted_() != before) return Result::kAccepts;
     if (IsRefused(connection)) return Result::kDeaf;
-    if (!stop_.WaitFor(intervals_.patience / kSteps)) return Result::kUnknown;
+    if (!stop_.WaitFor(intervals_.timeout / kSteps)) return Result::kUnknown;
   }
   return accepted_() != before ? Result::kAccepts : Result::kDeaf;
 }

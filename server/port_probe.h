@@ -21,12 +21,12 @@ class PortProbe {
     // Between two looks. If others connected meanwhile nothing has to be tried.
     absl::Duration between = absl::Seconds(10);
     // How long a connection may go unaccepted.
-    absl::Duration patience = absl::Seconds(20);
+    absl::Duration timeout = absl::Seconds(20);
   };
 
   // `address` is for the message. `accepted`: how many connections to `bound` were accepted so far.
   // `on_deaf` is called at most once, on the probe's thread, with what to do: if the port refuses a
-  // connection, or accepts none within the patience.
+  // connection, or accepts none within the timeout.
   PortProbe(NetworkAddress address, const SocketAddress& bound, const Intervals& intervals,
             std::function<std::uint64_t()> accepted,
             std::function<void(const absl::Status&)> on_deaf);

@@ -34,18 +34,18 @@ class RecordQueue {
   }
 
   // The next item that lives of the record whose turn it is; there must be one.
-  // The dead in front of it take nobody's place, and are put into `buried`.
+  // The dead in front of it take nobody's place, and are put into `expired`.
   // Nothing if all of the record's are dead.
   //
   // Every record has its turn once before any has its second: the first
   // records() calls give items of different records.
-  template <typename IsDead>
-  std::optional<Item> TakeOne(const IsDead& is_dead, std::vector<Item>& buried) {
+  template <typename IsExpired>
+  std::optional<Item> TakeOne(const IsExpired& is_expired, std::vector<Item>& expired) {
     Turn turn = std::move(turns_.front());
     turns_.pop_front();
     const auto line = behind_.find(turn.id);
-    while (is_dead(turn.item)) {
-      buried.push_back(std::move(turn.item));
+    while (is_expired(turn.item)) {
+      expired.push_back(std::move(turn.item));
       --size_;
       if (line->second.empty()) {
         behind_.erase(line);

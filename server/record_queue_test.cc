@@ -16,10 +16,10 @@ using ::testing::IsEmpty;
 // Up to `limit` items of different records.
 std::vector<int> Take(RecordQueue<int>& queue, std::size_t limit) {
   std::vector<int> taken;
-  std::vector<int> buried;
+  std::vector<int> expired;
   const std::size_t records = queue.records();
   for (std::size_t i = 0; i < records && i < limit; ++i) {
-    taken.push_back(*queue.TakeOne([](int) { return false; }, buried));
+    taken.push_back(*queue.TakeOne([](int) { return false; }, expired));
   }
   return taken;
 }

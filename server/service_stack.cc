@@ -52,10 +52,10 @@ void ServiceStack::StartParts() {
   batching.threads = WorkersFor(address_, options_);
   batching.max_bytes = static_cast<std::size_t>(options_.queue_mib) * 1024 * 1024;
   batcher_.emplace(*store_, observer_, batching);
-  wait_room_.emplace(*batcher_, observer_);
+  waiters_.emplace(*batcher_, observer_);
   IdempotencyServiceOptions serving;
   serving.session.max_age = options_.session_age;
-  service_.emplace(*batcher_, *wait_room_, observer_, serving);
+  service_.emplace(*batcher_, *waiters_, observer_, serving);
 }
 
 void ServiceStack::Register(grpc::ServerBuilder& builder) {
@@ -67,7 +67,7 @@ void ServiceStack::Register(grpc::ServerBuilder& builder) {
 
 void ServiceStack::StopWaiting() {
   service_->DrainSessions();
-  wait_room_->Close();
+  waiters_->Close();
 }
 
 void ServiceStack::Close() {

@@ -13,12 +13,12 @@
 #include "server/batcher.h"
 #include "server/deferred_store.h"
 #include "server/idempotency_service.h"
+#include "server/in_flight_waiters.h"
 #include "server/observer.h"
 #include "server/store_address.h"
 #include "server/store_factory.h"
 #include "server/store_monitor.h"
 #include "server/sweeper.h"
-#include "server/wait_room.h"
 
 namespace idempotency::internal {
 
@@ -84,7 +84,7 @@ class ServiceStack {
   absl::StatusOr<StoreGauges> first_look_;
   std::optional<Sweeper> sweeper_;
   std::optional<Batcher> batcher_;
-  std::optional<WaitRoom> wait_room_;
+  std::optional<InFlightWaiters> waiters_;
   std::optional<IdempotencyService> service_;
 };
 

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "server/session_stream.h"
+#include "server/session_call.h"
 
 namespace idempotency::internal {
 
-bool SessionRegistry::Add(SessionStream* stream) {
+bool SessionRegistry::Add(SessionCall* stream) {
   MutexLock lock(mutex_);
   streams_.push_back(stream);
   observer_.SessionsChanged(streams_.size());
   return draining_;
 }
 
-void SessionRegistry::Remove(SessionStream* stream) {
+void SessionRegistry::Remove(SessionCall* stream) {
   MutexLock lock(mutex_);
   streams_.erase(std::find(streams_.begin(), streams_.end(), stream));
   observer_.SessionsChanged(streams_.size());
@@ -23,7 +23,7 @@ void SessionRegistry::Drain() {
   MutexLock lock(mutex_);
   if (draining_) return;
   draining_ = true;
-  for (SessionStream* const stream : streams_) stream->AnnounceDraining();
+  for (SessionCall* const stream : streams_) stream->AnnounceDraining();
 }
 
 }  // namespace idempotency::internal

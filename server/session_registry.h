@@ -8,7 +8,7 @@
 
 namespace idempotency::internal {
 
-class SessionStream;
+class SessionCall;
 
 // The sessions that are open, for those who have something to tell all of them.
 // Thread-safe.
@@ -20,9 +20,9 @@ class SessionRegistry {
   SessionRegistry& operator=(const SessionRegistry&) = delete;
 
   // True if the server is about to end; the session says so itself then.
-  bool Add(SessionStream* stream);
+  bool Add(SessionCall* stream);
   // Waits while the stream is being told something.
-  void Remove(SessionStream* stream);
+  void Remove(SessionCall* stream);
   // Has every session announce that the server is about to end.
   void Drain();
 
@@ -31,7 +31,7 @@ class SessionRegistry {
   Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   // In the order in which they were opened.
-  std::vector<SessionStream*> streams_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SessionCall*> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

@@ -174,13 +174,13 @@ class SessionTest : public ::testing::Test {
     batching.threads = workers;
     batching.clock = &clock_;
     batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
-    WaitRoomOptions waiting;
+    InFlightWaitersOptions waiting;
     waiting.clock = &clock_;
-    wait_room_ = std::make_unique<WaitRoom>(*batcher_, observer_, waiting);
+    waiters_ = std::make_unique<InFlightWaiters>(*batcher_, observer_, waiting);
     IdempotencyServiceOptions options;
     options.clock = &clock_;
     options.session = session;
-    service_ = std::make_unique<IdempotencyService>(*batcher_, *wait_room_, observer_, options);
+    service_ = std::make_unique<IdempotencyService>(*batcher_, *waiters_, observer_, options);
 
     int port = 0;
     grpc::ServerBuilder builder;
@@ -199,7 +199,7 @@ class SessionTest : public ::testing::Test {
   void StopServing() {
     store_.Open();
     if (server_ == nullptr) return;
-    wait_room_->Close();
+    waiters_->Close();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
     server_.reset();
     batcher_->Close();
@@ -236,7 +236,7 @@ class SessionTest : public ::testing::Test {
   GatedStore store_{memory_};
   CountingObserver observer_;
   std::unique_ptr<Batcher> batcher_;
-  std::unique_ptr<WaitRoom> wait_room_;
+  std::unique_ptr<InFlightWaiters> waiters_;
   std::unique_ptr<IdempotencyService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::IdempotencyService::Stub> stub_;

@@ -53,7 +53,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   // gRPC calls none of the reactions before the method's handler has returned,
   // so whatever waits is in place when they come.
   void OnCancel() override {
-    if (this->waiting() != nullptr) operations_.wait_room().Cancel(this->waiting());
+    if (this->waiting() != nullptr) operations_.waiters().Cancel(this->waiting());
   }
   // The response has been written, or nobody takes it any more.
   void OnDone() override { delete this; }

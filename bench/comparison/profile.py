@@ -16,10 +16,10 @@ RULES = [(what, re.compile(pattern)) for what, pattern in [
     ("gRPC", r"libgrpc|libgpr|\bgrpc(_|::)|\bgpr_"),
     ("SQL, our side", r"libpq|\bpqxx::|Postgres|Sqlite|libsqlite|CompleteRound|SocketWatchdog"),
     ("framing",
-     r"idempotency::internal::(Session|OutstandingOperation|AnswerFrames)|GrpcSessionLink"),
+     r"idempotency::internal::(Session|OutstandingOperation|AnswerFrames)|GrpcSessionStream"),
     ("batching",
-     r"idempotency::internal::(Batcher|FairQueue|RecordQueue|AnswerScope|DeferredStore)"),
-    ("service", r"idempotency::internal::(Operations|IdempotencyService|WaitRoom|Metrics)"),
+     r"idempotency::internal::(Batcher|FairQueue|RecordQueue|ResponseBatchScope|DeferredStore)"),
+    ("service", r"idempotency::internal::(Operations|IdempotencyService|InFlightWaiters|Metrics)"),
     ("load", r"idempotency::internal::bench::"),
 ]]
 OURS = re.compile(r"idempotency::")

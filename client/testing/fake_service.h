@@ -39,7 +39,7 @@ class FakeService final : public v1::IdempotencyService::CallbackService {
   // How much time the last Reserve call was given, as the server saw it.
   std::chrono::nanoseconds TimeGiven();
 
-  // As a daemon from before Session, or one that has it.
+  // As a daemon from before SessionConnection, or one that has it.
   void HaveSessions(bool have);
   void SetLimits(std::uint32_t max_in_flight, std::uint32_t max_frame_bytes);
   // Sessions from now on get no first frame, or this instead of the right one.
@@ -76,7 +76,7 @@ class FakeService final : public v1::IdempotencyService::CallbackService {
                                    v1::ExtendResponse* response) override;
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const v1::GetRequest* request,
                                 v1::GetResponse* response) override;
-  grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
+  grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* SessionConnection(
       grpc::CallbackServerContext* context) override;
 
  private:

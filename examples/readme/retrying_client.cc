@@ -27,8 +27,8 @@ class PaymentsClient {
  public:
   explicit PaymentsClient(std::unique_ptr<payments::v1::Payments::Stub> stub)
       : stub_(std::move(stub)) {
-    retries_.budget = &budget_;    // of this service alone
-    retries_.stopper = &stopper_;  // ends every call when the process shuts down
+    retries_.budget = &budget_;        // of this service alone
+    retries_.canceller = &canceller_;  // ends every call when the process shuts down
     retries_.max_backoff = absl::Seconds(5);
     // The service answers RESOURCE_EXHAUSTED before it does anything.
     retries_.also_retried = {grpc::StatusCode::RESOURCE_EXHAUSTED};
@@ -41,12 +41,12 @@ class PaymentsClient {
         [&](grpc::ClientContext& context) { return stub_->Refund(&context, request, &reply); },
         retries_);
   }
-  void ShutDown() { stopper_.Stop(); }
+  void ShutDown() { canceller_.Stop(); }
 
  private:
   const std::unique_ptr<payments::v1::Payments::Stub> stub_;
   idempotency::RetryBudget budget_;
-  idempotency::RetryStopper stopper_;
+  idempotency::RetryCanceller canceller_;
   idempotency::CallRetries retries_;
 };
 // [clients:end]

@@ -420,7 +420,7 @@ absl::Status SqliteRecords::Remove(const RecordId& id, const Guard& guard) {
   return run->ChangeOne();
 }
 
-absl::Status SqliteRecords::Entomb(const RecordId& id, const Guard& guard) {
+absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guard) {
   {
     SqliteStatement::Run run(entomb_);
     run->Bind(1, id);

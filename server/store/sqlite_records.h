@@ -66,7 +66,7 @@ class SqliteRecords {
                                           const std::optional<RecordId>& until, int limit);
   absl::Status Remove(const RecordId& id, const Guard& guard);
   // Leaves what the key is recognised by, and the times.
-  absl::Status Entomb(const RecordId& id, const Guard& guard);
+  absl::Status LeaveTombstone(const RecordId& id, const Guard& guard);
   // Puts `rest` in the reply's place.
   absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
 

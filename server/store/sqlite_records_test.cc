@@ -139,10 +139,10 @@ class SqliteRecordsTest : public ::testing::Test {
          [this](const ReserveOp& op, const Guard& guard) {
            return records_->Remove(op.id, guard);
          }},
-        {"Entomb",
+        {"LeaveTombstone",
          {reserved, completed, released, unknown},
          [this](const ReserveOp& op, const Guard& guard) {
-           return records_->Entomb(op.id, guard);
+           return records_->LeaveTombstone(op.id, guard);
          }},
         {"DropReply",
          {completed},

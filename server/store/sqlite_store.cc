@@ -357,7 +357,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
       return records.Remove(row.id, row.guard);
     case SweepAction::kEntomb:
       progress.entombed += 1;
-      return records.Entomb(row.id, row.guard);
+      return records.LeaveTombstone(row.id, row.guard);
     case SweepAction::kMarkUnknown:
       progress.marked_unknown += 1;
       return records.MarkUnknown(row.id, row.guard);

@@ -11,8 +11,8 @@ namespace idempotency::internal {
 
 WireService::WireService(Store& store, ConnectionOptions::Kind kind)
     : batcher_(store, observer_, Batching()),
-      wait_room_(batcher_, observer_),
-      service_(batcher_, wait_room_, observer_, Service()) {
+      waiters_(batcher_, observer_),
+      service_(batcher_, waiters_, observer_, Service()) {
   const std::string address = "unix:" + folder_.File("socket");
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
@@ -31,7 +31,7 @@ WireService::WireService(Store& store, ConnectionOptions::Kind kind)
 WireService::~WireService() {
   connection_.reset();
   service_.DrainSessions();
-  wait_room_.Close();
+  waiters_.Close();
   server_->Shutdown();
   server_->Wait();
   batcher_.Close();

@@ -8,9 +8,9 @@
 #include "grpc_idempotency/client/connection_factory.h"
 #include "server/batcher.h"
 #include "server/idempotency_service.h"
+#include "server/in_flight_waiters.h"
 #include "server/store/store.h"
 #include "server/testing/counting_observer.h"
-#include "server/wait_room.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -36,7 +36,7 @@ class WireService {
   testing::TempFolder folder_;
   CountingObserver observer_;
   Batcher batcher_;
-  WaitRoom wait_room_;
+  InFlightWaiters waiters_;
   IdempotencyService service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Connection> connection_;

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
-#include "client/session.h"
-#include "client/testing/fake_links.h"
+#include "client/session_connection.h"
+#include "client/testing/fake_session_streams.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "tests/fuzz/input.h"
@@ -25,8 +25,8 @@
 namespace idempotency::internal::fuzz {
 namespace {
 
-using testing::FakeLink;
-using testing::FakeLinks;
+using testing::FakeSessionStream;
+using testing::FakeSessionStreams;
 
 constexpr int kMaxSteps = 24;
 constexpr std::size_t kMaxInputBytes = 4 * 1024;
@@ -228,10 +228,10 @@ class Conversation {
     (static_cast<Connection&>(*session_).*method)(request, Connection::Deadline::max(),
                                                   answers_.Expect<Response>(key));
   }
-  FakeLink& Newest() { return links_.at(links_.count() - 1); }
+  FakeSessionStream& Newest() { return links_.at(links_.count() - 1); }
 
   Answers answers_;
-  FakeLinks links_;
+  FakeSessionStreams links_;
   std::unique_ptr<Session> session_;
   int asked_ = 0;
 };

@@ -9,12 +9,12 @@
 #include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "server/batcher.h"
+#include "server/in_flight_waiters.h"
 #include "server/operations.h"
+#include "server/session_call.h"
 #include "server/session_registry.h"
-#include "server/session_stream.h"
 #include "server/store/memory_store.h"
 #include "server/testing/manual_clock.h"
-#include "server/wait_room.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/served_stream.h"
@@ -47,8 +47,8 @@ Options OnClock(const Clock& clock) {
 class Service {
  public:
   Service() {
-    auto stream = std::make_unique<SessionStream>(operations_, registry_, Limits());
-    SessionStream* const started = stream.release();  // it owns itself
+    auto stream = std::make_unique<SessionCall>(operations_, registry_, Limits());
+    SessionCall* const started = stream.release();  // it owns itself
     served_ = std::make_unique<ServedStream>(started);
     started->Start();
   }
@@ -68,7 +68,7 @@ class Service {
   }
 
   void End() {
-    wait_room_.Close();
+    waiters_.Close();
     const grpc::Status status = served_->AwaitEnd();
     batcher_.Close();
     TakeAnswers();
@@ -97,8 +97,8 @@ class Service {
                      options.threads = 1;
                      return options;
                    }()};
-  WaitRoom wait_room_{batcher_, observer_, OnClock<WaitRoomOptions>(clock_)};
-  Operations operations_{batcher_, wait_room_, observer_, OnClock<OperationsOptions>(clock_)};
+  InFlightWaiters waiters_{batcher_, observer_, OnClock<InFlightWaitersOptions>(clock_)};
+  Operations operations_{batcher_, waiters_, observer_, OnClock<OperationsOptions>(clock_)};
   SessionRegistry registry_{observer_};
   std::unique_ptr<ServedStream> served_;
   SessionAnswers answers_;

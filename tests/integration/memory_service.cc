@@ -25,7 +25,7 @@ MemoryService::MemoryService(std::size_t max_queued)
 
 MemoryService::~MemoryService() {
   gate_.Open();
-  wait_room_.Close();
+  waiters_.Close();
   server_->Shutdown();
   server_->Wait();
   batcher_.Close();
@@ -38,11 +38,11 @@ std::shared_ptr<grpc::Channel> MemoryService::channel() {
 void MemoryService::EndWaitsFor(const RecordId& id) {
   clock_.Advance(limits::kMaxWait);
   // A read that finds nothing new, after which the room looks at its clock.
-  wait_room_.Moved(id);
+  waiters_.Moved(id);
 }
 
-WaitRoomOptions MemoryService::On(const Clock& clock) {
-  WaitRoomOptions options;
+InFlightWaitersOptions MemoryService::On(const Clock& clock) {
+  InFlightWaitersOptions options;
   options.clock = &clock;
   return options;
 }

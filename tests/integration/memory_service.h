@@ -9,11 +9,11 @@
 #include "grpc_idempotency/limits.h"
 #include "server/batcher.h"
 #include "server/idempotency_service.h"
+#include "server/in_flight_waiters.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 #include "server/testing/manual_clock.h"
-#include "server/wait_room.h"
 
 namespace idempotency::internal::testing {
 
@@ -37,12 +37,12 @@ class MemoryService {
   CountingObserver& observer() { return observer_; }
 
   // Somebody changed this record in the store, past the service.
-  void Moved(const RecordId& id) { wait_room_.Moved(id); }
+  void Moved(const RecordId& id) { waiters_.Moved(id); }
   // Whoever waits for this record has waited for long enough.
   void EndWaitsFor(const RecordId& id);
 
  private:
-  static WaitRoomOptions On(const Clock& clock);
+  static InFlightWaitersOptions On(const Clock& clock);
   static IdempotencyServiceOptions ServiceOn(const Clock& clock);
 
   ManualClock clock_;
@@ -51,8 +51,8 @@ class MemoryService {
   GatedStore gate_{memory_};
   CountingObserver observer_;
   Batcher batcher_;
-  WaitRoom wait_room_{batcher_, observer_, On(clock_)};
-  IdempotencyService service_{batcher_, wait_room_, observer_, ServiceOn(clock_)};
+  InFlightWaiters waiters_{batcher_, observer_, On(clock_)};
+  IdempotencyService service_{batcher_, waiters_, observer_, ServiceOn(clock_)};
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/session.h"
+#include "client/session_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "tests/simulation/stream_wire.h"
 #include "tests/simulation/unary_wire.h"

@@ -18,12 +18,12 @@ void Daemon::Start() {
   sweeper_->Start();
   BatcherOptions batching;
   batching.threads = plan_.batcher_threads;
-  batching.worth_a_batch = 3;
+  batching.min_batch_size = 3;
   batcher_.emplace(store_, observer_, batching);
-  wait_room_.emplace(*batcher_, observer_);
+  waiters_.emplace(*batcher_, observer_);
   OperationsOptions options;
   options.window = plan_.window();
-  operations_.emplace(*batcher_, *wait_room_, observer_, options);
+  operations_.emplace(*batcher_, *waiters_, observer_, options);
   sessions_.emplace(observer_);
   serving_ = true;
 }
@@ -33,7 +33,7 @@ void Daemon::Stop() {
   if (!serving_) return;
   serving_ = false;
   sessions_->Drain();
-  wait_room_->Close();
+  waiters_->Close();
   batcher_->Close();
   sweeper_->Stop();
 }

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "server/batcher.h"
+#include "server/in_flight_waiters.h"
 #include "server/observer.h"
 #include "server/operations.h"
 #include "server/session_registry.h"
 #include "server/sweeper.h"
-#include "server/wait_room.h"
 #include "tests/simulation/faulty_store.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/process.h"
@@ -45,7 +45,7 @@ class Daemon {
   bool serving_ = false;
   std::optional<Sweeper> sweeper_;
   std::optional<Batcher> batcher_;
-  std::optional<WaitRoom> wait_room_;
+  std::optional<InFlightWaiters> waiters_;
   std::optional<Operations> operations_;
   std::optional<SessionRegistry> sessions_;
 };

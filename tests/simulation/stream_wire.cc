@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "grpc_idempotency/limits.h"
-#include "server/session_stream.h"
+#include "server/session_call.h"
 
 namespace idempotency::internal::simulation {
 namespace {
@@ -35,9 +35,9 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
 }
 
 // Frames in one direction, in order.
-class Lane {
+class Pipe {
  public:
-  Lane(Network& network, std::string from, std::string to)
+  Pipe(Network& network, std::string from, std::string to)
       : network_(network), from_(std::move(from)), to_(std::move(to)) {}
 
   // `deliver` runs in `process` when the last frame's has.
@@ -120,8 +120,8 @@ class ServerEnd final
   int events_ = 0;
 };
 
-// The application server's end, under the rules of a SessionLink.
-class ClientEnd final : public SessionLink {
+// The application server's end, under the rules of a SessionStream.
+class ClientEnd final : public SessionStream {
  public:
   ClientEnd(Stream& stream, Events& events) : stream_(stream), events_to_(events) {}
 
@@ -167,7 +167,7 @@ class ClientEnd final : public SessionLink {
 class Stream {
  public:
   Stream(Network& network, Daemons& daemons, Process& client, const Plan& plan,
-         SessionLink::Events& events)
+         SessionStream::Events& events)
       : network_(network),
         daemons_(daemons),
         client_process_(client),
@@ -253,8 +253,8 @@ class Stream {
   ClientEnd client_;
   ServerEnd server_;
   Daemon* daemon_ = nullptr;
-  std::optional<Lane> up_;
-  std::optional<Lane> down_;
+  std::optional<Pipe> up_;
+  std::optional<Pipe> down_;
   std::vector<std::string> early_;
   bool broken_ = false;
 };
@@ -265,7 +265,7 @@ void ServerEnd::Accept(Daemon& daemon) {
   daemon_ = &daemon;
   // It deletes itself in OnDone.
   auto* const session =
-      std::make_unique<SessionStream>(daemon.operations(), daemon.sessions(), SessionOptions())
+      std::make_unique<SessionCall>(daemon.operations(), daemon.sessions(), SessionOptions())
           .release();
   reactor_ = session;
   session->Start();
@@ -408,12 +408,12 @@ void ClientEnd::EndIfDone() {
 
 }  // namespace
 
-SessionLinkFactory StreamsOver(Network& network, Daemons& daemons, Process& client,
-                               const Plan& plan) {
-  return [&network, &daemons, &client, &plan](SessionLink::Events& events) {
+SessionStreamFactory StreamsOver(Network& network, Daemons& daemons, Process& client,
+                                 const Plan& plan) {
+  return [&network, &daemons, &client, &plan](SessionStream::Events& events) {
     // Kept until the program ends, like everything that a killed process held.
     auto* const stream = std::make_unique<Stream>(network, daemons, client, plan, events).release();
-    return std::shared_ptr<SessionLink>(&stream->client(), [](SessionLink*) {});
+    return std::shared_ptr<SessionStream>(&stream->client(), [](SessionStream*) {});
   };
 }
 

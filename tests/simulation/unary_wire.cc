@@ -87,7 +87,7 @@ class UnaryWire::AskedFor final : public Asked {
     if (status.ok()) {
       tell(response);
     } else {
-      tell(reachability_.Failed(status));
+      tell(transport_errors_.Failed(status));
     }
     telling_ = false;
   }
@@ -96,7 +96,7 @@ class UnaryWire::AskedFor final : public Asked {
 
  private:
   Connection::Callback<Response> done_;
-  Reachability reachability_;
+  TransportErrorReporter transport_errors_;
   bool telling_ = false;
 };
 
@@ -143,7 +143,7 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
         Expect(*network, arrival, *daemon, kDaemonSlack + std::max<Nanos>(left.count(), 0));
         cancelled->push_back([arrival, daemon] {
           if (arrival->self == nullptr || arrival->waiting() == nullptr) return;
-          daemon->operations().wait_room().Cancel(arrival->waiting());
+          daemon->operations().waiters().Cancel(arrival->waiting());
         });
       });
   // By the caller's clock.

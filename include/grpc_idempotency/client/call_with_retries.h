@@ -13,7 +13,7 @@
 
 #include "grpc_idempotency/client/key_store.h"
 #include "grpc_idempotency/client/retry_budget.h"
-#include "grpc_idempotency/client/retry_stopper.h"
+#include "grpc_idempotency/client/retry_canceller.h"
 
 namespace idempotency {
 
@@ -28,18 +28,18 @@ struct CallRetries {
   // grpc-retry-pushback-ms) comes first, if it is longer.
   absl::Duration min_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);
-  // Retried beside what IsWorthARetry() says of itself, if the status has no
+  // Retried beside what IsRetryable() says of itself, if the status has no
   // reason of ours: ABORTED and RESOURCE_EXHAUSTED, where the service says that
   // they pass.
   std::set<grpc::StatusCode> also_retried;
   // Shared with other calls. Null: no bound but the deadline.
   RetryBudget* budget = &RetryBudget::Process();
   // Ends the call early. Null: only the deadline does.
-  RetryStopper* stopper = nullptr;
+  RetryCanceller* canceller = nullptr;
 };
 
 // Repeats one unary call to a guarded method, with one key, until it is
-// answered with something that IsWorthARetry() calls an answer: for windows
+// answered with something that IsRetryable() calls an answer: for windows
 // longer than gRPC's five attempts, such as a deployment of the server. `key`
 // is what makes the tries one operation: keep it with the work, so that another
 // process can go on with it. `call` must send the same request on every try.
@@ -51,11 +51,11 @@ struct CallRetries {
 //
 // Each try gets a context of its own, with the key pinned and a deadline set;
 // `call` may add to it and makes the call once. A try that it cancels by itself
-// is one that failed: use a RetryStopper to end the whole.
+// is one that failed: use a RetryCanceller to end the whole.
 //
 // Returns the last try's status, also when the tries end without an answer: the
 // next pause would pass `deadline`, the budget is empty, the server's pushback
-// forbids it, or the stopper was used. Such a status is indefinite: the
+// forbids it, or the canceller was used. Such a status is indefinite: the
 // operation may have happened, and the same key tells, later. Without a try:
 //   INVALID_ARGUMENT / KEY_INVALID  no guard would take the key
 //   DEADLINE_EXCEEDED               `deadline` has passed already
@@ -79,7 +79,7 @@ grpc::Status CallWithRetries(std::string_view key, std::chrono::steady_clock::ti
 // application looks before it begins such work again. It returns true once that
 // is durable: the key is then forgotten. False keeps it, and the next run of
 // this work gets the same answer. It is not called while the outcome is open
-// (a status that IsWorthARetry(), or none at all because the store failed): the
+// (a status that IsRetryable(), or none at all because the store failed): the
 // key stays.
 //
 // Returns the status that settle was given, or the one that kept it from being

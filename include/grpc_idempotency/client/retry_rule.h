@@ -14,7 +14,7 @@ namespace idempotency {
 // IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE and
 // OVERLOADED. Every other reason is an answer: the same
 // call gets it again, until somebody has changed something.
-bool IsWorthARetry(Reason reason);
+bool IsRetryable(Reason reason);
 
 // Whether one more try of a guarded call, with the same key and the same
 // request, is safe and may help. In this order:
@@ -30,7 +30,7 @@ bool IsWorthARetry(Reason reason);
 // - Any other: only if `named` has it. ABORTED and RESOURCE_EXHAUSTED without
 //   a reason come from the service itself or from what stands before it, and
 //   only its owner knows whether they pass.
-bool IsWorthARetry(const grpc::Status& status, const std::set<grpc::StatusCode>& named);
+bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& named);
 
 }  // namespace idempotency
 

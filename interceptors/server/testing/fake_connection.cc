@@ -74,10 +74,10 @@ void FakeConnection::WatchDeadline(const std::shared_ptr<Waiting<Response>>& wai
 
 template <typename Response>
 absl::StatusOr<Response> FakeConnection::Work(
-    Lane& lane, const std::function<absl::StatusOr<Response>()>& work) {
-  if (lane.failures.empty()) return work();
-  const Failure failure = std::move(lane.failures.front());
-  lane.failures.pop_front();
+    Script& script, const std::function<absl::StatusOr<Response>()>& work) {
+  if (script.failures.empty()) return work();
+  const Failure failure = std::move(script.failures.front());
+  script.failures.pop_front();
   if (failure.after) work().IgnoreError();
   return failure.status;
 }
@@ -90,21 +90,21 @@ void FakeConnection::Ask(Operation operation, const Request& request, Deadline d
   absl::StatusOr<Response> answer = NotInTime();
   {
     MutexLock lock(mutex_);
-    Lane& lane = lanes_[operation];
-    ++lane.calls;
+    Script& script = scripts_[operation];
+    ++script.calls;
     changed_.NotifyAll();
     // One whose deadline has passed is not sent.
     const bool in_time = scheduler_.Now() < deadline;
-    if (in_time && lane.gate != Gate::kBeforeTheStore) answer = Work(lane, work);
-    if (in_time && lane.gate != Gate::kOpen) {
+    if (in_time && script.gate != Gate::kBeforeTheStore) answer = Work(script, work);
+    if (in_time && script.gate != Gate::kOpen) {
       auto waiting = std::make_shared<Waiting<Response>>();
       waiting->done = std::move(done);
       WatchDeadline(waiting, deadline);
-      const bool asked = lane.gate == Gate::kBehindTheStore;
-      lane.waiting.push_back([this, operation, work, waiting, asked, answer]() mutable {
+      const bool asked = script.gate == Gate::kBehindTheStore;
+      script.waiting.push_back([this, operation, work, waiting, asked, answer]() mutable {
         if (!asked) {
           MutexLock relock(mutex_);
-          answer = Work(lanes_[operation], work);
+          answer = Work(scripts_[operation], work);
           changed_.NotifyAll();
         }
         Tell(*waiting, std::move(answer));
@@ -257,30 +257,30 @@ void FakeConnection::Get(const v1::GetRequest& /*request*/, Deadline /*deadline*
 
 void FakeConnection::Fail(Operation operation, absl::Status status, int times, bool after) {
   MutexLock lock(mutex_);
-  for (int i = 0; i < times; ++i) lanes_[operation].failures.push_back({status, after});
+  for (int i = 0; i < times; ++i) scripts_[operation].failures.push_back({status, after});
 }
 
 void FakeConnection::Recover() {
   MutexLock lock(mutex_);
-  for (auto& [operation, lane] : lanes_) lane.failures.clear();
+  for (auto& [operation, script] : scripts_) script.failures.clear();
 }
 
 void FakeConnection::Hold(Operation operation) {
   MutexLock lock(mutex_);
-  lanes_[operation].gate = Gate::kBeforeTheStore;
+  scripts_[operation].gate = Gate::kBeforeTheStore;
 }
 
 void FakeConnection::HoldAnswers(Operation operation) {
   MutexLock lock(mutex_);
-  lanes_[operation].gate = Gate::kBehindTheStore;
+  scripts_[operation].gate = Gate::kBehindTheStore;
 }
 
 void FakeConnection::AnswerHeld(Operation operation) {
   std::deque<std::function<void()>> waiting;
   {
     MutexLock lock(mutex_);
-    lanes_[operation].gate = Gate::kOpen;
-    waiting.swap(lanes_[operation].waiting);
+    scripts_[operation].gate = Gate::kOpen;
+    waiting.swap(scripts_[operation].waiting);
   }
   for (auto& answer : waiting) answer();
 }
@@ -306,16 +306,16 @@ void FakeConnection::LoseTrace() {
 
 int FakeConnection::calls(Operation operation) const {
   MutexLock lock(mutex_);
-  const auto lane = lanes_.find(operation);
-  return lane == lanes_.end() ? 0 : lane->second.calls;
+  const auto script = scripts_.find(operation);
+  return script == scripts_.end() ? 0 : script->second.calls;
 }
 
 bool FakeConnection::WaitForCalls(Operation operation, int calls) const {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   MutexLock lock(mutex_);
   while (true) {
-    const auto lane = lanes_.find(operation);
-    if (lane != lanes_.end() && lane->second.calls >= calls) return true;
+    const auto script = scripts_.find(operation);
+    if (script != scripts_.end() && script->second.calls >= calls) return true;
     if (!changed_.WaitUntil(lock, deadline)) return false;
   }
 }

@@ -101,7 +101,7 @@ class FakeConnection final : public Connection {
     bool after = false;
   };
   enum class Gate { kOpen, kBeforeTheStore, kBehindTheStore };
-  struct Lane {
+  struct Script {
     int calls = 0;
     Gate gate = Gate::kOpen;
     std::deque<Failure> failures;
@@ -117,7 +117,8 @@ class FakeConnection final : public Connection {
            std::function<absl::StatusOr<Response>()> work, Callback<Response> done);
   // What the store answers, once it is asked.
   template <typename Response>
-  absl::StatusOr<Response> Work(Lane& lane, const std::function<absl::StatusOr<Response>()>& work)
+  absl::StatusOr<Response> Work(Script& script,
+                                const std::function<absl::StatusOr<Response>()>& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has it answered at its deadline, unless it was before.
   template <typename Response>
@@ -137,7 +138,7 @@ class FakeConnection final : public Connection {
   Scheduler& scheduler_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
-  std::map<Operation, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
+  std::map<Operation, Script> scripts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Record> records_ ABSL_GUARDED_BY(mutex_);
   v1::ReserveRequest last_reserve_ ABSL_GUARDED_BY(mutex_);
   v1::ExtendRequest last_extend_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_ALARM_THREAD_H_
-#define IDEMPOTENCY_CLIENT_ALARM_THREAD_H_
+#ifndef IDEMPOTENCY_CLIENT_DEADLINE_TIMER_H_
+#define IDEMPOTENCY_CLIENT_DEADLINE_TIMER_H_
 
 #include <atomic>
 #include <chrono>
@@ -16,31 +16,31 @@ namespace idempotency::internal {
 // when to look again.
 //
 // Thread-safe, except that Stop() must be the last use.
-class AlarmThread {
+class DeadlineTimer {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Called when the planned time has come. Answers when to ring again at the
+  // Called when the planned time has come. Answers when to on_time again at the
   // latest; Time::max(): when NoLaterThan() says.
-  using Ring = std::function<Time()>;
+  using OnTime = std::function<Time()>;
 
   // `name`: up to 15 characters, for the process list.
-  AlarmThread(const char* name, Ring ring);
-  ~AlarmThread() { Stop(); }
-  AlarmThread(const AlarmThread&) = delete;
-  AlarmThread& operator=(const AlarmThread&) = delete;
+  DeadlineTimer(const char* name, OnTime on_time);
+  ~DeadlineTimer() { Stop(); }
+  DeadlineTimer(const DeadlineTimer&) = delete;
+  DeadlineTimer& operator=(const DeadlineTimer&) = delete;
 
   void NoLaterThan(Time when) {
     if (when < planned_.load(std::memory_order_relaxed)) Replan(when);
   }
 
-  // Returns when the thread has ended. Not from within `ring`.
+  // Returns when the thread has ended. Not from within `on_time`.
   void Stop();
 
  private:
   void Run();
   void Replan(Time when);
 
-  const Ring ring_;
+  const OnTime on_time_;
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -51,4 +51,4 @@ class AlarmThread {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CLIENT_ALARM_THREAD_H_
+#endif  // IDEMPOTENCY_CLIENT_DEADLINE_TIMER_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_REACHABILITY_H_
-#define IDEMPOTENCY_CLIENT_REACHABILITY_H_
+#ifndef IDEMPOTENCY_CLIENT_TRANSPORT_ERROR_REPORTER_H_
+#define IDEMPOTENCY_CLIENT_TRANSPORT_ERROR_REPORTER_H_
 
 #include <grpcpp/support/status.h>
 
@@ -15,9 +15,9 @@ namespace idempotency::internal {
 // What the callers of a Connection are told about calls that failed, and what
 // the log is: when the daemon goes and when it comes back, once each, since a
 // line per failed call would bury it. Thread-safe.
-class Reachability {
+class TransportErrorReporter {
  public:
-  explicit Reachability(ApplicationLog log = ApplicationLog()) : log_(std::move(log)) {}
+  explicit TransportErrorReporter(ApplicationLog log = ApplicationLog()) : log_(std::move(log)) {}
 
   // The daemon answered.
   void Answered();
@@ -44,4 +44,4 @@ class Reachability {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CLIENT_REACHABILITY_H_
+#endif  // IDEMPOTENCY_CLIENT_TRANSPORT_ERROR_REPORTER_H_

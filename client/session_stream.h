@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_SESSION_LINK_H_
-#define IDEMPOTENCY_CLIENT_SESSION_LINK_H_
+#ifndef IDEMPOTENCY_CLIENT_SESSION_STREAM_H_
+#define IDEMPOTENCY_CLIENT_SESSION_STREAM_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/support/status.h>
@@ -16,27 +16,27 @@ namespace idempotency::internal {
 // a time; frames in, one at a time; an end. Tests put their own in its place.
 //
 // Thread-safe within the rules of each method.
-class SessionLink {
+class SessionStream {
  public:
   // Who is told. Called without any lock, on gRPC's threads, possibly several
   // at once.
   class Events {
    public:
     // A frame came. Nothing more is read before Read().
-    virtual void OnFrame(SessionLink& stream, v1::SessionResponse frame) = 0;
+    virtual void OnFrame(SessionStream& stream, v1::SessionResponse frame) = 0;
     // What Write() or HalfClose() was given has left, or (`ok` is false) cannot
     // leave any more.
-    virtual void OnWritten(SessionLink& stream, bool ok) = 0;
+    virtual void OnWritten(SessionStream& stream, bool ok) = 0;
     // No frame will come any more. OnEnd follows Release().
-    virtual void OnReadEnd(SessionLink& stream) = 0;
+    virtual void OnReadEnd(SessionStream& stream) = 0;
     // The last event, with how the call ended. It may destroy the stream.
-    virtual void OnEnd(SessionLink& stream, const grpc::Status& status) = 0;
+    virtual void OnEnd(SessionStream& stream, const grpc::Status& status) = 0;
 
    protected:
     ~Events() = default;
   };
 
-  virtual ~SessionLink() = default;
+  virtual ~SessionStream() = default;
 
   // First of all, once; reads the first frame. Every stream that was started
   // ends with OnEnd.
@@ -57,11 +57,11 @@ class SessionLink {
   virtual void Release() = 0;
 };
 
-using SessionLinkFactory = std::function<std::shared_ptr<SessionLink>(SessionLink::Events&)>;
+using SessionStreamFactory = std::function<std::shared_ptr<SessionStream>(SessionStream::Events&)>;
 
 // Streams over `channel`.
-SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel);
+SessionStreamFactory SessionStreamsOver(std::shared_ptr<grpc::Channel> channel);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CLIENT_SESSION_LINK_H_
+#endif  // IDEMPOTENCY_CLIENT_SESSION_STREAM_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_SERVER_PAUSE_H_
-#define IDEMPOTENCY_CLIENT_SERVER_PAUSE_H_
+#ifndef IDEMPOTENCY_CLIENT_RETRY_PUSHBACK_H_
+#define IDEMPOTENCY_CLIENT_RETRY_PUSHBACK_H_
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
@@ -9,7 +9,7 @@
 namespace idempotency::internal {
 
 // What a server said about the next try.
-struct ServerPause {
+struct RetryPushback {
   // Not before this has passed: the longer one of google.rpc.RetryInfo in the
   // status' details and of the trailer grpc-retry-pushback-ms; zero if it said
   // nothing.
@@ -20,8 +20,8 @@ struct ServerPause {
 
 // `context` is that of the call, which has ended with `status`. The status may
 // be of any service, not only of a guard.
-ServerPause ServerPauseOf(const grpc::Status& status, const grpc::ClientContext& context);
+RetryPushback RetryPushbackOf(const grpc::Status& status, const grpc::ClientContext& context);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CLIENT_SERVER_PAUSE_H_
+#endif  // IDEMPOTENCY_CLIENT_RETRY_PUSHBACK_H_

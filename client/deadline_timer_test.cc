@@ -1,4 +1,4 @@
-#include "client/alarm_thread.h"
+#include "client/deadline_timer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Time = AlarmThread::Time;
+using Time = DeadlineTimer::Time;
 
 Time In(std::chrono::steady_clock::duration wait) {
   return std::chrono::steady_clock::now() + wait;
@@ -18,7 +18,7 @@ Time In(std::chrono::steady_clock::duration wait) {
 // Notes when it rang.
 class Bell {
  public:
-  AlarmThread::Ring Ring() {
+  DeadlineTimer::OnTime OnTime() {
     return [this] {
       MutexLock lock(mutex_);
       rings_.push_back(std::chrono::steady_clock::now());
@@ -46,9 +46,9 @@ class Bell {
   std::vector<Time> again_at_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST(AlarmThreadTest, RingsAtTheEarliestTimeNamed) {
+TEST(DeadlineTimerTest, RingsAtTheEarliestTimeNamed) {
   Bell bell;
-  AlarmThread alarm("test-alarm", bell.Ring());
+  DeadlineTimer alarm("test-alarm", bell.OnTime());
   const Time early = In(milliseconds(30));
   alarm.NoLaterThan(In(seconds(60)));
   alarm.NoLaterThan(early);
@@ -59,21 +59,21 @@ TEST(AlarmThreadTest, RingsAtTheEarliestTimeNamed) {
   EXPECT_LT(rings[0], early + seconds(5));
 }
 
-TEST(AlarmThreadTest, RingsAgainWhenItWasTold) {
+TEST(DeadlineTimerTest, RingsAgainWhenItWasTold) {
   Bell bell;
   const Time again = In(milliseconds(40));
   bell.ThenAt(again);
-  AlarmThread alarm("test-alarm", bell.Ring());
+  DeadlineTimer alarm("test-alarm", bell.OnTime());
   alarm.NoLaterThan(In(milliseconds(10)));
   const auto rings = bell.Wait(2);
   ASSERT_EQ(rings.size(), 2u);
   EXPECT_GE(rings[1], again);
 }
 
-TEST(AlarmThreadTest, StopsWithoutRinging) {
+TEST(DeadlineTimerTest, StopsWithoutRinging) {
   Bell bell;
   {
-    AlarmThread alarm("test-alarm", bell.Ring());
+    DeadlineTimer alarm("test-alarm", bell.OnTime());
     alarm.NoLaterThan(In(seconds(60)));
   }
   EXPECT_TRUE(bell.Wait(0).empty());

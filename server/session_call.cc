@@ -1,4 +1,4 @@
-#include "server/session_stream.h"
+#include "server/session_call.h"
 
 #include <google/protobuf/arena.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -18,9 +18,9 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
-#include "server/answer_scope.h"
 #include "server/frame_bounds.h"
 #include "server/pending_operation.h"
+#include "server/response_batch_scope.h"
 #include "server/wire_request.h"
 
 namespace idempotency::internal {
@@ -91,10 +91,10 @@ void WriteError(const absl::Status& status, v1::SessionError& error) {
 
 }  // namespace
 
-// The answers of one AnswerScope to one stream.
-class SessionStream::Gathered final : public AnswerScope::Gatherer {
+// The answers of one ResponseBatchScope to one stream.
+class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable {
  public:
-  explicit Gathered(SessionStream& stream)
+  explicit GatheredAnswers(SessionCall& stream)
       : stream_(stream), frames_(stream.options_.max_answer_frame_bytes), arena_(ArenaOptions()) {}
 
   // The answer that is being made; Add() begins the next one.
@@ -167,7 +167,7 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
                stream_.options_.max_held_bytes;
   }
 
-  SessionStream& stream_;
+  SessionCall& stream_;
   AnswerFrames frames_;
   std::vector<MemoryBudget::Hold> holds_;
   // What the answers weigh that hold nothing yet.
@@ -180,7 +180,7 @@ class SessionStream::Gathered final : public AnswerScope::Gatherer {
 };
 
 // One operation, until its answer is on its way.
-class SessionStream::Call {
+class SessionCall::Call {
  public:
   // `bytes` is its share of its frame.
   Call(std::uint64_t id, std::size_t bytes, bool counted)
@@ -204,9 +204,9 @@ class SessionStream::Call {
 };
 
 template <typename Response>
-class SessionStream::CallFor final : public Call, private PendingResponse<Response> {
+class SessionCall::CallFor final : public Call, private PendingResponse<Response> {
  public:
-  CallFor(SessionStream& stream, std::uint64_t id, std::size_t bytes, OperationKind kind,
+  CallFor(SessionCall& stream, std::uint64_t id, std::size_t bytes, OperationKind kind,
           Batcher::Deadline arrived, Batcher::Deadline deadline)
       : Call(id, bytes, IsCounted(kind)),
         PendingResponse<Response>(kind, arrived, deadline),
@@ -236,14 +236,14 @@ class SessionStream::CallFor final : public Call, private PendingResponse<Respon
     stream_.Gather().Add(this->id(), status, this->TakeHold());
   }
 
-  SessionStream& stream_;
+  SessionCall& stream_;
 };
 
 // The operations of one frame, on their way into the batcher.
-class SessionStream::Frame {
+class SessionCall::Frame {
  public:
   // `request` must outlive this.
-  Frame(SessionStream& stream, const v1::SessionRequest& request, std::size_t bytes,
+  Frame(SessionCall& stream, const v1::SessionRequest& request, std::size_t bytes,
         Batcher::Deadline arrived)
       : stream_(stream), share_(bytes / request.operations_size()), arrived_(arrived) {
     entries_.reserve(request.operations_size());
@@ -313,7 +313,7 @@ class SessionStream::Frame {
                         nullptr, timeout.status()});
   }
 
-  SessionStream& stream_;
+  SessionCall& stream_;
   // What each operation is taken to weigh.
   const std::size_t share_;
   const Batcher::Deadline arrived_;
@@ -321,8 +321,8 @@ class SessionStream::Frame {
   std::vector<std::uint64_t> cancels_;
 };
 
-SessionStream::SessionStream(Operations& operations, SessionRegistry& registry,
-                             const SessionOptions& options)
+SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
+                         const SessionOptions& options)
     : operations_(operations),
       registry_(registry),
       options_(options),
@@ -330,9 +330,9 @@ SessionStream::SessionStream(Operations& operations, SessionRegistry& registry,
       frame_block_(kFrameBlockBytes),
       frames_(options.max_answer_frame_bytes) {}
 
-SessionStream::~SessionStream() = default;
+SessionCall::~SessionCall() = default;
 
-void SessionStream::Start() {
+void SessionCall::Start() {
   v1::SessionResponse first;
   first.mutable_limits()->set_max_in_flight(static_cast<std::uint32_t>(options_.max_in_flight));
   first.mutable_limits()->set_max_frame_bytes(static_cast<std::uint32_t>(limits::kMaxMessageBytes));
@@ -349,7 +349,7 @@ void SessionStream::Start() {
   if (registry_.Add(this)) AnnounceDraining();
 }
 
-void SessionStream::AnnounceDraining() {
+void SessionCall::AnnounceDraining() {
   Next next;
   {
     MutexLock lock(mutex_);
@@ -361,10 +361,10 @@ void SessionStream::AnnounceDraining() {
 
 // Reactions.
 
-void SessionStream::OnReadDone(bool ok) {
+void SessionCall::OnReadDone(bool ok) {
   if (ok) TakeFrame();
   Next next;
-  std::vector<WaitRoom::CallPtr> waiting;
+  std::vector<InFlightWaiters::WaiterPtr> waiting;
   {
     MutexLock lock(mutex_);
     reading_ = false;
@@ -378,7 +378,7 @@ void SessionStream::OnReadDone(bool ok) {
   Cancel(waiting);
 }
 
-void SessionStream::OnWriteDone(bool ok) {
+void SessionCall::OnWriteDone(bool ok) {
   Next next;
   {
     MutexLock lock(mutex_);
@@ -393,9 +393,9 @@ void SessionStream::OnWriteDone(bool ok) {
   Do(next);
 }
 
-void SessionStream::OnCancel() {
+void SessionCall::OnCancel() {
   Next next;
-  std::vector<WaitRoom::CallPtr> waiting;
+  std::vector<InFlightWaiters::WaiterPtr> waiting;
   {
     MutexLock lock(mutex_);
     cancelled_ = true;
@@ -406,7 +406,7 @@ void SessionStream::OnCancel() {
   Cancel(waiting);
 }
 
-void SessionStream::OnDone() {
+void SessionCall::OnDone() {
   registry_.Remove(this);
   {
     MutexLock lock(mutex_);
@@ -419,13 +419,13 @@ void SessionStream::OnDone() {
 
 // Frames.
 
-void SessionStream::TakeFrame() {
+void SessionCall::TakeFrame() {
   ++frames_read_;
   const absl::Status begun = BeginFrame();
   if (!begun.ok()) Fail(OfFrame(frames_read_, begun));
 }
 
-absl::Status SessionStream::BeginFrame() {
+absl::Status SessionCall::BeginFrame() {
   const std::size_t bytes = read_.Length();
   absl::Status wrong =
       CheckFrame(read_, {options_.max_frame_operations, options_.max_frame_parsed_bytes});
@@ -448,20 +448,20 @@ absl::Status SessionStream::BeginFrame() {
   operations_.observer().FrameReceived(request->operations_size());
   if (!wrong.ok()) return wrong;
   {
-    const AnswerScope scope;
+    const ResponseBatchScope scope;
     frame.Begin(operations_);
   }
   StopWaiting(frame.cancels());
   return absl::OkStatus();
 }
 
-void SessionStream::Fail(absl::Status wrong) {
+void SessionCall::Fail(absl::Status wrong) {
   failed_.store(true, std::memory_order_relaxed);
   MutexLock lock(mutex_);
   failure_ = std::move(wrong);
 }
 
-absl::Status SessionStream::Register(Frame& frame) {
+absl::Status SessionCall::Register(Frame& frame) {
   MutexLock lock(mutex_);
   submitting_ = true;
   const std::size_t before = counted_;
@@ -490,18 +490,18 @@ absl::Status SessionStream::Register(Frame& frame) {
   return absl::OkStatus();
 }
 
-SessionStream::Gathered& SessionStream::Gather() {
-  AnswerScope& scope = *AnswerScope::Current();
-  if (AnswerScope::Gatherer* const found = scope.Find(this)) {
-    return static_cast<Gathered&>(*found);
+SessionCall::GatheredAnswers& SessionCall::Gather() {
+  ResponseBatchScope& scope = *ResponseBatchScope::Current();
+  if (ResponseBatchScope::Flushable* const found = scope.Find(this)) {
+    return static_cast<GatheredAnswers&>(*found);
   }
-  auto made = std::make_unique<Gathered>(*this);
-  Gathered& gathered = *made;
+  auto made = std::make_unique<GatheredAnswers>(*this);
+  GatheredAnswers& gathered = *made;
   scope.Add(this, std::move(made));
   return gathered;
 }
 
-void SessionStream::Deliver(Gathered& gathered) {
+void SessionCall::Deliver(GatheredAnswers& gathered) {
   // Destroyed without the lock.
   std::vector<std::unique_ptr<Call>> answered;
   answered.reserve(gathered.ids().size());
@@ -535,43 +535,43 @@ void SessionStream::Deliver(Gathered& gathered) {
   if (next.any()) Do(next);
 }
 
-void SessionStream::StopWaiting(const std::vector<std::uint64_t>& ids) {
+void SessionCall::StopWaiting(const std::vector<std::uint64_t>& ids) {
   for (const std::uint64_t id : ids) {
-    WaitRoom::CallPtr waiting;
+    InFlightWaiters::WaiterPtr waiting;
     {
       MutexLock lock(mutex_);
       const auto call = calls_.find(id);
       if (call != calls_.end()) waiting = call->second->pending().waiting();
     }
-    if (waiting != nullptr) operations_.wait_room().StopWaiting(waiting);
+    if (waiting != nullptr) operations_.waiters().StopWaiting(waiting);
   }
 }
 
-std::vector<WaitRoom::CallPtr> SessionStream::Waiting() const {
+std::vector<InFlightWaiters::WaiterPtr> SessionCall::Waiting() const {
   // In the order in which they came, not in that of a hash table.
-  absl::btree_map<std::uint64_t, WaitRoom::CallPtr> by_id;
+  absl::btree_map<std::uint64_t, InFlightWaiters::WaiterPtr> by_id;
   for (const auto& [id, call] : calls_) {
     if (call->pending().waiting() != nullptr) by_id.emplace(id, call->pending().waiting());
   }
-  std::vector<WaitRoom::CallPtr> waiting;
+  std::vector<InFlightWaiters::WaiterPtr> waiting;
   waiting.reserve(by_id.size());
   for (auto& [id, call] : by_id) waiting.push_back(std::move(call));
   return waiting;
 }
 
-void SessionStream::Cancel(const std::vector<WaitRoom::CallPtr>& calls) {
-  for (const WaitRoom::CallPtr& call : calls) operations_.wait_room().Cancel(call);
+void SessionCall::Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls) {
+  for (const InFlightWaiters::WaiterPtr& call : calls) operations_.waiters().Cancel(call);
 }
 
 // What comes next.
 
-bool SessionStream::ComesOfAge() {
+bool SessionCall::ComesOfAge() {
   if (of_age_ || options_.max_age == absl::InfiniteDuration()) return false;
   of_age_ = operations_.clock().Monotonic() - began_ >= absl::ToChronoNanoseconds(options_.max_age);
   return of_age_;
 }
 
-SessionStream::Next SessionStream::Step() {
+SessionCall::Next SessionCall::Step() {
   Next next;
   if (cancelled_) frames_.Clear();
   const std::size_t unwritten = frames_.bytes() + writing_bytes_;
@@ -598,19 +598,19 @@ SessionStream::Next SessionStream::Step() {
   return next;
 }
 
-bool SessionStream::MayRead() const {
+bool SessionCall::MayRead() const {
   return !reading_ && !half_closed_ && !cancelled_ && !finished_ && failure_.ok() &&
          calls_.size() < options_.max_unanswered && calls_bytes_ < options_.max_unanswered_bytes &&
          frames_.bytes() + writing_bytes_ < options_.max_unwritten_bytes;
 }
 
-bool SessionStream::IsOver() const {
+bool SessionCall::IsOver() const {
   if (finished_ || reading_ || writing_) return false;
   if (!failure_.ok()) return frames_.empty();
   return calls_.empty() && (cancelled_ || (half_closed_ && frames_.empty()));
 }
 
-void SessionStream::Do(const Next& next) {
+void SessionCall::Do(const Next& next) {
   if (next.finish) {
     absl::Status status;
     {

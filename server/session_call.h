@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_SESSION_STREAM_H_
-#define IDEMPOTENCY_SERVER_SESSION_STREAM_H_
+#ifndef IDEMPOTENCY_SERVER_SESSION_CALL_H_
+#define IDEMPOTENCY_SERVER_SESSION_CALL_H_
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
@@ -61,11 +61,11 @@ struct SessionOptions {
 //
 // Owns itself: it is deleted when gRPC is done with it and every operation was
 // answered. Thread-safe.
-class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // Both must outlive it.
-  SessionStream(Operations& operations, SessionRegistry& registry, const SessionOptions& options);
-  ~SessionStream() override;
+  SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options);
+  ~SessionCall() override;
 
   // Sends the limits and begins to read.
   void Start();
@@ -83,7 +83,7 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   template <typename Response>
   class CallFor;
   class Frame;
-  class Gathered;
+  class GatheredAnswers;
 
   // What is to be done once the lock is free.
   struct Next {
@@ -102,11 +102,11 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // INVALID_ARGUMENT if the frame uses an id twice; then none of it is begun.
   absl::Status Register(Frame& frame) ABSL_LOCKS_EXCLUDED(mutex_);
   // Answers that were gathered on one thread.
-  Gathered& Gather();
-  void Deliver(Gathered& gathered) ABSL_LOCKS_EXCLUDED(mutex_);
+  GatheredAnswers& Gather();
+  void Deliver(GatheredAnswers& gathered) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopWaiting(const std::vector<std::uint64_t>& ids) ABSL_LOCKS_EXCLUDED(mutex_);
-  std::vector<WaitRoom::CallPtr> Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Cancel(const std::vector<WaitRoom::CallPtr>& calls);
+  std::vector<InFlightWaiters::WaiterPtr> Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls);
 
   // True once: when max_age is over.
   bool ComesOfAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -166,4 +166,4 @@ class SessionStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_SESSION_STREAM_H_
+#endif  // IDEMPOTENCY_SERVER_SESSION_CALL_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_SESSION_ERRANDS_H_
-#define IDEMPOTENCY_CLIENT_SESSION_ERRANDS_H_
+#ifndef IDEMPOTENCY_CLIENT_DEFERRED_ACTIONS_H_
+#define IDEMPOTENCY_CLIENT_DEFERRED_ACTIONS_H_
 
 #include <memory>
 #include <string>
@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 
 #include "client/outstanding_operation.h"
-#include "client/reachability.h"
-#include "client/session_link.h"
+#include "client/session_stream.h"
+#include "client/transport_error_reporter.h"
 #include "grpc_idempotency/client/connection.h"
 
 namespace idempotency::internal {
@@ -20,18 +20,18 @@ namespace idempotency::internal {
 // callers of the session may come straight back.
 //
 // Not thread-safe.
-class SessionErrands {
+class DeferredActions {
  public:
   using Operation = std::unique_ptr<OutstandingOperation>;
 
-  void Start(SessionLink& stream) { starts_.push_back(&stream); }
-  void Write(SessionLink& stream, std::string frame) {
+  void Start(SessionStream& stream) { starts_.push_back(&stream); }
+  void Write(SessionStream& stream, std::string frame) {
     writes_.emplace_back(&stream, std::move(frame));
   }
-  void HalfClose(SessionLink& stream) { half_closes_.push_back(&stream); }
-  void Release(SessionLink& stream) { releases_.push_back(&stream); }
+  void HalfClose(SessionStream& stream) { half_closes_.push_back(&stream); }
+  void Release(SessionStream& stream) { releases_.push_back(&stream); }
   // A stream may end by itself meanwhile, so this one is held.
-  void Cancel(std::shared_ptr<SessionLink> stream) { cancels_.push_back(std::move(stream)); }
+  void Cancel(std::shared_ptr<SessionStream> stream) { cancels_.push_back(std::move(stream)); }
   // `answer` lives until Run() has returned.
   void Answer(Operation operation, v1::SessionAnswer& answer) {
     answers_.emplace_back(std::move(operation), &answer);
@@ -44,14 +44,14 @@ class SessionErrands {
   }
 
   // Does it all, once. Callers come last.
-  void Run(Reachability& reachability);
+  void Run(TransportErrorReporter& transport_errors);
 
  private:
-  std::vector<SessionLink*> starts_;
-  absl::InlinedVector<std::pair<SessionLink*, std::string>, 1> writes_;
-  std::vector<SessionLink*> half_closes_;
-  std::vector<SessionLink*> releases_;
-  std::vector<std::shared_ptr<SessionLink>> cancels_;
+  std::vector<SessionStream*> starts_;
+  absl::InlinedVector<std::pair<SessionStream*, std::string>, 1> writes_;
+  std::vector<SessionStream*> half_closes_;
+  std::vector<SessionStream*> releases_;
+  std::vector<std::shared_ptr<SessionStream>> cancels_;
   std::vector<std::pair<Operation, v1::SessionAnswer*>> answers_;
   std::vector<std::pair<Operation, absl::Status>> failures_;
   std::vector<std::pair<Operation, Connection*>> detours_;
@@ -59,4 +59,4 @@ class SessionErrands {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CLIENT_SESSION_ERRANDS_H_
+#endif  // IDEMPOTENCY_CLIENT_DEFERRED_ACTIONS_H_

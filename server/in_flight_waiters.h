@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_WAIT_ROOM_H_
-#define IDEMPOTENCY_SERVER_WAIT_ROOM_H_
+#ifndef IDEMPOTENCY_SERVER_IN_FLIGHT_WAITERS_H_
+#define IDEMPOTENCY_SERVER_IN_FLIGHT_WAITERS_H_
 
 #include <atomic>
 #include <chrono>
@@ -27,7 +27,7 @@
 
 namespace idempotency::internal {
 
-struct WaitRoomOptions {
+struct InFlightWaitersOptions {
   // Over this, a call that would wait is answered `in_flight` at once, and so is one
   // whose namespace has its share of the places (NamespaceShares), or of the batcher's
   // MemoryBudget.
@@ -56,49 +56,49 @@ struct WaitRoomOptions {
 // and the others wait for it.
 //
 // Thread-safe.
-class WaitRoom {
+class InFlightWaiters {
  public:
   using Deadline = Batcher::Deadline;
   using Done = Batcher::Done<absl::StatusOr<Verdict>>;
 
-  // One Reserve. Made by NewCall(), handed to Start() and Cancel().
-  class Call;
-  using CallPtr = std::shared_ptr<Call>;
+  // One Reserve. Made by NewWaiter(), handed to Start() and Cancel().
+  class Waiter;
+  using WaiterPtr = std::shared_ptr<Waiter>;
 
   // `batcher` and `observer` must outlive this.
-  WaitRoom(Batcher& batcher, Observer& observer, const WaitRoomOptions& options = {});
+  InFlightWaiters(Batcher& batcher, Observer& observer, const InFlightWaitersOptions& options = {});
   // As Close(), and waits until the batcher has answered every call.
-  ~WaitRoom();
-  WaitRoom(const WaitRoom&) = delete;
-  WaitRoom& operator=(const WaitRoom&) = delete;
+  ~InFlightWaiters();
+  InFlightWaiters(const InFlightWaiters&) = delete;
+  InFlightWaiters& operator=(const InFlightWaiters&) = delete;
 
   // A call that waits up to `max_wait` from now, and not up to `deadline`: it
   // leaves time to send the answer.
-  CallPtr NewCall(ReserveOp op, Deadline deadline, absl::Duration max_wait, Done done);
+  WaiterPtr NewWaiter(ReserveOp op, Deadline deadline, absl::Duration max_wait, Done done);
 
   // What the call asks for. Only before Start(), and within its `done`.
-  static const ReserveOp& OpOf(const CallPtr& call);
+  static const ReserveOp& OpOf(const WaiterPtr& waiter);
 
   // Sends the call to the store, with `group` when that is submitted. Its `done` runs exactly once,
-  // on a thread of the batcher, of the room or of the caller of any method here; it must not block.
-  // The answer is the store's, with these additions:
-  //   in_flight   also when the wait is over, the room is full or closed
+  // on a thread of the batcher, of the entry or of the caller of any method here; it must not
+  // block. The answer is the store's, with these additions:
+  //   in_flight   also when the wait is over, the entry is full or closed
   //   CANCELLED   the call was cancelled before it had an answer, or stopped
   //               waiting
-  void Start(const CallPtr& call, Batcher::Group* group = nullptr);
+  void Start(const WaiterPtr& waiter, Batcher::Group* group = nullptr);
 
   // The caller no longer waits, but still takes the answer: a call that waits is
   // answered CANCELLED and never granted, and one that the store is deciding gets
   // what the store says, at once. No effect on a call that was answered.
-  void StopWaiting(const CallPtr& call);
+  void StopWaiting(const WaiterPtr& waiter);
 
-  // Nobody wants the answer any more. A call that waits leaves the room and is
+  // Nobody wants the answer any more. A call that waits leaves the entry and is
   // never granted. If the store is just granting it, a call without a request
   // token gives the reservation back (as OUTCOME_UNKNOWN if it was granted for
   // recovery, else as NOTHING_HAPPENED); one with a request token keeps it, since
   // its caller repeats the call until it has the answer. No effect on a call
   // that was answered.
-  void Cancel(const CallPtr& call);
+  void Cancel(const WaiterPtr& waiter);
 
   // This process completed or released the record: its waiters are looked at
   // now.
@@ -106,24 +106,24 @@ class WaitRoom {
 
   // Records that somebody waits for, or that a call of theirs is under way for: nothing
   // is kept of any other.
-  std::size_t records() const { return open_rooms_.load(); }
+  std::size_t records() const { return open_records_.load(); }
 
   // Answers everybody who waits with `in_flight`, which is still true, and
   // joins the timer. From then on nobody waits. May be called again.
   void Close();
 
  private:
-  using Seat = std::uint64_t;
+  using WaiterId = std::uint64_t;
 
   // One record that has waiters, or that is being looked at for them.
-  struct Room {
+  struct RecordWaiters {
     // In the order in which they sat down.
-    absl::btree_map<Seat, CallPtr> waiters;
+    absl::btree_map<WaiterId, WaiterPtr> waiters;
     // A read is under way. It speaks for those who sat down before it was sent, if
     // it is confirmed.
     bool reading = false;
     bool confirming = false;
-    Seat read_before = 0;
+    WaiterId read_before = 0;
     // One of the waiters has gone to the store again.
     bool trying = false;
     // The record moved since the read or the try was sent: look again.
@@ -143,58 +143,59 @@ class WaitRoom {
   // What is to be done once the lock is free: callbacks and the batcher, which
   // may call back at once.
   struct Todo {
-    std::vector<std::pair<CallPtr, absl::StatusOr<Verdict>>> answers;
+    std::vector<std::pair<WaiterPtr, absl::StatusOr<Verdict>>> answers;
     // Those for whom the record is the answer. Their verdicts are made outside
     // the lock, one by one: a reply may be large.
-    std::vector<std::pair<CallPtr, std::shared_ptr<const Record>>> proved;
-    std::vector<CallPtr> tries;
+    std::vector<std::pair<WaiterPtr, std::shared_ptr<const Record>>> proved;
+    std::vector<WaiterPtr> tries;
     std::vector<GetOp> reads;
   };
 
   // The batcher's answers.
-  void Answered(const CallPtr& call, absl::StatusOr<Verdict> answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReadDone(const RecordId& id, absl::StatusOr<Record> record) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Do(Todo todo) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SendTry(const CallPtr& call, Batcher::Group* group = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendTry(const WaiterPtr& waiter, Batcher::Group* group = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
   void SendRead(GetOp op) ABSL_LOCKS_EXCLUDED(mutex_);
-  void GiveBack(const CallPtr& call, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(const WaiterPtr& waiter, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
   void CallbackBegins() { callbacks_.fetch_add(1, std::memory_order_relaxed); }
-  // The end of every callback: nothing of the room may be touched after it.
+  // The end of every callback: nothing of the entry may be touched after it.
   void CallbackReturns() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes the call out of the room, if it waits there, and answers CANCELLED.
-  void AnswerCancelled(const CallPtr& call, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the call out of the entry, if it waits there, and answers CANCELLED.
+  void AnswerCancelled(const WaiterPtr& waiter, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // False if the call does not wait.
-  bool SitDown(const CallPtr& call, const InFlight& in_flight)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes a waiter out of its room.
-  void StandUp(Room& room, const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Add(const WaiterPtr& waiter, const InFlight& in_flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a waiter out of its entry.
+  void Remove(RecordWaiters& entry, const WaiterPtr& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a try means for those who stayed.
   void Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a read found that is not confirmed: whether one is needed that is.
-  void LearnWhetherToConfirm(const RecordId& id, Room& room, const absl::StatusOr<Record>& found,
-                             Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LearnFromRecord(Room& room, std::shared_ptr<const Record> record, Todo& todo)
+  void LearnWhetherToConfirm(const RecordId& id, RecordWaiters& entry,
+                             const absl::StatusOr<Record>& found, Todo& todo)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Where the record proves nothing: the attempt that is known still runs, or somebody
   // may run.
-  void WaitOrTry(Room& room, const Record& record, Todo& todo)
+  void WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LearnFromError(Room& room, const absl::Status& error, Todo& todo)
+  void LearnFromError(RecordWaiters& entry, const absl::Status& error, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LeaseRuns(Room& room, const InFlight& in_flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TryFirst(Room& room, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaseRuns(RecordWaiters& entry, const InFlight& in_flight)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TryFirst(RecordWaiters& entry, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `confirming`: waiters may be answered from what it finds.
-  void ReadNow(const RecordId& id, Room& room, bool confirming, Todo& todo)
+  void ReadNow(const RecordId& id, RecordWaiters& entry, bool confirming, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReadLater(Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Brings due_ up to date after any change of the room; forgets a room that
+  void ReadLater(RecordWaiters& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings due_ up to date after any change of the entry; forgets a entry that
   // is not needed any more.
-  void Settle(const RecordId& id, Room& room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // in_flight, as far as this room knows.
-  Verdict StillInFlight(const Room& room) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Settle(const RecordId& id, RecordWaiters& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // in_flight, as far as this entry knows.
+  Verdict StillInFlight(const RecordWaiters& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void RunTimer();
   Deadline NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -202,24 +203,24 @@ class WaitRoom {
 
   Batcher& batcher_;
   Observer& observer_;
-  const WaitRoomOptions options_;
+  const InFlightWaitersOptions options_;
 
   Mutex mutex_;
   CondVar timer_wakes_;
   CondVar callbacks_done_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  Seat next_seat_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::node_hash_map<RecordId, Room> rooms_ ABSL_GUARDED_BY(mutex_);
+  WaiterId next_waiter_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::node_hash_map<RecordId, RecordWaiters> records_ ABSL_GUARDED_BY(mutex_);
   // Everybody who waits, by when it stops waiting. Its size is their number.
-  absl::btree_map<std::pair<Deadline, Seat>, CallPtr> limits_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<std::pair<Deadline, WaiterId>, WaiterPtr> limits_ ABSL_GUARDED_BY(mutex_);
   // Their places, by namespace.
-  NamespaceShares seats_ ABSL_GUARDED_BY(mutex_);
+  NamespaceShares shares_ ABSL_GUARDED_BY(mutex_);
   absl::btree_set<std::pair<Deadline, RecordId>> due_ ABSL_GUARDED_BY(mutex_);
   std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   // Operations that the batcher has not answered. Falls to 0 under the lock only.
   std::atomic<std::size_t> callbacks_{0};
-  // As rooms_, for those who only want to know whether there is any.
-  std::atomic<std::size_t> open_rooms_{0};
+  // As records_, for those who only want to know whether there is any.
+  std::atomic<std::size_t> open_records_{0};
   std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_);
 
   // Held while joining, so that two calls of Close() both wait.
@@ -229,4 +230,4 @@ class WaitRoom {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_WAIT_ROOM_H_
+#endif  // IDEMPOTENCY_SERVER_IN_FLIGHT_WAITERS_H_

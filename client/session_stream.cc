@@ -1,4 +1,4 @@
-#include "client/session_link.h"
+#include "client/session_stream.h"
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -30,11 +30,11 @@ grpc::ByteBuffer ToBuffer(std::string bytes) {
 // gRPC ends a call once nothing is under way and nobody holds it. The hold is
 // for writes, which come from any thread: without it the call could end just as
 // one begins.
-class GrpcSessionLink final
-    : public SessionLink,
+class GrpcSessionStream final
+    : public SessionStream,
       private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::SessionResponse> {
  public:
-  GrpcSessionLink(grpc::Channel& channel, SessionStub& stub, Events& events)
+  GrpcSessionStream(grpc::Channel& channel, SessionStub& stub, Events& events)
       : channel_(channel), events_(events) {
     stub.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
     AddHold();
@@ -85,10 +85,10 @@ class GrpcSessionLink final
 
 }  // namespace
 
-SessionLinkFactory SessionLinksOver(std::shared_ptr<grpc::Channel> channel) {
+SessionStreamFactory SessionStreamsOver(std::shared_ptr<grpc::Channel> channel) {
   auto stub = std::make_shared<SessionStub>(channel);
-  return [channel = std::move(channel), stub = std::move(stub)](SessionLink::Events& events) {
-    return std::make_shared<GrpcSessionLink>(*channel, *stub, events);
+  return [channel = std::move(channel), stub = std::move(stub)](SessionStream::Events& events) {
+    return std::make_shared<GrpcSessionStream>(*channel, *stub, events);
   };
 }
 

@@ -1,4 +1,4 @@
-#include "client/reachability.h"
+#include "client/transport_error_reporter.h"
 
 #include <string>
 #include <utility>
@@ -38,14 +38,14 @@ std::string DescribeFailure(grpc::StatusCode code) {
 
 }  // namespace
 
-void Reachability::Answered() {
+void TransportErrorReporter::Answered() {
   if (answers()) return;
   if (state_.exchange(State::kAnswers) == State::kFails) {
     log_.Write(LogSeverity::kInfo, "idempotencyd answers again");
   }
 }
 
-absl::Status Reachability::Failed(const grpc::Status& status) {
+absl::Status TransportErrorReporter::Failed(const grpc::Status& status) {
   absl::Status from_service = FromGrpcStatus(status);
   if (ReasonOf(from_service).has_value()) {
     Answered();

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
-#define IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
+#ifndef IDEMPOTENCY_CLIENT_TESTING_FAKE_SESSION_STREAMS_H_
+#define IDEMPOTENCY_CLIENT_TESTING_FAKE_SESSION_STREAMS_H_
 
 #include <deque>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/session_link.h"
+#include "client/session_stream.h"
 #include "core/mutex.h"
 
 namespace idempotency::internal::testing {
@@ -35,15 +35,15 @@ class FakeNetwork {
   std::vector<std::thread> threads_;
 };
 
-// A SessionLink without gRPC, under the rules of one: events after the call
-// that asks for them, OnEnd last. Checks what it is asked for. Thread-safe.
-class FakeLink final : public SessionLink {
+// A SessionStream without gRPC, under the rules of one: events after the call
+// that asks for them, OnEnd last. Checks what it is requested for. Thread-safe.
+class FakeSessionStream final : public SessionStream {
  public:
   // Called for each frame, on the network.
-  using Peer = std::function<void(FakeLink&, const v1::SessionRequest&)>;
+  using Peer = std::function<void(FakeSessionStream&, const v1::SessionRequest&)>;
 
-  FakeLink(FakeNetwork& network, Events& events, Peer peer);
-  ~FakeLink() override;
+  FakeSessionStream(FakeNetwork& network, Events& events, Peer peer);
+  ~FakeSessionStream() override;
 
   // What the server does. Nothing happens after End().
   void Say(v1::SessionResponse frame);
@@ -94,27 +94,27 @@ class FakeLink final : public SessionLink {
 };
 
 // Every stream that a session opened.
-class FakeLinks {
+class FakeSessionStreams {
  public:
-  explicit FakeLinks(int network_threads = 1) : network_(network_threads) {}
+  explicit FakeSessionStreams(int network_threads = 1) : network_(network_threads) {}
 
-  SessionLinkFactory Factory();
+  SessionStreamFactory Factory();
   // For streams from now on.
-  void SetPeer(FakeLink::Peer peer);
+  void SetPeer(FakeSessionStream::Peer peer);
   void SetFirstFrame(v1::SessionResponse frame);
 
   FakeNetwork& network() { return network_; }
   std::size_t count() const;
   // From 0. Kept after it has ended.
-  FakeLink& at(std::size_t index) const;
+  FakeSessionStream& at(std::size_t index) const;
 
  private:
   // Before the streams, whose destruction does not need it.
   FakeNetwork network_;
   mutable Mutex mutex_;
-  FakeLink::Peer peer_ ABSL_GUARDED_BY(mutex_);
+  FakeSessionStream::Peer peer_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::SessionResponse> first_frame_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<FakeLink>> streams_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<FakeSessionStream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A first frame.
@@ -122,4 +122,4 @@ v1::SessionResponse Limits(std::uint32_t max_in_flight, std::uint32_t max_frame_
 
 }  // namespace idempotency::internal::testing
 
-#endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_LINKS_H_
+#endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_SESSION_STREAMS_H_

@@ -1,4 +1,4 @@
-#include "client/server_pause.h"
+#include "client/retry_pushback.h"
 
 #include <gtest/gtest.h>
 
@@ -13,17 +13,17 @@
 namespace idempotency::internal {
 namespace {
 
-class ServerPauseTest : public ::testing::Test {
+class RetryPushbackTest : public ::testing::Test {
  protected:
   // What a caller reads from an answer with that status and trailer.
-  ServerPause Ask(const grpc::Status& status, std::optional<std::string> pushback_ms) {
+  RetryPushback Ask(const grpc::Status& status, std::optional<std::string> pushback_ms) {
     server_.Script({{status, std::move(pushback_ms), false, false}});
     grpc::ClientContext context;
     testdata::ChargeRequest request;
     testdata::ChargeReply reply;
     const grpc::Status answer = stub_->Charge(&context, request, &reply);
     EXPECT_EQ(answer.error_code(), status.error_code());
-    return ServerPauseOf(answer, context);
+    return RetryPushbackOf(answer, context);
   }
   static grpc::ChannelArguments NoRetries() {
     grpc::ChannelArguments arguments;
@@ -42,36 +42,36 @@ class ServerPauseTest : public ::testing::Test {
       testdata::Till::NewStub(server_.Dial(NoRetries()));
 };
 
-TEST_F(ServerPauseTest, NothingSaid) {
-  const ServerPause pause = Ask(unavailable_, std::nullopt);
+TEST_F(RetryPushbackTest, NothingSaid) {
+  const RetryPushback pause = Ask(unavailable_, std::nullopt);
   EXPECT_EQ(pause.least, absl::ZeroDuration());
   EXPECT_FALSE(pause.forbidden);
 }
 
-TEST_F(ServerPauseTest, ThePushbackOfTheTrailer) {
-  const ServerPause pause = Ask(unavailable_, "1500");
+TEST_F(RetryPushbackTest, ThePushbackOfTheTrailer) {
+  const RetryPushback pause = Ask(unavailable_, "1500");
   EXPECT_EQ(pause.least, absl::Milliseconds(1500));
   EXPECT_FALSE(pause.forbidden);
 }
 
-TEST_F(ServerPauseTest, APushbackThatIsNegativeOrNoNumberForbids) {
+TEST_F(RetryPushbackTest, APushbackThatIsNegativeOrNoNumberForbids) {
   for (const char* value : {"-1", "soon", "99999999999999999999"}) {
     EXPECT_TRUE(Ask(unavailable_, value).forbidden) << value;
   }
 }
 
-TEST_F(ServerPauseTest, APushbackOfNothingAllowsARetryAtOnce) {
-  const ServerPause pause = Ask(unavailable_, "0");
+TEST_F(RetryPushbackTest, APushbackOfNothingAllowsARetryAtOnce) {
+  const RetryPushback pause = Ask(unavailable_, "0");
   EXPECT_FALSE(pause.forbidden);
   EXPECT_EQ(pause.least, absl::ZeroDuration());
 }
 
-TEST_F(ServerPauseTest, TheLongerOneCounts) {
+TEST_F(RetryPushbackTest, TheLongerOneCounts) {
   EXPECT_EQ(Ask(InFlight(absl::Seconds(3)), "1000").least, absl::Seconds(3));
   EXPECT_EQ(Ask(InFlight(absl::Seconds(3)), "5000").least, absl::Seconds(5));
 }
 
-TEST_F(ServerPauseTest, RetryInfoOfAnyServiceCounts) {
+TEST_F(RetryPushbackTest, RetryInfoOfAnyServiceCounts) {
   wire::RetryInfo info;
   info.mutable_retry_delay()->set_seconds(7);
   info.mutable_retry_delay()->set_nanos(500'000'000);
@@ -87,14 +87,14 @@ TEST_F(ServerPauseTest, RetryInfoOfAnyServiceCounts) {
   EXPECT_EQ(Ask(torn, std::nullopt).least, absl::ZeroDuration());
 }
 
-TEST_F(ServerPauseTest, DetailsThatAreNoneAreLeftOut) {
+TEST_F(RetryPushbackTest, DetailsThatAreNoneAreLeftOut) {
   const grpc::Status status(grpc::StatusCode::UNAVAILABLE, "away", "\xff\xff\xff");
   EXPECT_EQ(Ask(status, std::nullopt).least, absl::ZeroDuration());
 }
 
-TEST_F(ServerPauseTest, ACallThatWasNeverMadeSaysNothing) {
+TEST_F(RetryPushbackTest, ACallThatWasNeverMadeSaysNothing) {
   grpc::ClientContext context;
-  EXPECT_EQ(ServerPauseOf(unavailable_, context).least, absl::ZeroDuration());
+  EXPECT_EQ(RetryPushbackOf(unavailable_, context).least, absl::ZeroDuration());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "client/server_pause.h"
+#include "client/retry_pushback.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -31,8 +31,8 @@ absl::Duration RetryInfoOf(const grpc::Status& status) {
 
 }  // namespace
 
-ServerPause ServerPauseOf(const grpc::Status& status, const grpc::ClientContext& context) {
-  ServerPause pause;
+RetryPushback RetryPushbackOf(const grpc::Status& status, const grpc::ClientContext& context) {
+  RetryPushback pause;
   pause.least = std::max(RetryInfoOf(status), absl::ZeroDuration());
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto pushback = trailers.find(std::string(kPushbackMetadata));

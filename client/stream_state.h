@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CLIENT_SESSION_LANE_H_
-#define IDEMPOTENCY_CLIENT_SESSION_LANE_H_
+#ifndef IDEMPOTENCY_CLIENT_STREAM_STATE_H_
+#define IDEMPOTENCY_CLIENT_STREAM_STATE_H_
 
 #include <chrono>
 #include <cstddef>
@@ -11,22 +11,22 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "client/outstanding_operation.h"
-#include "client/session_link.h"
+#include "client/session_stream.h"
 
 namespace idempotency::internal {
 
 // A stream and what it owes: which operations are unanswered on it, what its
 // server allows, how far its life has gone. Operations stay with their owner;
-// a lane counts them.
+// a state counts them.
 //
 // Not thread-safe: belongs to its session's lock.
-class SessionLane {
+class StreamState {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit SessionLane(std::shared_ptr<SessionLink> stream) : stream_(std::move(stream)) {}
+  explicit StreamState(std::shared_ptr<SessionStream> stream) : stream_(std::move(stream)) {}
 
-  const std::shared_ptr<SessionLink>& stream() const { return stream_; }
+  const std::shared_ptr<SessionStream>& stream() const { return stream_; }
 
   // The server's first frame has come.
   bool established() const { return established_; }
@@ -37,22 +37,22 @@ class SessionLane {
   // Whether new operations may be put on it, now or when its frame has left.
   bool usable() const { return !draining_ && !broken_; }
   bool broken() const { return broken_; }
-  // Whether a frame may be written now. A draining lane still carries cancels.
+  // Whether a frame may be written now. A draining state still carries cancels.
   bool writable() const { return !writing_ && !broken_ && !half_closed_; }
   // Whether max_in_flight has room for one more.
   bool has_room() const { return limited_ < max_in_flight_; }
   // Operations that the server has not answered, also those given up.
-  std::size_t unanswered() const { return unanswered_ + given_up_.size(); }
+  std::size_t unanswered() const { return unanswered_ + abandoned_.size(); }
 
   // `operation` goes out in its next frame.
-  void Carry(OutstandingOperation& operation);
+  void Add(OutstandingOperation& operation);
   // Its answer came.
   void Settle(const OutstandingOperation& operation);
   // Its caller no longer waits, but the server still owes an answer, and counts
   // it until then.
-  void GiveUp(const OutstandingOperation& operation, Time owed_until);
+  void Abandon(const OutstandingOperation& operation, Time owed_until);
   // The answer to one that was given up. False: there is none with this id.
-  bool SettleGivenUp(std::uint64_t id);
+  bool SettleAbandoned(std::uint64_t id);
   // Ids to be cancelled, for the next frame: as many as it may have.
   std::vector<std::uint64_t> TakeCancels();
 
@@ -66,13 +66,13 @@ class SessionLane {
   void Drain() { draining_ = true; }
   // Nothing more can be sent.
   void Break() { broken_ = true; }
-  // True once: when a draining lane owes nothing more. The half-close begins.
+  // True once: when a draining state owes nothing more. The half-close begins.
   bool BeginHalfClose(Time owed_until);
   // True once: when nothing will be written any more.
   bool BeginRelease();
 
   // A frame came: the server lives.
-  void Heard() { owed_until_ = Time::max(); }
+  void OnServerActivity() { owed_until_ = Time::max(); }
   // When the server is overdue with what it owes: it lives no more.
   Time owed_until() const { return owed_until_; }
 
@@ -84,7 +84,7 @@ class SessionLane {
   // Also with a server that does not tell how many it takes.
   static constexpr std::size_t kFirstFrameOperations = 1024;
 
-  const std::shared_ptr<SessionLink> stream_;
+  const std::shared_ptr<SessionStream> stream_;
   bool established_ = false;
   bool draining_ = false;
   bool broken_ = false;
@@ -99,11 +99,11 @@ class SessionLane {
   // Those of the unanswered and the given up that max_in_flight counts.
   std::size_t limited_ = 0;
   // By id: whether it is limited.
-  absl::flat_hash_map<std::uint64_t, bool> given_up_;
+  absl::flat_hash_map<std::uint64_t, bool> abandoned_;
   std::vector<std::uint64_t> cancels_;
   Time owed_until_ = Time::max();
 };
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CLIENT_SESSION_LANE_H_
+#endif  // IDEMPOTENCY_CLIENT_STREAM_STATE_H_

@@ -1,4 +1,4 @@
-#include "client/testing/fake_links.h"
+#include "client/testing/fake_session_streams.h"
 
 #include <cstdlib>
 #include <iostream>
@@ -58,22 +58,22 @@ void FakeNetwork::Run() {
   }
 }
 
-FakeLink::FakeLink(FakeNetwork& network, Events& events, Peer peer)
+FakeSessionStream::FakeSessionStream(FakeNetwork& network, Events& events, Peer peer)
     : network_(network), events_(events), peer_(std::move(peer)) {}
 
-FakeLink::~FakeLink() {
+FakeSessionStream::~FakeSessionStream() {
   MutexLock lock(mutex_);
   Check(!started_ || ended_, "destroyed before its end");
 }
 
-void FakeLink::Say(v1::SessionResponse frame) {
+void FakeSessionStream::Say(v1::SessionResponse frame) {
   MutexLock lock(mutex_);
   if (status_) return;
   incoming_.push_back(std::move(frame));
   Deliver();
 }
 
-void FakeLink::End(grpc::Status status) {
+void FakeSessionStream::End(grpc::Status status) {
   MutexLock lock(mutex_);
   if (status_) return;
   status_ = std::move(status);
@@ -84,43 +84,43 @@ void FakeLink::End(grpc::Status status) {
   EndIfDone();
 }
 
-void FakeLink::HadNoConnection() {
+void FakeSessionStream::HadNoConnection() {
   MutexLock lock(mutex_);
   had_connection_ = false;
 }
 
-bool FakeLink::had_connection() const {
+bool FakeSessionStream::had_connection() const {
   MutexLock lock(mutex_);
   return had_connection_;
 }
 
-void FakeLink::HoldWrites() {
+void FakeSessionStream::HoldWrites() {
   MutexLock lock(mutex_);
   hold_writes_ = true;
 }
 
-void FakeLink::ReleaseWrites() {
+void FakeSessionStream::ReleaseWrites() {
   MutexLock lock(mutex_);
   hold_writes_ = false;
   if (writing_) EndWrite(true);
 }
 
-std::vector<v1::SessionRequest> FakeLink::frames() const {
+std::vector<v1::SessionRequest> FakeSessionStream::frames() const {
   MutexLock lock(mutex_);
   return frames_;
 }
 
-bool FakeLink::half_closed() const {
+bool FakeSessionStream::half_closed() const {
   MutexLock lock(mutex_);
   return half_closed_;
 }
 
-bool FakeLink::cancelled() const {
+bool FakeSessionStream::cancelled() const {
   MutexLock lock(mutex_);
   return cancelled_;
 }
 
-void FakeLink::Start() {
+void FakeSessionStream::Start() {
   MutexLock lock(mutex_);
   Check(!started_, "Start twice");
   started_ = true;
@@ -129,14 +129,14 @@ void FakeLink::Start() {
   Deliver();
 }
 
-void FakeLink::Read() {
+void FakeSessionStream::Read() {
   MutexLock lock(mutex_);
   Check(!reading_, "Read while reading");
   reading_ = true;
   Deliver();
 }
 
-void FakeLink::Write(std::string frame) {
+void FakeSessionStream::Write(std::string frame) {
   v1::SessionRequest request;
   Check(request.ParseFromString(frame), "a frame that does not parse");
   Check(request.operations_size() > 0, "an empty frame");
@@ -152,7 +152,7 @@ void FakeLink::Write(std::string frame) {
   if (!hold_writes_) EndWrite(true);
 }
 
-void FakeLink::HalfClose() {
+void FakeSessionStream::HalfClose() {
   MutexLock lock(mutex_);
   Check(!writing_ && !half_closed_ && !released_, "HalfClose while writing, or after the last");
   writing_ = true;
@@ -160,7 +160,7 @@ void FakeLink::HalfClose() {
   EndWrite(!status_);
 }
 
-void FakeLink::Cancel() {
+void FakeSessionStream::Cancel() {
   {
     MutexLock lock(mutex_);
     cancelled_ = true;
@@ -168,14 +168,14 @@ void FakeLink::Cancel() {
   End(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled"));
 }
 
-void FakeLink::Release() {
+void FakeSessionStream::Release() {
   MutexLock lock(mutex_);
   Check(!writing_ && !released_, "Release while writing, or twice");
   released_ = true;
   EndIfDone();
 }
 
-void FakeLink::Post(std::function<void()> event) {
+void FakeSessionStream::Post(std::function<void()> event) {
   ++events_under_way_;
   network_.Post([this, event = std::move(event)] {
     event();
@@ -185,7 +185,7 @@ void FakeLink::Post(std::function<void()> event) {
   });
 }
 
-void FakeLink::EndWrite(bool ok) {
+void FakeSessionStream::EndWrite(bool ok) {
   if (ending_write_) return;
   ending_write_ = true;
   Post([this, ok] {
@@ -198,7 +198,7 @@ void FakeLink::EndWrite(bool ok) {
   });
 }
 
-void FakeLink::Deliver() {
+void FakeSessionStream::Deliver() {
   if (!started_ || !reading_) return;
   if (status_) {
     reading_ = false;
@@ -210,37 +210,37 @@ void FakeLink::Deliver() {
   }
 }
 
-void FakeLink::EndIfDone() {
+void FakeSessionStream::EndIfDone() {
   if (!status_ || !released_ || reading_ || events_under_way_ > 0 || ended_) return;
   ended_ = true;
   network_.Post([this, status = *status_] { events_.OnEnd(*this, status); });
 }
 
-SessionLinkFactory FakeLinks::Factory() {
-  return [this](SessionLink::Events& events) {
+SessionStreamFactory FakeSessionStreams::Factory() {
+  return [this](SessionStream::Events& events) {
     MutexLock lock(mutex_);
-    streams_.push_back(std::make_shared<FakeLink>(network_, events, peer_));
+    streams_.push_back(std::make_shared<FakeSessionStream>(network_, events, peer_));
     if (first_frame_) streams_.back()->Say(*first_frame_);
     return streams_.back();
   };
 }
 
-void FakeLinks::SetPeer(FakeLink::Peer peer) {
+void FakeSessionStreams::SetPeer(FakeSessionStream::Peer peer) {
   MutexLock lock(mutex_);
   peer_ = std::move(peer);
 }
 
-void FakeLinks::SetFirstFrame(v1::SessionResponse frame) {
+void FakeSessionStreams::SetFirstFrame(v1::SessionResponse frame) {
   MutexLock lock(mutex_);
   first_frame_ = std::move(frame);
 }
 
-std::size_t FakeLinks::count() const {
+std::size_t FakeSessionStreams::count() const {
   MutexLock lock(mutex_);
   return streams_.size();
 }
 
-FakeLink& FakeLinks::at(std::size_t index) const {
+FakeSessionStream& FakeSessionStreams::at(std::size_t index) const {
   MutexLock lock(mutex_);
   return *streams_.at(index);
 }

@@ -1,4 +1,4 @@
-#include "client/session_errands.h"
+#include "client/deferred_actions.h"
 
 #include <algorithm>
 
@@ -13,21 +13,21 @@ grpc::Status StatusOf(const v1::SessionError& error) {
 
 }  // namespace
 
-void SessionErrands::Run(Reachability& reachability) {
-  for (SessionLink* stream : starts_) stream->Start();
+void DeferredActions::Run(TransportErrorReporter& transport_errors) {
+  for (SessionStream* stream : starts_) stream->Start();
   for (auto& [stream, frame] : writes_) stream->Write(std::move(frame));
-  for (SessionLink* stream : half_closes_) stream->HalfClose();
+  for (SessionStream* stream : half_closes_) stream->HalfClose();
   for (const auto& stream : cancels_) stream->Cancel();
-  for (SessionLink* stream : releases_) stream->Release();
+  for (SessionStream* stream : releases_) stream->Release();
   for (auto& [operation, other] : detours_) operation->SendBy(*other);
   for (auto& [operation, answer] : answers_) {
     if (answer->has_error()) {
-      operation->Fail(reachability.Failed(StatusOf(answer->error())));
+      operation->Fail(transport_errors.Failed(StatusOf(answer->error())));
     } else {
       operation->Answer(*answer);
     }
   }
-  // In the order in which they were asked for, not in that of a hash table.
+  // In the order in which they were requested for, not in that of a hash table.
   std::sort(failures_.begin(), failures_.end(),
             [](const auto& a, const auto& b) { return a.first->id < b.first->id; });
   for (auto& [operation, status] : failures_) operation->Fail(status);

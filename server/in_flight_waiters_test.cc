@@ -1,4 +1,4 @@
-#include "server/wait_room.h"
+#include "server/in_flight_waiters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -109,37 +109,37 @@ class HeldReads final : public Store {
 };
 
 // The room's clock is not the store's, so that a test decides what each sees.
-class WaitRoomTest : public ::testing::Test {
+class InFlightWaitersTest : public ::testing::Test {
  protected:
-  ~WaitRoomTest() override {
+  ~InFlightWaitersTest() override {
     held_reads_.LetGo();
     store_.Open();
     room_.reset();
     batcher_.reset();
   }
 
-  WaitRoom& Make(std::size_t max_waiters = 1000, int threads = 2) {
+  InFlightWaiters& Make(std::size_t max_waiters = 1000, int threads = 2) {
     BatcherOptions batching;
     batching.threads = threads;
     batching.max_bytes = max_bytes_;
     batching.clock = &clock_;
     batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
-    WaitRoomOptions options;
+    InFlightWaitersOptions options;
     options.max_waiters = max_waiters;
     options.clock = &counted_;
     options.max_reads = max_reads_;
     options.first_pause = first_pause_;
     options.longest_pause = longest_pause_;
-    room_ = std::make_unique<WaitRoom>(*batcher_, observer_, options);
+    room_ = std::make_unique<InFlightWaiters>(*batcher_, observer_, options);
     return *room_;
   }
 
   // Another caller holds the record.
   Uuid Hold(ReserveOp op) { return std::get<Reserved>(*memory_.Reserve({op})[0]).token; }
 
-  WaitRoom::CallPtr Start(ReserveOp op, absl::Duration max_wait = kLongWait,
-                          Batcher::Deadline deadline = kNoDeadline) {
-    const auto call = room_->NewCall(std::move(op), deadline, max_wait, answers_.Sink());
+  InFlightWaiters::WaiterPtr Start(ReserveOp op, absl::Duration max_wait = kLongWait,
+                                   Batcher::Deadline deadline = kNoDeadline) {
+    const auto call = room_->NewWaiter(std::move(op), deadline, max_wait, answers_.Sink());
     room_->Start(call);
     return call;
   }
@@ -181,9 +181,9 @@ class WaitRoomTest : public ::testing::Test {
   // Nothing is read but for a reason.
   void ReadNothingPeriodically() { first_pause_ = longest_pause_ = absl::Hours(1); }
 
-  std::size_t max_reads_ = WaitRoomOptions().max_reads;
-  absl::Duration first_pause_ = WaitRoomOptions().first_pause;
-  absl::Duration longest_pause_ = WaitRoomOptions().longest_pause;
+  std::size_t max_reads_ = InFlightWaitersOptions().max_reads;
+  absl::Duration first_pause_ = InFlightWaitersOptions().first_pause;
+  absl::Duration longest_pause_ = InFlightWaitersOptions().longest_pause;
   ManualClock store_clock_;
   ManualClock clock_;
   CountedClock counted_{clock_};
@@ -193,16 +193,16 @@ class WaitRoomTest : public ::testing::Test {
   CountingObserver observer_;
   Answers<absl::StatusOr<Verdict>> answers_;
   std::unique_ptr<Batcher> batcher_;
-  std::unique_ptr<WaitRoom> room_;
+  std::unique_ptr<InFlightWaiters> room_;
 };
 
-TEST_F(WaitRoomTest, AnswersAtOnceWhatNeedsNoWait) {
+TEST_F(InFlightWaitersTest, AnswersAtOnceWhatNeedsNoWait) {
   Make();
   Start(ReserveNamed("free"));
   EXPECT_EQ(Count<Reserved>(1), 1u);
 }
 
-TEST_F(WaitRoomTest, DoesNotWaitUnlessAsked) {
+TEST_F(InFlightWaitersTest, DoesNotWaitUnlessAsked) {
   Make();
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), absl::ZeroDuration());
@@ -211,7 +211,7 @@ TEST_F(WaitRoomTest, DoesNotWaitUnlessAsked) {
 
 // It has a waiter to look at, much later, and looks at the clock no more often than the
 // others give it reason to.
-TEST_F(WaitRoomTest, TheTimerSleepsWhileNothingIsDue) {
+TEST_F(InFlightWaitersTest, TheTimerSleepsWhileNothingIsDue) {
   Make();
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 1);
@@ -224,7 +224,7 @@ TEST_F(WaitRoomTest, TheTimerSleepsWhileNothingIsDue) {
   EXPECT_LT(counted_.reads() - before, 6 * kOthers);
 }
 
-TEST_F(WaitRoomTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
+TEST_F(InFlightWaitersTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
   max_reads_ = 1;
   Make();
   const Uuid one = Hold(ReserveNamed("one"));
@@ -244,18 +244,18 @@ TEST_F(WaitRoomTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
 }
 
 // Chosen to try for its room, and gone before it was sent.
-TEST_F(WaitRoomTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
+TEST_F(InFlightWaitersTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
   Make();
   Hold(ReserveNamed("held"));
-  const WaitRoom::CallPtr leaves = Start(ReserveNamed("held"), absl::Minutes(10));
+  const InFlightWaiters::WaiterPtr leaves = Start(ReserveNamed("held"), absl::Minutes(10));
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
   // Told in the same turn of the timer that it waited long enough, before the other is sent.
   const auto first =
-      room_->NewCall(ReserveNamed("held"), kNoDeadline, absl::Seconds(29),
-                     [this, &leaves, sink = answers_.Sink()](absl::StatusOr<Verdict> answer) {
-                       room_->Cancel(leaves);
-                       sink(std::move(answer));
-                     });
+      room_->NewWaiter(ReserveNamed("held"), kNoDeadline, absl::Seconds(29),
+                       [this, &leaves, sink = answers_.Sink()](absl::StatusOr<Verdict> answer) {
+                         room_->Cancel(leaves);
+                         sink(std::move(answer));
+                       });
   room_->Start(first);
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
   // Past the lease, so that one of the room tries.
@@ -268,13 +268,13 @@ TEST_F(WaitRoomTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
 }
 
 // Whatever ended the wait: otherwise every key that was ever waited for would take memory.
-TEST_F(WaitRoomTest, NothingIsKeptOfARecordThatNobodyWaitsForAnyMore) {
+TEST_F(InFlightWaitersTest, NothingIsKeptOfARecordThatNobodyWaitsForAnyMore) {
   Make();
   const Uuid completed = Hold(ReserveNamed("completed"));
   Hold(ReserveNamed("left"));
   Hold(ReserveNamed("over"));
   Start(ReserveNamed("completed"));
-  const WaitRoom::CallPtr leaves = Start(ReserveNamed("left"));
+  const InFlightWaiters::WaiterPtr leaves = Start(ReserveNamed("left"));
   Start(ReserveNamed("over"), absl::Seconds(5));
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 3));
   EXPECT_EQ(room_->records(), 3u);
@@ -290,7 +290,7 @@ TEST_F(WaitRoomTest, NothingIsKeptOfARecordThatNobodyWaitsForAnyMore) {
   EXPECT_EQ(room_->records(), 0u);
 }
 
-TEST_F(WaitRoomTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
+TEST_F(InFlightWaitersTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 64);
@@ -307,7 +307,7 @@ TEST_F(WaitRoomTest, ACompletionSeenHereWakesEveryWaiterWithOneRead) {
   EXPECT_EQ(reserved, 64u) << "nobody asks twice";
 }
 
-TEST_F(WaitRoomTest, ACompletionByAnotherReplicaIsFoundByReading) {
+TEST_F(InFlightWaitersTest, ACompletionByAnotherReplicaIsFoundByReading) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 8);
@@ -320,7 +320,7 @@ TEST_F(WaitRoomTest, ACompletionByAnotherReplicaIsFoundByReading) {
 }
 
 // What a read shows may be taken back by a failover, until the standby has it.
-TEST_F(WaitRoomTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfirm) {
+TEST_F(InFlightWaitersTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfirm) {
   Make(/*max_waiters=*/1000, /*threads=*/1);
   const Uuid completes = Hold(ReserveNamed("completed"));
   const Uuid fails = Hold(ReserveNamed("unknown"));
@@ -362,7 +362,7 @@ TEST_F(WaitRoomTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfirm) {
   EXPECT_EQ(Count<Mismatch>(12), 4u);
 }
 
-TEST_F(WaitRoomTest, ARecordIsReadOnceAtATime) {
+TEST_F(InFlightWaitersTest, ARecordIsReadOnceAtATime) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 8);
@@ -382,7 +382,7 @@ TEST_F(WaitRoomTest, ARecordIsReadOnceAtATime) {
   EXPECT_LE(store_.CallsOf(OperationKind::kGet), 3u);
 }
 
-TEST_F(WaitRoomTest, NothingIsReadBetweenTwoPeriodicReads) {
+TEST_F(InFlightWaitersTest, NothingIsReadBetweenTwoPeriodicReads) {
   // One worker: what it answers is done with before its next batch.
   Make(/*max_waiters=*/1000, /*threads=*/1);
   Hold(ReserveNamed("held"));
@@ -404,7 +404,7 @@ TEST_F(WaitRoomTest, NothingIsReadBetweenTwoPeriodicReads) {
   }
 }
 
-TEST_F(WaitRoomTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
+TEST_F(InFlightWaitersTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
   Make();
   const Uuid first = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 16);
@@ -421,7 +421,7 @@ TEST_F(WaitRoomTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
 }
 
 // Another caller gave the record back, with a pause.
-TEST_F(WaitRoomTest, APauseIsWaitedForAndThenOneRuns) {
+TEST_F(InFlightWaitersTest, APauseIsWaitedForAndThenOneRuns) {
   Make();
   const Uuid first = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 4);
@@ -452,7 +452,7 @@ TEST_F(WaitRoomTest, APauseIsWaitedForAndThenOneRuns) {
   EXPECT_EQ(Count<Replay>(4), 3u);
 }
 
-TEST_F(WaitRoomTest, AWaitThatEndsWithinThePauseSaysWhatIsLeftOfIt) {
+TEST_F(InFlightWaitersTest, AWaitThatEndsWithinThePauseSaysWhatIsLeftOfIt) {
   Make();
   ReleaseOp release = ReleaseNamed("held", Hold(ReserveNamed("held")));
   release.pause = absl::Minutes(5);
@@ -467,7 +467,7 @@ TEST_F(WaitRoomTest, AWaitThatEndsWithinThePauseSaysWhatIsLeftOfIt) {
   EXPECT_EQ(answer.attempt, 1u);
 }
 
-TEST_F(WaitRoomTest, OneWaiterTakesOverWhenTheLeaseIsOver) {
+TEST_F(InFlightWaitersTest, OneWaiterTakesOverWhenTheLeaseIsOver) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -482,7 +482,7 @@ TEST_F(WaitRoomTest, OneWaiterTakesOverWhenTheLeaseIsOver) {
   EXPECT_EQ(observer_.counts().take_overs, 1u);
 }
 
-TEST_F(WaitRoomTest, AReplayThatWasWaitedForHasTheRecordsLabels) {
+TEST_F(InFlightWaitersTest, AReplayThatWasWaitedForHasTheRecordsLabels) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.labels = {{"build", "41"}};
@@ -496,7 +496,7 @@ TEST_F(WaitRoomTest, AReplayThatWasWaitedForHasTheRecordsLabels) {
   for (const auto& answer : answers_.Await(2)) EXPECT_EQ(As<Replay>(answer)->labels, first);
 }
 
-TEST_F(WaitRoomTest, AnExtendedLeaseIsNotTakenOver) {
+TEST_F(InFlightWaitersTest, AnExtendedLeaseIsNotTakenOver) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -519,7 +519,7 @@ TEST_F(WaitRoomTest, AnExtendedLeaseIsNotTakenOver) {
   EXPECT_EQ(Count<Replay>(2), 2u);
 }
 
-TEST_F(WaitRoomTest, AnswersAnotherRequestWithAMismatch) {
+TEST_F(InFlightWaitersTest, AnswersAnotherRequestWithAMismatch) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = op.retention = absl::Seconds(1);
@@ -533,7 +533,7 @@ TEST_F(WaitRoomTest, AnswersAnotherRequestWithAMismatch) {
   EXPECT_EQ(Count<Mismatch>(8), 8u);
 }
 
-TEST_F(WaitRoomTest, AnswersAnUnknownOutcomeToThoseWhoCannotRecover) {
+TEST_F(InFlightWaitersTest, AnswersAnUnknownOutcomeToThoseWhoCannotRecover) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
@@ -560,7 +560,7 @@ TEST_F(WaitRoomTest, AnswersAnUnknownOutcomeToThoseWhoCannotRecover) {
   EXPECT_EQ(Count<Reserved>(5), 1u);
 }
 
-TEST_F(WaitRoomTest, TheWaitIsOverAtItsLimit) {
+TEST_F(InFlightWaitersTest, TheWaitIsOverAtItsLimit) {
   Make();
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), absl::Seconds(2));
@@ -573,7 +573,7 @@ TEST_F(WaitRoomTest, TheWaitIsOverAtItsLimit) {
   EXPECT_EQ(answer.lease_remaining, limits::kDefaultLease - absl::Seconds(2));
 }
 
-TEST_F(WaitRoomTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
+TEST_F(InFlightWaitersTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
   Make();
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), kLongWait, clock_.Monotonic() + std::chrono::seconds(1));
@@ -583,7 +583,7 @@ TEST_F(WaitRoomTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
   EXPECT_EQ(Count<InFlight>(1), 1u);
 }
 
-TEST_F(WaitRoomTest, ACancelledWaiterIsNeverGranted) {
+TEST_F(InFlightWaitersTest, ACancelledWaiterIsNeverGranted) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   const auto call = Start(ReserveNamed("held"));
@@ -601,7 +601,7 @@ TEST_F(WaitRoomTest, ACancelledWaiterIsNeverGranted) {
   EXPECT_EQ(answers_.size(), 1u);
 }
 
-class GrantWhileCancelledTest : public WaitRoomTest {
+class GrantWhileCancelledTest : public InFlightWaitersTest {
  protected:
   // The caller hangs up while the store is granting it the record.
   void Run(const ReserveOp& op) {
@@ -641,7 +641,7 @@ TEST_F(GrantWhileCancelledTest, GoesOnAskingForRecovery) {
   EXPECT_EQ(Stored("dead").state, RecordState::kUnknown);
 }
 
-TEST_F(WaitRoomTest, AFullRoomTurnsCallersAway) {
+TEST_F(InFlightWaitersTest, AFullRoomTurnsCallersAway) {
   // A namespace takes no more places than it leaves to the others.
   Make(/*max_waiters=*/5);
   Hold(ReserveNamed("held"));
@@ -659,7 +659,7 @@ TEST_F(WaitRoomTest, AFullRoomTurnsCallersAway) {
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 3)) << "others have their share";
 }
 
-TEST_F(WaitRoomTest, WhatWaitersWeighIsBounded) {
+TEST_F(InFlightWaitersTest, WhatWaitersWeighIsBounded) {
   max_bytes_ = 100 * 1024;
   Make();
   ReserveOp heavy = ReserveNamed("held");
@@ -685,7 +685,7 @@ TEST_F(WaitRoomTest, WhatWaitersWeighIsBounded) {
   EXPECT_EQ(batcher_->budget().held(), 0u);
 }
 
-TEST_F(WaitRoomTest, CloseAnswersEverybodyAndNobodyWaitsAfterwards) {
+TEST_F(InFlightWaitersTest, CloseAnswersEverybodyAndNobodyWaitsAfterwards) {
   Make();
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 3);
@@ -697,7 +697,7 @@ TEST_F(WaitRoomTest, CloseAnswersEverybodyAndNobodyWaitsAfterwards) {
   room_->Close();
 }
 
-TEST_F(WaitRoomTest, AStoreThatCannotBeReadIsReadAgain) {
+TEST_F(InFlightWaitersTest, AStoreThatCannotBeReadIsReadAgain) {
   Make(/*max_waiters=*/1000, /*threads=*/1);
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 4);
@@ -716,7 +716,7 @@ TEST_F(WaitRoomTest, AStoreThatCannotBeReadIsReadAgain) {
   EXPECT_EQ(Count<Replay>(4), 4u);
 }
 
-TEST_F(WaitRoomTest, ADamagedRecordIsReportedAndNotRun) {
+TEST_F(InFlightWaitersTest, ADamagedRecordIsReportedAndNotRun) {
   Make();
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 4);
@@ -731,7 +731,7 @@ TEST_F(WaitRoomTest, ADamagedRecordIsReportedAndNotRun) {
 }
 
 TEST(WaitRoomOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
-  const WaitRoomOptions options;
+  const InFlightWaitersOptions options;
   EXPECT_EQ(options.max_waiters, limits::kMaxWaiters);
   EXPECT_EQ(options.first_pause, absl::Milliseconds(20));
   EXPECT_EQ(options.longest_pause, absl::Milliseconds(200));
@@ -740,7 +740,7 @@ TEST(WaitRoomOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
 }
 
 // At first soon, since most attempts are short; then ever less often, up to a bound.
-TEST_F(WaitRoomTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
+TEST_F(InFlightWaitersTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
   Make(/*max_waiters=*/1000, /*threads=*/1);
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Hours(1);
@@ -773,7 +773,7 @@ TEST_F(WaitRoomTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
 }
 
 // Whatever the timer was waiting for before.
-TEST_F(WaitRoomTest, ANewRecordThatIsDueSoonerIsLookedAtInItsTime) {
+TEST_F(InFlightWaitersTest, ANewRecordThatIsDueSoonerIsLookedAtInItsTime) {
   // Only leases and limits count.
   ReadNothingPeriodically();
   Make();
@@ -792,7 +792,7 @@ TEST_F(WaitRoomTest, ANewRecordThatIsDueSoonerIsLookedAtInItsTime) {
   EXPECT_EQ(Count<Reserved>(1), 1u);
 }
 
-TEST_F(WaitRoomTest, WhileARecordIsReadItIsNotReadAgain) {
+TEST_F(InFlightWaitersTest, WhileARecordIsReadItIsNotReadAgain) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
@@ -811,7 +811,7 @@ TEST_F(WaitRoomTest, WhileARecordIsReadItIsNotReadAgain) {
 }
 
 // What it found proves something and is confirmed: that read sees the move too.
-TEST_F(WaitRoomTest, AMoveDuringAReadThatIsConfirmedNextNeedsNoReadOfItsOwn) {
+TEST_F(InFlightWaitersTest, AMoveDuringAReadThatIsConfirmedNextNeedsNoReadOfItsOwn) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
@@ -827,7 +827,7 @@ TEST_F(WaitRoomTest, AMoveDuringAReadThatIsConfirmedNextNeedsNoReadOfItsOwn) {
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 2u) << "one that looks, one that is confirmed";
 }
 
-TEST_F(WaitRoomTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither) {
+TEST_F(InFlightWaitersTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
@@ -844,7 +844,7 @@ TEST_F(WaitRoomTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither) {
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
 }
 
-TEST_F(WaitRoomTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
+TEST_F(InFlightWaitersTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -864,7 +864,7 @@ TEST_F(WaitRoomTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
   EXPECT_EQ(Count<Replay>(3), 3u);
 }
 
-TEST_F(WaitRoomTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
+TEST_F(InFlightWaitersTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
   ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
@@ -882,7 +882,7 @@ TEST_F(WaitRoomTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
   EXPECT_EQ(Asked(OperationKind::kReserve), 4u) << "of the three one asked again";
 }
 
-TEST_F(WaitRoomTest, WhatATryFindsSettledTheOthersAreToldByOneRead) {
+TEST_F(InFlightWaitersTest, WhatATryFindsSettledTheOthersAreToldByOneRead) {
   ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
@@ -895,7 +895,7 @@ TEST_F(WaitRoomTest, WhatATryFindsSettledTheOthersAreToldByOneRead) {
   EXPECT_EQ(Asked(OperationKind::kReserve), 9u) << "of the eight one asked again";
 }
 
-TEST_F(WaitRoomTest, WhileTheStoreCannotAnswerOneTriesInAPause) {
+TEST_F(InFlightWaitersTest, WhileTheStoreCannotAnswerOneTriesInAPause) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -914,7 +914,7 @@ TEST_F(WaitRoomTest, WhileTheStoreCannotAnswerOneTriesInAPause) {
   EXPECT_EQ(Count<Reserved>(2), 1u);
 }
 
-TEST_F(WaitRoomTest, ARecordThatCannotBeReadIsReadOnceInAPause) {
+TEST_F(InFlightWaitersTest, ARecordThatCannotBeReadIsReadOnceInAPause) {
   Make();
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
@@ -925,7 +925,7 @@ TEST_F(WaitRoomTest, ARecordThatCannotBeReadIsReadOnceInAPause) {
   ExpectNoFurtherCall(before + 1);
 }
 
-TEST_F(WaitRoomTest, ADamagedRecordThatAPeriodicReadFindsIsReportedToo) {
+TEST_F(InFlightWaitersTest, ADamagedRecordThatAPeriodicReadFindsIsReportedToo) {
   Make();
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 4);
@@ -937,7 +937,7 @@ TEST_F(WaitRoomTest, ADamagedRecordThatAPeriodicReadFindsIsReportedToo) {
   EXPECT_EQ(Stored("held").attempt, 1u);
 }
 
-TEST_F(WaitRoomTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
+TEST_F(InFlightWaitersTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
   ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
@@ -952,7 +952,7 @@ TEST_F(WaitRoomTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
 }
 
 // A caller that came later may have seen a later attempt.
-TEST_F(WaitRoomTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
+TEST_F(InFlightWaitersTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = op.retention = absl::Seconds(1);
@@ -974,7 +974,7 @@ TEST_F(WaitRoomTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
   EXPECT_EQ(Count<Replay>(2), 2u);
 }
 
-TEST_F(WaitRoomTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
+TEST_F(InFlightWaitersTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
   Make();
   int reads = 0;
   held_reads_.Change([&reads](Record& record) {
@@ -996,19 +996,19 @@ TEST_F(WaitRoomTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
 }
 
 // It never got to the store, so the record is as it was: the next one's turn.
-TEST_F(WaitRoomTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
+TEST_F(InFlightWaitersTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
   ReadNothingPeriodically();
   Make();
   ReserveOp first = ReserveNamed("held");
   first.lease = first.retention = absl::Seconds(1);
   Hold(first);
-  WaitRoom::CallPtr leaves;
+  InFlightWaiters::WaiterPtr leaves;
   room_->Start(
-      room_->NewCall(first, kNoDeadline, kLongWait,
-                     [this, &leaves, sink = answers_.Sink()](absl::StatusOr<Verdict> answer) {
-                       room_->Cancel(leaves);
-                       sink(std::move(answer));
-                     }));
+      room_->NewWaiter(first, kNoDeadline, kLongWait,
+                       [this, &leaves, sink = answers_.Sink()](absl::StatusOr<Verdict> answer) {
+                         room_->Cancel(leaves);
+                         sink(std::move(answer));
+                       }));
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
   store_clock_.Advance(first.retention);
   const ReserveOp other = ReserveNamed("held", 'b');
@@ -1024,7 +1024,7 @@ TEST_F(WaitRoomTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
   EXPECT_EQ(Count<Reserved>(3), 1u);
 }
 
-TEST_F(WaitRoomTest, AWaitEndsTwentyMillisecondsBeforeTheDeadlineOfTheCall) {
+TEST_F(InFlightWaitersTest, AWaitEndsTwentyMillisecondsBeforeTheDeadlineOfTheCall) {
   Make();
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), kLongWait, clock_.Monotonic() + std::chrono::seconds(1));
@@ -1040,7 +1040,7 @@ TEST_F(WaitRoomTest, AWaitEndsTwentyMillisecondsBeforeTheDeadlineOfTheCall) {
   EXPECT_EQ(Count<InFlight>(2), 2u);
 }
 
-TEST_F(WaitRoomTest, ALeaseThatIsAsGoodAsOverIsAskedForOnceInAMillisecond) {
+TEST_F(InFlightWaitersTest, ALeaseThatIsAsGoodAsOverIsAskedForOnceInAMillisecond) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -1058,7 +1058,7 @@ TEST_F(WaitRoomTest, ALeaseThatIsAsGoodAsOverIsAskedForOnceInAMillisecond) {
 }
 
 // Nothing of it is done in a loop meanwhile.
-TEST_F(WaitRoomTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
+TEST_F(InFlightWaitersTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   max_reads_ = 1;
   Make();
   Hold(ReserveNamed("one"));
@@ -1074,7 +1074,7 @@ TEST_F(WaitRoomTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   EXPECT_LT(counted_.reads() - before, 20);
 }
 
-TEST_F(WaitRoomTest, ACallerThatLeftIsCountedAndStaysGone) {
+TEST_F(InFlightWaitersTest, ACallerThatLeftIsCountedAndStaysGone) {
   Make();
   Hold(ReserveNamed("held"));
   EXPECT_EQ(room_->records(), 0u);
@@ -1085,7 +1085,7 @@ TEST_F(WaitRoomTest, ACallerThatLeftIsCountedAndStaysGone) {
 }
 
 // A caller that has left does not collect the answer.
-TEST_F(WaitRoomTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) {
+TEST_F(InFlightWaitersTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) {
   Make();
   store_.Shut();
   const auto call = Start(ReserveNamed("free"));
@@ -1099,7 +1099,7 @@ TEST_F(WaitRoomTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) {
   EXPECT_EQ(Stored("free").state, RecordState::kReleased);
 }
 
-TEST_F(WaitRoomTest, WhatIsGivenBackGoesToOneWhoWaitsAtOnce) {
+TEST_F(InFlightWaitersTest, WhatIsGivenBackGoesToOneWhoWaitsAtOnce) {
   // One worker: what comes while it is at the store is in its next batch.
   ReadNothingPeriodically();
   Make(/*max_waiters=*/1000, /*threads=*/1);
@@ -1115,11 +1115,11 @@ TEST_F(WaitRoomTest, WhatIsGivenBackGoesToOneWhoWaitsAtOnce) {
 
 // Many callers, few records, real time: no attempt is granted twice, and every
 // call is answered once.
-TEST_F(WaitRoomTest, GrantsAreExclusiveUnderConcurrentCallers) {
+TEST_F(InFlightWaitersTest, GrantsAreExclusiveUnderConcurrentCallers) {
   constexpr int kCallers = 4;
   constexpr int kCalls = 200;
   batcher_ = std::make_unique<Batcher>(memory_, observer_, BatcherOptions{3});
-  room_ = std::make_unique<WaitRoom>(*batcher_, observer_);
+  room_ = std::make_unique<InFlightWaiters>(*batcher_, observer_);
   Answers<std::pair<std::string, std::uint32_t>> grants;
   std::atomic<int> answered{0};
   const auto settle = [&](const std::string& name, const Reserved& grant) {
@@ -1134,13 +1134,13 @@ TEST_F(WaitRoomTest, GrantsAreExclusiveUnderConcurrentCallers) {
   const auto run = [&](int caller) {
     for (int i = 0; i < kCalls; ++i) {
       const std::string name = std::to_string(i / 10);
-      const auto call = room_->NewCall(ReserveNamed(name), kNoDeadline, kLongWait,
-                                       [&, name](absl::StatusOr<Verdict> answer) {
-                                         ++answered;
-                                         if (const auto* const grant = As<Reserved>(answer)) {
-                                           settle(name, *grant);
-                                         }
-                                       });
+      const auto call = room_->NewWaiter(ReserveNamed(name), kNoDeadline, kLongWait,
+                                         [&, name](absl::StatusOr<Verdict> answer) {
+                                           ++answered;
+                                           if (const auto* const grant = As<Reserved>(answer)) {
+                                             settle(name, *grant);
+                                           }
+                                         });
       room_->Start(call);
       if ((i + caller) % 7 == 0) room_->Cancel(call);
     }

@@ -1,42 +1,42 @@
-#include "client/stoppable_tries.h"
+#include "client/cancellable_tries.h"
 
 #include <algorithm>
 #include <chrono>
 
 namespace idempotency::internal {
 
-void StoppableTries::Stop() {
+void CancellableTries::Cancel() {
   MutexLock lock(mutex_);
-  stopped_ = true;
+  cancelled_ = true;
   // Under the lock, so that no context goes away in between.
   for (grpc::ClientContext* context : running_) context->TryCancel();
-  stop_.NotifyAll();
+  cancel_.NotifyAll();
 }
 
-bool StoppableTries::stopped() const {
+bool CancellableTries::cancelled() const {
   MutexLock lock(mutex_);
-  return stopped_;
+  return cancelled_;
 }
 
-StoppableTries::Running::Running(StoppableTries& tries, grpc::ClientContext& context)
+CancellableTries::Running::Running(CancellableTries& tries, grpc::ClientContext& context)
     : tries_(tries), context_(context) {
   MutexLock lock(tries_.mutex_);
   tries_.running_.insert(&context_);
   // gRPC keeps this for a call that has not begun.
-  if (tries_.stopped_) context_.TryCancel();
+  if (tries_.cancelled_) context_.TryCancel();
 }
 
-StoppableTries::Running::~Running() {
+CancellableTries::Running::~Running() {
   MutexLock lock(tries_.mutex_);
   tries_.running_.erase(&context_);
 }
 
-void StoppableTries::Pause(absl::Duration pause) {
+void CancellableTries::Pause(absl::Duration pause) {
   // A year stands for everything longer: further out the clock overflows.
   const auto until = std::chrono::steady_clock::now() +
                      absl::ToChronoNanoseconds(std::min(pause, absl::Hours(24 * 365)));
   MutexLock lock(mutex_);
-  while (!stopped_ && stop_.WaitUntil(lock, until)) {
+  while (!cancelled_ && cancel_.WaitUntil(lock, until)) {
   }
 }
 

@@ -1,4 +1,4 @@
-#include "client/alarm_thread.h"
+#include "client/deadline_timer.h"
 
 #include <pthread.h>
 
@@ -7,14 +7,14 @@
 
 namespace idempotency::internal {
 
-AlarmThread::AlarmThread(const char* name, Ring ring) : ring_(std::move(ring)) {
+DeadlineTimer::DeadlineTimer(const char* name, OnTime on_time) : on_time_(std::move(on_time)) {
   thread_ = std::thread([this, thread_name = std::string(name)] {
     pthread_setname_np(pthread_self(), thread_name.c_str());
     Run();
   });
 }
 
-void AlarmThread::Stop() {
+void DeadlineTimer::Stop() {
   if (!thread_.joinable()) return;
   {
     MutexLock lock(mutex_);
@@ -24,14 +24,14 @@ void AlarmThread::Stop() {
   thread_.join();
 }
 
-void AlarmThread::Replan(Time when) {
+void DeadlineTimer::Replan(Time when) {
   MutexLock lock(mutex_);
   if (when >= planned_.load()) return;
   planned_ = when;
   changed_.NotifyAll();
 }
 
-void AlarmThread::Run() {
+void DeadlineTimer::Run() {
   for (;;) {
     {
       MutexLock lock(mutex_);
@@ -44,11 +44,11 @@ void AlarmThread::Run() {
         }
       }
       if (stopping_) return;
-      // From here on what is named is planned anew: `ring_` may have looked
+      // From here on what is named is planned anew: `on_time_` may have looked
       // before it came.
       planned_ = Time::max();
     }
-    NoLaterThan(ring_());
+    NoLaterThan(on_time_());
   }
 }
 

@@ -1,4 +1,4 @@
-#include "grpc_idempotency/client/retry_stopper.h"
+#include "grpc_idempotency/client/retry_canceller.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "client/stoppable_tries.h"
+#include "client/cancellable_tries.h"
 #include "grpc_idempotency/client/call_with_retries.h"
 #include "interceptors/client/testdata/till_server.h"
 
@@ -19,17 +19,17 @@ using std::chrono::minutes;
 using std::chrono::steady_clock;
 using testdata::TillServer;
 
-// Far longer than a test may take: an end comes from Stop(), or not in time.
-CallRetries LongRetries(RetryStopper& stopper) {
+// Far longer than a test may take: an end comes from Cancel(), or not in time.
+CallRetries LongRetries(RetryCanceller& canceller) {
   CallRetries retries;
   retries.try_timeout = absl::Minutes(10);
   retries.min_backoff = absl::Minutes(10);
-  retries.stopper = &stopper;
+  retries.canceller = &canceller;
   return retries;
 }
 
-TEST(RetryStopperTest, EndsAPause) {
-  RetryStopper stopper;
+TEST(RetryCancellerTest, EndsAPause) {
+  RetryCanceller canceller;
   std::promise<void> tried;
   std::promise<grpc::Status> ended;
   std::thread caller([&] {
@@ -40,22 +40,22 @@ TEST(RetryStopperTest, EndsAPause) {
           tried.set_value();
           return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
         },
-        LongRetries(stopper)));
+        LongRetries(canceller)));
   });
   tried.get_future().wait();
   std::future<grpc::Status> status = ended.get_future();
   EXPECT_EQ(status.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout)
       << "a pause of ten minutes is over";
-  stopper.Stop();
+  canceller.Cancel();
   EXPECT_EQ(status.get().error_code(), grpc::StatusCode::UNAVAILABLE);
   caller.join();
 }
 
-TEST(RetryStopperTest, CancelsARunningTry) {
+TEST(RetryCancellerTest, CancelsARunningTry) {
   TillServer server;
   server.Script({{grpc::Status::OK, {}, false, true}});
   const auto stub = testdata::Till::NewStub(server.Dial());
-  RetryStopper stopper;
+  RetryCanceller canceller;
   std::promise<void> trying;
   std::thread caller([&] {
     pthread_setname_np(pthread_self(), "caller");
@@ -67,43 +67,43 @@ TEST(RetryStopperTest, CancelsARunningTry) {
           trying.set_value();
           return stub->Charge(&context, request, &reply);
         },
-        LongRetries(stopper));
+        LongRetries(canceller));
     EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
   });
   trying.get_future().wait();
-  stopper.Stop();
+  canceller.Cancel();
   caller.join();
 }
 
-TEST(RetryStopperTest, ABegunTryIsCancelledAfterTheStop) {
+TEST(RetryCancellerTest, ABegunTryIsCancelledAfterTheStop) {
   TillServer server;
   const auto stub = testdata::Till::NewStub(server.Dial());
-  RetryStopper stopper;
-  stopper.Stop();
+  RetryCanceller canceller;
+  canceller.Cancel();
   grpc::ClientContext context;
-  const StoppableTries::Running running(StoppableTries::Of(stopper), context);
+  const CancellableTries::Running running(CancellableTries::Of(canceller), context);
   testdata::ChargeRequest request;
   testdata::ChargeReply reply;
   EXPECT_EQ(stub->Charge(&context, request, &reply).error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST(RetryStopperTest, ATryThatIsOverIsLeftAlone) {
+TEST(RetryCancellerTest, ATryThatIsOverIsLeftAlone) {
   TillServer server;
   const auto stub = testdata::Till::NewStub(server.Dial());
-  RetryStopper stopper;
+  RetryCanceller canceller;
   grpc::ClientContext context;
-  { const StoppableTries::Running running(StoppableTries::Of(stopper), context); }
-  stopper.Stop();
+  { const CancellableTries::Running running(CancellableTries::Of(canceller), context); }
+  canceller.Cancel();
   testdata::ChargeRequest request;
   testdata::ChargeReply reply;
   EXPECT_TRUE(stub->Charge(&context, request, &reply).ok());
 }
 
-TEST(RetryStopperTest, StoppedBeforeNothingIsTried) {
-  RetryStopper stopper;
-  EXPECT_FALSE(stopper.stopped());
-  stopper.Stop();
-  EXPECT_TRUE(stopper.stopped());
+TEST(RetryCancellerTest, StoppedBeforeNothingIsTried) {
+  RetryCanceller canceller;
+  EXPECT_FALSE(canceller.cancelled());
+  canceller.Cancel();
+  EXPECT_TRUE(canceller.cancelled());
   int tries = 0;
   const grpc::Status status = CallWithRetries(
       "order-42", steady_clock::now() + minutes(60),
@@ -111,7 +111,7 @@ TEST(RetryStopperTest, StoppedBeforeNothingIsTried) {
         ++tries;
         return grpc::Status::OK;
       },
-      LongRetries(stopper));
+      LongRetries(canceller));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(tries, 0);
 }

@@ -1,0 +1,46 @@
+#ifndef IDEMPOTENCY_SERVER_RESPONSE_BATCH_SCOPE_H_
+#define IDEMPOTENCY_SERVER_RESPONSE_BATCH_SCOPE_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace idempotency::internal {
+
+// Stands around the answering of many operations on one thread. Whoever gets
+// several of the answers may put off what it does once for all of them (taking a
+// lock, starting a write) until the scope ends, which is as soon as the last
+// answer was given: nothing ever waits for more of them.
+//
+// A scope within another one of the same thread does nothing: the outer one
+// speaks. Not thread-safe.
+class ResponseBatchScope {
+ public:
+  // What somebody does at the end of a scope.
+  class Flushable {
+   public:
+    virtual ~Flushable() = default;
+    virtual void Flush() = 0;
+  };
+
+  ResponseBatchScope();
+  // Flushes the flushables in the order in which they came.
+  ~ResponseBatchScope();
+  ResponseBatchScope(const ResponseBatchScope&) = delete;
+  ResponseBatchScope& operator=(const ResponseBatchScope&) = delete;
+
+  // The one around the caller; nullptr outside of any.
+  static ResponseBatchScope* Current();
+
+  // The flushable that stands here for `owner`; nullptr if there is none yet.
+  Flushable* Find(const void* owner) const;
+  void Add(const void* owner, std::unique_ptr<Flushable> flushable);
+
+ private:
+  const bool outermost_;
+  std::vector<std::pair<const void*, std::unique_ptr<Flushable>>> flushables_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_RESPONSE_BATCH_SCOPE_H_
