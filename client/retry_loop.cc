@@ -44,11 +44,11 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
   CancellableTries never_cancelled;
   CancellableTries& tries =
       retries.canceller != nullptr ? CancellableTries::Of(*retries.canceller) : never_cancelled;
-  if (tries.stopped()) return {grpc::StatusCode::CANCELLED, "stopped before any try"};
+  if (tries.cancelled()) return {grpc::StatusCode::CANCELLED, "stopped before any try"};
   grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline had passed before any try");
   DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
   if (retries.budget != nullptr) retries.budget->AddCall();
-  while (!tries.stopped()) {
+  while (!tries.cancelled()) {
     const absl::Duration remaining = Remaining(deadline, time.clock);
     if (remaining <= absl::ZeroDuration()) return last;
     grpc::ClientContext context;
@@ -60,7 +60,7 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
     }
     if (!IsRetryable(last, retries.also_retried)) return last;
     const RetryPushback requested = RetryPushbackOf(last, context);
-    if (requested.forbidden || tries.stopped()) return last;
+    if (requested.forbidden || tries.cancelled()) return last;
     const absl::Duration pause = backoff.Next(requested.least);
     // Nothing could be tried after it.
     if (pause >= Remaining(deadline, time.clock)) return last;

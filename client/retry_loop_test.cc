@@ -188,7 +188,7 @@ TEST_F(CallWithRetriesTest, StoppedWhileATryRunsThereIsNoPauseAfterIt) {
   const grpc::Status status = CallWithRetries(
       "order-42", clock_.Monotonic() + minutes(10),
       [&](grpc::ClientContext&) {
-        canceller.Stop();
+        canceller.Cancel();
         return Failed(grpc::StatusCode::UNAVAILABLE);
       },
       retries_, time_);
@@ -355,7 +355,7 @@ TEST_F(StoredKeyTest, StaysWhileACodeThatTheCallerNamedLeavesTheOutcomeOpen) {
 
 TEST_F(StoredKeyTest, StaysWhenTheCallWasStopped) {
   RetryCanceller canceller;
-  canceller.Stop();
+  canceller.Cancel();
   retries_.canceller = &canceller;
   EXPECT_EQ(RunWork({grpc::Status::OK}, true).error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(settled_, 0);

@@ -21,6 +21,7 @@
 #include "core/application_log.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
+#include "grpc_idempotency/client/connection_factory.h"
 
 namespace idempotency::internal {
 

@@ -430,7 +430,7 @@ void InFlightWaiters::Do(Todo todo) {
 }
 
 void InFlightWaiters::SendTry(const WaiterPtr& waiter, Batcher::Group* group) {
-  // One that stood up to try on behalf of its entry waited until now.
+  // One that left to try on behalf of its record waited until now.
   const Waiter::Caller caller = waiter->caller.load();
   if (caller == Waiter::Caller::kGone || (waiter->trying && caller != Waiter::Caller::kWaits)) {
     Answered(waiter, absl::CancelledError());
@@ -439,12 +439,12 @@ void InFlightWaiters::SendTry(const WaiterPtr& waiter, Batcher::Group* group) {
   CallbackBegins();
   waiter->self = waiter;
   // A pointer fits into the callback without memory of its own.
-  const auto answered = [returned = waiter.get()](absl::StatusOr<Verdict> answer, ReserveOp op) {
-    const WaiterPtr waiter = std::move(returned->self);
-    waiter->op = std::move(op);
-    InFlightWaiters& entry = waiter->entry;
-    entry.Answered(asked, std::move(answer));
-    entry.CallbackReturns();
+  const auto answered = [pointer = waiter.get()](absl::StatusOr<Verdict> answer, ReserveOp op) {
+    const WaiterPtr returned = std::move(pointer->self);
+    returned->op = std::move(op);
+    InFlightWaiters& owner = returned->owner;
+    owner.Answered(returned, std::move(answer));
+    owner.CallbackReturns();
   };
   if (waiter->trying) {
     batcher_.ReserveForWaiter(std::move(waiter->op), waiter->deadline, answered);

@@ -342,7 +342,7 @@ grpc::ServerUnaryReactor* FakeService::Answer(grpc::CallbackServerContext* conte
   return reactor;
 }
 
-grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* FakeService::SessionConnection(
+grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* FakeService::Session(
     grpc::CallbackServerContext*) {
   const std::shared_ptr<State> state = state_;
   MutexLock lock(state->mutex);

@@ -76,7 +76,7 @@ class FakeService final : public v1::IdempotencyService::CallbackService {
                                    v1::ExtendResponse* response) override;
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const v1::GetRequest* request,
                                 v1::GetResponse* response) override;
-  grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* SessionConnection(
+  grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
       grpc::CallbackServerContext* context) override;
 
  private:

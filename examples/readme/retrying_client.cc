@@ -41,7 +41,7 @@ class PaymentsClient {
         [&](grpc::ClientContext& context) { return stub_->Refund(&context, request, &reply); },
         retries_);
   }
-  void ShutDown() { canceller_.Stop(); }
+  void ShutDown() { canceller_.Cancel(); }
 
  private:
   const std::unique_ptr<payments::v1::Payments::Stub> stub_;
