@@ -27,7 +27,7 @@ class Samples(unittest.TestCase):
     def test_the_innermost_frame_that_is_known_decides(self):
         spent = [spent_for("idempotencyd", frames) for _, frames in samples(SCRIPT)]
         self.assertEqual(spent, ["gRPC", "batching"])
-        self.assertEqual(spent_for("charges", ["idempotency::internal::Admission::Ask"]), "guard")
+        self.assertEqual(spent_for("charges", ["idempotency::internal::Admission::Admit"]), "guard")
         self.assertEqual(spent_for("load", ["malloc", "idempotency::internal::bench::ClosedLoop::Run"]),
                          "load")
         self.assertEqual(spent_for("idempotencyd", ["idempotency::internal::Session::Pump"]), "framing")

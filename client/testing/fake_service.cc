@@ -36,7 +36,7 @@ void Fill(const v1::GetRequest&, v1::GetResponse& response) {
 }
 
 // Ends when the client gives up. Deletes itself, as reactors do.
-class HeldCall final : public grpc::ServerUnaryReactor {
+class PendingCall final : public grpc::ServerUnaryReactor {
  private:
   void OnCancel() override { Finish(grpc::Status(grpc::StatusCode::CANCELLED, "held")); }
   void OnDone() override { delete this; }
@@ -299,7 +299,7 @@ grpc::ServerUnaryReactor* FakeService::Reserve(grpc::CallbackServerContext* cont
     if (state_->keep) {
       ++state_->held;
       state_->changed.NotifyAll();
-      return new HeldCall();
+      return new PendingCall();
     }
   }
   Fill(*request, *response);

@@ -32,7 +32,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 // nothing moved: passed on, so that the key is free for a retry at once. After
 // INTERNAL nothing is said, and the record's policy decides.
 grpc::Status Failed(const absl::Status& status, idempotency::Execution* execution) {
-  if (absl::IsUnavailable(status) && execution != nullptr) execution->NothingHappened();
+  if (absl::IsUnavailable(status) && execution != nullptr) execution->MarkNoEffect();
   return ToGrpc(status);
 }
 
@@ -85,7 +85,7 @@ grpc::Status PaymentsService::Charge(grpc::ServerContext* context, const v1::Cha
   // All of the waiting lies before the money moves: a process killed here has
   // had no effect.
   if (!StillWanted(context, execution, charge_delay_)) {
-    if (execution != nullptr) execution->NothingHappened();
+    if (execution != nullptr) execution->MarkNoEffect();
     return {grpc::StatusCode::CANCELLED, "given up before any money moved"};
   }
   const auto posting =

@@ -29,7 +29,7 @@ grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::Charge
   // What recovery needs to know, durable before the effect that it asks about.
   const std::string bank_key = absl::StrCat(execution->record_id(), "-", execution->attempt());
   if (absl::Status stored = execution->Checkpoint(bank_key); !stored.ok()) {
-    execution->NothingHappened();
+    execution->MarkNoEffect();
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "not started");
   }
   grpc::Status paid = bank.Pay(bank_key, request.amount_cents());

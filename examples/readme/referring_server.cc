@@ -35,7 +35,7 @@ grpc::Status PaymentsService::Charge(grpc::ServerContext* context,
                                      payments::v1::ChargeReply* reply) {
   *reply = books_.Charge(request->account(), request->amount_cents());
   if (auto* execution = idempotency::Execution::Of(context); execution != nullptr) {
-    execution->RefersTo("charge", reply->charge_id());
+    execution->SetReference("charge", reply->charge_id());
   }
   return grpc::Status::OK;
 }

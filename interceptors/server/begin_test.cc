@@ -565,7 +565,7 @@ class BeginWithLedgerTest : public BeginTest {
   // The effect and its reply, in one transaction.
   bool Commit(BegunOperation& begun) {
     FakeTransaction transaction{*ledger_, std::nullopt};
-    return begun.execution()->RecordIn(transaction, reply_).ok() && transaction.Commit();
+    return begun.execution()->RecordInTransaction(transaction, reply_).ok() && transaction.Commit();
   }
 
   const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();

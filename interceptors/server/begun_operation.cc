@@ -66,7 +66,7 @@ BegunOperation::Done Contained(const LiveExecution& execution, BegunOperation::D
 template <typename Form>
 absl::Status AnswerOf(const Form& form) {
   const auto answer = Awaited<absl::Status>::Make();
-  form([answer](const absl::Status& status) { answer->Tell(status); });
+  form([answer](const absl::Status& status) { answer->Set(status); });
   return answer->Wait();
 }
 

@@ -28,7 +28,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/grpc_internals/any_message.h"
-#include "interceptors/server/grpc_internals/call_outlet.h"
+#include "interceptors/server/grpc_internals/call_stream_writer.h"
 #include "interceptors/server/grpc_internals/stored_reply.h"
 #include "interceptors/server/grpc_internals/stored_stream.h"
 
@@ -138,9 +138,9 @@ v1::Reply Overloaded() {
 constexpr std::string_view kClientLeft = "the client had left before the handler ran";
 
 // A sync call: the thread that brought it waits inside RunHandler.
-class HeldSyncCall final : public HeldCall {
+class PendingSyncCall final : public PendingCall {
  public:
-  HeldSyncCall(MethodHandler& inner, const MethodDescriptor& method, GuardLog& log,
+  PendingSyncCall(MethodHandler& inner, const MethodDescriptor& method, GuardLog& log,
                const MethodHandler::HandlerParameter& parameter)
       : inner_(inner), method_(method), log_(log), parameter_(parameter) {}
 
@@ -148,8 +148,8 @@ class HeldSyncCall final : public HeldCall {
   const Message& request() override {
     return static_cast<const Message&>(*static_cast<MessageLite*>(parameter_.request));
   }
-  std::shared_ptr<StreamOutlet> MakeOutlet() override {
-    return method_.server_streaming() ? MakeSyncOutlet(*parameter_.call) : nullptr;
+  std::shared_ptr<StreamWriter> MakeStreamWriter() override {
+    return method_.server_streaming() ? MakeSyncStreamWriter(*parameter_.call) : nullptr;
   }
   void Run(HandlerStart start) override {
     MutexLock lock(mutex_);
@@ -241,19 +241,19 @@ class StoredReplyReactor final : public grpc::ServerUnaryReactor {
 };
 
 // A callback call: RunHandler has returned, gRPC waits for the decision.
-class HeldCallbackCall final : public HeldCall,
-                               public std::enable_shared_from_this<HeldCallbackCall> {
+class PendingCallbackCall final : public PendingCall,
+                               public std::enable_shared_from_this<PendingCallbackCall> {
  public:
-  HeldCallbackCall(MethodHandler& inner, const MethodDescriptor& method,
-                   FrontSurroundings surroundings, const MethodHandler::HandlerParameter& parameter)
-      : inner_(inner), method_(method), surroundings_(surroundings), parameter_(parameter) {}
+  PendingCallbackCall(MethodHandler& inner, const MethodDescriptor& method,
+                   GuardedServiceDependencies dependencies, const MethodHandler::HandlerParameter& parameter)
+      : inner_(inner), method_(method), dependencies_(dependencies), parameter_(parameter) {}
 
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
   const Message& request() override {
     return static_cast<const Message&>(*static_cast<MessageLite*>(parameter_.request));
   }
-  std::shared_ptr<StreamOutlet> MakeOutlet() override {
-    return method_.server_streaming() ? MakeCallbackOutlet(*parameter_.call) : nullptr;
+  std::shared_ptr<StreamWriter> MakeStreamWriter() override {
+    return method_.server_streaming() ? MakeCallbackStreamWriter(*parameter_.call) : nullptr;
   }
 
   void Run(HandlerStart start) override {
@@ -263,21 +263,21 @@ class HeldCallbackCall final : public HeldCall,
     // are due share a thread of gRPC's, so that one handler that blocks stops the
     // others (docs/adr/0025).
     const auto begin = [self = shared_from_this()] { self->RunHandler(); };
-    if (surroundings_.handlers.Run(begin) == WorkerPool::Outcome::kTaken) return;
+    if (dependencies_.handlers.Run(begin) == WorkerPool::Outcome::kTaken) return;
     if (start_.not_run != nullptr) start_.not_run("too many handlers waited for a thread");
     Answer(Overloaded());
   }
 
   void Answer(v1::Reply reply) override {
     if (method_.server_streaming()) {
-      StartStoredStream(parameter_, *method_.output_type(), std::move(reply), surroundings_.log);
+      StartStoredStream(parameter_, *method_.output_type(), std::move(reply), dependencies_.log);
       return;
     }
     SetMetadata(reply, context());
     AnyCallbackHandler handler([this, &reply](grpc::CallbackServerContext* /*context*/,
                                               const AnyMessage* /*request*/,
                                               AnyMessage* response) -> grpc::ServerUnaryReactor* {
-      return std::make_unique<StoredReplyReactor>(std::move(reply), response, surroundings_.log)
+      return std::make_unique<StoredReplyReactor>(std::move(reply), response, dependencies_.log)
           .release();
     });
     // Uses the handler only until it returns; releases the user's holder at
@@ -304,17 +304,17 @@ class HeldCallbackCall final : public HeldCall,
 
   MethodHandler& inner_;
   const MethodDescriptor& method_;
-  const FrontSurroundings surroundings_;
+  const GuardedServiceDependencies dependencies_;
   const MethodHandler::HandlerParameter parameter_;
   HandlerStart start_;
 };
 
 // Stands in for the handler of the user's service.
-class GatedHandler final : public MethodHandler {
+class GuardedHandler final : public MethodHandler {
  public:
-  GatedHandler(MethodHandler& inner, MethodKind kind, const MethodDescriptor& method,
-               CallGate* gate, FrontSurroundings surroundings)
-      : inner_(inner), kind_(kind), method_(method), gate_(gate), surroundings_(surroundings) {}
+  GuardedHandler(MethodHandler& inner, MethodKind kind, const MethodDescriptor& method,
+               CallAdmitter* admitter, GuardedServiceDependencies dependencies)
+      : inner_(inner), kind_(kind), method_(method), admitter_(admitter), dependencies_(dependencies) {}
 
   void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
                     void** handler_data) override {
@@ -323,15 +323,15 @@ class GatedHandler final : public MethodHandler {
 
   void RunHandler(const HandlerParameter& parameter) override {
     // A request that could not be read is the handler's to refuse.
-    if (gate_ == nullptr || !parameter.status.ok()) {
+    if (admitter_ == nullptr || !parameter.status.ok()) {
       inner_.RunHandler(parameter);
     } else if (!IsCallback(kind_)) {
       const auto call =
-          std::make_shared<HeldSyncCall>(inner_, method_, surroundings_.log, parameter);
-      gate_->Admit(call);
+          std::make_shared<PendingSyncCall>(inner_, method_, dependencies_.log, parameter);
+      admitter_->Admit(call);
       call->WaitAndAct();
     } else {
-      gate_->Admit(std::make_shared<HeldCallbackCall>(inner_, method_, surroundings_, parameter));
+      admitter_->Admit(std::make_shared<PendingCallbackCall>(inner_, method_, dependencies_, parameter));
     }
   }
 
@@ -339,14 +339,14 @@ class GatedHandler final : public MethodHandler {
   MethodHandler& inner_;
   const MethodKind kind_;
   const MethodDescriptor& method_;
-  CallGate* const gate_;
-  const FrontSurroundings surroundings_;
+  CallAdmitter* const admitter_;
+  const GuardedServiceDependencies dependencies_;
 };
 
-class Front final : public grpc::Service {
+class GuardedService final : public grpc::Service {
  public:
-  Front(const ServiceDescriptor& descriptor, absl::Span<const MethodKind> kinds,
-        absl::Span<CallGate* const> gates, FrontSurroundings surroundings,
+  GuardedService(const ServiceDescriptor& descriptor, absl::Span<const MethodKind> kinds,
+        absl::Span<CallAdmitter* const> admitters, GuardedServiceDependencies dependencies,
         grpc::Service& original) {
     names_.reserve(static_cast<std::size_t>(descriptor.method_count()));
     for (int i = 0; i < descriptor.method_count(); ++i) {
@@ -356,8 +356,8 @@ class Front final : public grpc::Service {
       // Each object gets a handler of its own, and owns it: marking a method
       // as callback deletes the one that it was added with.
       const auto handler = [&] {
-        return std::make_unique<GatedHandler>(*HandlerAccess::Get(original, i), kinds[index],
-                                              method, gates[index], surroundings)
+        return std::make_unique<GuardedHandler>(*HandlerAccess::Get(original, i), kinds[index],
+                                              method, admitters[index], dependencies)
             .release();
       };
       AddMethod(
@@ -418,11 +418,11 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
   return kinds;
 }
 
-std::unique_ptr<grpc::Service> MakeFront(const ServiceDescriptor& descriptor,
+std::unique_ptr<grpc::Service> MakeGuardedService(const ServiceDescriptor& descriptor,
                                          absl::Span<const MethodKind> kinds,
-                                         absl::Span<CallGate* const> gates,
-                                         FrontSurroundings surroundings, grpc::Service& original) {
-  return std::make_unique<Front>(descriptor, kinds, gates, surroundings, original);
+                                         absl::Span<CallAdmitter* const> admitters,
+                                         GuardedServiceDependencies dependencies, grpc::Service& original) {
+  return std::make_unique<GuardedService>(descriptor, kinds, admitters, dependencies, original);
 }
 
 absl::Status CheckLayout() {

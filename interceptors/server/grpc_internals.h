@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "google/protobuf/descriptor.h"
 
-#include "interceptors/server/call/held_call.h"
+#include "interceptors/server/call/pending_call.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/threads/worker_pool.h"
 
@@ -48,21 +48,21 @@ absl::StatusOr<std::vector<MethodKind>> Classify(
     const google::protobuf::ServiceDescriptor& descriptor, grpc::Service& service);
 
 // What all services of a guard share.
-struct FrontSurroundings {
+struct GuardedServiceDependencies {
   // Run the handlers of the callback API.
   WorkerPool& handlers;
   GuardLog& log;
 };
 
 // A service with the same methods in the same order, to be registered instead
-// of `original`. A method with a gate asks it before its handler runs; one
-// whose gate is nullptr is handed through. `gates` are in the descriptor's
+// of `original`. A method with a admitter asks it before its handler runs; one
+// whose admitter is nullptr is handed through. `admitters` are in the descriptor's
 // order, non-null only for methods whose requests are not a stream. Gates,
-// original, what `surroundings` refers to, and the result outlive the server.
-std::unique_ptr<grpc::Service> MakeFront(const google::protobuf::ServiceDescriptor& descriptor,
+// original, what `dependencies` refers to, and the result outlive the server.
+std::unique_ptr<grpc::Service> MakeGuardedService(const google::protobuf::ServiceDescriptor& descriptor,
                                          absl::Span<const MethodKind> kinds,
-                                         absl::Span<CallGate* const> gates,
-                                         FrontSurroundings surroundings, grpc::Service& original);
+                                         absl::Span<CallAdmitter* const> admitters,
+                                         GuardedServiceDependencies dependencies, grpc::Service& original);
 
 // OK if the gRPC and protobuf that this program was linked with are laid out
 // as this file assumes; otherwise FAILED_PRECONDITION saying what is not.

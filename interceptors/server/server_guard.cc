@@ -17,11 +17,11 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/record_key.h"
-#include "interceptors/server/admission/operation_start.h"
-#include "interceptors/server/admission/recoverer.h"
+#include "interceptors/server/admission/begin_operation.h"
+#include "interceptors/server/admission/background_recovery.h"
 #include "interceptors/server/call/guarded_method.h"
 #include "interceptors/server/call/interceptor_factory.h"
-#include "interceptors/server/call/outlet_factory.h"
+#include "interceptors/server/call/stream_writer_factory.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/policy/method_path.h"
@@ -30,7 +30,7 @@
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/reservation/caching_connection.h"
 #include "interceptors/server/reservation/replay_cache.h"
-#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/reservation/reservation_client.h"
 #include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {
@@ -79,9 +79,9 @@ class Guard final : public ServerGuard {
         log_(std::make_shared<GuardLog>(options_.log)),
         pools_(options_.threads),
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout,
-                      cache_, std::make_unique<TimerThread>(), QuestionLimits(), log_) {
+                      cache_, std::make_unique<TimerThread>(), ReserveLimits(), log_) {
     if (!options_.background_recovery) return;
-    recoverer_ = Recoverer::Make(reservations_.scheduler(), options_.max_background_recoveries,
+    background_recovery_ = BackgroundRecovery::Make(reservations_.scheduler(), options_.max_background_recoveries,
                                  std::max(1, options_.threads.recovery / 2));
   }
 
@@ -92,14 +92,14 @@ class Guard final : public ServerGuard {
   }
 
   void Close() override {
-    if (recoverer_ != nullptr) recoverer_->Stop();
+    if (background_recovery_ != nullptr) background_recovery_->Stop();
     reservations_.Close();
   }
 
   absl::Status WaitUntilReady(absl::Duration timeout) override {
     const auto ready = Awaited<absl::Status>::Make();
     reservations_.Probe(options_.name_space, After(reservations_.Now(), timeout),
-                        [ready](const absl::Status& status) { ready->Tell(status); });
+                        [ready](const absl::Status& status) { ready->Set(status); });
     return ready->Wait();
   }
 
@@ -145,15 +145,15 @@ class Guard final : public ServerGuard {
   const std::shared_ptr<GuardLog> log_;
   // Before the reservations, whose timers give it work until they end.
   WorkerPools pools_;
-  Reservations reservations_;
+  ReservationClient reservations_;
   // nullptr unless it is asked for.
-  std::shared_ptr<Recoverer> recoverer_;
+  std::shared_ptr<BackgroundRecovery> background_recovery_;
   bool installed_ = false;
   // The policy of every method of a protected service, by operation.
   std::map<std::string, ResolvedPolicy> policies_;
   // The methods that are guarded.
   std::map<std::string, std::unique_ptr<GuardedMethod>> methods_;
-  std::vector<std::unique_ptr<grpc::Service>> fronts_;
+  std::vector<std::unique_ptr<grpc::Service>> guarded_services_;
 };
 
 absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescriptor& service) const {
@@ -193,7 +193,7 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
     operation.loader = handlers->second.loader;
   }
   operation.reply_type = ReplyType(*method.output_type());
-  operation.open_outcomes = recoverer_;
+  operation.unknown_outcomes = background_recovery_;
   operation.log = log_->ForMethod();
   return operation;
 }
@@ -206,7 +206,7 @@ void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Messag
       ChosenUnknownOutcome(call.policy, call.recovery, options_).value_or(UnknownOutcome::kRecover);
   operation.recovery = call.recovery;
   if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
-  operation.open_outcomes = recoverer_;
+  operation.unknown_outcomes = background_recovery_;
   // How many operations there are is up to the application.
   operation.log = log_;
   OperationStart::Begin(std::move(operation), call, request,
@@ -241,11 +241,11 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
 
   std::map<std::string, ResolvedPolicy> policies;
   std::map<std::string, std::unique_ptr<GuardedMethod>> guarded;
-  std::vector<CallGate*> gates;
+  std::vector<CallAdmitter*> admitters;
   for (int i = 0; i < descriptor->method_count(); ++i) {
     const MethodDescriptor& method = *descriptor->method(i);
     const std::string operation = absl::StrCat(host, MethodPath(method));
-    gates.push_back(nullptr);
+    admitters.push_back(nullptr);
     if (policies_.count(operation) > 0) {
       return absl::FailedPreconditionError(absl::StrCat(service_name, " is protected already"));
     }
@@ -258,18 +258,18 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     absl::StatusOr<RequestIdentity> identity =
         RequestIdentity::Make(method, policy, options_, guarded_operation.log);
     if (!identity.ok()) return identity.status();
-    auto gate = std::make_unique<GuardedMethod>(*std::move(identity), std::move(guarded_operation));
-    gates.back() = gate.get();
-    guarded.emplace(operation, std::move(gate));
+    auto admitter = std::make_unique<GuardedMethod>(*std::move(identity), std::move(guarded_operation));
+    admitters.back() = admitter.get();
+    guarded.emplace(operation, std::move(admitter));
   }
-  fronts_.push_back(
-      grpc_internals::MakeFront(*descriptor, *kinds, gates, {pools_.handlers, *log_}, *service));
+  guarded_services_.push_back(
+      grpc_internals::MakeGuardedService(*descriptor, *kinds, admitters, {pools_.handlers, *log_}, *service));
   policies_.merge(policies);
   methods_.merge(guarded);
   if (host.empty()) {
-    builder.RegisterService(fronts_.back().get());
+    builder.RegisterService(guarded_services_.back().get());
   } else {
-    builder.RegisterService(host, fronts_.back().get());
+    builder.RegisterService(host, guarded_services_.back().get());
   }
   return absl::OkStatus();
 }
@@ -312,7 +312,7 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   factories.push_back(std::make_unique<InterceptorFactory>(std::move(paths), reservations_));
   for (auto& other : others) factories.push_back(std::move(other));
   if (!stream_paths.empty()) {
-    factories.push_back(std::make_unique<OutletFactory>(std::move(stream_paths)));
+    factories.push_back(std::make_unique<StreamWriterFactory>(std::move(stream_paths)));
   }
   builder.experimental().SetInterceptorCreators(std::move(factories));
   installed_ = true;
@@ -339,7 +339,7 @@ absl::StatusOr<std::unique_ptr<Guard>> MakeGuard(std::unique_ptr<Connection> con
 template <typename Form>
 absl::StatusOr<BegunOperation> Verdict(const Form& form) {
   const auto begun = Awaited<absl::StatusOr<BegunOperation>>::Make();
-  form([begun](absl::StatusOr<BegunOperation> operation) { begun->Tell(std::move(operation)); });
+  form([begun](absl::StatusOr<BegunOperation> operation) { begun->Set(std::move(operation)); });
   return begun->Wait();
 }
 

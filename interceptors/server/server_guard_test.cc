@@ -496,7 +496,7 @@ TYPED_TEST(ServerGuardTest, NothingHappenedMakesAReleaseDefinite) {
     EXPECT_EQ(execution->attempt(), 1u);
     EXPECT_FALSE(execution->record_id().empty());
     EXPECT_FALSE(execution->lost());
-    execution->NothingHappened();
+    execution->MarkNoEffect();
     return grpc::Status(grpc::StatusCode::CANCELLED, "no");
   };
   this->Start();

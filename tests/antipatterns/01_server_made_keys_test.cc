@@ -39,7 +39,7 @@ TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
         MutexLock lock(mutex);
         runs.emplace_back(execution->record_id(), execution->attempt());
         if (runs.size() < 3) {
-          execution->NothingHappened();
+          execution->MarkNoEffect();
           return grpc::Status(grpc::StatusCode::UNAVAILABLE, "try again");
         }
         reply.set_effect("done");

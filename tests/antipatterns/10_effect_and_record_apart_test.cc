@@ -103,7 +103,7 @@ class EffectAndRecordApart : public AntiPattern {
         session.Run(absl::StrCat("UPDATE account SET balance = balance - ", kPrice,
                                  "; INSERT INTO charges VALUES (", execution.attempt(), ")")));
     reply.set_effect(absl::StrCat("charged by attempt ", execution.attempt()));
-    if (const absl::Status recorded = execution.RecordIn(session.get(), reply); !recorded.ok()) {
+    if (const absl::Status recorded = execution.RecordInTransaction(session.get(), reply); !recorded.ok()) {
       return ToGrpcStatus(recorded);
     }
     if (before_commit) before_commit();
@@ -201,7 +201,7 @@ TEST_P(EffectAndRecordApart, AReplyWithoutItsEffectIsNotRecorded) {
         BankSession session(bank_);
         EXPECT_TRUE(session.Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES (1)"));
         reply.set_effect("never committed");
-        EXPECT_TRUE(Execution::Of(&context)->RecordIn(session.get(), reply).ok());
+        EXPECT_TRUE(Execution::Of(&context)->RecordInTransaction(session.get(), reply).ok());
         EXPECT_TRUE(session.Run("ROLLBACK"));
         return grpc::Status::OK;
       });

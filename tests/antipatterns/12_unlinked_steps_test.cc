@@ -45,7 +45,7 @@ class UnlinkedSteps : public AntiPattern {
     GuardedServer& server = Serve(
         [&step](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
           if (step.down) {
-            Execution::Of(&context)->NothingHappened();
+            Execution::Of(&context)->MarkNoEffect();
             return grpc::Status(grpc::StatusCode::UNAVAILABLE, "down");
           }
           reply.set_total(++step.effects);

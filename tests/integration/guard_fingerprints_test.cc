@@ -111,7 +111,7 @@ TEST_P(VersionRollOut, NeighbouringStepsAgreeBeforeThereIsAReply) {
     int attempts = 0;
     handler_ = [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
       gate.Enter();
-      Execution::Of(&context)->NothingHappened();
+      Execution::Of(&context)->MarkNoEffect();
       return ++attempts == 1 ? grpc::Status(grpc::StatusCode::ABORTED, "given up")
                              : grpc::Status::OK;
     };

@@ -36,7 +36,7 @@ class GuardReplies : public GuardFixture {
       reply.set_total(++runs_);
       reply.set_effect("as it was");
       context.AddTrailingMetadata("x-own", "first");
-      Execution::Of(&context)->RefersTo("effect", "eff_1");
+      Execution::Of(&context)->SetReference("effect", "eff_1");
       return grpc::Status::OK;
     };
   }
@@ -158,7 +158,7 @@ TEST_P(GuardReplies, OkWithoutAReferenceKeepsItsStatus) {
       [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply& reply) {
         reply.set_total(++runs_);
         // Not UTF-8: no reference either.
-        if (request.amount() == 2) Execution::Of(&context)->RefersTo("effect", "\xff");
+        if (request.amount() == 2) Execution::Of(&context)->SetReference("effect", "\xff");
         return grpc::Status::OK;
       },
       [](const v1::Reference&, google::protobuf::Message&) { return absl::OkStatus(); });

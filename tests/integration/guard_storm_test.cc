@@ -105,7 +105,7 @@ void ComeBackAtOnce(grpc::ServerContextBase& context, const Fate::Deed& deed) {
   const grpc::StatusCode code = deed.status.error_code();
   if (code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED) return;
   if (Execution* execution = Execution::Of(&context); execution != nullptr) {
-    execution->NothingHappened();
+    execution->MarkNoEffect();
   }
 }
 

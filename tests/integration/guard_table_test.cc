@@ -73,8 +73,8 @@ class Handler {
     context.AddInitialMetadata(kInitial, answer.initial_metadata);
     context.AddTrailingMetadata(kTrailing, answer.trailing_metadata);
     if (Execution* execution = Execution::Of(&context); execution != nullptr) {
-      execution->RefersTo("effect", answer.effect);
-      if (request.account().rfind(kNothingHappened, 0) == 0) execution->NothingHappened();
+      execution->SetReference("effect", answer.effect);
+      if (request.account().rfind(kNothingHappened, 0) == 0) execution->MarkNoEffect();
     }
     Fill(answer.effect, reply);
     return {answer.code, answer.message, answer.details};
@@ -158,7 +158,7 @@ class Play {
     }
     id_ = RecordIdFor(record_key_);
     request_.set_account(
-        absl::StrCat(cell.nothing_happened ? kNothingHappened : "", "account ", number));
+        absl::StrCat(cell.no_effect ? kNothingHappened : "", "account ", number));
     request_.set_amount(static_cast<int>(cell.outcome));
   }
 
@@ -375,9 +375,9 @@ class GuardTable : public ::testing::TestWithParam<Column> {
   void RunAll(const TablePolicy& policy) {
     Table table(GetParam().api, policy);
     for (const Before before : kAllBefore) {
-      if (Matters(policy, before)) RunEachOutcome(table, before, /*nothing_happened=*/false);
+      if (Matters(policy, before)) RunEachOutcome(table, before, /*no_effect=*/false);
     }
-    if (!policy.fail_open) RunEachOutcome(table, Before::kNothing, /*nothing_happened=*/true);
+    if (!policy.fail_open) RunEachOutcome(table, Before::kNothing, /*no_effect=*/true);
   }
 
   int cells_ = 0;
@@ -385,13 +385,13 @@ class GuardTable : public ::testing::TestWithParam<Column> {
   int wrong_ = 0;
 
  private:
-  void RunEachOutcome(Table& table, Before before, bool nothing_happened) {
+  void RunEachOutcome(Table& table, Before before, bool no_effect) {
     for (int code = 0; code <= static_cast<int>(grpc::StatusCode::UNAUTHENTICATED); ++code) {
       Cell cell;
       cell.policy = table.policy();
       cell.before = before;
       cell.outcome = static_cast<grpc::StatusCode>(code);
-      cell.nothing_happened = nothing_happened;
+      cell.no_effect = no_effect;
       const std::string seen = ToString(Play(table, cell, ++cells_).Steps());
       const std::string right = ToString(OutcomeModel(cell).Steps());
       // Not all of a thousand.

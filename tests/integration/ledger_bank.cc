@@ -228,7 +228,7 @@ class PostgresBank final : public Bank {
     Fill(reply, effect, account[0][0].as<std::int64_t>());
     faults.Visit(execution, order, Place::kBeforeRecord);
     if (CommitsAtOnce(order, effect)) return ToGrpcStatus(execution.Commit(work, reply));
-    if (const absl::Status recorded = execution.RecordIn(work, reply); !recorded.ok()) {
+    if (const absl::Status recorded = execution.RecordInTransaction(work, reply); !recorded.ok()) {
       return ToGrpcStatus(recorded);
     }
     faults.Visit(execution, order, Place::kBeforeCommit);
@@ -264,13 +264,13 @@ class SqliteBank final : public Bank {
         "', '", effect, "', ", amount, ", ", execution.attempt(), ")");
     if (!Run(database.get(), charge)) {
       // Another process has the database, one that is stopped perhaps.
-      execution.NothingHappened();
+      execution.MarkNoEffect();
       return {grpc::StatusCode::UNAVAILABLE, "busy"};
     }
     Fill(reply, effect, amount);
     faults.Visit(execution, order, Place::kBeforeRecord);
     if (CommitsAtOnce(order, effect)) return ToGrpcStatus(execution.Commit(database.get(), reply));
-    if (const absl::Status recorded = execution.RecordIn(database.get(), reply); !recorded.ok()) {
+    if (const absl::Status recorded = execution.RecordInTransaction(database.get(), reply); !recorded.ok()) {
       return ToGrpcStatus(recorded);
     }
     faults.Visit(execution, order, Place::kBeforeCommit);

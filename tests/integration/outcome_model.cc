@@ -20,7 +20,7 @@ Fate FateOf(const Cell& cell) {
   if (cell.outcome == StatusCode::OK) return Fate::kRecorded;
   if (RecordedBy(policy.lists).count(cell.outcome) > 0) return Fate::kRecorded;
   // A definite failure, by the handler's word or by the policy's.
-  if (cell.nothing_happened) return Fate::kReleased;
+  if (cell.no_effect) return Fate::kReleased;
   if (ReleasedBy(policy.lists).count(cell.outcome) > 0) return Fate::kReleased;
   // Everything else is indefinite: the effect may have happened.
   if (policy.require_recovery) return Fate::kUnknown;
@@ -121,7 +121,7 @@ const char* NameOf(Before before) {
 
 std::string NameOf(const Cell& cell) {
   return absl::StrCat(NameOf(cell.before), "; handler: ", idempotency::NameOf(cell.outcome),
-                      cell.nothing_happened ? " and nothing happened" : "", "; ",
+                      cell.no_effect ? " and nothing happened" : "", "; ",
                       NameOf(cell.policy.lists), ", ",
                       cell.policy.require_recovery ? "REQUIRE_RECOVERY" : "TAKE_OVER", ", ",
                       NameOf(cell.policy.reply), cell.policy.fail_open ? ", fail open" : "");

@@ -60,8 +60,8 @@ struct Cell {
   // What the handler answers, and what stands in a record that is completed
   // before the call.
   grpc::StatusCode outcome = grpc::StatusCode::OK;
-  // The handler's word, NothingHappened().
-  bool nothing_happened = false;
+  // The handler's word, MarkNoEffect().
+  bool no_effect = false;
 };
 std::string NameOf(const Cell& cell);
 

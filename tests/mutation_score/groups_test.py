@@ -12,7 +12,7 @@ def mutants(file, lines, operators=("constant",)):
 class GroupTest(unittest.TestCase):
 
     def test_the_first_that_fits(self):
-        for file, group in (("interceptors/server/reservation/recording.cc", "reservation"),
+        for file, group in (("interceptors/server/reservation/reservation.cc", "reservation"),
                             ("interceptors/server/execution.cc", "execution"),
                             ("interceptors/server/server_guard.cc", "guard"),
                             ("server/batcher.cc", "batcher"),

@@ -113,7 +113,7 @@ void App::Serve(const Call& call, const std::function<void(const Answer&)>& resp
     answer.replayed = true;
   } else {
     application_.journal.Counted(Count::kHandlerRan);
-    application_.journal.Tell("%s %s runs, attempt %u", call.operation().c_str(), call.key.c_str(),
+    application_.journal.Write("%s %s runs, attempt %u", call.operation().c_str(), call.key.c_str(),
                               begun->execution()->attempt());
     answer = Run(call, *std::move(begun));
   }
@@ -138,7 +138,7 @@ std::string App::ReplyTo(const Call& call, const BegunOperation& begun) {
 }
 
 void App::Effect(const BegunOperation& begun, bool in_ledger) {
-  application_.journal.Tell("effect of attempt %u", begun.execution()->attempt());
+  application_.journal.Write("effect of attempt %u", begun.execution()->attempt());
   if (begun.execution()->lost()) application_.journal.Counted(Count::kEffectAfterLoss);
   application_.checker.OnEffect(*Uuid::Parse(begun.record_id()), begun.execution()->attempt(),
                                 in_ledger);
@@ -177,7 +177,7 @@ Answer App::Run(const Call& call, BegunOperation begun) {
 Answer App::RunWithLedger(const Call& call, BegunOperation begun) {
   const google::protobuf::StringValue reply = Text(ReplyTo(call, begun));
   LedgerTransaction transaction;
-  const absl::Status recorded = begun.execution()->RecordIn(transaction, RecordedReply(reply));
+  const absl::Status recorded = begun.execution()->RecordInTransaction(transaction, RecordedReply(reply));
   if (!recorded.ok()) return Fail(std::move(begun), grpc::StatusCode::ABORTED);
   Work();
   switch (
@@ -221,7 +221,7 @@ RecoveryDecision App::Recover(const RecoveryCase& recovery) {
     return RecoveryDecision::LeaveUnknown();
   }
   const std::string& row = application_.fenced[recovery.record_id];
-  application_.journal.Tell("recovery of attempt %u finds %s", recovery.attempt,
+  application_.journal.Write("recovery of attempt %u finds %s", recovery.attempt,
                             row.empty() ? "nothing" : "the effect");
   return row.empty() ? RecoveryDecision::Release() : RecoveryDecision::CompleteWith(Text(row));
 }

@@ -7,7 +7,7 @@
 
 namespace idempotency::internal::simulation {
 
-void Journal::Tell(const char* format, ...) {
+void Journal::Write(const char* format, ...) {
   if (!trace_) return;
   char line[512];
   const Process* const process = scheduler_.process();
@@ -24,7 +24,7 @@ void Journal::Tell(const char* format, ...) {
 }
 
 void Journal::Broken(const std::string& promise) {
-  Tell("BROKEN: %s", promise.c_str());
+  Write("BROKEN: %s", promise.c_str());
   std::snprintf(failure_, failure_bytes_, "at %.6f s: %s",
                 static_cast<double>(scheduler_.now()) / kSecond, promise.c_str());
   // What the fibers hold is not to be destroyed.

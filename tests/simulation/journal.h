@@ -24,7 +24,7 @@ class Journal {
   void Counted(Count count, std::uint64_t times) { tally_[count] += times; }
 
   // As printf. Formats, and so costs, nothing unless it is shown.
-  void Tell(const char* format, ...) __attribute__((format(printf, 2, 3)));
+  void Write(const char* format, ...) __attribute__((format(printf, 2, 3)));
   bool tracing() const { return trace_; }
 
   // A promise is broken: the run ends here.

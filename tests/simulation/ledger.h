@@ -42,7 +42,7 @@ class Ledger final : public CompletionLedger {
   std::map<RecordId, LedgerRow> rows_;
 };
 
-// What Execution::RecordIn writes its row into.
+// What Execution::RecordInTransaction writes its row into.
 struct LedgerTransaction {
   std::optional<LedgerRow> row;
 };

@@ -148,7 +148,7 @@ bool Simulation::IsFinal(const Call& call, const Answer& answer) {
     journal_.Counted(answer.reply->code() != 0 ? Count::kFailureGiven
                      : answer.replayed         ? Count::kReplayGiven
                                                : Count::kReplyGiven);
-    journal_.Tell("caller of %s %s has its %s, code %d", call.operation().c_str(), call.key.c_str(),
+    journal_.Write("caller of %s %s has its %s, code %d", call.operation().c_str(), call.key.c_str(),
                   answer.replayed ? "replay" : "reply", answer.reply->code());
     checker_.OnReply(id, call.request, *answer.reply);
     if (plan_.ledger && call.policy != Call::Policy::kRecover && answer.reply->code() == 0) {
@@ -156,7 +156,7 @@ bool Simulation::IsFinal(const Call& call, const Answer& answer) {
     }
     return true;
   }
-  journal_.Tell("caller of %s %s: %s", call.operation().c_str(), call.key.c_str(),
+  journal_.Write("caller of %s %s: %s", call.operation().c_str(), call.key.c_str(),
                 std::string(answer.error.message()).c_str());
   switch (ReasonOf(answer.error).value_or(Reason::kQuotaExceeded)) {
     case Reason::kKeyReused:
@@ -209,7 +209,7 @@ void Simulation::StartDaemon(std::size_t place) {
 void Simulation::KillApp(std::size_t place, bool in_order) {
   App* const app = apps_[place];
   if (!app->process().alive() || !app->serving()) return;
-  journal_.Tell("%s is %s", app->name().c_str(), in_order ? "stopped" : "killed");
+  journal_.Write("%s is %s", app->name().c_str(), in_order ? "stopped" : "killed");
   journal_.Counted(in_order ? Count::kAppStopped : Count::kAppKilled);
   const Nanos down = random_.Between(0, 3) * kSecond;
   if (in_order) {
@@ -225,7 +225,7 @@ void Simulation::KillApp(std::size_t place, bool in_order) {
 void Simulation::KillDaemon(std::size_t place, bool in_order) {
   Daemon* const daemon = daemons_[place];
   if (!daemon->process().alive() || !daemon->serving()) return;
-  journal_.Tell("%s is %s", daemon->name().c_str(), in_order ? "stopped" : "killed");
+  journal_.Write("%s is %s", daemon->name().c_str(), in_order ? "stopped" : "killed");
   journal_.Counted(in_order ? Count::kDaemonStopped : Count::kDaemonKilled);
   const Nanos down = random_.Between(0, 3) * kSecond;
   if (in_order) {
@@ -248,7 +248,7 @@ void Simulation::PauseSomebody() {
   Process* const process = SomeProcess();
   const Nanos pause = random_.Between(0, plan_.lease * 3 / 2);
   process->PauseUntil(scheduler_.now() + pause);
-  journal_.Tell("%s pauses for %.3f s", process->name().c_str(),
+  journal_.Write("%s pauses for %.3f s", process->name().c_str(),
                 static_cast<double>(pause) / kSecond);
   journal_.Counted(Count::kProcessPaused);
 }
@@ -259,7 +259,7 @@ void Simulation::JumpClock() {
     // Back beyond the end of a record that is gone already, nobody remembers.
     if (plan_.forgetful) by = std::abs(by);
     store_clock_.Jump(by);
-    journal_.Tell("the store's clock jumps by %.3f s", static_cast<double>(by) / kSecond);
+    journal_.Write("the store's clock jumps by %.3f s", static_cast<double>(by) / kSecond);
     journal_.Counted(Count::kStoreClockJumped);
   } else {
     SomeProcess()->JumpWall(by);
@@ -273,14 +273,14 @@ void Simulation::CutSomething() {
   const std::string other =
       from_callers ? "caller" : daemons_[random_.Below(daemons_.size())]->name();
   network_.Cut(app, other);
-  journal_.Tell("partition between %s and %s", app.c_str(), other.c_str());
+  journal_.Write("partition between %s and %s", app.c_str(), other.c_str());
   journal_.Counted(Count::kPartition);
   scheduler_.After(random_.Between(0, plan_.lease * 2), nullptr, [this] { network_.HealAll(); });
 }
 
 void Simulation::TakeStoreAway() {
   store_away_ = true;
-  journal_.Tell("the store is away");
+  journal_.Write("the store is away");
   journal_.Counted(Count::kStoreOutage);
   scheduler_.After(random_.Between(0, plan_.lease * 2), nullptr, [this] { store_away_ = false; });
 }
@@ -305,7 +305,7 @@ void Simulation::EndFaults() {
   if (pauses_end > scheduler_.now()) scheduler_.Sleep(pauses_end - scheduler_.now());
   // They would be killed later, and what they still ran is another lease away.
   for (Process* const process : stopping_) process->Kill();
-  journal_.Tell("the faults are over");
+  journal_.Write("the faults are over");
   faults_over_ = true;
   plan_.EndFaults();
   network_.HealAll();

@@ -18,7 +18,7 @@ void WatchedStore::CheckBatch(absl::Span<const Op> ops) {
 // Every decision of a call is told before anything is looked at: a look takes the
 // store's lock, where another daemon may come first, or this one be killed.
 template <typename Op, typename Answer>
-void WatchedStore::Tell(absl::Span<const Op> ops, const std::vector<Answer>& answers,
+void WatchedStore::Write(absl::Span<const Op> ops, const std::vector<Answer>& answers,
                         void (Checker::*told)(const Op&, const Answer&, absl::Time)) {
   for (std::size_t i = 0; i < ops.size(); ++i) (checker_.*told)(ops[i], answers[i], clock_.Now());
   for (const Op& op : ops) LookAt(op.id);
@@ -32,28 +32,28 @@ void WatchedStore::LookAt(const RecordId& id) {
 std::vector<absl::StatusOr<Verdict>> WatchedStore::Reserve(absl::Span<const ReserveOp> ops) {
   CheckBatch(ops);
   auto answers = store_.Reserve(ops);
-  Tell(ops, answers, &Checker::OnReserve);
+  Write(ops, answers, &Checker::OnReserve);
   return answers;
 }
 
 std::vector<absl::StatusOr<Completion>> WatchedStore::Complete(absl::Span<const CompleteOp> ops) {
   CheckBatch(ops);
   auto answers = store_.Complete(ops);
-  Tell(ops, answers, &Checker::OnComplete);
+  Write(ops, answers, &Checker::OnComplete);
   return answers;
 }
 
 std::vector<absl::Status> WatchedStore::Release(absl::Span<const ReleaseOp> ops) {
   CheckBatch(ops);
   auto answers = store_.Release(ops);
-  Tell(ops, answers, &Checker::OnRelease);
+  Write(ops, answers, &Checker::OnRelease);
   return answers;
 }
 
 std::vector<absl::StatusOr<Extension>> WatchedStore::Extend(absl::Span<const ExtendOp> ops) {
   CheckBatch(ops);
   auto answers = store_.Extend(ops);
-  Tell(ops, answers, &Checker::OnExtend);
+  Write(ops, answers, &Checker::OnExtend);
   return answers;
 }
 

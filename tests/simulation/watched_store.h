@@ -28,7 +28,7 @@ class WatchedStore final : public Store {
   template <typename Op>
   void CheckBatch(absl::Span<const Op> ops);
   template <typename Op, typename Answer>
-  void Tell(absl::Span<const Op> ops, const std::vector<Answer>& answers,
+  void Write(absl::Span<const Op> ops, const std::vector<Answer>& answers,
             void (Checker::*told)(const Op&, const Answer&, absl::Time));
   void LookAt(const RecordId& id);
 

@@ -11,7 +11,7 @@
 namespace idempotency {
 
 // What the application's own database says about operations that were
-// committed there: one row each, written by Execution::RecordIn in the
+// committed there: one row each, written by Execution::RecordInTransaction in the
 // transaction of the effects. The guard only reads it.
 //
 // Thread-safe. Its methods block; the guard calls them on threads of its own.

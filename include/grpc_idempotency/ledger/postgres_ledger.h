@@ -21,7 +21,7 @@ class transaction_base;
 
 namespace idempotency {
 
-// For Execution::RecordIn: writes the row within `transaction`, a pqxx::work or
+// For Execution::RecordInTransaction: writes the row within `transaction`, a pqxx::work or
 // any other that is undone as a whole. A pqxx::nontransaction is refused with
 // FAILED_PRECONDITION, and so is a subtransaction: what stands outside of it
 // could still be committed. Blocks while another attempt's transaction that
@@ -44,7 +44,7 @@ struct PostgresLedgerOptions {
   // (GuardThreads::ledger).
   int connections = 8;
   absl::Duration connect_timeout = absl::Seconds(2);
-  // How long one question may take; after it the session is given up.
+  // How long one lookup may take; after it the session is given up.
   absl::Duration statement_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;

@@ -11,7 +11,7 @@
 
 namespace idempotency {
 
-// What RecordIn commits as the operation's reply: made of the response message,
+// What RecordInTransaction commits as the operation's reply: made of the response message,
 // or of the status with which the handler declines. A value type.
 class RecordedReply {
  public:

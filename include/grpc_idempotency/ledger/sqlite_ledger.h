@@ -19,7 +19,7 @@ struct sqlite3;
 
 namespace idempotency {
 
-// For Execution::RecordIn: writes the row within the transaction that is open
+// For Execution::RecordInTransaction: writes the row within the transaction that is open
 // on `database`; FAILED_PRECONDITION if there is none. Unless it answers OK the
 // transaction has been rolled back, and what the handler then writes would be
 // committed by itself: call it last, and return.
@@ -30,7 +30,7 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
 LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit);
 
 struct SqliteLedgerOptions {
-  // How long a question waits for a writer, unless the file is in WAL mode.
+  // How long a lookup waits for a writer, unless the file is in WAL mode.
   absl::Duration busy_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;

@@ -66,14 +66,14 @@ class BegunOperation {
   // effects are best kept under.
   const std::string& record_id() const { return record_id_; }
 
-  // When it runs: attempt(), lost(), NothingHappened(), as for a handler. Valid
+  // When it runs: attempt(), lost(), MarkNoEffect(), as for a handler. Valid
   // as long as this object, also once it is settled. nullptr on a replay.
   Execution* execution() const;
 
   // It is done. google.protobuf.Empty where there is nothing to say. Fields
   // marked REPLY_REDACT are not stored; a reply over
   // GuardOptions::max_reply_bytes completes without its content. After
-  // execution()->RecordIn() it is the completion ledger that decides, as for a
+  // execution()->RecordInTransaction() it is the completion ledger that decides, as for a
   // handler.
   absl::Status Complete(const google::protobuf::Message& reply);
   void Complete(const google::protobuf::Message& reply, Done done);

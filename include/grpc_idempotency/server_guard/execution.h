@@ -62,7 +62,7 @@ class Execution {
   // The handler's word that no effect took place: if it then fails with a code
   // that is not recorded, the reservation is released at once and the next
   // attempt may run. Has no meaning after OK or a recorded code.
-  virtual void NothingHappened() = 0;
+  virtual void MarkNoEffect() = 0;
 
   // The key of this execution's call with `label`, for calls that Attach cannot
   // reach: through a queue, over HTTP, with CallWithRetries. Made of the record,
@@ -95,7 +95,7 @@ class Execution {
   // the method's loader gets to make a replay. The last call counts. UTF-8, up
   // to 1 KiB together; anything else is logged and not kept. Has no meaning
   // under another policy.
-  virtual void RefersTo(std::string_view type, std::string_view id) = 0;
+  virtual void SetReference(std::string_view type, std::string_view id) = 0;
   // Makes `reply` the operation's reply with the commit of `transaction`, which
   // has the operation's effects: one row in the completion ledger, which the
   // guard asks before anything runs again (GuardOptions::ledger, and
@@ -117,23 +117,23 @@ class Execution {
   // what the ledger holds; if that is nothing, an OK goes out as
   // OUTCOME_NOT_RECORDED.
   template <typename Transaction>
-  [[nodiscard]] absl::Status RecordIn(Transaction&& transaction, const RecordedReply& reply) {
+  [[nodiscard]] absl::Status RecordInTransaction(Transaction&& transaction, const RecordedReply& reply) {
     return InsertLedgerRow(transaction, NewLedgerRow(reply));
   }
 
-  // RecordIn, and the commit of `transaction`. Prefer it: the guard remembers
+  // RecordInTransaction, and the commit of `transaction`. Prefer it: the guard remembers
   // that the commit succeeded and does not ask the ledger for the row, which
-  // saves a read for each execution. Answers as RecordIn does, and
+  // saves a read for each execution. Answers as RecordInTransaction does, and
   //   OK                    committed: answer with `reply`
   //   STORE_UNAVAILABLE     nothing was committed (a deferred constraint, a
   //                         serialisation failure, a database that is busy):
   //                         give up, or repeat the whole transaction
   //   OUTCOME_NOT_RECORDED  the commit got no answer. Return this status; the
   //                         guard asks the ledger what became of it, as after
-  //                         RecordIn
+  //                         RecordInTransaction
   template <typename Transaction>
   [[nodiscard]] absl::Status Commit(Transaction&& transaction, const RecordedReply& reply) {
-    absl::Status recorded = RecordIn(transaction, reply);
+    absl::Status recorded = RecordInTransaction(transaction, reply);
     if (!recorded.ok()) return recorded;
     const LedgerCommit commit = CommitLedgerTransaction(transaction, MayCommit());
     if (commit.known_committed()) NoteCommitted(reply);

@@ -114,12 +114,12 @@ struct GuardOptions {
   // 1,000: about 1 MB.
   std::size_t max_background_recoveries = 1000;
   // The application's own database, where handlers commit their reply together
-  // with its effects (Execution::RecordIn): exactly-once effects. Asked before
-  // an attempt after the first runs, and after RecordIn before anything is
+  // with its effects (Execution::RecordInTransaction): exactly-once effects. Asked before
+  // an attempt after the first runs, and after RecordInTransaction before anything is
   // recorded or released; while it cannot be reached, such attempts do not run.
   // Where nothing else is chosen it decides what an unknown outcome leads to:
   // what it has is replayed, anything else runs again. That is exactly once for
-  // handlers that commit all of their effects with RecordIn, and for no others:
+  // handlers that commit all of their effects with RecordInTransaction, and for no others:
   // a method that does not is given a choice of its own.
   std::shared_ptr<CompletionLedger> ledger;
 

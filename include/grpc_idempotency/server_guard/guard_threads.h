@@ -25,7 +25,7 @@ struct GuardThreads {
   int handlers = 16;
 
   // Ask the completion ledger ("guard-ledger-1", ...). Over the limit: an attempt
-  // after the first is refused with STORE_UNAVAILABLE, and a question about a
+  // after the first is refused with STORE_UNAVAILABLE, and a lookup about a
   // handler that has answered is asked again later. 8: as many as
   // PostgresLedgerOptions::connections.
   int ledger = 8;

@@ -12,7 +12,7 @@
 namespace idempotency {
 
 // Makes the reply of an operation that has run, from what its handler named
-// with Execution::RefersTo: a fresh read, whatever has become of it since.
+// with Execution::SetReference: a fresh read, whatever has become of it since.
 // `reply` is an empty message of the method's reply type.
 //   OK         the caller gets `reply`
 //   NOT_FOUND  it is gone: the caller gets REPLY_NOT_KEPT

@@ -13,7 +13,7 @@
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/admission/replayed_reply.h"
 #include "interceptors/server/execution/hook_call.h"
-#include "interceptors/server/execution/ledger_inquiry.h"
+#include "interceptors/server/execution/ledger_lookup.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
@@ -22,29 +22,29 @@
 namespace idempotency::internal {
 namespace {
 
-void Apply(const GuardedOperation& operation, v1::ReserveRequest& question) {
+void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_request) {
   const MethodPolicy& policy = operation.policy;
   // Fresh, whoever asks again with what was asked before; known here, so that a
   // grant can be asked for again.
-  question.set_request_token(Uuid::Random().ToString());
-  *question.mutable_lease() = ToWire(policy.lease);
-  *question.mutable_retention() = ToWire(policy.retention);
+  reserve_request.set_request_token(Uuid::Random().ToString());
+  *reserve_request.mutable_lease() = ToWire(policy.lease);
+  *reserve_request.mutable_retention() = ToWire(policy.retention);
   if (policy.reply_retention) {
-    *question.mutable_reply_retention() = ToWire(*policy.reply_retention);
+    *reserve_request.mutable_reply_retention() = ToWire(*policy.reply_retention);
   }
   if (policy.tombstone > absl::ZeroDuration()) {
-    *question.mutable_tombstone() = ToWire(policy.tombstone);
+    *reserve_request.mutable_tombstone() = ToWire(policy.tombstone);
   }
-  question.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
+  reserve_request.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
   // Both can find out what an attempt that died has done.
-  question.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
+  reserve_request.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
 }
 
 void WatchForLoss(const LiveExecution& execution) {
   // Not the execution itself, which holds the recording.
-  execution.recording()->OnLost([operation = execution.shared_operation(),
+  execution.reservation()->OnLost([operation = execution.shared_operation(),
                                  record_id = execution.record_id(), attempt = execution.attempt(),
-                                 traceparent = TraceparentOf(execution.question().labels())] {
+                                 traceparent = TraceparentOf(execution.reserve_request().labels())] {
     operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
                          " lost its reservation, record ", record_id);
     Call(*operation->log, operation->options.hooks.on_lost,
@@ -81,20 +81,20 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
 
 }  // namespace
 
-void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+void Admission::Admit(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request) {
   struct Concrete : Admission {
     Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Scheduler::Time t,
              Done d, const google::protobuf::Message* r)
         : Admission(std::move(o), std::move(q), t, std::move(d), r) {}
   };
-  Apply(*operation, question);
-  const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(question),
+  Apply(*operation, reserve_request);
+  const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(reserve_request),
                                                     deadline, std::move(done), request);
-  // Whatever of the question came from a caller: what the service would refuse does
-  // not leave, least of all together with the questions of others.
-  if (const absl::Status valid = ValidateRequest(admission->question_); !valid.ok()) {
-    admission->Tell(valid, valid);
+  // Whatever of the request came from a caller: what the service would refuse does
+  // not leave, least of all together with the requests of others.
+  if (const absl::Status valid = ValidateRequest(admission->reserve_request_); !valid.ok()) {
+    admission->ReportVerdict(valid, valid);
     admission->Refuse(valid);
     return;
   }
@@ -103,49 +103,49 @@ void Admission::Ask(std::shared_ptr<const GuardedOperation> operation, v1::Reser
 
 void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
   operation_->reservations.Request(
-      question_, max_wait, deadline,
+      reserve_request_, max_wait, deadline,
       [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); });
 }
 
-Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
                      Scheduler::Time deadline, Done done, const google::protobuf::Message* request)
     : operation_(std::move(operation)),
-      question_(std::move(question)),
+      reserve_request_(std::move(reserve_request)),
       deadline_(deadline),
       done_(std::move(done)),
       request_(request) {}
 
-void Admission::Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why) {
-  if (std::exchange(told_, true) || !operation_->options.hooks.on_verdict) return;
+void Admission::ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer, const absl::Status& why) {
+  if (std::exchange(reported_, true) || !operation_->options.hooks.on_verdict) return;
   const v1::ReserveResponse& verdict =
       answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
   Call(*operation_->log, operation_->options.hooks.on_verdict,
        {{operation_->name, verdict.record_id(), AttemptOf(verdict),
-         TraceparentOf(question_.labels())},
+         TraceparentOf(reserve_request_.labels())},
         VerdictOf(verdict),
         why,
         TraceparentOf(verdict.replay().labels())});
 }
 
-void Admission::OnVerdict(absl::StatusOr<ReservationAnswer> answer) {
+void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
   if (!answer.ok()) {
     const bool no_verdict =
         KindOfAnswer(answer.status()) == AnswerKind::kNone && !operation_->reservations.closed();
-    Tell(answer, answer.status());
+    ReportVerdict(answer, answer.status());
     done_(Refused{answer.status(), /*record_id=*/"", no_verdict});
     return;
   }
   v1::ReserveResponse& verdict = answer->response;
   const absl::Status rejection = RejectionFor(verdict);
-  Tell(answer, rejection);
+  ReportVerdict(answer, rejection);
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
       // A client's bug. The record's id leads to it; the key stays out of logs.
       operation_->log->Warn(LogEvent::kKeyReused, operation_->name,
                             ": key reused with a different request, record ", verdict.record_id());
     }
-    if (verdict.has_outcome_unknown() && operation_->open_outcomes != nullptr) {
-      operation_->open_outcomes->Note(operation_, question_);
+    if (verdict.has_outcome_unknown() && operation_->unknown_outcomes != nullptr) {
+      operation_->unknown_outcomes->Add(operation_, reserve_request_);
     }
     Refuse(rejection, verdict.record_id());
   } else if (verdict.has_replay()) {
@@ -157,15 +157,15 @@ void Admission::OnVerdict(absl::StatusOr<ReservationAnswer> answer) {
   }
 }
 
-void Admission::Grant(const ReservationAnswer& answer) {
+void Admission::Grant(const ReserveAnswer& answer) {
   const v1::Reserved& reserved = answer.response.reserved();
-  Recording::Grant grant;
-  grant.record_key = question_.record_key();
+  Reservation::Grant grant;
+  grant.record_key = reserve_request_.record_key();
   grant.reservation_token = reserved.reservation_token();
   grant.lease = operation_->policy.lease;
   grant.max_lease = operation_->policy.max_lease;
   grant.lease_deadline = After(answer.sent, FromWire(reserved.lease_remaining()));
-  auto execution = std::make_shared<LiveExecution>(operation_, question_, answer.response,
+  auto execution = std::make_shared<LiveExecution>(operation_, reserve_request_, answer.response,
                                                    operation_->reservations.Hold(std::move(grant)));
   WatchForLoss(*execution);
   if (reserved.reservation_token() == cleared_token_) {
@@ -178,8 +178,8 @@ void Admission::Grant(const ReservationAnswer& answer) {
 }
 
 void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
-  LedgerInquiry::Ask(execution, deadline_,
-                     [self = shared_from_this(), execution](LedgerInquiry::Answer committed) {
+  LedgerLookup::Run(execution, deadline_,
+                     [self = shared_from_this(), execution](LedgerLookup::Answer committed) {
                        if (!committed.ok()) {
                          self->GiveBack(execution, "the completion ledger gave no answer to run on",
                                         committed.status());
@@ -208,13 +208,13 @@ void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1
 
 void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
                          const absl::Status& why) {
-  execution->recording()->Release(reason,
+  execution->reservation()->Release(reason,
                                   execution->grant().recovering()
                                       ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
                                       : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
                                   [] {});
-  if (execution->grant().recovering() && operation_->open_outcomes != nullptr) {
-    operation_->open_outcomes->Note(operation_, question_);
+  if (execution->grant().recovering() && operation_->unknown_outcomes != nullptr) {
+    operation_->unknown_outcomes->Add(operation_, reserve_request_);
   }
   Refuse(why, execution->record_id());
 }
@@ -242,8 +242,8 @@ void Admission::OnRecovered(std::shared_ptr<LiveExecution> execution,
     Replay(completed->reply, execution->record_id(), completed->expires_at,
            execution->grant().labels());
   } else if (const auto* open = std::get_if<Recovery::Open>(&result)) {
-    if (operation_->open_outcomes != nullptr) {
-      operation_->open_outcomes->Note(operation_, question_);
+    if (operation_->unknown_outcomes != nullptr) {
+      operation_->unknown_outcomes->Add(operation_, reserve_request_);
     }
     Refuse(open->why, execution->record_id());
   } else {
@@ -263,7 +263,7 @@ void Admission::Start(std::shared_ptr<LiveExecution> execution) {
   // The same token renews the lease if nobody has taken over; then what was found
   // out under this grant still holds.
   cleared_token_ = execution->grant().reservation_token();
-  execution->recording()->LetLapse();
+  execution->reservation()->LetLapse();
   Request(/*max_wait=*/absl::ZeroDuration(),
           std::max(deadline_, operation_->reservations.Now() +
                                   absl::ToChronoNanoseconds(operation_->options.verdict_timeout)));

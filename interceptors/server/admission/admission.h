@@ -13,11 +13,11 @@
 #include "interceptors/server/admission/recovery.h"
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/execution/live_execution.h"
-#include "interceptors/server/reservation/reservation_request.h"
+#include "interceptors/server/reservation/reserve_call.h"
 
 namespace idempotency::internal {
 
-// From a question for a reservation to what is to be done about the call: the
+// From a request for a reservation to what is to be done about the call: the
 // way in, whatever the call is. Settlement is the way out.
 class Admission : public std::enable_shared_from_this<Admission> {
  public:
@@ -39,28 +39,28 @@ class Admission : public std::enable_shared_from_this<Admission> {
     bool no_verdict = false;
   };
   using Decision = std::variant<Granted, Replayed, Refused>;
-  // Called once, on any thread, possibly inside Ask; must not block.
+  // Called once, on any thread, possibly inside Admit; must not block.
   using Done = std::function<void(Decision)>;
 
-  // Asks what `question` says, which has record key, fingerprints, parent and
+  // Asks what `request` says, which has record key, fingerprints, parent and
   // labels; the rest is the operation's policy. Answered by `deadline`, or once a
   // recovery handler has decided. `request`, which that handler is shown, lives
   // until `done` is called.
-  static void Ask(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+  static void Admit(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
                   Scheduler::Time deadline, Done done,
                   const google::protobuf::Message* request = nullptr);
 
  private:
   using Labels = google::protobuf::Map<std::string, std::string>;
 
-  Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest question,
+  Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
             Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
   void Request(absl::Duration max_wait, Scheduler::Time deadline);
   // The hook, once.
-  void Tell(const absl::StatusOr<ReservationAnswer>& answer, const absl::Status& why);
-  void OnVerdict(absl::StatusOr<ReservationAnswer> answer);
-  void Grant(const ReservationAnswer& answer);
+  void ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer, const absl::Status& why);
+  void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
+  void Grant(const ReserveAnswer& answer);
   // What an earlier attempt committed decides before anything else does.
   void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
   // The operation is done: `reply` is recorded, and this caller gets it.
@@ -82,12 +82,12 @@ class Admission : public std::enable_shared_from_this<Admission> {
   void Refuse(const absl::Status& why, std::string record_id = "");
 
   const std::shared_ptr<const GuardedOperation> operation_;
-  const v1::ReserveRequest question_;
+  const v1::ReserveRequest reserve_request_;
   const Scheduler::Time deadline_;
   const Done done_;
   const google::protobuf::Message* const request_;
   // Both are used by one thread after another: each step begins the next.
-  bool told_ = false;
+  bool reported_ = false;
   // Of the grant that ledger and recovery handler have let pass.
   std::string cleared_token_;
 };

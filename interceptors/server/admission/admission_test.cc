@@ -17,7 +17,7 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/testing/fake_scheduler.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 
 namespace idempotency::internal {
 namespace {
@@ -35,27 +35,27 @@ class LeaseAtStartTest : public testing::Test {
     scheduler_ = scheduler.get();
     auto connection = std::make_unique<FakeConnection>(*scheduler);
     store_ = connection.get();
-    reservations_ = std::make_unique<Reservations>(std::move(connection), absl::Seconds(20),
+    reservations_ = std::make_unique<ReservationClient>(std::move(connection), absl::Seconds(20),
                                                    absl::ZeroDuration(), /*cache=*/nullptr,
                                                    std::move(scheduler));
     policy_.lease = absl::Seconds(10);
     options_.hooks.on_verdict = [this](const VerdictEvent&) { ++verdicts_; };
-    question_ = SampleQuestion();
+    reserve_request_ = SampleReserveRequest();
   }
   ~LeaseAtStartTest() override {
     ledger_->Hold(false);
     // The guard waits for those that run, by the clock that stands still.
-    for (const auto& execution : granted_) execution->recording()->LetLapse();
+    for (const auto& execution : granted_) execution->reservation()->LetLapse();
     reservations_->Close();
     pools_.Stop();
   }
 
-  std::future<Admission::Decision> Ask(UnknownOutcome on_unknown) {
+  std::future<Admission::Decision> Admit(UnknownOutcome on_unknown) {
     GuardedOperation operation{"/till/Charge", policy_, options_,
                                *reservations_, pools_,  on_unknown};
     operation.recovery = recovery_;
     auto decided = std::make_shared<std::promise<Admission::Decision>>();
-    Admission::Ask(std::make_shared<const GuardedOperation>(std::move(operation)), question_,
+    Admission::Admit(std::make_shared<const GuardedOperation>(std::move(operation)), reserve_request_,
                    reservations_->Now() + kVerdictTimeout, [decided](Admission::Decision decision) {
                      decided->set_value(std::move(decision));
                    });
@@ -74,13 +74,13 @@ class LeaseAtStartTest : public testing::Test {
 
   FakeConnection* store_ = nullptr;
   FakeScheduler* scheduler_ = nullptr;
-  std::unique_ptr<Reservations> reservations_;
+  std::unique_ptr<ReservationClient> reservations_;
   WorkerPools pools_;
   const std::shared_ptr<FakeLedger> ledger_ = std::make_shared<FakeLedger>();
   GuardOptions options_;
   MethodPolicy policy_;
   RecoveryHandler recovery_;
-  v1::ReserveRequest question_;
+  v1::ReserveRequest reserve_request_;
   std::vector<std::shared_ptr<LiveExecution>> granted_;
   std::atomic<int> verdicts_{0};
 };
@@ -90,11 +90,11 @@ class SlowLedgerTest : public LeaseAtStartTest {
   // A second attempt, whose heartbeats do not arrive, waits for the ledger.
   std::future<Admission::Decision> AskASlowLedger() {
     options_.ledger = ledger_;
-    const auto first = Granted(Ask(UnknownOutcome::kAskLedger));
-    first->recording()->Release("released", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+    const auto first = Granted(Admit(UnknownOutcome::kAskLedger));
+    first->reservation()->Release("released", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
     store_->Hold(Operation::kExtend);
     ledger_->Hold(true);
-    auto decision = Ask(UnknownOutcome::kAskLedger);
+    auto decision = Admit(UnknownOutcome::kAskLedger);
     EXPECT_TRUE(ledger_->WaitForFinds(1));
     token_ = store_->last_reserve().request_token();
     return decision;
@@ -118,7 +118,7 @@ TEST_F(SlowLedgerTest, AnswersAfterTheLease) {
   EXPECT_FALSE(execution->lost()) << "a handler starts under a lease that is over";
   EXPECT_EQ(execution->attempt(), 2u);
   EXPECT_EQ(store_->calls(Operation::kReserve), 3);
-  EXPECT_EQ(store_->last_reserve().request_token(), token_) << "another question";
+  EXPECT_EQ(store_->last_reserve().request_token(), token_) << "another reserve_request";
   EXPECT_EQ(ledger_->finds(), 1) << "nobody else can have run meanwhile";
   EXPECT_EQ(verdicts_, 2) << "one for each call";
 }
@@ -136,8 +136,8 @@ TEST_F(SlowLedgerTest, AnswersAfterAnotherAttemptTookOver) {
 }
 
 TEST_F(LeaseAtStartTest, ARecoveryHandlerThatTookLongerThanTheLease) {
-  const auto dead = Granted(Ask(UnknownOutcome::kRecover));
-  dead->recording()->LetLapse();
+  const auto dead = Granted(Admit(UnknownOutcome::kRecover));
+  dead->reservation()->LetLapse();
   store_->LoseTrace();
   store_->Hold(Operation::kExtend);
   int recoveries = 0;
@@ -147,7 +147,7 @@ TEST_F(LeaseAtStartTest, ARecoveryHandlerThatTookLongerThanTheLease) {
     EXPECT_TRUE(recovery.execution->lost());
     return RecoveryDecision::Release();
   };
-  const auto execution = Granted(Ask(UnknownOutcome::kRecover));
+  const auto execution = Granted(Admit(UnknownOutcome::kRecover));
   ASSERT_NE(execution, nullptr);
   EXPECT_FALSE(execution->lost()) << "a handler starts under a lease that is over";
   EXPECT_EQ(execution->attempt(), 2u);
@@ -161,7 +161,7 @@ TEST_F(AskedTermsTest, AreThoseOfThePolicy) {
   policy_.retention = absl::Hours(3);
   policy_.reply_retention = absl::Hours(2);
   policy_.tombstone = absl::Hours(5);
-  ASSERT_NE(Granted(Ask(UnknownOutcome::kRunAgain)), nullptr);
+  ASSERT_NE(Granted(Admit(UnknownOutcome::kRunAgain)), nullptr);
   const v1::ReserveRequest asked = store_->last_reserve();
   EXPECT_EQ(asked.lease().seconds(), 10);
   EXPECT_EQ(asked.retention().seconds(), 3 * 3600);
@@ -172,7 +172,7 @@ TEST_F(AskedTermsTest, AreThoseOfThePolicy) {
 }
 
 TEST_F(AskedTermsTest, HaveNoReplyRetentionAndNoTombstoneUnlessThePolicyHas) {
-  ASSERT_NE(Granted(Ask(UnknownOutcome::kRecover)), nullptr);
+  ASSERT_NE(Granted(Admit(UnknownOutcome::kRecover)), nullptr);
   const v1::ReserveRequest asked = store_->last_reserve();
   EXPECT_FALSE(asked.has_reply_retention());
   EXPECT_FALSE(asked.has_tombstone());

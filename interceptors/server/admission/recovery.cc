@@ -21,7 +21,7 @@ constexpr char kUndecided[] = "the recovery handler could not tell";
 RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* request) {
   RecoveryCase recovery;
   recovery.record_id = execution.record_id();
-  recovery.record_key = FromProto(execution.question().record_key());
+  recovery.record_key = FromProto(execution.reserve_request().record_key());
   recovery.attempt = execution.attempt();
   recovery.checkpoint = execution.checkpoint();
   recovery.labels = execution.labels();
@@ -90,7 +90,7 @@ void Recovery::Settle(const RecoveryDecision& decision) {
   if (decision.kind() == RecoveryDecision::Kind::kRelease) {
     operation.log->Info(LogEvent::kRecovered, operation.name, ": recovery of record ",
                         execution_->record_id(), ": nothing happened");
-    done_(NothingHappened{});
+    done_(NoEffect{});
     return;
   }
   if (decision.kind() == RecoveryDecision::Kind::kComplete) {
@@ -135,9 +135,9 @@ void Recovery::Complete(const RecoveryDecision& decision) {
 }
 
 void Recovery::LeaveUnknown(const absl::Status& why) {
-  execution_->recording()->Release(
+  execution_->reservation()->Release(
       kUndecided, v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [self = shared_from_this(), why] {
-        self->done_(Open{self->execution_->recording()->refused() ? ReservationLost() : why});
+        self->done_(Open{self->execution_->reservation()->refused() ? ReservationLost() : why});
       });
 }
 

@@ -25,13 +25,13 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     absl::Time expires_at;
   };
   // The reservation is still held.
-  struct NothingHappened {};
+  struct NoEffect {};
   // It is not settled, for this reason: OUTCOME_UNKNOWN, RESERVATION_LOST,
   // OUTCOME_NOT_RECORDED, or OVERLOADED if too many recoveries wait.
   struct Open {
     absl::Status why;
   };
-  using Result = std::variant<Completed, NothingHappened, Open>;
+  using Result = std::variant<Completed, NoEffect, Open>;
   // Called once, on any thread, possibly inside Run; must not block.
   using Done = std::function<void(Result)>;
 

@@ -17,11 +17,11 @@
 
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/admission/admission.h"
-#include "interceptors/server/admission/recoverer.h"
+#include "interceptors/server/admission/background_recovery.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 
 namespace idempotency::internal {
 namespace {
@@ -43,16 +43,16 @@ class RecoveryTest : public testing::Test {
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
     reservations_ =
-        std::make_unique<Reservations>(std::move(connection), absl::Seconds(20), absl::Seconds(20));
-    question_ = SampleQuestion();
-    (*question_.mutable_labels())["build"] = "7";
+        std::make_unique<ReservationClient>(std::move(connection), absl::Seconds(20), absl::Seconds(20));
+    reserve_request_ = SampleReserveRequest();
+    (*reserve_request_.mutable_labels())["build"] = "7";
     recovery_ = [this](const RecoveryCase& recovery) {
       cases_.push_back(recovery);
       return RecoveryDecision::LeaveUnknown();
     };
   }
   ~RecoveryTest() override {
-    if (recoverer_ != nullptr) recoverer_->Stop();
+    if (background_recovery_ != nullptr) background_recovery_->Stop();
     store_->Recover();
     reservations_->Close();
     pools_.Stop();
@@ -64,16 +64,16 @@ class RecoveryTest : public testing::Test {
                                *reservations_, pools_,  UnknownOutcome::kRecover};
     operation.recovery = recovery_;
     operation.reply_type = ReplyType(*v1::RecordKey::descriptor());
-    operation.open_outcomes = recoverer_;
+    operation.unknown_outcomes = background_recovery_;
     return std::make_shared<const GuardedOperation>(std::move(operation));
   }
 
   Admission::Decision Ask() {
     std::promise<Admission::Decision> decision;
-    Admission::Ask(
-        MakeOperation(), question_, reservations_->Now() + kSoon,
+    Admission::Admit(
+        MakeOperation(), reserve_request_, reservations_->Now() + kSoon,
         [&decision](Admission::Decision decided) { decision.set_value(std::move(decided)); },
-        &question_);
+        &reserve_request_);
     return decision.get_future().get();
   }
   std::shared_ptr<LiveExecution> AskGranted() {
@@ -99,19 +99,19 @@ class RecoveryTest : public testing::Test {
   void LeaveADeadAttempt() {
     const auto execution = AskGranted();
     EXPECT_TRUE(execution->Checkpoint("half").ok());
-    execution->recording()->LetLapse();
+    execution->reservation()->LetLapse();
     store_->LoseTrace();
   }
 
   FakeConnection* store_ = nullptr;
-  std::unique_ptr<Reservations> reservations_;
+  std::unique_ptr<ReservationClient> reservations_;
   WorkerPools pools_;
   FakeScheduler scheduler_;
-  std::shared_ptr<Recoverer> recoverer_;
+  std::shared_ptr<BackgroundRecovery> background_recovery_;
   GuardOptions options_;
   MethodPolicy policy_;
   RecoveryHandler recovery_;
-  v1::ReserveRequest question_;
+  v1::ReserveRequest reserve_request_;
   std::vector<RecoveryCase> cases_;
 };
 
@@ -125,18 +125,18 @@ TEST_F(RecoveryTest, HandlerIsShownWhatTheDeadAttemptLeft) {
   EXPECT_EQ(cases_[0].record_key.key, "order-1");
   EXPECT_EQ(cases_[0].record_key.scope, "alice");
   EXPECT_FALSE(cases_[0].record_id.empty());
-  EXPECT_EQ(cases_[0].request, &question_);
+  EXPECT_EQ(cases_[0].request, &reserve_request_);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
 TEST_F(RecoveryTest, NeverRunsForAFreshRecordOrAReleasedOne) {
   const auto first = AskGranted();
-  first->NothingHappened();
+  first->MarkNoEffect();
   EXPECT_TRUE(Settle(first, grpc::StatusCode::UNAVAILABLE).ok());
   const auto second = AskGranted();
   EXPECT_EQ(second->attempt(), 2u);
   // Or the end would wait for it.
-  second->recording()->LetLapse();
+  second->reservation()->LetLapse();
   EXPECT_TRUE(store_->last_reserve().recover());
   EXPECT_TRUE(cases_.empty());
 }
@@ -237,7 +237,7 @@ TEST_F(RecoveryTest, TypedHandlerGetsItsRequest) {
 TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
   for (const auto code : {grpc::StatusCode::OK, grpc::StatusCode::NOT_FOUND,
                           grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED}) {
-    question_.mutable_record_key()->set_key(std::to_string(code));
+    reserve_request_.mutable_record_key()->set_key(std::to_string(code));
     int told = 0;
     options_.hooks.on_lost = [&told](const LostEvent& event) {
       told += static_cast<int>(event.attempt);
@@ -249,19 +249,19 @@ TEST_F(RecoveryTest, NonOkReplyOfAnAttemptThatLostIsNotTakenForTheOperations) {
   }
 }
 
-class RecovererTest : public RecoveryTest {
+class BackgroundRecoveryTest : public RecoveryTest {
  protected:
   void Remember(std::size_t limit) {
-    recoverer_ = Recoverer::Make(scheduler_, limit, /*at_once=*/2);
+    background_recovery_ = BackgroundRecovery::Make(scheduler_, limit, /*at_once=*/2);
   }
   // Time for one more try of the only record. It ends on other threads.
   void TryOnce() {
     const int before = store_->calls(Operation::kReserve);
-    scheduler_.Advance(Recoverer::kLongestPause);
+    scheduler_.Advance(BackgroundRecovery::kLongestPause);
     EXPECT_TRUE(store_->WaitForCalls(Operation::kReserve, before + 1));
   }
   bool WaitUntilForgotten() {
-    return WaitUntil([this] { return recoverer_->size() == 0; });
+    return WaitUntil([this] { return background_recovery_->size() == 0; });
   }
   // The next try is planned.
   bool WaitUntilPlanned() {
@@ -279,7 +279,7 @@ class RecovererTest : public RecoveryTest {
   }
 };
 
-TEST_F(RecovererTest, RecoversWhatAHandlerLeftUnknown) {
+TEST_F(BackgroundRecoveryTest, RecoversWhatAHandlerLeftUnknown) {
   Remember(10);
   std::promise<RecoveryCase> seen;
   recovery_ = [&seen](const RecoveryCase& recovery) {
@@ -288,14 +288,14 @@ TEST_F(RecovererTest, RecoversWhatAHandlerLeftUnknown) {
   };
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
-  EXPECT_EQ(recoverer_->size(), 1u);
+  EXPECT_EQ(background_recovery_->size(), 1u);
   TryOnce();
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
   EXPECT_TRUE(WaitUntilForgotten());
   EXPECT_EQ(seen.get_future().get().request, nullptr);
 }
 
-TEST_F(RecovererTest, ReleasesWhereNothingHappened) {
+TEST_F(BackgroundRecoveryTest, ReleasesWhereNothingHappened) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
@@ -304,7 +304,7 @@ TEST_F(RecovererTest, ReleasesWhereNothingHappened) {
   EXPECT_TRUE(WaitUntilForgotten());
 }
 
-TEST_F(RecovererTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSettled) {
+TEST_F(BackgroundRecoveryTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSettled) {
   Remember(10);
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
   TryOnce();
@@ -321,18 +321,18 @@ TEST_F(RecovererTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSettled) {
   EXPECT_EQ(store_->record().attempt, tried + 1) << "the call's own recovery, and no other";
 }
 
-TEST_F(RecovererTest, StoreThatIsAwayOnlyDelaysIt) {
+TEST_F(BackgroundRecoveryTest, StoreThatIsAwayOnlyDelaysIt) {
   Remember(10);
   options_.verdict_timeout = absl::Milliseconds(20);
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
   store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 1'000'000);
   TryOnce();
   EXPECT_TRUE(WaitUntilPlanned());
-  EXPECT_EQ(recoverer_->size(), 1u);
+  EXPECT_EQ(background_recovery_->size(), 1u);
 }
 
 // The attempt that has it now may leave its outcome open.
-TEST_F(RecovererTest, LooksAfterWhatAnotherAttemptTookOver) {
+TEST_F(BackgroundRecoveryTest, LooksAfterWhatAnotherAttemptTookOver) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
   const auto execution = AskGranted();
@@ -344,31 +344,31 @@ TEST_F(RecovererTest, LooksAfterWhatAnotherAttemptTookOver) {
   EXPECT_TRUE(WaitUntilForgotten());
 }
 
-TEST_F(RecovererTest, IsBounded) {
+TEST_F(BackgroundRecoveryTest, IsBounded) {
   Remember(2);
   for (const char* key : {"a", "b", "c"}) {
-    question_.mutable_record_key()->set_key(key);
+    reserve_request_.mutable_record_key()->set_key(key);
     EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
   }
-  EXPECT_EQ(recoverer_->size(), 2u);
+  EXPECT_EQ(background_recovery_->size(), 2u);
 }
 
-TEST_F(RecovererTest, KnowsNothingOfWhatWasSettledOrHasNoHandler) {
+TEST_F(BackgroundRecoveryTest, KnowsNothingOfWhatWasSettledOrHasNoHandler) {
   Remember(10);
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::OK).ok());
   recovery_ = nullptr;
-  question_.mutable_record_key()->set_key("another");
+  reserve_request_.mutable_record_key()->set_key("another");
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
-  EXPECT_EQ(recoverer_->size(), 0u);
+  EXPECT_EQ(background_recovery_->size(), 0u);
 }
 
-TEST_F(RecovererTest, StopForgetsEverything) {
+TEST_F(BackgroundRecoveryTest, StopForgetsEverything) {
   Remember(10);
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::INTERNAL).ok());
-  recoverer_->Stop();
-  EXPECT_EQ(recoverer_->size(), 0u);
+  background_recovery_->Stop();
+  EXPECT_EQ(background_recovery_->size(), 0u);
   const int before = store_->calls(Operation::kReserve);
-  scheduler_.Advance(Recoverer::kLongestPause);
+  scheduler_.Advance(BackgroundRecovery::kLongestPause);
   EXPECT_EQ(store_->calls(Operation::kReserve), before);
 }
 

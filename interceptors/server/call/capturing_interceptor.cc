@@ -79,7 +79,7 @@ void CapturingInterceptor::EndIfStatus(Batch& batch) {
     batch.Proceed();
     return;
   }
-  if (call_->stream() != nullptr && call_->stream()->outlet().blocks()) {
+  if (call_->stream() != nullptr && call_->stream()->writer().blocks()) {
     // What follows waits: it must stay on this thread, which is the handler's.
     const auto ended = std::make_shared<std::promise<void>>();
     call_->canceller().End([ended] { ended->set_value(); });
@@ -130,7 +130,7 @@ void CapturingInterceptor::CaptureStatus(Batch& batch) {
 
 void CapturingInterceptor::Settle(Batch& batch) {
   code_ = reply_.code();
-  if (call_->stream() == nullptr || !call_->stream()->outlet().blocks()) {
+  if (call_->stream() == nullptr || !call_->stream()->writer().blocks()) {
     Settlement::Settle(
         call_->execution(), std::move(reply_),
         [this, &batch](const Settlement::Outcome& outcome) { Finish(batch, outcome); });
@@ -162,7 +162,7 @@ absl::Status CapturingInterceptor::FinishHeldBack(Batch& batch,
   if (recorded && !stream.over_limit()) return absl::OkStatus();
   // Messages of an attempt that may run again, or that are too many: the
   // caller gets the status alone.
-  stream.outlet().Discard();
+  stream.writer().Discard();
   if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
     batch.ModifySendMessage(nullptr);
   }

@@ -42,7 +42,7 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
   // Settles, if the batch carries the status.
   void EndIfStatus(Batch& batch);
   void Finish(Batch& batch, const Settlement::Outcome& outcome);
-  // What of a held-back stream the caller gets; an error goes out in place of
+  // What of a pending-back stream the caller gets; an error goes out in place of
   // the handler's status.
   absl::Status FinishHeldBack(Batch& batch, const Settlement::Outcome& outcome);
   // Sends `error` in the handler's place, and nothing of its reply.

@@ -10,21 +10,21 @@
 
 namespace idempotency::internal {
 
-class Reservations;
+class ReservationClient;
 
-// One call of a guarded method: where its gate and its interceptor meet.
+// One call of a guarded method: where its admitter and its interceptor meet.
 //
-// The gate writes it before the handler runs or an answer is sent, the handler
+// The admitter writes it before the handler runs or an answer is sent, the handler
 // and the interceptor read it afterwards; in between gRPC hands the call over
 // with a lock.
 class GuardedCall {
  public:
-  // Which method it is of is known only at its gate: the same path may be
+  // Which method it is of is known only at its admitter: the same path may be
   // served on several hosts. Until then it belongs to a guard, which is told
   // from others by its reservations.
-  explicit GuardedCall(const Reservations& guard) : guard_(guard) {}
+  explicit GuardedCall(const ReservationClient& guard) : guard_(guard) {}
 
-  bool IsOf(const Reservations& guard) const { return &guard_ == &guard; }
+  bool IsOf(const ReservationClient& guard) const { return &guard_ == &guard; }
 
   // The handler will run, under this reservation. `stream` is nullptr for a
   // unary call.
@@ -50,7 +50,7 @@ class GuardedCall {
   bool omits_message() const { return omit_message_; }
 
  private:
-  const Reservations& guard_;
+  const ReservationClient& guard_;
   std::shared_ptr<LiveExecution> execution_;
   std::shared_ptr<GuardedStream> stream_;
   CallCanceller canceller_;

@@ -26,12 +26,12 @@ namespace {
 // Its handler does not run after all.
 std::shared_ptr<LiveExecution> GiveBack(GuardedCall& call, std::string reason) {
   std::shared_ptr<LiveExecution> execution = call.Withdraw();
-  execution->recording()->Release(std::move(reason), v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+  execution->reservation()->Release(std::move(reason), v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   return execution;
 }
 
-void Reject(HeldCall& held, const absl::Status& why, std::string_view record_id = {}) {
-  held.Answer(RejectionReply(why, record_id));
+void Reject(PendingCall& pending, const absl::Status& why, std::string_view record_id = {}) {
+  pending.Answer(RejectionReply(why, record_id));
 }
 
 }  // namespace
@@ -40,64 +40,64 @@ GuardedMethod::GuardedMethod(RequestIdentity identity, GuardedOperation operatio
     : identity_(std::move(identity)),
       operation_(std::make_shared<const GuardedOperation>(std::move(operation))) {}
 
-void GuardedMethod::Admit(std::shared_ptr<HeldCall> held) {
-  Call call{held, CallTable::Instance().Find(&held->context())};
+void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
+  Call call{pending, CallTable::Instance().Find(&pending->context())};
   if (call.guarded == nullptr || !call.guarded->IsOf(operation_->reservations)) {
     operation_->log->Error(
         LogEvent::kInterceptorMissing, operation_->name,
         ": the guard's interceptor is missing, so a reply could not be recorded; was "
         "SetInterceptorCreators called after ServerGuard::Install?");
-    Reject(*held, absl::InternalError("the idempotency guard is not installed; nothing was run"));
+    Reject(*pending, absl::InternalError("the idempotency guard is not installed; nothing was run"));
     return;
   }
-  absl::StatusOr<std::string> key = identity_.KeyOf(held->context(), held->request());
+  absl::StatusOr<std::string> key = identity_.KeyOf(pending->context(), pending->request());
   if (ReasonOf(key.status()) == Reason::kKeyMissing &&
       operation_->policy.key == MethodPolicy::Key::kOptional) {
-    held->Run({});
+    pending->Run({});
     return;
   }
   if (!key.ok()) {
-    Reject(*held, key.status());
+    Reject(*pending, key.status());
     return;
   }
-  absl::StatusOr<v1::ReserveRequest> question = MakeQuestion(*held, *std::move(key));
-  if (!question.ok()) {
-    Reject(*held, question.status());
+  absl::StatusOr<v1::ReserveRequest> reserve_request = MakeReserveRequest(*pending, *std::move(key));
+  if (!reserve_request.ok()) {
+    Reject(*pending, reserve_request.status());
     return;
   }
-  Admission::Ask(
-      operation_, *std::move(question), VerdictDeadline(held->context()),
+  Admission::Admit(
+      operation_, *std::move(reserve_request), VerdictDeadline(pending->context()),
       [this, call = std::move(call)](Admission::Decision decision) {
         Act(call, std::move(decision));
       },
-      &held->request());
+      &pending->request());
 }
 
-absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeQuestion(HeldCall& held,
+absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeReserveRequest(PendingCall& pending,
                                                                std::string key) const {
-  absl::StatusOr<std::string> scope = ScopeOf(held.context());
+  absl::StatusOr<std::string> scope = ScopeOf(pending.context());
   if (!scope.ok()) return scope.status();
   const RecordKey record_key{operation_->options.name_space, *std::move(scope), operation_->name,
                              std::move(key)};
   const absl::Status valid = ValidateRecordKey(record_key);
   if (!valid.ok()) return valid;
   const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
-      identity_.FingerprintsOf(held.context(), held.request());
+      identity_.FingerprintsOf(pending.context(), pending.request());
   if (!fingerprints.ok()) return fingerprints.status();
 
-  v1::ReserveRequest question;
-  *question.mutable_record_key() = ToProto(record_key);
+  v1::ReserveRequest reserve_request;
+  *reserve_request.mutable_record_key() = ToProto(record_key);
   for (const Fingerprint& fingerprint : *fingerprints) {
-    *question.add_fingerprints() = ToProto(fingerprint);
+    *reserve_request.add_fingerprints() = ToProto(fingerprint);
   }
   // So that the record leads to the trace of the attempt that ran first.
-  if (auto trace = TraceparentIn(held.context(), *operation_->log); trace.has_value()) {
-    (*question.mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
+  if (auto trace = TraceparentIn(pending.context(), *operation_->log); trace.has_value()) {
+    (*reserve_request.mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
   }
-  if (auto parent = ParentOf(held.context(), *operation_->log); parent.has_value()) {
-    *question.mutable_parent() = *std::move(parent);
+  if (auto parent = ParentOf(pending.context(), *operation_->log); parent.has_value()) {
+    *reserve_request.mutable_parent() = *std::move(parent);
   }
-  return question;
+  return reserve_request;
 }
 
 absl::StatusOr<std::string> GuardedMethod::ScopeOf(const grpc::ServerContextBase& context) const {
@@ -123,18 +123,18 @@ void GuardedMethod::Act(const Call& call, Admission::Decision decision) {
       RunUnguarded(call);
       return;
     }
-    Reject(*call.held, refused.why, refused.record_id);
+    Reject(*call.pending, refused.why, refused.record_id);
   }
 }
 
 void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> execution) {
   std::shared_ptr<GuardedStream> stream;
-  if (std::shared_ptr<StreamOutlet> outlet = call.held->MakeOutlet(); outlet != nullptr) {
-    stream = std::make_shared<GuardedStream>(execution->operation().policy, std::move(outlet));
+  if (std::shared_ptr<StreamWriter> writer = call.pending->MakeStreamWriter(); writer != nullptr) {
+    stream = std::make_shared<GuardedStream>(execution->operation().policy, std::move(writer));
   }
   if (execution->operation().policy.cancel_when_lost) {
-    call.guarded->canceller().Begin([&context = call.held->context()] { context.TryCancel(); });
-    execution->recording()->OnLost([weak = std::weak_ptr<GuardedCall>(call.guarded)] {
+    call.guarded->canceller().Begin([&context = call.pending->context()] { context.TryCancel(); });
+    execution->reservation()->OnLost([weak = std::weak_ptr<GuardedCall>(call.guarded)] {
       if (const auto guarded = weak.lock()) guarded->canceller().Cancel();
     });
   }
@@ -148,7 +148,7 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
   start.not_run = [guarded = call.guarded](std::string_view reason) {
     GiveBack(*guarded, std::string(reason));
   };
-  call.held->Run(std::move(start));
+  call.pending->Run(std::move(start));
 }
 
 void GuardedMethod::RunUnguarded(const Call& call) {
@@ -156,12 +156,12 @@ void GuardedMethod::RunUnguarded(const Call& call) {
   operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
                         ": no verdict could be had: a call runs unguarded, as its policy says");
   // A client that has left has nothing run for it.
-  call.held->Run({nullptr, [](std::string_view /*reason*/) {}});
+  call.pending->Run({nullptr, [](std::string_view /*reason*/) {}});
 }
 
 void GuardedMethod::Replay(const Call& call, v1::Reply reply) {
   if (!reply.has_body() && reply.stream().empty()) call.guarded->OmitMessage();
-  call.held->Answer(std::move(reply));
+  call.pending->Answer(std::move(reply));
 }
 
 }  // namespace idempotency::internal

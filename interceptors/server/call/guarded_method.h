@@ -10,7 +10,7 @@
 
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/call/guarded_call.h"
-#include "interceptors/server/call/held_call.h"
+#include "interceptors/server/call/pending_call.h"
 #include "interceptors/server/execution/guarded_operation.h"
 #include "interceptors/server/request/request_identity.h"
 
@@ -18,11 +18,11 @@ namespace idempotency::internal {
 
 // One guarded method: asks for a verdict on each of its calls and acts on it.
 // Thread-safe.
-class GuardedMethod final : public CallGate {
+class GuardedMethod final : public CallAdmitter {
  public:
   GuardedMethod(RequestIdentity identity, GuardedOperation operation);
 
-  void Admit(std::shared_ptr<HeldCall> held) override;
+  void Admit(std::shared_ptr<PendingCall> pending) override;
 
   // Calls that ran unguarded because no verdict could be had.
   std::uint64_t calls_failed_open() const {
@@ -32,11 +32,11 @@ class GuardedMethod final : public CallGate {
  private:
   // A call together with what the interceptor knows of it.
   struct Call {
-    std::shared_ptr<HeldCall> held;
+    std::shared_ptr<PendingCall> pending;
     std::shared_ptr<GuardedCall> guarded;
   };
 
-  absl::StatusOr<v1::ReserveRequest> MakeQuestion(HeldCall& held, std::string key) const;
+  absl::StatusOr<v1::ReserveRequest> MakeReserveRequest(PendingCall& pending, std::string key) const;
   absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
   Scheduler::Time VerdictDeadline(const grpc::ServerContextBase& context) const;
 

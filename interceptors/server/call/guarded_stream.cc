@@ -13,10 +13,10 @@ constexpr std::size_t kMessageOverheadBytes = 8;
 
 }  // namespace
 
-GuardedStream::GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamOutlet> outlet)
+GuardedStream::GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamWriter> writer)
     : holds_back_(policy.stream == MethodPolicy::Stream::kHoldBack),
       limit_bytes_(policy.stream_limit_bytes),
-      outlet_(std::move(outlet)),
+      writer_(std::move(writer)),
       captures_(policy.reply == MethodPolicy::Reply::kFull) {}
 
 void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
@@ -26,7 +26,7 @@ void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
     over_limit_ = true;
     captures_ = false;
     captured_.Clear();
-    if (holds_back_) outlet_->Discard();
+    if (holds_back_) writer_->Discard();
   } else if (captures_) {
     // As gRPC serialises it, see CapturingInterceptor.
     message.SerializePartialToString(captured_.add_stream());

@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "idempotency/v1/record.pb.h"
-#include "interceptors/server/call/stream_outlet.h"
+#include "interceptors/server/call/stream_writer.h"
 
 namespace idempotency::internal {
 
@@ -17,16 +17,16 @@ namespace idempotency::internal {
 // after another; apart from that thread-compatible.
 class GuardedStream {
  public:
-  GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamOutlet> outlet);
+  GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamWriter> writer);
 
   // Nothing leaves before the record is durable.
   bool holds_back() const { return holds_back_; }
-  // The handler's writes send its messages themselves: nothing is held back and
+  // The handler's writes send its messages themselves: nothing is pending back and
   // nothing is captured (any more). They fail once the client has left, which
   // ends handlers that would go on for ever.
   bool lets_writes_through() const { return !holds_back_ && !captures_; }
   bool over_limit() const { return over_limit_; }
-  StreamOutlet& outlet() const { return *outlet_; }
+  StreamWriter& writer() const { return *writer_; }
 
   // Takes the bytes of a message that the handler wrote.
   void Capture(const google::protobuf::MessageLite& message);
@@ -37,7 +37,7 @@ class GuardedStream {
  private:
   const bool holds_back_;
   const std::size_t limit_bytes_;
-  const std::shared_ptr<StreamOutlet> outlet_;
+  const std::shared_ptr<StreamWriter> writer_;
   // The policy keeps messages, and they are under the limit.
   bool captures_;
   bool over_limit_ = false;

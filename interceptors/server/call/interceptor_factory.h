@@ -11,7 +11,7 @@
 
 #include "interceptors/server/call/capturing_interceptor.h"
 #include "interceptors/server/call/guarded_call.h"
-#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/reservation/reservation_client.h"
 
 namespace idempotency::internal {
 
@@ -24,7 +24,7 @@ class InterceptorFactory final : public grpc::experimental::ServerInterceptorFac
   using Paths = absl::flat_hash_set<std::string>;
 
   // `guard` outlives it.
-  InterceptorFactory(Paths paths, const Reservations& guard)
+  InterceptorFactory(Paths paths, const ReservationClient& guard)
       : paths_(std::move(paths)), guard_(guard) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(
@@ -38,7 +38,7 @@ class InterceptorFactory final : public grpc::experimental::ServerInterceptorFac
 
  private:
   const Paths paths_;
-  const Reservations& guard_;
+  const ReservationClient& guard_;
 };
 
 }  // namespace idempotency::internal

@@ -8,11 +8,11 @@
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "grpc_idempotency/server_guard/recovery_handler.h"
 #include "grpc_idempotency/server_guard/reply_loader.h"
-#include "interceptors/server/execution/open_outcomes.h"
+#include "interceptors/server/execution/unknown_outcome_sink.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/policy/reply_type.h"
 #include "interceptors/server/policy/unknown_outcome.h"
-#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/reservation/reservation_client.h"
 #include "interceptors/server/threads/worker_pools.h"
 
 namespace idempotency::internal {
@@ -24,7 +24,7 @@ struct GuardedOperation {
   std::string name;
   MethodPolicy policy;
   const GuardOptions& options;
-  Reservations& reservations;
+  ReservationClient& reservations;
   WorkerPools& pools;
   // What was chosen for it, wherever; the one that is safe without a word.
   UnknownOutcome on_unknown = UnknownOutcome::kRecover;
@@ -35,7 +35,7 @@ struct GuardedOperation {
   // Empty if the application gave none.
   RecoveryHandler recovery = nullptr;
   // nullptr unless unknown outcomes are recovered in the background.
-  std::shared_ptr<OpenOutcomes> open_outcomes = nullptr;
+  std::shared_ptr<UnknownOutcomeSink> unknown_outcomes = nullptr;
   std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
 

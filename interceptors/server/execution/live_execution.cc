@@ -18,14 +18,14 @@
 namespace idempotency::internal {
 
 LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
-                             const v1::ReserveRequest& question, const v1::ReserveResponse& grant,
-                             std::shared_ptr<Recording> recording)
+                             const v1::ReserveRequest& reserve_request, const v1::ReserveResponse& grant,
+                             std::shared_ptr<Reservation> reservation)
     : operation_(std::move(operation)),
-      question_(question),
+      reserve_request_(reserve_request),
       grant_(grant.reserved()),
       record_id_(grant.record_id()),
       labels_(grant_.labels().begin(), grant_.labels().end()),
-      recording_(std::move(recording)),
+      reservation_(std::move(reservation)),
       reply_type_(operation_->reply_type) {}
 
 absl::Time LiveExecution::expires_at() const { return FromWire(grant_.expires_at()); }
@@ -40,7 +40,7 @@ ReplyType LiveExecution::reply_type() const {
   return reply_type_;
 }
 
-void LiveExecution::RefersTo(std::string_view type, std::string_view id) {
+void LiveExecution::SetReference(std::string_view type, std::string_view id) {
   if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
     operation_->log->Error(LogEvent::kInvalidReference, operation_->name, ": record ", record_id_,
                            ": a reference must be UTF-8 of up to ", limits::kMaxReferenceBytes,
@@ -62,13 +62,13 @@ absl::Status LiveExecution::Checkpoint(std::string_view progress) {
   // Shared: the thread that brings the answer may still be inside set_value()
   // when this one goes on.
   const auto stored = std::make_shared<std::promise<absl::Status>>();
-  recording_->Checkpoint(std::string(progress),
+  reservation_->Checkpoint(std::string(progress),
                          [stored](absl::Status status) { stored->set_value(std::move(status)); });
   return stored->get_future().get();
 }
 
 void LiveExecution::Checkpoint(std::string progress, std::function<void(absl::Status)> done) {
-  recording_->Checkpoint(
+  reservation_->Checkpoint(
       std::move(progress), [operation = operation_, done = std::move(done)](absl::Status status) {
         CallApplication(*operation->log, operation->name, "the callback of a checkpoint", [&] {
           done(std::move(status));
@@ -90,16 +90,16 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
                                     reply.reply().has_body() == (code == grpc::StatusCode::OK);
   if (!CanBeRecorded(code) || !fits) {
     return absl::InvalidArgumentError(
-        "RecordIn takes the response message, or a status that says for good what happened");
+        "RecordInTransaction takes the response message, or a status that says for good what happened");
   }
   ledger_row_begun_.store(true, std::memory_order_release);
   if (LedgerCommitPermit permit = MayCommit(); !permit.why_not.ok()) return permit.why_not;
   LedgerRow row;
   row.log = operation_->log;
-  row.record_key = FromProto(question_.record_key());
+  row.record_key = FromProto(reserve_request_.record_key());
   row.record_id = RecordIdFor(row.record_key);
   std::vector<Fingerprint> fingerprints;
-  for (const v1::Fingerprint& sent : question_.fingerprints()) {
+  for (const v1::Fingerprint& sent : reserve_request_.fingerprints()) {
     fingerprints.push_back(FromProto(sent));
   }
   row.fingerprints = EncodeFingerprints(fingerprints);
@@ -139,7 +139,7 @@ ParentOperation& LiveExecution::AsParent() const {
     const GuardOptions& options = operation_->options;
     parent_ = ParentOperation::Make(
         {options.downstream_secret.empty() ? options.name_space : options.downstream_secret,
-         FromProto(question_.record_key()), Uuid::Parse(record_id_).value_or(RecordId()),
+         FromProto(reserve_request_.record_key()), Uuid::Parse(record_id_).value_or(RecordId()),
          grant_.has_created_at() ? FromWire(grant_.created_at()) : absl::InfinitePast(),
          expires_at()});
   });

@@ -16,7 +16,7 @@
 #include "grpc_idempotency/server_guard/execution.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/execution/guarded_operation.h"
-#include "interceptors/server/reservation/recording.h"
+#include "interceptors/server/reservation/reservation.h"
 
 namespace idempotency::internal {
 
@@ -24,20 +24,20 @@ namespace idempotency::internal {
 // settled. Thread-safe.
 class LiveExecution final : public Execution {
  public:
-  // `question` is what was asked, `grant` what was answered.
+  // `request` is what was asked, `grant` what was answered.
   LiveExecution(std::shared_ptr<const GuardedOperation> operation,
-                const v1::ReserveRequest& question, const v1::ReserveResponse& grant,
-                std::shared_ptr<Recording> recording);
+                const v1::ReserveRequest& reserve_request, const v1::ReserveResponse& grant,
+                std::shared_ptr<Reservation> reservation);
 
   const GuardedOperation& operation() const { return *operation_; }
   const std::shared_ptr<const GuardedOperation>& shared_operation() const { return operation_; }
-  const std::shared_ptr<Recording>& recording() const { return recording_; }
+  const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
   // What the reservation was asked for with: key, fingerprints, parent, labels.
-  const v1::ReserveRequest& question() const { return question_; }
+  const v1::ReserveRequest& reserve_request() const { return reserve_request_; }
   const v1::Reserved& grant() const { return grant_; }
   // When the record is forgotten, as known at its reservation.
   absl::Time expires_at() const;
-  bool nothing_happened() const { return nothing_happened_.load(std::memory_order_acquire); }
+  bool no_effect() const { return no_effect_.load(std::memory_order_acquire); }
   // What the handler said that its reply refers to; nullopt if it did not.
   std::optional<v1::Reference> reference() const;
   // The type of its reply, told before it is settled where the operation itself
@@ -47,7 +47,7 @@ class LiveExecution final : public Execution {
 
   std::uint32_t attempt() const override { return grant_.attempt(); }
   const std::string& record_id() const override { return record_id_; }
-  bool lost() const override { return recording_->lost(); }
+  bool lost() const override { return reservation_->lost(); }
   const std::string& checkpoint() const override { return grant_.checkpoint(); }
   const std::map<std::string, std::string>& labels() const override { return labels_; }
   absl::Status Checkpoint(std::string_view progress) override;
@@ -55,13 +55,13 @@ class LiveExecution final : public Execution {
   // What this execution is known to have committed; nullopt if it has not, or if
   // only the ledger can say.
   std::optional<v1::Reply> committed() const;
-  // RecordIn was called: there may be a row in the ledger.
+  // RecordInTransaction was called: there may be a row in the ledger.
   bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
-  void NothingHappened() override { nothing_happened_.store(true, std::memory_order_release); }
+  void MarkNoEffect() override { no_effect_.store(true, std::memory_order_release); }
   absl::StatusOr<std::string> DownstreamKey(std::string_view label) const override;
   absl::Status Attach(grpc::ClientContext& context, std::string_view label) override;
   absl::Status Attach(grpc::ClientContext& context) override;
-  void RefersTo(std::string_view type, std::string_view id) override;
+  void SetReference(std::string_view type, std::string_view id) override;
 
  protected:
   absl::StatusOr<LedgerRow> NewLedgerRow(const RecordedReply& reply) override;
@@ -72,12 +72,12 @@ class LiveExecution final : public Execution {
   ParentOperation& AsParent() const;
 
   const std::shared_ptr<const GuardedOperation> operation_;
-  const v1::ReserveRequest question_;
+  const v1::ReserveRequest reserve_request_;
   const v1::Reserved grant_;
   const std::string record_id_;
   const std::map<std::string, std::string> labels_;
-  const std::shared_ptr<Recording> recording_;
-  std::atomic<bool> nothing_happened_{false};
+  const std::shared_ptr<Reservation> reservation_;
+  std::atomic<bool> no_effect_{false};
   std::atomic<bool> ledger_row_begun_{false};
   mutable Mutex mutex_;
   std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);

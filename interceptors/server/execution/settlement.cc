@@ -11,7 +11,7 @@
 #include "grpc_idempotency/ledger/recorded_reply.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "interceptors/server/execution/hook_call.h"
-#include "interceptors/server/execution/kept_reply.h"
+#include "interceptors/server/execution/reply_to_store.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/policy/release_pause.h"
 #include "interceptors/server/wire/traceparent.h"
@@ -43,7 +43,7 @@ void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply repl
 }
 
 void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {
-  execution->NothingHappened();
+  execution->MarkNoEffect();
   // Of the codes that no policy can have recorded, the one that says "again".
   v1::Reply reply;
   reply.set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
@@ -75,32 +75,32 @@ void Settlement::Start() {
   if (std::optional<v1::Reply> committed = execution_->committed(); committed.has_value()) {
     OnLedger(std::move(committed));
   } else if (execution_->ledger_row_begun()) {
-    AskLedger();
+    LookUpInLedger();
   } else {
     Dispose(DispositionByPolicy());
   }
 }
 
-void Settlement::AskLedger() {
+void Settlement::LookUpInLedger() {
   const GuardedOperation& operation = execution_->operation();
   {
     MutexLock lock(mutex_);
     caller_timer_ = operation.reservations.scheduler().RunAtOrWhenStopped(
         After(operation.reservations.Now(), operation.options.recording_timeout),
         [self = shared_from_this()] {
-          self->Tell(
+          self->Finish(
               {NotRecorded("the operation finished, but the completion ledger cannot be "
                            "asked yet: call again with the same idempotency key")});
         });
   }
   // Heartbeats go on meanwhile.
-  LedgerInquiry::Ask(execution_, Scheduler::Time::max(),
-                     [self = shared_from_this()](const LedgerInquiry::Answer& committed) {
+  LedgerLookup::Run(execution_, Scheduler::Time::max(),
+                     [self = shared_from_this()](const LedgerLookup::Answer& committed) {
                        self->OnLedger(committed);
                      });
 }
 
-void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
+void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   const std::string& name = execution_->operation().name;
   GuardLog& log = *execution_->operation().log;
   if (ReasonOf(committed.status()) == Reason::kStoreUnavailable) {
@@ -110,7 +110,7 @@ void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
         "the same idempotency key");
     Dispose(Disposition::kLetLapse);
   } else if (!committed.ok()) {
-    GiveUp(committed.status());
+    Abandon(committed.status());
   } else if (committed->has_value()) {
     if (!SameOutcome(reply_, **committed)) {
       log.Warn(LogEvent::kLedgerDisagrees, name,
@@ -122,16 +122,16 @@ void Settlement::OnLedger(const LedgerInquiry::Answer& committed) {
     Dispose(Disposition::kComplete);
   } else if (code_ == grpc::StatusCode::OK) {
     log.Error(LogEvent::kLedgerDisagrees, name,
-              ": the handler answered OK, but what RecordIn wrote is not committed, record ",
+              ": the handler answered OK, but what RecordInTransaction wrote is not committed, record ",
               execution_->record_id());
-    GiveUp(
+    Abandon(
         NotRecorded("the operation was not committed: call again with the same idempotency key"));
   } else {
     Dispose(DispositionByPolicy());
   }
 }
 
-void Settlement::GiveUp(const absl::Status& why) {
+void Settlement::Abandon(const absl::Status& why) {
   instead_ = why;
   Dispose(execution_->operation().on_unknown == UnknownOutcome::kRecover
               ? Disposition::kReleaseUnknown
@@ -141,7 +141,7 @@ void Settlement::GiveUp(const absl::Status& why) {
 Disposition Settlement::DispositionByPolicy() const {
   const GuardedOperation& operation = execution_->operation();
   return DispositionFor(operation.policy, operation.on_unknown, code_,
-                        execution_->nothing_happened());
+                        execution_->no_effect());
 }
 
 void Settlement::Dispose(Disposition disposition) {
@@ -163,26 +163,26 @@ void Settlement::Dispose(Disposition disposition) {
       Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
       return;
     case Disposition::kLetLapse:
-      execution_->recording()->LetLapse();
-      Tell({LossIfRefused()});
+      execution_->reservation()->LetLapse();
+      Finish({LossIfRefused()});
       return;
   }
 }
 
 void Settlement::Record() {
-  execution_->recording()->Complete(
-      KeptReply(*execution_, std::move(reply_)),
+  execution_->reservation()->Complete(
+      ReplyToStore(*execution_, std::move(reply_)),
       [self = shared_from_this()](const auto& answer) { self->OnCompleted(answer); });
 }
 
 void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
   if (release_reason_.empty()) release_reason_ = HandlersAnswer();
-  execution_->recording()->Release(
+  execution_->reservation()->Release(
       release_reason_, outcome,
       [self = shared_from_this(), outcome] {
         if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
-        self->Tell({self->LossIfRefused(), absl::InfinitePast(),
-                    self->execution_->recording()->release_answer()});
+        self->Finish({self->LossIfRefused(), absl::InfinitePast(),
+                    self->execution_->reservation()->release_answer()});
       },
       pause);
 }
@@ -199,18 +199,18 @@ std::string Settlement::HandlersAnswer() const {
 
 absl::Status Settlement::LossIfRefused() const {
   // A failure must not be taken for the operation's: another attempt decides.
-  return execution_->recording()->refused() ? ReservationLost() : instead_;
+  return execution_->reservation()->refused() ? ReservationLost() : instead_;
 }
 
 void Settlement::LeaveOpen() {
   const auto& operation = execution_->shared_operation();
-  if (operation->open_outcomes == nullptr) return;
-  operation->open_outcomes->Note(operation, execution_->question());
+  if (operation->unknown_outcomes == nullptr) return;
+  operation->unknown_outcomes->Add(operation, execution_->reserve_request());
 }
 
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
   if (answer.ok()) {
-    Tell({instead_,
+    Finish({instead_,
           answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
     return;
   }
@@ -222,10 +222,10 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
       execution_->operation().on_unknown == UnknownOutcome::kRecover) {
     LeaveOpen();
   }
-  Tell({answer.status()});
+  Finish({answer.status()});
 }
 
-void Settlement::Tell(const Outcome& outcome) {
+void Settlement::Finish(const Outcome& outcome) {
   Done done;
   Disposition disposition;
   {
@@ -238,7 +238,7 @@ void Settlement::Tell(const Outcome& outcome) {
   const GuardedOperation& operation = execution_->operation();
   Call(*operation.log, operation.options.hooks.on_recorded,
        {{operation.name, execution_->record_id(), execution_->attempt(),
-         TraceparentOf(execution_->question().labels())},
+         TraceparentOf(execution_->reserve_request().labels())},
         code_,
         disposition,
         outcome.error});

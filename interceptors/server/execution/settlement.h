@@ -11,7 +11,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/server_guard/disposition.h"
 #include "idempotency/v1/record.pb.h"
-#include "interceptors/server/execution/ledger_inquiry.h"
+#include "interceptors/server/execution/ledger_lookup.h"
 #include "interceptors/server/execution/live_execution.h"
 
 namespace idempotency::internal {
@@ -27,14 +27,14 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
     // When the record is forgotten; InfinitePast if there is no reply in it.
     absl::Time expires_at = absl::InfinitePast();
     // Where the reservation was given back: the store's answer to that
-    // (Recording::release_answer). OK where it was not.
+    // (Reservation::release_answer). OK where it was not.
     absl::Status release = absl::OkStatus();
   };
   // Called once, on any thread, possibly inside Settle; must not block.
   using Done = std::function<void(const Outcome&)>;
 
   // Settle or Complete, once per execution. Settle is for what a handler
-  // answered. After RecordIn the completion ledger is asked first, unless the
+  // answered. After RecordInTransaction the completion ledger is asked first, unless the
   // commit is known to have succeeded (Execution::Commit), and it decides: what
   // is committed is completed with the committed reply, whatever the handler
   // answered, and an OK without a commit is not completed.
@@ -52,8 +52,8 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
                                           Done done);
 
   void Start();
-  void AskLedger();
-  void OnLedger(const LedgerInquiry::Answer& committed);
+  void LookUpInLedger();
+  void OnLedger(const LedgerLookup::Answer& committed);
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
   void Record();
@@ -66,9 +66,9 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   // Leaves an outcome that nobody knows to the background, if it recovers.
   void LeaveOpen();
   // The caller gets `why`, and the next attempt may run, or find out.
-  void GiveUp(const absl::Status& why);
+  void Abandon(const absl::Status& why);
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
-  void Tell(const Outcome& outcome);
+  void Finish(const Outcome& outcome);
 
   const std::shared_ptr<LiveExecution> execution_;
   const grpc::StatusCode code_;

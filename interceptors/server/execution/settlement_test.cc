@@ -16,9 +16,9 @@
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/admission/admission.h"
-#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/reservation/reservation_client.h"
 #include "interceptors/server/testing/fake_connection.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/threads/worker_pools.h"
 
 namespace idempotency::internal {
@@ -45,7 +45,7 @@ class SettlementTest : public testing::Test {
     options_.name_space = "tills";
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
-    reservations_ = std::make_unique<Reservations>(std::move(connection),
+    reservations_ = std::make_unique<ReservationClient>(std::move(connection),
                                                    options_.recording_timeout, absl::Seconds(10));
   }
   ~SettlementTest() override { pools_.Stop(); }
@@ -53,10 +53,10 @@ class SettlementTest : public testing::Test {
   // The next attempt, under the policy and the options as they are now.
   std::shared_ptr<LiveExecution> Run() {
     std::promise<Admission::Decision> decided;
-    Admission::Ask(std::make_shared<const GuardedOperation>(
+    Admission::Admit(std::make_shared<const GuardedOperation>(
                        GuardedOperation{"/tills.v1.Till/Charge", policy_, options_, *reservations_,
                                         pools_, UnknownOutcome::kRunAgain}),
-                   SampleQuestion(), reservations_->Now() + std::chrono::seconds(10),
+                   SampleReserveRequest(), reservations_->Now() + std::chrono::seconds(10),
                    [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     Admission::Decision decision = decided.get_future().get();
     const auto* granted = std::get_if<Admission::Granted>(&decision);
@@ -82,13 +82,13 @@ class SettlementTest : public testing::Test {
   MethodPolicy policy_;
   FakeConnection* store_ = nullptr;
   WorkerPools pools_;
-  std::unique_ptr<Reservations> reservations_;
+  std::unique_ptr<ReservationClient> reservations_;
 };
 
 TEST_F(SettlementTest, UnderReferenceWhatTheReplyRefersToIsKeptInItsPlace) {
   policy_.reply = MethodPolicy::Reply::kReference;
   const auto execution = Run();
-  execution->RefersTo("charge", "ch-1");
+  execution->SetReference("charge", "ch-1");
   EXPECT_TRUE(Settle(execution, ReplyOf(grpc::StatusCode::OK, "paid")).error.ok());
   EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_REFERENCE);
   v1::Reference reference;
@@ -107,7 +107,7 @@ TEST_F(SettlementTest, UnderReferenceAReplyThatRefersToNothingIsKeptByItsStatus)
 TEST_F(SettlementTest, UnderReferenceAnErrorIsKeptItself) {
   policy_.reply = MethodPolicy::Reply::kReference;
   const auto execution = Run();
-  execution->RefersTo("charge", "ch-1");
+  execution->SetReference("charge", "ch-1");
   EXPECT_TRUE(Settle(execution, ReplyOf(grpc::StatusCode::NOT_FOUND, "no such card")).error.ok());
   EXPECT_EQ(Kept().message(), "no such card");
   EXPECT_EQ(Kept().content(), v1::REPLY_CONTENT_UNSPECIFIED);

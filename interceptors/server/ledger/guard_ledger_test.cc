@@ -57,7 +57,7 @@ class GuardLedgerTest : public testing::Test {
     options_.ledger = ledger_;
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
-    reservations_ = std::make_unique<Reservations>(std::move(connection),
+    reservations_ = std::make_unique<ReservationClient>(std::move(connection),
                                                    options_.recording_timeout, absl::Seconds(10));
     GuardedOperation operation{"/shop.v1.Shop/Buy",
                                policy_,
@@ -77,17 +77,17 @@ class GuardLedgerTest : public testing::Test {
   }
 
   Admission::Decision Ask(const std::string& digest = std::string(32, 'd')) {
-    v1::ReserveRequest question;
-    v1::RecordKey& key = *question.mutable_record_key();
+    v1::ReserveRequest reserve_request;
+    v1::RecordKey& key = *reserve_request.mutable_record_key();
     key.set_namespace_("shop");
     key.set_scope("alice");
     key.set_operation("/shop.v1.Shop/Buy");
     key.set_key("order-1");
-    v1::Fingerprint& fingerprint = *question.add_fingerprints();
+    v1::Fingerprint& fingerprint = *reserve_request.add_fingerprints();
     fingerprint.set_version(1);
     fingerprint.set_digest(digest);
     std::promise<Admission::Decision> decided;
-    Admission::Ask(operation_, question, reservations_->Now() + verdict_timeout_,
+    Admission::Admit(operation_, reserve_request, reservations_->Now() + verdict_timeout_,
                    [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     return decided.get_future().get();
   }
@@ -107,7 +107,7 @@ class GuardLedgerTest : public testing::Test {
   // Commits `text` as the reply, in a transaction of this execution.
   bool Commit(Execution& execution, const std::string& text) {
     FakeTransaction transaction{*ledger_, {}};
-    return execution.RecordIn(transaction, Message(text)).ok() && transaction.Commit();
+    return execution.RecordInTransaction(transaction, Message(text)).ok() && transaction.Commit();
   }
   // An execution that died: its reservation is over, its commit is there or not.
   void DieAfter(bool commit) {
@@ -116,7 +116,7 @@ class GuardLedgerTest : public testing::Test {
     if (commit) {
       ASSERT_TRUE(Commit(*execution, "paid"));
     }
-    execution->recording()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+    execution->reservation()->Release("died", v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
     ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   }
   static std::optional<Reason> RefusalOf(const Admission::Decision& decision) {
@@ -142,7 +142,7 @@ class GuardLedgerTest : public testing::Test {
   MethodPolicy policy_;
   FakeConnection* store_ = nullptr;
   WorkerPools pools_;
-  std::unique_ptr<Reservations> reservations_;
+  std::unique_ptr<ReservationClient> reservations_;
   std::shared_ptr<const GuardedOperation> operation_;
 };
 
@@ -262,7 +262,7 @@ TEST_F(GuardLedgerTest, AFailureAfterTheCommitIsStillDone) {
 TEST_F(GuardLedgerTest, NothingHappenedDoesNotReleaseWhatIsCommitted) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
-  execution->NothingHappened();
+  execution->MarkNoEffect();
   Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE));
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
@@ -278,7 +278,7 @@ TEST_F(GuardLedgerTest, ADeclineIsCommittedLikeAnyReply) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   const grpc::Status declined(grpc::StatusCode::FAILED_PRECONDITION, "no money", "details");
-  ASSERT_TRUE(execution->RecordIn(transaction, declined).ok());
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, declined).ok());
   ASSERT_TRUE(transaction.Commit());
   v1::Reply reply = Failure(grpc::StatusCode::FAILED_PRECONDITION);
   reply.set_message("no money");
@@ -290,7 +290,7 @@ TEST_F(GuardLedgerTest, ADeclineIsCommittedLikeAnyReply) {
 TEST_F(GuardLedgerTest, AnOkWithoutACommitIsNotRecorded) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
-  ASSERT_TRUE(execution->RecordIn(transaction, Message("paid")).ok());
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
   EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
@@ -299,7 +299,7 @@ TEST_F(GuardLedgerTest, AnOkWithoutACommitIsNotRecorded) {
 TEST_F(GuardLedgerTest, AFailureWithoutACommitIsSettledAsEver) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
-  ASSERT_TRUE(execution->RecordIn(transaction, Message("paid")).ok());
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
   EXPECT_TRUE(Settle(execution, Failure(grpc::StatusCode::INVALID_ARGUMENT)).error.ok());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(ledger_->finds(), 1);
@@ -355,19 +355,19 @@ TEST_F(GuardLedgerTest, AGuardThatStopsWhileTheLedgerIsAwayLeavesItToTheLease) {
 
 TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
   const auto execution = Run();
-  Recording::Grant over;
+  Reservation::Grant over;
   over.lease = absl::Milliseconds(20);
   over.lease_deadline = reservations_->Now();
   v1::ReserveResponse grant;
   grant.mutable_reserved()->set_attempt(1);
   store_->Hold(Operation::kExtend);
-  LiveExecution late(operation_, execution->question(), grant,
+  LiveExecution late(operation_, execution->reserve_request(), grant,
                      reservations_->Hold(std::move(over)));
   FakeTransaction transaction{*ledger_, {}};
-  EXPECT_EQ(ReasonOf(static_cast<Execution&>(late).RecordIn(transaction, Message("paid"))),
+  EXPECT_EQ(ReasonOf(static_cast<Execution&>(late).RecordInTransaction(transaction, Message("paid"))),
             Reason::kReservationLost);
   EXPECT_FALSE(transaction.row.has_value());
-  late.recording()->LetLapse();
+  late.reservation()->LetLapse();
   Settle(execution, Answer("x"));
 }
 
@@ -390,7 +390,7 @@ TEST_F(GuardLedgerTest, AfterAKnownCommitItsReplyIsTheOutcomeWhateverTheHandlerA
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
-  execution->NothingHappened();
+  execution->MarkNoEffect();
   EXPECT_EQ(ReasonOf(Settle(execution, Failure(grpc::StatusCode::UNAVAILABLE)).error),
             Reason::kReservationLost);
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
@@ -510,7 +510,7 @@ TEST_F(GuardLedgerTest, SlowRecoveryAndLoadersHoldUpNoQuestionToTheLedger) {
 
 class GuardLedgerCrowdTest : public GuardLedgerTest {
  protected:
-  // No place for a question until Open().
+  // No place for a lookup until Open().
   void Crowd() {
     ledger_->Hold(true);
     for (int i = 0; i < GuardThreads().ledger; ++i) {
@@ -569,11 +569,11 @@ TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
   operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
-  EXPECT_EQ(execution->RecordIn(transaction, Message("unary")).code(),
+  EXPECT_EQ(execution->RecordInTransaction(transaction, Message("unary")).code(),
             absl::StatusCode::kInvalidArgument);
   RecordedReply stream(grpc::Status::OK);
   stream.AddStreamMessage(Message("one")).AddStreamMessage(Message("two"));
-  ASSERT_TRUE(execution->RecordIn(transaction, stream).ok());
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, stream).ok());
   ASSERT_TRUE(transaction.Commit());
   v1::Reply sent;
   sent.add_stream(Body("one"));
@@ -587,9 +587,9 @@ TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
 TEST_F(GuardLedgerTest, CodesThatSayNothingAreNotTaken) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
-  EXPECT_EQ(execution->RecordIn(transaction, grpc::Status::OK).code(),
+  EXPECT_EQ(execution->RecordInTransaction(transaction, grpc::Status::OK).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(execution->RecordIn(transaction, grpc::Status::CANCELLED).code(),
+  EXPECT_EQ(execution->RecordInTransaction(transaction, grpc::Status::CANCELLED).code(),
             absl::StatusCode::kInvalidArgument);
   Settle(execution, Answer("x"));
 }
@@ -597,7 +597,7 @@ TEST_F(GuardLedgerTest, CodesThatSayNothingAreNotTaken) {
 TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatWasCommittedIsFound) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
-  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
@@ -605,7 +605,7 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatWasCommittedIsFound) {
 
 TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatIsNotThereStaysUnknown) {
   const auto execution = Run();
-  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   EXPECT_EQ(RefusalOf(Ask()), Reason::kOutcomeUnknown);
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
@@ -623,7 +623,7 @@ TEST_F(GuardLedgerRecoveryTest, TheLedgerIsAskedBeforeTheRecoveryHandler) {
   };
   operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
   const auto execution = Run();
-  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   // Not there: the handler decides, and the ledger is asked for what it wrote.
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
@@ -642,7 +642,7 @@ TEST_F(GuardLedgerRecoveryTest, WhatIsCommittedIsNotRecovered) {
   operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
-  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
   EXPECT_EQ(recoveries, 0);
@@ -650,7 +650,7 @@ TEST_F(GuardLedgerRecoveryTest, WhatIsCommittedIsNotRecovered) {
 
 TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeStaysUnknownWhileTheLedgerIsAway) {
   const auto execution = Run();
-  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   verdict_timeout_ = std::chrono::milliseconds(100);
   ledger_->Fail(Away(), 1000);
@@ -666,7 +666,7 @@ TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown
   operation.recovery = [](const RecoveryCase&) { return RecoveryDecision::Release(); };
   operation_ = std::make_shared<const GuardedOperation>(std::move(operation));
   const auto execution = Run();
-  execution->recording()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
+  execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
   // First every thread is held, so that none makes room in the queue later.
   std::promise<void> all_held;
@@ -689,7 +689,7 @@ TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown
 TEST_F(GuardLedgerRecoveryTest, AnOkWithoutACommitIsUnknown) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
-  ASSERT_TRUE(execution->RecordIn(transaction, Message("paid")).ok());
+  ASSERT_TRUE(execution->RecordInTransaction(transaction, Message("paid")).ok());
   Settle(execution, Answer(Body("paid")));
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
 }

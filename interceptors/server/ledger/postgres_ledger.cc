@@ -48,7 +48,7 @@ constexpr char kInsert[] =
 //
 // A row can be seen although its commit's wait for a synchronous standby was
 // broken off, and a failover would take it back with its effects. So where commits
-// wait for a standby, a question that finds a row writes a message to the log, and
+// wait for a standby, a lookup that finds a row writes a message to the log, and
 // its own commit waits until all that it saw is there too.
 constexpr char kFind[] =
     "SELECT pg_is_in_recovery(), c.record_id IS NOT NULL, c.namespace, c.scope, c.operation,"
@@ -187,7 +187,7 @@ class Session {
       alone.exec(absl::StrCat("SET statement_timeout TO ",
                               absl::ToInt64Milliseconds(options.statement_timeout),
                               ";SET default_transaction_isolation TO 'read committed'"
-                              // So that a question waits for the standby, whatever the default.
+                              // So that a lookup waits for the standby, whatever the default.
                               ";SELECT set_config('synchronous_commit', 'on', false)"
                               " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));
     });
@@ -259,7 +259,7 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                              const absl::StatusOr<LedgerRow>& row) {
   if (!IsUndoneAsAWhole(transaction)) {
     return absl::FailedPreconditionError(
-        "RecordIn needs the outermost transaction (pqxx::work), whose abort undoes every effect");
+        "RecordInTransaction needs the outermost transaction (pqxx::work), whose abort undoes every effect");
   }
   if (!row.ok()) {
     Spoil(transaction);
@@ -328,7 +328,7 @@ class PostgresLedger::Sessions {
       (*session)->Run(call);
       return absl::OkStatus();
     } catch (const pqxx::sql_error& failure) {
-      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: a question failed, SQLSTATE ",
+      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: a reserve_request failed, SQLSTATE ",
                 failure.sqlstate());
     } catch (const std::exception&) {
       log_.Warn(LogEvent::kLedgerUnavailable, "ledger: the session is lost");

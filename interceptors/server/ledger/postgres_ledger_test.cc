@@ -406,7 +406,7 @@ TEST_F(PostgresLedgerTest, ASessionIsKeptUntilAQuestionFails) {
     EXPECT_EQ(ReasonOf(ledger->Sweep().status()), Reason::kStoreUnavailable);
   }
   ASSERT_TRUE(ledger->Find(id).ok());
-  // That of the failed question ends a moment later.
+  // That of the failed lookup ends a moment later.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (sessions().find(first) != std::string::npos &&
          std::chrono::steady_clock::now() < deadline) {

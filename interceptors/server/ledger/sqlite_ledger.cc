@@ -105,7 +105,7 @@ int Insert(sqlite3* database, const LedgerRow& row) {
 absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>& row) {
   if (sqlite3_get_autocommit(database) != 0) {
     return absl::FailedPreconditionError(
-        "RecordIn needs an open transaction on this connection: BEGIN comes first");
+        "RecordInTransaction needs an open transaction on this connection: BEGIN comes first");
   }
   if (!row.ok()) return RolledBack(database, row.status());
   const int result = Insert(database, *row);

@@ -18,9 +18,9 @@ bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code) {
 }
 
 Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown,
-                           grpc::StatusCode code, bool nothing_happened) {
+                           grpc::StatusCode code, bool no_effect) {
   if (IsRecorded(policy, code)) return Disposition::kComplete;
-  if (nothing_happened) return Disposition::kRelease;
+  if (no_effect) return Disposition::kRelease;
   if (CanBeReleased(code) && policy.released.count(code) > 0) return Disposition::kRelease;
   if (on_unknown == UnknownOutcome::kRecover) return Disposition::kReleaseUnknown;
   // The handler stopped waiting for work that may still be in the air.

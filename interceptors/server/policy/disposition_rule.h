@@ -10,10 +10,10 @@ namespace idempotency::internal {
 
 enum class UnknownOutcome;
 
-// `nothing_happened` is the handler's own word; it counts only for codes that
+// `no_effect` is the handler's own word; it counts only for codes that
 // are not recorded. `on_unknown` is for codes that prove nothing.
 Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown,
-                           grpc::StatusCode code, bool nothing_happened);
+                           grpc::StatusCode code, bool no_effect);
 
 // The policy's recorded codes, and OK.
 bool IsRecorded(const MethodPolicy& policy, grpc::StatusCode code);

@@ -8,24 +8,24 @@
 namespace idempotency::internal {
 namespace {
 
-// What is needed of a question when its answer comes.
-struct Question {
+// What is needed of a request when its answer comes.
+struct SentReserve {
   v1::RecordKey key;
   ReplayCache::Fingerprints fingerprints;
   ReplayCache::Moment asked;
 };
 
-void Learn(ReplayCache& cache, const Question& question, const v1::ReserveResponse& answer) {
+void Learn(ReplayCache& cache, const SentReserve& reserve_request, const v1::ReserveResponse& answer) {
   switch (answer.verdict_case()) {
     case v1::ReserveResponse::kReplay:
     case v1::ReserveResponse::kReserved:
-      cache.Keep(question.key, {question.fingerprints, answer}, question.asked);
+      cache.Keep(reserve_request.key, {reserve_request.fingerprints, answer}, reserve_request.asked);
       return;
     case v1::ReserveResponse::kMismatch:
       // Of a request that differs; it says nothing against the reply held.
       return;
     default:
-      cache.DropReplay(question.key);
+      cache.DropReplay(reserve_request.key);
       return;
   }
 }
@@ -51,12 +51,12 @@ CachingConnection::CachingConnection(std::unique_ptr<Connection> inner,
 
 void CachingConnection::Reserve(const v1::ReserveRequest& request, Deadline deadline,
                                 Callback<v1::ReserveResponse> done) {
-  auto question = std::make_shared<const Question>(
-      Question{request.record_key(), request.fingerprints(), cache_->Now()});
+  auto reserve_request = std::make_shared<const SentReserve>(
+      SentReserve{request.record_key(), request.fingerprints(), cache_->Now()});
   inner_->Reserve(request, deadline,
-                  [cache = cache_, question = std::move(question),
+                  [cache = cache_, reserve_request = std::move(reserve_request),
                    done = std::move(done)](absl::StatusOr<v1::ReserveResponse> answer) {
-                    if (answer.ok()) Learn(*cache, *question, *answer);
+                    if (answer.ok()) Learn(*cache, *reserve_request, *answer);
                     done(std::move(answer));
                   });
 }

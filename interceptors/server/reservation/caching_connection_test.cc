@@ -20,7 +20,7 @@
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/testing/fake_connection.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/testing/stepped_clock.h"
 #include "interceptors/server/wire/wire_time.h"
 
@@ -40,9 +40,9 @@ class CachingConnectionTest : public testing::Test {
     connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
   }
 
-  static v1::ReserveRequest Question(const std::string& key,
+  static v1::ReserveRequest ReserveRequestFor(const std::string& key,
                                      const std::string& content = "content") {
-    v1::ReserveRequest request = SampleQuestion(key, content);
+    v1::ReserveRequest request = SampleReserveRequest(key, content);
     request.set_request_token(TokenOf(key));
     return request;
   }
@@ -65,12 +65,12 @@ class CachingConnectionTest : public testing::Test {
     return *verdict;
   }
   absl::StatusOr<v1::ReserveResponse> Reserve(const std::string& key) {
-    return Reserve(Question(key));
+    return Reserve(ReserveRequestFor(key));
   }
   absl::Status Complete(const std::string& key, const v1::ReserveResponse& grant,
                         const v1::Reply& reply) {
     v1::CompleteRequest request;
-    *request.mutable_record_key() = Question(key).record_key();
+    *request.mutable_record_key() = ReserveRequestFor(key).record_key();
     request.set_reservation_token(grant.reserved().reservation_token());
     *request.mutable_reply() = reply;
     absl::Status status = absl::UnknownError("not answered");
@@ -82,10 +82,10 @@ class CachingConnectionTest : public testing::Test {
   void CompleteElsewhere(const std::string& key,
                          v1::ReplyContent content = v1::REPLY_CONTENT_FULL) {
     v1::ReserveResponse grant;
-    store_->Reserve(Question(key), Connection::Deadline::max(),
+    store_->Reserve(ReserveRequestFor(key), Connection::Deadline::max(),
                     [&grant](const auto& answer) { grant = answer.value(); });
     v1::CompleteRequest request;
-    *request.mutable_record_key() = Question(key).record_key();
+    *request.mutable_record_key() = ReserveRequestFor(key).record_key();
     request.set_reservation_token(grant.reserved().reservation_token());
     request.mutable_reply()->set_body("reply");
     request.mutable_reply()->set_content(content);
@@ -166,7 +166,7 @@ TEST_F(CachingConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfIt
 TEST_F(CachingConnectionTest, TheReplyIsKeptBeforeTheCallerIsTold) {
   const auto grant = Reserve("order-1");
   v1::CompleteRequest request;
-  *request.mutable_record_key() = Question("order-1").record_key();
+  *request.mutable_record_key() = ReserveRequestFor("order-1").record_key();
   request.set_reservation_token(grant->reserved().reservation_token());
   request.mutable_reply();
   bool was_kept = false;
@@ -216,7 +216,7 @@ TEST_F(CachingConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
   CompleteElsewhere("order-1");
   ASSERT_TRUE(Reserve("order-1")->has_replay());
   const int before = asked();
-  EXPECT_TRUE(Reserve(Question("order-1", "other"))->has_mismatch());
+  EXPECT_TRUE(Reserve(ReserveRequestFor("order-1", "other"))->has_mismatch());
   EXPECT_EQ(asked(), before + 1);
   // It says nothing against the reply that is held.
   EXPECT_TRUE(Reserve("order-1")->has_replay());
@@ -250,8 +250,8 @@ TEST_F(CachingConnectionTest, AnotherVerdictOfTheStoreEndsTheReply) {
     v1::ReserveResponse verdict;
     set(verdict);
     store_->SetVerdict(verdict);
-    // A question that the cache leaves to the store shows that things changed.
-    Reserve(Question("order-1", "other")).IgnoreError();
+    // A request that the cache leaves to the store shows that things changed.
+    Reserve(ReserveRequestFor("order-1", "other")).IgnoreError();
     EXPECT_EQ(Reserve("order-1")->verdict_case(), verdict.verdict_case());
     store_->SetVerdict(v1::ReserveResponse());
   }
@@ -262,14 +262,14 @@ TEST_F(CachingConnectionTest, ErrorsAreNotKeptAndEndNothing) {
   ASSERT_TRUE(Reserve("order-1")->has_replay());
   store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 2);
   EXPECT_EQ(ReasonOf(Reserve("order-2").status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(ReasonOf(Reserve(Question("order-1", "other")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(ReserveRequestFor("order-1", "other")).status()), Reason::kStoreUnavailable);
   EXPECT_TRUE(Reserve("order-1")->has_replay());
   EXPECT_TRUE(Reserve("order-2")->has_reserved());
 }
 
 TEST_F(CachingConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
   const auto grant = Reserve("order-1");
-  v1::ReserveRequest duplicate = Question("order-1");
+  v1::ReserveRequest duplicate = ReserveRequestFor("order-1");
   duplicate.set_request_token(Uuid::Random().ToString());
   EXPECT_TRUE(Reserve(duplicate)->has_in_flight());
   EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
@@ -295,7 +295,7 @@ TEST_F(CachingConnectionTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent
 TEST_F(CachingConnectionTest, AnswersThatComeAfterItsEndAreStillPassedOn) {
   store_->Hold(Operation::kReserve);
   absl::Status told;
-  connection_->Reserve(Question("order-1"), Connection::Deadline::max(),
+  connection_->Reserve(ReserveRequestFor("order-1"), Connection::Deadline::max(),
                        [&told](const auto& answer) { told = answer.status(); });
   connection_.reset();
   EXPECT_EQ(ReasonOf(told), Reason::kStoreUnavailable);
@@ -346,8 +346,8 @@ TEST_F(CachingConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
     ASSERT_TRUE(grant.ok()) << grant.status();
     reply.mutable_body()->append(more, 'x');
     Complete(key, *grant, reply).IgnoreError();
-    const auto question = Question(key);
-    EXPECT_EQ(cache_->FindReplay(question.record_key(), question.fingerprints()) != nullptr,
+    const auto reserve_request = ReserveRequestFor(key);
+    EXPECT_EQ(cache_->FindReplay(reserve_request.record_key(), reserve_request.fingerprints()) != nullptr,
               more == 0);
   }
 }
@@ -358,7 +358,7 @@ TEST_F(CachingConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
   const std::string& token = grant->reserved().reservation_token();
   bool answered = false;
   v1::ExtendRequest extend;
-  *extend.mutable_record_key() = Question("order-1").record_key();
+  *extend.mutable_record_key() = ReserveRequestFor("order-1").record_key();
   extend.set_reservation_token(token);
   *extend.mutable_lease() = ToWire(absl::Seconds(30));
   connection_->Extend(extend, Connection::Deadline::max(),
@@ -366,12 +366,12 @@ TEST_F(CachingConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
   EXPECT_TRUE(answered);
   EXPECT_EQ(store_->calls(Operation::kExtend), 1);
   v1::GetRequest get;
-  *get.mutable_record_key() = Question("order-1").record_key();
+  *get.mutable_record_key() = ReserveRequestFor("order-1").record_key();
   answered = false;
   connection_->Get(get, Connection::Deadline::max(), [&answered](const auto&) { answered = true; });
   EXPECT_TRUE(answered);
   v1::ReleaseRequest release;
-  *release.mutable_record_key() = Question("order-1").record_key();
+  *release.mutable_record_key() = ReserveRequestFor("order-1").record_key();
   release.set_reservation_token(token);
   release.set_outcome(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
   connection_->Release(release, Connection::Deadline::max(), [](const auto&) {});

@@ -6,7 +6,7 @@
 #include "core/answer_kind.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
-#include "interceptors/server/reservation/store_link.h"
+#include "interceptors/server/reservation/store_context.h"
 
 namespace idempotency::internal {
 namespace {
@@ -45,7 +45,7 @@ void CheckpointQueue::Push(std::string progress, Stored done) {
       const std::uint64_t id = ++last_id_;
       const Scheduler::TaskId timer = scheduler_.RunAtOrWhenStopped(
           After(scheduler_.Now(), timeout_),
-          [self = shared_from_this(), id] { self->Tell(id, NotAcknowledged()); });
+          [self = shared_from_this(), id] { self->Finish(id, NotAcknowledged()); });
       waiting_.push_back({id, std::move(progress), std::exchange(done, nullptr), timer});
       if (std::exchange(sending_, true)) return;
     }
@@ -79,7 +79,7 @@ void CheckpointQueue::OnAnswer(std::uint64_t id, const absl::Status& answer) {
     MutexLock lock(mutex_);
     if (IsPassing(answer) && Repeat(id)) return;
   }
-  Tell(id, answer);
+  Finish(id, answer);
   SendFirst();
 }
 
@@ -89,7 +89,7 @@ bool CheckpointQueue::Repeat(std::uint64_t id) {
   return scheduler_.RunAt(again, [self = shared_from_this()] { self->SendFirst(); }) != 0;
 }
 
-void CheckpointQueue::Tell(std::uint64_t id, const absl::Status& answer) {
+void CheckpointQueue::Finish(std::uint64_t id, const absl::Status& answer) {
   Stored done;
   {
     MutexLock lock(mutex_);

@@ -51,7 +51,7 @@ class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
   void OnAnswer(std::uint64_t id, const absl::Status& answer);
   // True if the first is `id` and will be sent again.
   bool Repeat(std::uint64_t id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Tell(std::uint64_t id, const absl::Status& answer);
+  void Finish(std::uint64_t id, const absl::Status& answer);
 
   Scheduler& scheduler_;
   const absl::Duration timeout_;

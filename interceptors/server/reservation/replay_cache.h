@@ -20,20 +20,20 @@ namespace idempotency::internal {
 // The store's last answers about completed operations, by record key.
 //
 // When an answer is given again. The verdict on a completed record depends on
-// the record, which does not change, and on the fingerprints of the question.
-// So an answer is good for a question with the same four parts of the key and
+// the record, which does not change, and on the fingerprints of the request.
+// So an answer is good for a request with the same four parts of the key and
 // the same fingerprints, all versions of them, and for no other: whether a
 // request that differs is a mismatch is left to the store.
 //
 // How long. The record was alive when the store answered, and the store
-// answered after it was asked. So counted from before the question was sent,
+// answered after it was asked. So counted from before the request was sent,
 //   - max_age passes at most, by the monotonic and by the wall clock, whichever
 //     is first: the monotonic clock stands still while a machine is suspended,
 //     the wall clock can be set back;
 //   - the record's life from completion to expiry, both by the store's clock,
 //     passes at most;
 //   - expires_at, read from the guard's wall clock, is not passed.
-// An answer is therefore never given later than max_age after the question, no
+// An answer is therefore never given later than max_age after the request, no
 // matter what the clocks do, and outlives its record by no more than the guard's
 // clock is behind the store's, max_age at most.
 //
@@ -42,19 +42,19 @@ namespace idempotency::internal {
 // plain LRU each of them would push a reply out that somebody is retrying.
 //
 // Grants are kept too, with max_age and in the same room, so that the reply
-// that completes one can be kept with the fingerprints of its question.
+// that completes one can be kept with the fingerprints of its request.
 //
 // Thread-safe. Finding an answer copies nothing and allocates nothing.
 class ReplayCache {
  public:
   using Fingerprints = google::protobuf::RepeatedPtrField<v1::Fingerprint>;
 
-  // What was asked, and when: by both clocks, before the question was sent.
+  // What was asked, and when: by both clocks, before the request was sent.
   struct Moment {
     std::chrono::steady_clock::time_point monotonic;
     absl::Time wall;
   };
-  // A question and the store's answer to it: `replay` or `reserved`.
+  // A request and the store's answer to it: `replay` or `reserved`.
   struct Answer {
     Fingerprints fingerprints;
     v1::ReserveResponse response;

@@ -102,7 +102,7 @@ TEST_F(ReplayCacheTest, PartsThatReadTheSameInARowAreDifferentKeys) {
   EXPECT_FALSE(Has(other));
 }
 
-// Anything but the same question is the store's to answer: it may know of a
+// Anything but the same request is the store's to answer: it may know of a
 // version that differs.
 TEST_F(ReplayCacheTest, OnlyTheSameFingerprintsAreAnswered) {
   ReplayCache::Answer answer = Replay();

@@ -18,16 +18,16 @@ bool MayPass(const absl::Status& status) {
 
 }  // namespace
 
-void StoreProbe::Run(StoreLink link, const std::string& name_space, Time deadline, Done done) {
+void StoreProbe::Run(StoreContext context, const std::string& name_space, Time deadline, Done done) {
   struct Concrete : StoreProbe {
-    Concrete(StoreLink l, const std::string& n, Time t, Done d)
+    Concrete(StoreContext l, const std::string& n, Time t, Done d)
         : StoreProbe(std::move(l), n, t, std::move(d)) {}
   };
-  std::make_shared<Concrete>(std::move(link), name_space, deadline, std::move(done))->Start();
+  std::make_shared<Concrete>(std::move(context), name_space, deadline, std::move(done))->Start();
 }
 
-StoreProbe::StoreProbe(StoreLink link, const std::string& name_space, Time deadline, Done done)
-    : link_(std::move(link)),
+StoreProbe::StoreProbe(StoreContext context, const std::string& name_space, Time deadline, Done done)
+    : context_(std::move(context)),
       deadline_(deadline),
       backoff_(kFirstRepeat, kLongestRepeat),
       last_(MakeError(Reason::kStoreUnavailable, "idempotencyd has not answered in time")),
@@ -42,49 +42,49 @@ StoreProbe::StoreProbe(StoreLink link, const std::string& name_space, Time deadl
 void StoreProbe::Start() {
   {
     MutexLock lock(mutex_);
-    timer_ = link_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
+    timer_ = context_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
       absl::Status last;
       {
         MutexLock relock(self->mutex_);
         last = self->last_;
       }
-      self->Tell(last);
+      self->Finish(last);
     });
   }
   Try();
 }
 
 void StoreProbe::Try() {
-  const Time now = link_.scheduler.Now();
-  link_.connection.Get(
+  const Time now = context_.scheduler.Now();
+  context_.connection.Get(
       request_, std::min(deadline_, After(now, kTryTimeout)),
       [self = shared_from_this()](const auto& answer) { self->OnAnswer(answer.status()); });
 }
 
 void StoreProbe::OnAnswer(const absl::Status& answer) {
   if (answer.ok() || ReasonOf(answer) == Reason::kRecordNotFound) {
-    Tell(absl::OkStatus());
+    Finish(absl::OkStatus());
     return;
   }
   {
     MutexLock lock(mutex_);
     last_ = answer;
-    const Time again = After(link_.scheduler.Now(), backoff_.Next());
+    const Time again = After(context_.scheduler.Now(), backoff_.Next());
     if (done_ == nullptr) return;
     if (MayPass(answer) && again < deadline_ &&
-        link_.scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0) {
+        context_.scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0) {
       return;
     }
   }
-  Tell(answer);
+  Finish(answer);
 }
 
-void StoreProbe::Tell(const absl::Status& status) {
+void StoreProbe::Finish(const absl::Status& status) {
   Done done;
   {
     MutexLock lock(mutex_);
     done.swap(done_);
-    link_.scheduler.Cancel(timer_);
+    context_.scheduler.Cancel(timer_);
   }
   if (done) done(status);
 }

@@ -9,7 +9,7 @@
 
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "interceptors/server/reservation/store_link.h"
+#include "interceptors/server/reservation/store_context.h"
 #include "interceptors/server/threads/backoff.h"
 
 namespace idempotency::internal {
@@ -27,17 +27,17 @@ class StoreProbe : public std::enable_shared_from_this<StoreProbe> {
   // Called once, on any thread, possibly inside Run; must not block.
   using Done = std::function<void(const absl::Status&)>;
 
-  static void Run(StoreLink link, const std::string& name_space, Time deadline, Done done);
+  static void Run(StoreContext context, const std::string& name_space, Time deadline, Done done);
 
  private:
-  StoreProbe(StoreLink link, const std::string& name_space, Time deadline, Done done);
+  StoreProbe(StoreContext context, const std::string& name_space, Time deadline, Done done);
 
   void Start();
   void Try();
   void OnAnswer(const absl::Status& answer);
-  void Tell(const absl::Status& status);
+  void Finish(const absl::Status& status);
 
-  const StoreLink link_;
+  const StoreContext context_;
   const Time deadline_;
   v1::GetRequest request_;
 

@@ -50,12 +50,12 @@ class StoreProbeTest : public testing::Test {
     StoreProbe::Run({reads_, scheduler_, std::make_shared<OutstandingWork>(),
                      std::make_shared<OutstandingWork>()},
                     "tills", scheduler_.Now() + absl::ToChronoNanoseconds(time),
-                    [this](const absl::Status& status) { told_.push_back(status); });
+                    [this](const absl::Status& status) { answers_.push_back(status); });
   }
 
   FakeScheduler scheduler_;
   Reads reads_;
-  std::vector<absl::Status> told_;
+  std::vector<absl::Status> answers_;
 };
 
 TEST_F(StoreProbeTest, ReadsARecordOfItsNamespaceThatNoMethodHas) {
@@ -70,18 +70,18 @@ TEST_F(StoreProbeTest, ReadsARecordOfItsNamespaceThatNoMethodHas) {
 
 TEST_F(StoreProbeTest, AStoreThatHasNoSuchRecordWasRead) {
   Run();
-  EXPECT_TRUE(told_.empty());
+  EXPECT_TRUE(answers_.empty());
   reads_.Answer(NoSuchRecord());
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_TRUE(told_[0].ok());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(answers_[0].ok());
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
 
 TEST_F(StoreProbeTest, AStoreThatHasTheRecordWasReadToo) {
   Run();
   reads_.Answer(v1::GetResponse());
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_TRUE(told_[0].ok());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(answers_[0].ok());
 }
 
 TEST_F(StoreProbeTest, AsksAgainWhileTheServiceIsAwayOrBusy) {
@@ -90,20 +90,20 @@ TEST_F(StoreProbeTest, AsksAgainWhileTheServiceIsAwayOrBusy) {
   scheduler_.Advance(kLongestRepeat);
   ASSERT_EQ(reads_.calls, 2);
   reads_.Answer(MakeError(Reason::kOverloaded, "busy"));
-  EXPECT_TRUE(told_.empty());
+  EXPECT_TRUE(answers_.empty());
   scheduler_.Advance(kLongestRepeat);
   ASSERT_EQ(reads_.calls, 3);
   reads_.Answer(NoSuchRecord());
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_TRUE(told_[0].ok());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(answers_[0].ok());
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
 
 TEST_F(StoreProbeTest, ARefusalIsToldAtOnce) {
   Run();
   reads_.Answer(absl::PermissionDeniedError("not this guard"));
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_EQ(told_[0].code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_[0].code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
 
@@ -111,14 +111,14 @@ TEST_F(StoreProbeTest, NoAnswerByTheDeadlineIsUnavailable) {
   Run(absl::Seconds(1));
   EXPECT_EQ(reads_.last_deadline, scheduler_.Now() + std::chrono::seconds(1));
   scheduler_.Advance(absl::Milliseconds(999));
-  EXPECT_TRUE(told_.empty());
+  EXPECT_TRUE(answers_.empty());
   scheduler_.Advance(absl::Milliseconds(1));
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_EQ(ReasonOf(told_[0]), Reason::kStoreUnavailable);
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers_[0]), Reason::kStoreUnavailable);
   // What comes then is too late, and is no reason to ask again.
   reads_.Answer(Away());
   scheduler_.Advance(absl::Seconds(5));
-  EXPECT_EQ(told_.size(), 1u);
+  EXPECT_EQ(answers_.size(), 1u);
   EXPECT_EQ(reads_.calls, 1);
 }
 
@@ -128,7 +128,7 @@ TEST_F(StoreProbeTest, AnAnswerAfterTheDeadlineStartsNothing) {
   scheduler_.Advance(absl::Milliseconds(20));
   ASSERT_EQ(reads_.calls, 2);
   scheduler_.Advance(absl::Seconds(1));
-  ASSERT_EQ(told_.size(), 1u);
+  ASSERT_EQ(answers_.size(), 1u);
   reads_.Answer(Away());
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
@@ -147,15 +147,15 @@ TEST_F(StoreProbeTest, TheLastFailureIsToldAtTheDeadline) {
   scheduler_.Advance(absl::Milliseconds(40));
   ASSERT_EQ(reads_.calls, 3);
   scheduler_.Advance(absl::Seconds(1));
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_EQ(told_[0].message(), "second");
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_[0].message(), "second");
 }
 
 TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereThereIsNoTimeToAskAgain) {
   Run(absl::Milliseconds(1));
   reads_.Answer(absl::UnavailableError("away"));
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_EQ(told_[0].message(), "away");
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_[0].message(), "away");
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
 
@@ -163,8 +163,8 @@ TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereNothingIsBegunAnyMore) {
   Run();
   scheduler_.Stop();
   reads_.Answer(absl::UnavailableError("away"));
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_EQ(told_[0].message(), "away");
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_[0].message(), "away");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ FakeConnection::~FakeConnection() {
 }
 
 template <typename Response>
-void FakeConnection::Tell(Waiting<Response>& waiting, absl::StatusOr<Response> answer) {
+void FakeConnection::Answer(Waiting<Response>& waiting, absl::StatusOr<Response> answer) {
   Callback<Response> done;
   {
     MutexLock lock(mutex_);
@@ -69,7 +69,7 @@ void FakeConnection::WatchDeadline(const std::shared_ptr<Waiting<Response>>& wai
                                    Deadline deadline) {
   if (deadline == Deadline::max()) return;
   waiting->timer =
-      scheduler_.RunAt(deadline, [this, waiting] { Tell<Response>(*waiting, NotInTime()); });
+      scheduler_.RunAt(deadline, [this, waiting] { Answer<Response>(*waiting, NotInTime()); });
 }
 
 template <typename Response>
@@ -107,7 +107,7 @@ void FakeConnection::Ask(Operation operation, const Request& request, Deadline d
           answer = Work(scripts_[operation], work);
           changed_.NotifyAll();
         }
-        Tell(*waiting, std::move(answer));
+        Answer(*waiting, std::move(answer));
       });
       return;
     }

@@ -126,7 +126,7 @@ class FakeConnection final : public Connection {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Does nothing for one that has been answered.
   template <typename Response>
-  void Tell(Waiting<Response>& waiting, absl::StatusOr<Response> answer);
+  void Answer(Waiting<Response>& waiting, absl::StatusOr<Response> answer);
   absl::StatusOr<v1::ReserveResponse> Decide(const v1::ReserveRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // RESERVATION_LOST unless the token holds the record.

@@ -12,7 +12,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/testing/fake_scheduler.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 
 namespace idempotency::internal {
 namespace {
@@ -22,8 +22,8 @@ constexpr Connection::Deadline kNoDeadline = Connection::Deadline::max();
 class FakeConnectionTest : public testing::Test {
  protected:
   FakeConnectionTest() {
-    question_.set_request_token(Uuid::Random().ToString());
-    store_.Reserve(question_, kNoDeadline, [this](absl::StatusOr<v1::ReserveResponse> answer) {
+    reserve_request_.set_request_token(Uuid::Random().ToString());
+    store_.Reserve(reserve_request_, kNoDeadline, [this](absl::StatusOr<v1::ReserveResponse> answer) {
       token_ = answer->reserved().reservation_token();
     });
   }
@@ -31,31 +31,31 @@ class FakeConnectionTest : public testing::Test {
   template <typename Request>
   Request Write() const {
     Request request;
-    *request.mutable_record_key() = question_.record_key();
+    *request.mutable_record_key() = reserve_request_.record_key();
     request.set_reservation_token(token_);
     return request;
   }
 
   FakeConnection store_;
-  v1::ReserveRequest question_ = SampleQuestion();
+  v1::ReserveRequest reserve_request_ = SampleReserveRequest();
   std::string token_;
 };
 
 TEST_F(FakeConnectionTest, RefusesBadReservations) {
-  const auto refusal = [this](const v1::ReserveRequest& question) {
+  const auto refusal = [this](const v1::ReserveRequest& reserve_request) {
     absl::Status refused;
-    store_.Reserve(question, kNoDeadline,
+    store_.Reserve(reserve_request, kNoDeadline,
                    [&refused](const auto& answer) { refused = answer.status(); });
     return ReasonOf(refused);
   };
-  v1::ReserveRequest bad = SampleQuestion("order-2");
+  v1::ReserveRequest bad = SampleReserveRequest("order-2");
   (*bad.mutable_labels())["build"] = "two\nlines";
   EXPECT_EQ(refusal(bad), Reason::kRequestInvalid);
-  bad = SampleQuestion("order-2");
+  bad = SampleReserveRequest("order-2");
   // Does not parse at the other end.
   (*bad.mutable_labels())["build"] = "\xff";
   EXPECT_EQ(refusal(bad), Reason::kRequestInvalid);
-  bad = SampleQuestion("");
+  bad = SampleReserveRequest("");
   EXPECT_EQ(refusal(bad), Reason::kKeyMissing);
   EXPECT_EQ(store_.record().attempt, 1u);
 }
@@ -81,10 +81,10 @@ TEST_F(FakeConnectionTest, RefusesBadWrites) {
 }
 
 TEST_F(FakeConnectionTest, ARequestWithoutAFingerprintInCommonIsRefused) {
-  question_.set_request_token(Uuid::Random().ToString());
-  question_.mutable_fingerprints(0)->set_version(2);
+  reserve_request_.set_request_token(Uuid::Random().ToString());
+  reserve_request_.mutable_fingerprints(0)->set_version(2);
   absl::Status refused;
-  store_.Reserve(question_, kNoDeadline,
+  store_.Reserve(reserve_request_, kNoDeadline,
                  [&refused](const auto& answer) { refused = answer.status(); });
   EXPECT_EQ(ReasonOf(refused), Reason::kFingerprintUnknown);
 }
@@ -107,9 +107,9 @@ TEST_F(FakeConnectionTest, AnotherReplyDoesNotReplaceTheOneThatIsStored) {
 class FakeDeadlineTest : public testing::Test {
  protected:
   void Ask() {
-    v1::ReserveRequest question = SampleQuestion();
-    question.set_request_token(Uuid::Random().ToString());
-    store_.Reserve(question, scheduler_.Now() + std::chrono::seconds(2),
+    v1::ReserveRequest reserve_request = SampleReserveRequest();
+    reserve_request.set_request_token(Uuid::Random().ToString());
+    store_.Reserve(reserve_request, scheduler_.Now() + std::chrono::seconds(2),
                    [this](const auto& answer) { answers_.push_back(answer.status()); });
   }
   // The answer to a caller whose store call ended too late.
@@ -158,9 +158,9 @@ TEST_F(FakeDeadlineTest, AnAnswerInTimeIsTheStoresAndTheOnlyOne) {
 }
 
 TEST_F(FakeDeadlineTest, WhatComesAfterItsDeadlineIsNotSent) {
-  v1::ReserveRequest question = SampleQuestion();
-  question.set_request_token(Uuid::Random().ToString());
-  store_.Reserve(question, scheduler_.Now(),
+  v1::ReserveRequest reserve_request = SampleReserveRequest();
+  reserve_request.set_request_token(Uuid::Random().ToString());
+  store_.Reserve(reserve_request, scheduler_.Now(),
                  [this](const auto& answer) { answers_.push_back(answer.status()); });
   ExpectNotInTime();
   EXPECT_EQ(store_.record().attempt, 0u);

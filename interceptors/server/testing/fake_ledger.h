@@ -50,13 +50,13 @@ class FakeLedger final : public CompletionLedger {
     MutexLock lock(mutex_);
     return rows_.begin()->second;
   }
-  // The next `times` questions fail.
+  // The next `times` lookups fail.
   void Fail(absl::Status status, int times) {
     MutexLock lock(mutex_);
     failure_ = std::move(status);
     failures_ = times;
   }
-  // Questions hang until Hold(false).
+  // Lookups hang until Hold(false).
   void Hold(bool held) {
     MutexLock lock(mutex_);
     held_ = held;

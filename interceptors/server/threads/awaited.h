@@ -17,21 +17,21 @@ class Awaited {
   static std::shared_ptr<Awaited> Make() { return std::make_shared<Awaited>(); }
 
   // Once.
-  void Tell(Value value) {
+  void Set(Value value) {
     MutexLock lock(mutex_);
     value_.emplace(std::move(value));
-    told_.NotifyAll();
+    set_.NotifyAll();
   }
   // Once.
   Value Wait() {
     MutexLock lock(mutex_);
-    while (!value_.has_value()) told_.Wait(lock);
+    while (!value_.has_value()) set_.Wait(lock);
     return *std::move(value_);
   }
 
  private:
   Mutex mutex_;
-  CondVar told_;
+  CondVar set_;
   std::optional<Value> value_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -24,7 +24,7 @@ struct WorkerPools {
 
   // Handlers of callback methods.
   WorkerPool handlers;
-  // Questions to the completion ledger.
+  // Lookups to the completion ledger.
   WorkerPool ledger;
   WorkerPool recovery;
   WorkerPool loaders;

@@ -21,7 +21,7 @@ REQUIRED = {
 ANSWERS = frozenset(("ok", "fail", "unknown"))
 CHOICES = {
     "kind": frozenset(("call", "reserve", "complete", "release", "extend")),
-    "outcome": frozenset(("ok", "refused", "indefinite", "nothing_happened", "lost")),
+    "outcome": frozenset(("ok", "refused", "indefinite", "no_effect", "lost")),
     "state": frozenset(("NONE", "RESERVED", "COMPLETED", "RELEASED", "UNKNOWN")),
     "policy": frozenset(("take_over", "recovery")),
     "content": frozenset(("full", "partial")),

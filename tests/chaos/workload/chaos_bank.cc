@@ -153,8 +153,8 @@ grpc::Status Bank::Finish(const Attempt& run, ActReply& reply) {
       LogEnd(run, "indefinite");
       return {grpc::StatusCode::INTERNAL, "failed before the effect"};
     case Ending::kNothingHappened:
-      run.execution->NothingHappened();
-      LogEnd(run, "nothing_happened");
+      run.execution->MarkNoEffect();
+      LogEnd(run, "no_effect");
       return {grpc::StatusCode::INTERNAL, "nothing happened"};
     case Ending::kOk:
     case Ending::kFailAfter:

@@ -20,7 +20,7 @@ absl::Status EffectsTable::Commit(Execution& execution, const RecordKey& key,
             key.name_space, key.scope, key.operation, key.key, execution.attempt(), server_,
             std::string(reply_digest));
       }
-      if (absl::Status recorded = execution.RecordIn(work, reply); !recorded.ok()) {
+      if (absl::Status recorded = execution.RecordInTransaction(work, reply); !recorded.ok()) {
         return recorded;
       }
       work.commit();

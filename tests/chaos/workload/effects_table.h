@@ -23,7 +23,7 @@ class EffectsTable {
   EffectsTable(std::string conninfo, std::string server)
       : conninfo_(std::move(conninfo)), server_(std::move(server)) {}
 
-  // What RecordIn says; UNAVAILABLE if the database did not do it, or may have.
+  // What RecordInTransaction says; UNAVAILABLE if the database did not do it, or may have.
   // Without a `reply_digest` only the ledger's row is written: a refusal.
   absl::Status Commit(Execution& execution, const RecordKey& key, const RecordedReply& reply,
                       std::string_view reply_digest);

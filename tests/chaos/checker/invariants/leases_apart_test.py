@@ -48,7 +48,7 @@ class LeasesApartTest(HistoryTest):
         first, second = story.ask(), story.ask()
         one = story.start(first)
         if ended:
-            story.end(one, "nothing_happened")
+            story.end(one, "no_effect")
         story.tell(first, "unknown", "none")
         story.run(second, 2)
         story.ok(second)

@@ -1,4 +1,4 @@
-#include "interceptors/server/reservation/recording.h"
+#include "interceptors/server/reservation/reservation.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
@@ -26,10 +26,10 @@ using Operation = FakeConnection::Operation;
 
 absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 
-class RecordingTest : public testing::Test {
+class ReservationTest : public testing::Test {
  protected:
-  RecordingTest() {
-    v1::ReserveRequest request = SampleQuestion();
+  ReservationTest() {
+    v1::ReserveRequest request = SampleReserveRequest();
     request.set_request_token(Uuid::Random().ToString());
     *request.mutable_lease() = ToWire(absl::Seconds(30));
     grant_.record_key = request.record_key();
@@ -43,30 +43,30 @@ class RecordingTest : public testing::Test {
   }
 
   void Start(absl::Duration max_lease = limits::kDefaultMaxLease) {
-    if (recording_ != nullptr) recording_->LetLapse();
+    if (reservation_ != nullptr) reservation_->LetLapse();
     grant_.max_lease = max_lease;
-    recording_ = Recording::Make({store_, scheduler_, requests_, recordings_, Places(1), log_},
+    reservation_ = Reservation::Make({store_, scheduler_, requests_, recordings_, Places(1), log_},
                                  grant_, absl::Seconds(5));
-    recording_->Start();
-    recording_->OnLost([this] { ++lost_; });
+    reservation_->Start();
+    reservation_->OnLost([this] { ++lost_; });
   }
   void Checkpoint(std::string progress) {
-    recording_->Checkpoint(std::move(progress),
+    reservation_->Checkpoint(std::move(progress),
                            [this](const absl::Status& answer) { stored_.push_back(answer); });
   }
 
   void Complete(std::string body = "body") {
     v1::Reply reply;
     reply.set_body(std::move(body));
-    recording_->Complete(reply, [this](absl::StatusOr<v1::CompleteResponse> outcome) {
-      ++told_;
+    reservation_->Complete(reply, [this](absl::StatusOr<v1::CompleteResponse> outcome) {
+      ++answers_;
       outcome_ = outcome.status();
     });
   }
   void Release(v1::ReleaseOutcome outcome = v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
                absl::Duration pause = absl::ZeroDuration()) {
-    recording_->Release(
-        "reason", outcome, [this] { ++told_; }, pause);
+    reservation_->Release(
+        "reason", outcome, [this] { ++answers_; }, pause);
   }
   // As if the method had declared so short a one.
   void StartWithLease(absl::Duration lease, absl::Duration max_lease = limits::kDefaultMaxLease) {
@@ -87,27 +87,27 @@ class RecordingTest : public testing::Test {
   std::vector<std::string> lines_;
   std::shared_ptr<GuardLog> log_ = std::make_shared<GuardLog>(
       [this](LogSeverity, std::string_view line) { lines_.emplace_back(line); });
-  std::shared_ptr<Recording> recording_;
-  Recording::Grant grant_;
-  int told_ = 0;
+  std::shared_ptr<Reservation> reservation_;
+  Reservation::Grant grant_;
+  int answers_ = 0;
   int lost_ = 0;
   std::vector<absl::Status> stored_;
   absl::Status outcome_;
 };
 
-TEST_F(RecordingTest, ExtendsAtAThirdOfTheLease) {
+TEST_F(ReservationTest, ExtendsAtAThirdOfTheLease) {
   scheduler_.Advance(absl::Milliseconds(9'999));
   EXPECT_EQ(store_.calls(Operation::kExtend), 0);
   scheduler_.Advance(absl::Milliseconds(1));
   EXPECT_EQ(store_.calls(Operation::kExtend), 1);
   scheduler_.Advance(absl::Seconds(100));
   EXPECT_EQ(store_.calls(Operation::kExtend), 11);
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   Complete();
 }
 
 // A grant that was asked for again comes with what is left of its lease.
-TEST_F(RecordingTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
+TEST_F(ReservationTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
   grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(6);
   Start();
   scheduler_.Advance(absl::Milliseconds(1'999));
@@ -124,7 +124,7 @@ TEST_F(RecordingTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
 }
 
 // A try that gets no answer ends long before the lease, so that the next one saves it.
-TEST_F(RecordingTest, AHeartbeatWithoutAnAnswerIsSoonFollowedByAnother) {
+TEST_F(ReservationTest, AHeartbeatWithoutAnAnswerIsSoonFollowedByAnother) {
   store_.Hold(Operation::kExtend);
   // The first one falls due at 10 s, and is given up at 12 s.
   scheduler_.Advance(absl::Seconds(13));
@@ -137,31 +137,31 @@ TEST_F(RecordingTest, AHeartbeatWithoutAnAnswerIsSoonFollowedByAnother) {
   Complete();
 }
 
-TEST_F(RecordingTest, ACompletionWithoutAnAnswerIsSoonFollowedByAnother) {
+TEST_F(ReservationTest, ACompletionWithoutAnAnswerIsSoonFollowedByAnother) {
   store_.Hold(Operation::kComplete);
   Complete();
   scheduler_.Advance(absl::Milliseconds(2'500));
   EXPECT_EQ(store_.calls(Operation::kComplete), 2);
   store_.AnswerHeld(Operation::kComplete);
   scheduler_.Advance(absl::Seconds(2));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(outcome_.ok()) << outcome_;
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, AReleaseWithoutAnAnswerIsSoonFollowedByAnother) {
+TEST_F(ReservationTest, AReleaseWithoutAnAnswerIsSoonFollowedByAnother) {
   store_.Hold(Operation::kRelease);
   Release();
   scheduler_.Advance(absl::Milliseconds(2'500));
   EXPECT_EQ(store_.calls(Operation::kRelease), 2);
   store_.AnswerHeld(Operation::kRelease);
   scheduler_.Advance(absl::Seconds(2));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ACheckpointWithoutAnAnswerIsSoonFollowedByAnother) {
+TEST_F(ReservationTest, ACheckpointWithoutAnAnswerIsSoonFollowedByAnother) {
   store_.Hold(Operation::kExtend);
   Checkpoint("half");
   scheduler_.Advance(absl::Milliseconds(2'500));
@@ -173,19 +173,19 @@ TEST_F(RecordingTest, ACheckpointWithoutAnAnswerIsSoonFollowedByAnother) {
   EXPECT_EQ(store_.record().checkpoint, "half");
 }
 
-TEST_F(RecordingTest, CompletesOnceAndEnds) {
+TEST_F(ReservationTest, CompletesOnceAndEnds) {
   Complete();
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(outcome_.ok());
   EXPECT_EQ(store_.record().reply.body(), "body");
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, IsLostWhenTheStoreRefusesTheToken) {
+TEST_F(ReservationTest, IsLostWhenTheStoreRefusesTheToken) {
   store_.TakeOver();
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   scheduler_.Advance(absl::Seconds(10));
-  EXPECT_TRUE(recording_->lost());
+  EXPECT_TRUE(reservation_->lost());
   scheduler_.Advance(absl::Seconds(60));
   EXPECT_EQ(store_.calls(Operation::kExtend), 1);
   Complete();
@@ -194,87 +194,87 @@ TEST_F(RecordingTest, IsLostWhenTheStoreRefusesTheToken) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
+TEST_F(ReservationTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
   // From 10 s on, twice a second: until after the lease.
   store_.Fail(Operation::kExtend, Away(), 45);
   scheduler_.Advance(absl::Milliseconds(29'999));
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   scheduler_.Advance(absl::Milliseconds(1));
-  EXPECT_TRUE(recording_->lost());
+  EXPECT_TRUE(reservation_->lost());
   // The store answers again, and nobody took over.
   scheduler_.Advance(absl::Seconds(10));
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   Complete();
 }
 
 // The store began to count before its answer was on the way.
-TEST_F(RecordingTest, AnExtendedLeaseIsCountedFromBeforeItWasAskedFor) {
+TEST_F(ReservationTest, AnExtendedLeaseIsCountedFromBeforeItWasAskedFor) {
   store_.Hold(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(11));
   store_.AnswerHeld(Operation::kExtend);
   // Asked for at 10 s, so over at 40 s.
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Milliseconds(28'999));
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   scheduler_.Advance(absl::Milliseconds(1));
-  EXPECT_TRUE(recording_->lost());
+  EXPECT_TRUE(reservation_->lost());
   Complete();
 }
 
-TEST_F(RecordingTest, RepeatsCompleteUntilAcknowledged) {
+TEST_F(ReservationTest, RepeatsCompleteUntilAcknowledged) {
   store_.Fail(Operation::kComplete, Away(), 5);
   Complete();
-  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(answers_, 0);
   scheduler_.Advance(absl::Seconds(4));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(outcome_.ok());
   EXPECT_EQ(store_.calls(Operation::kComplete), 6);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, TellsTheCallerInTimeAndGoesOnExtendingAndCompleting) {
+TEST_F(ReservationTest, TellsTheCallerInTimeAndGoesOnExtendingAndCompleting) {
   store_.Fail(Operation::kComplete, Away(), 400);
   Complete();
   scheduler_.Advance(absl::Seconds(5));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
   scheduler_.Advance(absl::Seconds(300));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_GE(store_.calls(Operation::kExtend), 10);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, GoesOnUntilTheReservationIsLost) {
+TEST_F(ReservationTest, GoesOnUntilTheReservationIsLost) {
   store_.Fail(Operation::kComplete, Away(), 10);
   Complete();
   scheduler_.Advance(absl::Seconds(6));
   store_.TakeOver();
   scheduler_.Advance(absl::Seconds(60));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, RefusedContentIsDropped) {
+TEST_F(ReservationTest, RefusedContentIsDropped) {
   store_.Fail(Operation::kComplete, absl::ResourceExhaustedError("too large a message"), 1);
   Complete();
   scheduler_.Advance(absl::Seconds(1));
   EXPECT_TRUE(outcome_.ok());
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_FALSE(IsComplete(store_.record().reply));
 }
 
-TEST_F(RecordingTest, OutcomeThatIsRefusedForGoodIsGivenUp) {
+TEST_F(ReservationTest, OutcomeThatIsRefusedForGoodIsGivenUp) {
   store_.Fail(Operation::kComplete, InvalidField("reply.message", "not UTF-8"), 1000);
   Complete();
   scheduler_.Advance(absl::Seconds(1));
   EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(store_.calls(Operation::kComplete), 2) << "the second one without its content";
   EXPECT_TRUE(Ended()) << "its lease runs out";
 }
 
-TEST_F(RecordingTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
+TEST_F(ReservationTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
   store_.Fail(Operation::kComplete, absl::PermissionDeniedError("the certificate is too old"), 5);
   Complete();
   scheduler_.Advance(absl::Seconds(5));
@@ -284,7 +284,7 @@ TEST_F(RecordingTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
 }
 
 // The same as a guard in between says it: with what it stands for.
-TEST_F(RecordingTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
+TEST_F(ReservationTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
   ErrorDetails details;
   details.metadata[std::string(kStatusCodeDetail)] = "7";
   store_.Fail(Operation::kComplete,
@@ -295,18 +295,18 @@ TEST_F(RecordingTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, AcknowledgementThatComesLateIsNotToldTwice) {
+TEST_F(ReservationTest, AcknowledgementThatComesLateIsNotToldTwice) {
   store_.Hold(Operation::kComplete);
   Complete();
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_EQ(ReasonOf(outcome_), Reason::kOutcomeNotRecorded);
   store_.AnswerHeld(Operation::kComplete);
   scheduler_.Advance(kTryTimeout + kLongestRepeat);
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ACompletionThatIsNeverAnsweredIsAskedForAgainAfterEachTry) {
+TEST_F(ReservationTest, ACompletionThatIsNeverAnsweredIsAskedForAgainAfterEachTry) {
   store_.HoldAnswers(Operation::kComplete);
   Complete();
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED) << "as far as the store goes";
@@ -314,56 +314,56 @@ TEST_F(RecordingTest, ACompletionThatIsNeverAnsweredIsAskedForAgainAfterEachTry)
   EXPECT_EQ(store_.calls(Operation::kComplete), 1);
   scheduler_.Advance(absl::Milliseconds(1) + kLongestRepeat);
   EXPECT_EQ(store_.calls(Operation::kComplete), 2);
-  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(answers_, 0);
   // What was stored with the first try is acknowledged to the second one.
   store_.AnswerHeld(Operation::kComplete);
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(outcome_.ok()) << outcome_;
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, AHeartbeatThatIsNotAnsweredIsSentAgainBeforeTheLeaseIsOver) {
+TEST_F(ReservationTest, AHeartbeatThatIsNotAnsweredIsSentAgainBeforeTheLeaseIsOver) {
   store_.HoldAnswers(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(10) + kTryTimeout + kLongestRepeat);
   EXPECT_EQ(store_.calls(Operation::kExtend), 2);
   store_.AnswerHeld(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(25));
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   Complete();
 }
 
-TEST_F(RecordingTest, AReleaseThatHappenedUnheardIsNotWaitedForPastItsLease) {
+TEST_F(ReservationTest, AReleaseThatHappenedUnheardIsNotWaitedForPastItsLease) {
   store_.HoldAnswers(Operation::kRelease);
   Release();
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   scheduler_.Advance(kTryTimeout + kLongestRepeat);
   EXPECT_EQ(store_.calls(Operation::kRelease), 2);
   scheduler_.Advance(absl::Seconds(35));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ReleasesAndStopsExtending) {
+TEST_F(ReservationTest, ReleasesAndStopsExtending) {
   Release();
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_EQ(store_.record().release_reason, "reason");
-  EXPECT_FALSE(recording_->refused());
+  EXPECT_FALSE(reservation_->refused());
   EXPECT_EQ(lost_, 0);
   EXPECT_TRUE(lines_.empty());
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ReleasesAsUnknown) {
+TEST_F(ReservationTest, ReleasesAsUnknown) {
   Release(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
-TEST_F(RecordingTest, RepeatsReleaseButNotPastTheLease) {
+TEST_F(ReservationTest, RepeatsReleaseButNotPastTheLease) {
   store_.Fail(Operation::kRelease, Away(), 1000);
   Release();
   scheduler_.Advance(absl::Seconds(5));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_FALSE(Ended());
   scheduler_.Advance(absl::Seconds(25));
   EXPECT_TRUE(Ended());
@@ -371,8 +371,8 @@ TEST_F(RecordingTest, RepeatsReleaseButNotPastTheLease) {
   EXPECT_GT(store_.calls(Operation::kRelease), 5);
 }
 
-TEST_F(RecordingTest, LetLapseOnlyStopsTheHeartbeats) {
-  recording_->LetLapse();
+TEST_F(ReservationTest, LetLapseOnlyStopsTheHeartbeats) {
+  reservation_->LetLapse();
   scheduler_.Advance(absl::Seconds(60));
   EXPECT_EQ(store_.calls(Operation::kExtend), 0);
   EXPECT_EQ(store_.calls(Operation::kRelease), 0);
@@ -380,23 +380,23 @@ TEST_F(RecordingTest, LetLapseOnlyStopsTheHeartbeats) {
 }
 
 // Beats at 10, 20 ... 80 s, none at 90 s: the lease runs until 110 s.
-TEST_F(RecordingTest, HeartbeatsEndWithMaxLeaseAndThenTheExecutionIsLost) {
+TEST_F(ReservationTest, HeartbeatsEndWithMaxLeaseAndThenTheExecutionIsLost) {
   Start(absl::Seconds(85));
   scheduler_.Advance(absl::Seconds(80));
   EXPECT_EQ(store_.calls(Operation::kExtend), 8);
   scheduler_.Advance(absl::Milliseconds(29'999));
   EXPECT_EQ(store_.calls(Operation::kExtend), 8);
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   EXPECT_EQ(lost_, 0);
   scheduler_.Advance(absl::Milliseconds(1));
-  EXPECT_TRUE(recording_->lost());
+  EXPECT_TRUE(reservation_->lost());
   EXPECT_EQ(lost_, 1);
   scheduler_.Advance(absl::Minutes(10));
   EXPECT_EQ(store_.calls(Operation::kExtend), 8);
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(RecordingTest, FailedHeartbeatsEndWithMaxLeaseToo) {
+TEST_F(ReservationTest, FailedHeartbeatsEndWithMaxLeaseToo) {
   Start(absl::Seconds(30));
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Minutes(10));
@@ -405,16 +405,16 @@ TEST_F(RecordingTest, FailedHeartbeatsEndWithMaxLeaseToo) {
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(RecordingTest, ReplyAfterMaxLeaseIsRecordedIfNobodyTookOver) {
+TEST_F(ReservationTest, ReplyAfterMaxLeaseIsRecordedIfNobodyTookOver) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Minutes(10));
-  ASSERT_TRUE(recording_->lost());
+  ASSERT_TRUE(reservation_->lost());
   Complete();
   EXPECT_TRUE(outcome_.ok()) << outcome_;
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ReplyAfterMaxLeaseIsRefusedIfAnotherTookOver) {
+TEST_F(ReservationTest, ReplyAfterMaxLeaseIsRefusedIfAnotherTookOver) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Minutes(10));
   store_.TakeOver();
@@ -424,7 +424,7 @@ TEST_F(RecordingTest, ReplyAfterMaxLeaseIsRefusedIfAnotherTookOver) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, OutcomeThatIsKnownAfterMaxLeaseIsExtendedUntilItIsRecorded) {
+TEST_F(ReservationTest, OutcomeThatIsKnownAfterMaxLeaseIsExtendedUntilItIsRecorded) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Minutes(1));
   const int beats = store_.calls(Operation::kExtend);
@@ -437,35 +437,35 @@ TEST_F(RecordingTest, OutcomeThatIsKnownAfterMaxLeaseIsExtendedUntilItIsRecorded
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, LossIsToldAtOnceWhenTheStoreRefusesAHeartbeat) {
+TEST_F(ReservationTest, LossIsToldAtOnceWhenTheStoreRefusesAHeartbeat) {
   store_.TakeOver();
   scheduler_.Advance(absl::Seconds(10));
   EXPECT_EQ(lost_, 1);
-  EXPECT_TRUE(recording_->refused());
+  EXPECT_TRUE(reservation_->refused());
   scheduler_.Advance(absl::Minutes(10));
   Complete();
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(RecordingTest, LossIsToldOnceThoughTheLeaseIsFoundAgainAndLostAgain) {
+TEST_F(ReservationTest, LossIsToldOnceThoughTheLeaseIsFoundAgainAndLostAgain) {
   store_.Fail(Operation::kExtend, Away(), 45);
   scheduler_.Advance(absl::Seconds(40));
   EXPECT_EQ(lost_, 1);
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Minutes(5));
-  EXPECT_TRUE(recording_->lost());
+  EXPECT_TRUE(reservation_->lost());
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(RecordingTest, LossIsToldToOneWhoAsksAfterwards) {
+TEST_F(ReservationTest, LossIsToldToOneWhoAsksAfterwards) {
   store_.TakeOver();
   scheduler_.Advance(absl::Seconds(10));
-  recording_->OnLost([this] { lost_ += 10; });
+  reservation_->OnLost([this] { lost_ += 10; });
   EXPECT_EQ(lost_, 11);
 }
 
-TEST_F(RecordingTest, ReservationThatEndsInTimeIsNeverToldAsLost) {
+TEST_F(ReservationTest, ReservationThatEndsInTimeIsNeverToldAsLost) {
   scheduler_.Advance(absl::Seconds(20));
   Complete();
   scheduler_.Advance(absl::Minutes(10));
@@ -473,15 +473,15 @@ TEST_F(RecordingTest, ReservationThatEndsInTimeIsNeverToldAsLost) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, RefusedReleaseIsALoss) {
+TEST_F(ReservationTest, RefusedReleaseIsALoss) {
   store_.TakeOver();
   Release();
   EXPECT_EQ(lost_, 1);
-  EXPECT_TRUE(recording_->refused());
+  EXPECT_TRUE(reservation_->refused());
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, CheckpointIsStoredAndLeftAloneByHeartbeats) {
+TEST_F(ReservationTest, CheckpointIsStoredAndLeftAloneByHeartbeats) {
   scheduler_.Advance(absl::Seconds(5));
   Checkpoint("half");
   ASSERT_EQ(stored_.size(), 1u);
@@ -490,19 +490,19 @@ TEST_F(RecordingTest, CheckpointIsStoredAndLeftAloneByHeartbeats) {
   // It was a heartbeat: until 35 s.
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Milliseconds(29'999));
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   scheduler_.Advance(absl::Milliseconds(1));
-  EXPECT_TRUE(recording_->lost());
+  EXPECT_TRUE(reservation_->lost());
 }
 
-TEST_F(RecordingTest, HeartbeatLeavesTheCheckpointAsItIs) {
+TEST_F(ReservationTest, HeartbeatLeavesTheCheckpointAsItIs) {
   Checkpoint("half");
   scheduler_.Advance(absl::Seconds(50));
   EXPECT_EQ(store_.last_extend().checkpoint(), "");
   EXPECT_EQ(store_.record().checkpoint, "half");
 }
 
-TEST_F(RecordingTest, CheckpointOfTheWrongSizeIsRefusedUnsent) {
+TEST_F(ReservationTest, CheckpointOfTheWrongSizeIsRefusedUnsent) {
   Checkpoint("");
   Checkpoint(std::string(limits::kMaxCheckpointBytes + 1, 'x'));
   ASSERT_EQ(stored_.size(), 2u);
@@ -515,7 +515,7 @@ TEST_F(RecordingTest, CheckpointOfTheWrongSizeIsRefusedUnsent) {
   EXPECT_TRUE(stored_[2].ok());
 }
 
-TEST_F(RecordingTest, CheckpointThatTheStoreRefusesIsALoss) {
+TEST_F(ReservationTest, CheckpointThatTheStoreRefusesIsALoss) {
   store_.TakeOver();
   Checkpoint("half");
   ASSERT_EQ(stored_.size(), 1u);
@@ -527,7 +527,7 @@ TEST_F(RecordingTest, CheckpointThatTheStoreRefusesIsALoss) {
   EXPECT_EQ(store_.calls(Operation::kExtend), 1);
 }
 
-TEST_F(RecordingTest, CheckpointsAreRepeatedAndKeepTheirOrder) {
+TEST_F(ReservationTest, CheckpointsAreRepeatedAndKeepTheirOrder) {
   store_.Fail(Operation::kExtend, Away(), 3);
   Checkpoint("first");
   Checkpoint("second");
@@ -539,7 +539,7 @@ TEST_F(RecordingTest, CheckpointsAreRepeatedAndKeepTheirOrder) {
   EXPECT_EQ(store_.calls(Operation::kExtend), 5);
 }
 
-TEST_F(RecordingTest, CheckpointThatIsNotAcknowledgedInTimeSaysSo) {
+TEST_F(ReservationTest, CheckpointThatIsNotAcknowledgedInTimeSaysSo) {
   store_.Hold(Operation::kExtend);
   Checkpoint("first");
   scheduler_.Advance(absl::Seconds(1));
@@ -554,7 +554,7 @@ TEST_F(RecordingTest, CheckpointThatIsNotAcknowledgedInTimeSaysSo) {
   EXPECT_EQ(store_.record().checkpoint, "second");
 }
 
-TEST_F(RecordingTest, CheckpointsThatPileUpAreRefused) {
+TEST_F(ReservationTest, CheckpointsThatPileUpAreRefused) {
   store_.Hold(Operation::kExtend);
   for (std::size_t i = 0; i < CheckpointQueue::kMaxWaiting; ++i) Checkpoint("one of many");
   EXPECT_EQ(stored_.size(), 0u);
@@ -565,21 +565,21 @@ TEST_F(RecordingTest, CheckpointsThatPileUpAreRefused) {
   EXPECT_EQ(stored_.size(), 1 + CheckpointQueue::kMaxWaiting);
 }
 
-TEST_F(RecordingTest, CheckpointIsNoWayToHoldOnPastMaxLease) {
+TEST_F(ReservationTest, CheckpointIsNoWayToHoldOnPastMaxLease) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Seconds(35));
   Checkpoint("late");
   EXPECT_TRUE(stored_[0].ok());
   EXPECT_EQ(FromWire(store_.last_extend().lease()), limits::kMinLease);
   scheduler_.Advance(absl::Seconds(20));
-  ASSERT_TRUE(recording_->lost());
+  ASSERT_TRUE(reservation_->lost());
   const int calls = store_.calls(Operation::kExtend);
   Checkpoint("too late");
   EXPECT_EQ(ReasonOf(stored_[1]), Reason::kReservationLost);
   EXPECT_EQ(store_.calls(Operation::kExtend), calls);
 }
 
-TEST_F(RecordingTest, CheckpointAfterTheAnswerIsNotStored) {
+TEST_F(ReservationTest, CheckpointAfterTheAnswerIsNotStored) {
   store_.Hold(Operation::kComplete);
   Complete();
   Checkpoint("late");
@@ -589,7 +589,7 @@ TEST_F(RecordingTest, CheckpointAfterTheAnswerIsNotStored) {
 }
 
 // One timer for the next heartbeat, and one for the end of the lease.
-TEST_F(RecordingTest, AReservationHoldsTwoTimersHoweverLongItLasts) {
+TEST_F(ReservationTest, AReservationHoldsTwoTimersHoweverLongItLasts) {
   scheduler_.Advance(absl::Seconds(95));
   EXPECT_EQ(scheduler_.pending(), 2u);
   store_.Fail(Operation::kExtend, Away(), 45);
@@ -600,10 +600,10 @@ TEST_F(RecordingTest, AReservationHoldsTwoTimersHoweverLongItLasts) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, EndingDropsTheTimersAtOnce) {
+TEST_F(ReservationTest, EndingDropsTheTimersAtOnce) {
   scheduler_.Advance(absl::Seconds(10));
   EXPECT_EQ(scheduler_.pending(), 2u);
-  recording_->LetLapse();
+  reservation_->LetLapse();
   EXPECT_TRUE(Ended());
 }
 
@@ -615,16 +615,16 @@ TEST(RecordingTimersTest, EndingCancelsNobodyElsesTask) {
   FakeConnection store(scheduler);
   store.Fail(Operation::kExtend, Away(), 1000);
   const auto hold = [&](absl::Duration lease) {
-    Recording::Grant grant;
-    grant.record_key = SampleQuestion().record_key();
+    Reservation::Grant grant;
+    grant.record_key = SampleReserveRequest().record_key();
     grant.reservation_token = Uuid::Random().ToString();
     grant.lease = lease;
     grant.lease_deadline = scheduler.Now() + absl::ToChronoNanoseconds(lease);
-    auto recording = Recording::Make({store, scheduler, std::make_shared<OutstandingWork>(),
+    auto reservation = Reservation::Make({store, scheduler, std::make_shared<OutstandingWork>(),
                                       std::make_shared<OutstandingWork>()},
                                      grant, absl::Seconds(5));
-    recording->Start();
-    return recording;
+    reservation->Start();
+    return reservation;
   };
   hold(absl::Seconds(30))->LetLapse();
   const auto lapsed = hold(absl::Seconds(30));
@@ -635,7 +635,7 @@ TEST(RecordingTimersTest, EndingCancelsNobodyElsesTask) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(RecordingTest, ARefusalOfACheckpointEndsTheHeartbeats) {
+TEST_F(ReservationTest, ARefusalOfACheckpointEndsTheHeartbeats) {
   store_.TakeOver();
   Checkpoint("half");
   ASSERT_EQ(store_.calls(Operation::kExtend), 1);
@@ -643,14 +643,14 @@ TEST_F(RecordingTest, ARefusalOfACheckpointEndsTheHeartbeats) {
   EXPECT_EQ(store_.calls(Operation::kExtend), 1);
 }
 
-TEST_F(RecordingTest, ARefusedHeartbeatIsFollowedByNoOther) {
+TEST_F(ReservationTest, ARefusedHeartbeatIsFollowedByNoOther) {
   store_.TakeOver();
   scheduler_.Advance(absl::Seconds(10));
-  ASSERT_TRUE(recording_->refused());
+  ASSERT_TRUE(reservation_->refused());
   EXPECT_EQ(scheduler_.pending(), 1u) << "the end of the lease";
 }
 
-TEST_F(RecordingTest, AnAnsweredHeartbeatOfAReservationThatHasEndedIsTheLast) {
+TEST_F(ReservationTest, AnAnsweredHeartbeatOfAReservationThatHasEndedIsTheLast) {
   store_.HoldAnswers(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(10));
   Complete();
@@ -660,19 +660,19 @@ TEST_F(RecordingTest, AnAnsweredHeartbeatOfAReservationThatHasEndedIsTheLast) {
 }
 
 // The record is another's then, but this attempt's end was known before.
-TEST_F(RecordingTest, ARefusalAfterTheEndIsToldToNobody) {
+TEST_F(ReservationTest, ARefusalAfterTheEndIsToldToNobody) {
   store_.Hold(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(10));
   Complete();
   ASSERT_TRUE(outcome_.ok()) << outcome_;
-  recording_->OnLost([this] { lost_ += 10; });
+  reservation_->OnLost([this] { lost_ += 10; });
   store_.AnswerHeld(Operation::kExtend);
-  EXPECT_TRUE(recording_->refused());
+  EXPECT_TRUE(reservation_->refused());
   EXPECT_EQ(lost_, 0);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ALeaseThatRunsOutWhileTheOutcomeIsRecordedIsNotToldAsLost) {
+TEST_F(ReservationTest, ALeaseThatRunsOutWhileTheOutcomeIsRecordedIsNotToldAsLost) {
   scheduler_.Advance(absl::Seconds(12));
   store_.Fail(Operation::kExtend, Away(), 1000);
   store_.Fail(Operation::kComplete, Away(), 1000);
@@ -684,17 +684,17 @@ TEST_F(RecordingTest, ALeaseThatRunsOutWhileTheOutcomeIsRecordedIsNotToldAsLost)
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ARefusedCompletionIsToldAsALossAndNotAsAFault) {
+TEST_F(ReservationTest, ARefusedCompletionIsToldAsALossAndNotAsAFault) {
   store_.TakeOver();
   Complete();
   EXPECT_EQ(ReasonOf(outcome_), Reason::kReservationLost);
-  EXPECT_TRUE(recording_->refused());
+  EXPECT_TRUE(reservation_->refused());
   EXPECT_EQ(lost_, 1);
   EXPECT_TRUE(lines_.empty()) << lines_.front();
 }
 
 // A record that was forgotten holds no reservation either.
-TEST_F(RecordingTest, ARecordThatIsGoneIsALoss) {
+TEST_F(ReservationTest, ARecordThatIsGoneIsALoss) {
   store_.Fail(Operation::kExtend, MakeError(Reason::kRecordNotFound, "no such record"), 1);
   scheduler_.Advance(absl::Seconds(10));
   EXPECT_EQ(lost_, 1);
@@ -704,7 +704,7 @@ TEST_F(RecordingTest, ARecordThatIsGoneIsALoss) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, WhatABusyServicePutsOffIsRepeatedAsItIs) {
+TEST_F(ReservationTest, WhatABusyServicePutsOffIsRepeatedAsItIs) {
   store_.Fail(Operation::kExtend, MakeError(Reason::kOverloaded, "busy"), 2);
   Checkpoint("half");
   scheduler_.Advance(absl::Seconds(2));
@@ -717,15 +717,15 @@ TEST_F(RecordingTest, WhatABusyServicePutsOffIsRepeatedAsItIs) {
   EXPECT_TRUE(IsComplete(store_.record().reply));
 }
 
-TEST_F(RecordingTest, AReleaseThatABusyServicePutsOffIsRepeated) {
+TEST_F(ReservationTest, AReleaseThatABusyServicePutsOffIsRepeated) {
   store_.Fail(Operation::kRelease, MakeError(Reason::kOverloaded, "busy"), 2);
   Release();
   scheduler_.Advance(absl::Seconds(2));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
-  EXPECT_TRUE(recording_->release_answer().ok());
+  EXPECT_TRUE(reservation_->release_answer().ok());
 }
 
-TEST_F(RecordingTest, ContentThatIsRefusedWithoutAReasonIsDropped) {
+TEST_F(ReservationTest, ContentThatIsRefusedWithoutAReasonIsDropped) {
   store_.Fail(Operation::kComplete, absl::InvalidArgumentError("not UTF-8"), 1);
   Complete();
   scheduler_.Advance(absl::Seconds(1));
@@ -734,7 +734,7 @@ TEST_F(RecordingTest, ContentThatIsRefusedWithoutAReasonIsDropped) {
 }
 
 // Five tries fit into half of what the store leaves of a short lease.
-TEST_F(RecordingTest, AFailedHeartbeatOfAShortLeaseIsRepeatedAtATenthOfIt) {
+TEST_F(ReservationTest, AFailedHeartbeatOfAShortLeaseIsRepeatedAtATenthOfIt) {
   StartWithLease(absl::Seconds(2));
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Milliseconds(700));
@@ -746,7 +746,7 @@ TEST_F(RecordingTest, AFailedHeartbeatOfAShortLeaseIsRepeatedAtATenthOfIt) {
   Complete();
 }
 
-TEST_F(RecordingTest, AnOutcomeAfterMaxLeaseIsExtendedAtATenthOfAShortLease) {
+TEST_F(ReservationTest, AnOutcomeAfterMaxLeaseIsExtendedAtATenthOfAShortLease) {
   StartWithLease(absl::Seconds(2), /*max_lease=*/absl::Seconds(2));
   scheduler_.Advance(absl::Minutes(1));
   store_.Fail(Operation::kComplete, Away(), 1000);
@@ -762,7 +762,7 @@ TEST_F(RecordingTest, AnOutcomeAfterMaxLeaseIsExtendedAtATenthOfAShortLease) {
 }
 
 // Twice a second at most: the store that comes back is asked by many.
-TEST_F(RecordingTest, AnOutcomeAfterMaxLeaseIsExtendedHalfASecondLaterUnderALongLease) {
+TEST_F(ReservationTest, AnOutcomeAfterMaxLeaseIsExtendedHalfASecondLaterUnderALongLease) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Minutes(1));
   store_.Fail(Operation::kComplete, Away(), 1000);
@@ -777,63 +777,63 @@ TEST_F(RecordingTest, AnOutcomeAfterMaxLeaseIsExtendedHalfASecondLaterUnderALong
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, LettingLapseEndsRepeatsOfWhatWasBegun) {
+TEST_F(ReservationTest, LettingLapseEndsRepeatsOfWhatWasBegun) {
   store_.Fail(Operation::kComplete, Away(), 1000);
   Complete();
-  recording_->LetLapse();
+  reservation_->LetLapse();
   scheduler_.Advance(absl::Minutes(1));
   EXPECT_EQ(store_.calls(Operation::kComplete), 1);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, LettingLapseEndsRepeatsOfARelease) {
+TEST_F(ReservationTest, LettingLapseEndsRepeatsOfARelease) {
   store_.Fail(Operation::kRelease, Away(), 1000);
   Release();
-  recording_->LetLapse();
+  reservation_->LetLapse();
   scheduler_.Advance(absl::Minutes(1));
   EXPECT_EQ(store_.calls(Operation::kRelease), 1);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, AReleaseKeepsTheRecordBackForItsPause) {
+TEST_F(ReservationTest, AReleaseKeepsTheRecordBackForItsPause) {
   Release(v1::RELEASE_OUTCOME_NOTHING_HAPPENED, absl::Milliseconds(1'500));
   EXPECT_EQ(store_.record().release_pause, absl::Milliseconds(1'500));
 }
 
-TEST_F(RecordingTest, AReleaseThatIsRefusedSaysSoAndIsLogged) {
+TEST_F(ReservationTest, AReleaseThatIsRefusedSaysSoAndIsLogged) {
   store_.Fail(Operation::kRelease, InvalidField("reason", "not UTF-8"), 1000);
   Release();
   EXPECT_EQ(store_.calls(Operation::kRelease), 1);
-  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kRequestInvalid);
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kRequestInvalid);
   ASSERT_EQ(lines_.size(), 1u);
   EXPECT_NE(lines_[0].find("could not be released"), std::string::npos) << lines_[0];
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, WhatBecameOfAReleaseIsKnownOnceItIsAnswered) {
+TEST_F(ReservationTest, WhatBecameOfAReleaseIsKnownOnceItIsAnswered) {
   store_.Hold(Operation::kRelease);
   Release();
-  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kOutcomeNotRecorded);
   store_.AnswerHeld(Operation::kRelease);
-  EXPECT_TRUE(recording_->release_answer().ok());
+  EXPECT_TRUE(reservation_->release_answer().ok());
 }
 
-TEST_F(RecordingTest, AReleaseThatFindsAnotherAttemptIsALossToTryAgainAfter) {
+TEST_F(ReservationTest, AReleaseThatFindsAnotherAttemptIsALossToTryAgainAfter) {
   store_.TakeOver();
   Release();
-  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kReservationLost);
-  EXPECT_EQ(recording_->release_answer().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kReservationLost);
+  EXPECT_EQ(reservation_->release_answer().code(), absl::StatusCode::kAborted);
 }
 
-TEST_F(RecordingTest, AReleaseThatIsNeverAnsweredStaysOpen) {
+TEST_F(ReservationTest, AReleaseThatIsNeverAnsweredStaysOpen) {
   store_.Fail(Operation::kRelease, Away(), 1000);
   Release();
   scheduler_.Advance(absl::Minutes(1));
   EXPECT_TRUE(Ended());
-  EXPECT_EQ(ReasonOf(recording_->release_answer()), Reason::kOutcomeNotRecorded);
+  EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kOutcomeNotRecorded);
 }
 
-TEST_F(RecordingTest, CheckpointsFollowOneAnother) {
+TEST_F(ReservationTest, CheckpointsFollowOneAnother) {
   Checkpoint("first");
   Checkpoint("second");
   ASSERT_EQ(stored_.size(), 2u);
@@ -842,7 +842,7 @@ TEST_F(RecordingTest, CheckpointsFollowOneAnother) {
   EXPECT_EQ(scheduler_.pending(), 1u) << "the heartbeat: no timer stays behind";
 }
 
-TEST_F(RecordingTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
+TEST_F(ReservationTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
   store_.Hold(Operation::kExtend);
   Checkpoint("first");
   scheduler_.Advance(absl::Seconds(3));
@@ -856,18 +856,18 @@ TEST_F(RecordingTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
   EXPECT_TRUE(stored_[1].ok()) << stored_[1];
 }
 
-TEST_F(RecordingTest, AFailureAfterTheLastCheckpointWasGivenUpIsNotRepeated) {
+TEST_F(ReservationTest, AFailureAfterTheLastCheckpointWasGivenUpIsNotRepeated) {
   store_.Hold(Operation::kExtend);
   Checkpoint("only");
   scheduler_.Advance(absl::Seconds(5));
   ASSERT_EQ(stored_.size(), 1u);
-  recording_->LetLapse();
+  reservation_->LetLapse();
   store_.Fail(Operation::kExtend, Away(), 100);
   store_.AnswerHeld(Operation::kExtend);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(RecordingTest, ACheckpointThatCannotBeRepeatedAnyMoreIsTold) {
+TEST_F(ReservationTest, ACheckpointThatCannotBeRepeatedAnyMoreIsTold) {
   store_.Hold(Operation::kExtend);
   Checkpoint("half");
   scheduler_.Stop();
@@ -877,14 +877,14 @@ TEST_F(RecordingTest, ACheckpointThatCannotBeRepeatedAnyMoreIsTold) {
   EXPECT_EQ(ReasonOf(stored_[0]), Reason::kStoreUnavailable);
 }
 
-TEST_F(RecordingTest, ACheckpointIsRefusedOnceItsReservationIsGone) {
+TEST_F(ReservationTest, ACheckpointIsRefusedOnceItsReservationIsGone) {
   store_.Fail(Operation::kExtend, Away(), 1);
   Checkpoint("half");
-  recording_->LetLapse();
+  reservation_->LetLapse();
   Checkpoint("whole");
   ASSERT_EQ(stored_.size(), 1u);
   EXPECT_EQ(ReasonOf(stored_[0]), Reason::kReservationLost);
-  recording_.reset();
+  reservation_.reset();
   scheduler_.Advance(absl::Seconds(1));
   ASSERT_EQ(stored_.size(), 2u);
   EXPECT_EQ(ReasonOf(stored_[1]), Reason::kReservationLost);
@@ -892,19 +892,19 @@ TEST_F(RecordingTest, ACheckpointIsRefusedOnceItsReservationIsGone) {
 }
 
 // The lease was out of reach for a while; the store decides whether it still holds.
-TEST_F(RecordingTest, ACheckpointWithinMaxLeaseFindsALeaseAgainThatRanOutUnheard) {
+TEST_F(ReservationTest, ACheckpointWithinMaxLeaseFindsALeaseAgainThatRanOutUnheard) {
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Seconds(31));
-  ASSERT_TRUE(recording_->lost());
+  ASSERT_TRUE(reservation_->lost());
   store_.Recover();
   Checkpoint("half");
   ASSERT_EQ(stored_.size(), 1u);
   EXPECT_TRUE(stored_[0].ok()) << stored_[0];
-  EXPECT_FALSE(recording_->lost());
+  EXPECT_FALSE(reservation_->lost());
   Complete();
 }
 
-TEST_F(RecordingTest, ACheckpointExtendsByTheWholeLeaseUntilMaxLeaseAndNotFromThenOn) {
+TEST_F(ReservationTest, ACheckpointExtendsByTheWholeLeaseUntilMaxLeaseAndNotFromThenOn) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Milliseconds(29'999));
   Checkpoint("in time");
@@ -918,7 +918,7 @@ TEST_F(RecordingTest, ACheckpointExtendsByTheWholeLeaseUntilMaxLeaseAndNotFromTh
   EXPECT_TRUE(stored_[2].ok()) << stored_[2];
 }
 
-TEST_F(RecordingTest, ACheckpointAtTheVeryEndOfTheLeaseIsTooLate) {
+TEST_F(ReservationTest, ACheckpointAtTheVeryEndOfTheLeaseIsTooLate) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Seconds(50));
   const int calls = store_.calls(Operation::kExtend);

@@ -1,4 +1,4 @@
-#include "interceptors/server/grpc_internals/call_outlet.h"
+#include "interceptors/server/grpc_internals/call_stream_writer.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
@@ -35,7 +35,7 @@ CoreBuffer ToCore(const grpc::ByteBuffer& buffer) {
 
 // The queue; how a message is sent is up to the API. One is on its way at a
 // time, as gRPC asks.
-class CallOutlet : public StreamOutlet, public std::enable_shared_from_this<CallOutlet> {
+class CallStreamWriter : public StreamWriter, public std::enable_shared_from_this<CallStreamWriter> {
  public:
   void Put(std::optional<grpc::ByteBuffer> message, std::function<void()> passed) override {
     {
@@ -68,7 +68,7 @@ class CallOutlet : public StreamOutlet, public std::enable_shared_from_this<Call
   }
 
  protected:
-  explicit CallOutlet(const grpc::internal::Call& call) : call_(call) {}
+  explicit CallStreamWriter(const grpc::internal::Call& call) : call_(call) {}
 
   // Sends `message`, which stays as it is until then: whether it has left, or
   // nullopt if OnSent will tell.
@@ -99,7 +99,7 @@ class CallOutlet : public StreamOutlet, public std::enable_shared_from_this<Call
     return broken_;
   }
 
-  // Sends what waits, one after another. Never with the lock held: gRPC may
+  // Sends what waits, one after another. Never with the lock pending: gRPC may
   // answer on this thread.
   void Advance() {
     while (Next()) {
@@ -148,9 +148,9 @@ class CallOutlet : public StreamOutlet, public std::enable_shared_from_this<Call
   CoreBuffer sending_;
 };
 
-class SyncOutlet final : public CallOutlet {
+class SyncStreamWriter final : public CallStreamWriter {
  public:
-  explicit SyncOutlet(const grpc::internal::Call& call) : CallOutlet(call) {}
+  explicit SyncStreamWriter(const grpc::internal::Call& call) : CallStreamWriter(call) {}
   bool blocks() const override { return true; }
 
  protected:
@@ -162,11 +162,11 @@ class SyncOutlet final : public CallOutlet {
   }
 };
 
-class CallbackOutlet final : public CallOutlet {
+class CallbackStreamWriter final : public CallStreamWriter {
  public:
-  explicit CallbackOutlet(const grpc::internal::Call& call) : CallOutlet(call) {
+  explicit CallbackStreamWriter(const grpc::internal::Call& call) : CallStreamWriter(call) {
     tag_.functor_run = [](grpc_completion_queue_functor* tag, int ok) {
-      const std::shared_ptr<CallbackOutlet> self = std::move(static_cast<Tag*>(tag)->self);
+      const std::shared_ptr<CallbackStreamWriter> self = std::move(static_cast<Tag*>(tag)->self);
       self->OnSent(ok != 0);
     };
     // What it runs goes on with a batch of gRPC's, and never into a reactor.
@@ -176,7 +176,7 @@ class CallbackOutlet final : public CallOutlet {
 
  protected:
   std::optional<bool> Send(grpc_byte_buffer* message) override {
-    tag_.self = std::static_pointer_cast<CallbackOutlet>(shared_from_this());
+    tag_.self = std::static_pointer_cast<CallbackStreamWriter>(shared_from_this());
     if (Start(message, &tag_)) return std::nullopt;
     tag_.self = nullptr;
     return false;
@@ -185,7 +185,7 @@ class CallbackOutlet final : public CallOutlet {
  private:
   struct Tag : grpc_completion_queue_functor {
     // While gRPC has the tag.
-    std::shared_ptr<CallbackOutlet> self;
+    std::shared_ptr<CallbackStreamWriter> self;
   };
 
   Tag tag_ = {};
@@ -193,12 +193,12 @@ class CallbackOutlet final : public CallOutlet {
 
 }  // namespace
 
-std::shared_ptr<StreamOutlet> MakeSyncOutlet(const grpc::internal::Call& call) {
-  return std::make_shared<SyncOutlet>(call);
+std::shared_ptr<StreamWriter> MakeSyncStreamWriter(const grpc::internal::Call& call) {
+  return std::make_shared<SyncStreamWriter>(call);
 }
 
-std::shared_ptr<StreamOutlet> MakeCallbackOutlet(const grpc::internal::Call& call) {
-  return std::make_shared<CallbackOutlet>(call);
+std::shared_ptr<StreamWriter> MakeCallbackStreamWriter(const grpc::internal::Call& call) {
+  return std::make_shared<CallbackStreamWriter>(call);
 }
 
 }  // namespace idempotency::internal::grpc_internals

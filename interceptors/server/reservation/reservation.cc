@@ -1,4 +1,4 @@
-#include "interceptors/server/reservation/recording.h"
+#include "interceptors/server/reservation/reservation.h"
 
 #include <algorithm>
 #include <memory>
@@ -66,98 +66,98 @@ absl::Status ReservationLost() {
                            std::move(details));
 }
 
-std::shared_ptr<Recording> Recording::Make(StoreLink link, Grant grant,
+std::shared_ptr<Reservation> Reservation::Make(StoreContext context, Grant grant,
                                            absl::Duration caller_timeout) {
-  struct Concrete : Recording {
-    Concrete(StoreLink l, Grant g, absl::Duration t) : Recording(std::move(l), std::move(g), t) {}
+  struct Concrete : Reservation {
+    Concrete(StoreContext l, Grant g, absl::Duration t) : Reservation(std::move(l), std::move(g), t) {}
   };
-  return std::make_shared<Concrete>(std::move(link), std::move(grant), caller_timeout);
+  return std::make_shared<Concrete>(std::move(context), std::move(grant), caller_timeout);
 }
 
-Recording::Recording(StoreLink link, Grant grant, absl::Duration caller_timeout)
-    : link_(std::move(link)),
+Reservation::Reservation(StoreContext context, Grant grant, absl::Duration caller_timeout)
+    : context_(std::move(context)),
       grant_(std::move(grant)),
       caller_timeout_(caller_timeout),
-      beats_until_(After(link_.scheduler.Now(), grant_.max_lease)),
-      hold_(link_.recordings->Begin()),
+      beats_until_(After(context_.scheduler.Now(), grant_.max_lease)),
+      hold_(context_.recordings->Begin()),
       lease_deadline_(grant_.lease_deadline),
       backoff_(kFirstRepeat, kLongestRepeat) {}
 
-void Recording::Start() {
+void Reservation::Start() {
   MutexLock lock(mutex_);
   // From the lease that is left: a repeated grant may be close to its end.
-  const absl::Duration left = absl::FromChrono(lease_deadline_ - link_.scheduler.Now());
-  ScheduleBeat(After(link_.scheduler.Now(), std::min(left, grant_.lease) / 3));
+  const absl::Duration left = absl::FromChrono(lease_deadline_ - context_.scheduler.Now());
+  ScheduleBeat(After(context_.scheduler.Now(), std::min(left, grant_.lease) / 3));
 }
 
-bool Recording::lost() const {
+bool Reservation::lost() const {
   MutexLock lock(mutex_);
-  return refused_ || link_.scheduler.Now() >= lease_deadline_;
+  return refused_ || context_.scheduler.Now() >= lease_deadline_;
 }
 
-bool Recording::refused() const {
+bool Reservation::refused() const {
   MutexLock lock(mutex_);
   return refused_;
 }
 
-void Recording::OnLost(Lost told) {
+void Reservation::OnLost(Lost on_lost) {
   {
     MutexLock lock(mutex_);
-    if (!lost_told_) {
-      if (phase_ != Phase::kEnded) on_lost_.push_back(std::move(told));
+    if (!lost_notified_) {
+      if (phase_ != Phase::kEnded) on_lost_.push_back(std::move(on_lost));
       return;
     }
   }
-  told();
+  on_lost();
 }
 
-void Recording::TellLost() {
-  std::vector<Lost> told;
+void Reservation::NotifyLost() {
+  std::vector<Lost> on_lost;
   {
     MutexLock lock(mutex_);
-    lost_told_ = true;
-    told.swap(on_lost_);
+    lost_notified_ = true;
+    on_lost.swap(on_lost_);
   }
-  for (const Lost& tell : told) tell();
+  for (const Lost& tell : on_lost) tell();
 }
 
-void Recording::NoteRefused() {
+void Reservation::NoteRefused() {
   {
     MutexLock lock(mutex_);
     refused_ = true;
   }
-  TellLost();
+  NotifyLost();
 }
 
-void Recording::WatchLease() {
-  lease_watch_ = link_.scheduler.RunAt(lease_deadline_,
+void Reservation::WatchLease() {
+  lease_watch_ = context_.scheduler.RunAt(lease_deadline_,
                                        [self = shared_from_this()] { self->OnLeaseDeadline(); });
 }
 
-void Recording::OnLeaseDeadline() {
+void Reservation::OnLeaseDeadline() {
   {
     MutexLock lock(mutex_);
     lease_watch_ = 0;
     if (phase_ != Phase::kRunning) return;
-    if (link_.scheduler.Now() < lease_deadline_) {
+    if (context_.scheduler.Now() < lease_deadline_) {
       WatchLease();
       return;
     }
   }
-  TellLost();
+  NotifyLost();
 }
 
-void Recording::ScheduleBeat(Time when) {
+void Reservation::ScheduleBeat(Time when) {
   // Once the outcome is known it is kept from being run again for as long as it
   // takes to record it.
   if (phase_ == Phase::kRunning && when >= beats_until_) {
     beats_over_ = true;
     return;
   }
-  beat_ = link_.scheduler.RunAt(when, [self = shared_from_this()] { self->Beat(); });
+  beat_ = context_.scheduler.RunAt(when, [self = shared_from_this()] { self->Beat(); });
 }
 
-v1::ExtendRequest Recording::MakeExtend(absl::Duration lease) const {
+v1::ExtendRequest Reservation::MakeExtend(absl::Duration lease) const {
   v1::ExtendRequest request;
   *request.mutable_record_key() = grant_.record_key;
   request.set_reservation_token(grant_.reservation_token);
@@ -165,21 +165,21 @@ v1::ExtendRequest Recording::MakeExtend(absl::Duration lease) const {
   return request;
 }
 
-void Recording::Beat() {
+void Reservation::Beat() {
   {
     MutexLock lock(mutex_);
     if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
     // Not before: a call that is over within a third of its lease, as nearly
     // all are, has nothing to watch for.
-    if (phase_ == Phase::kRunning && lease_watch_ == 0 && !lost_told_) WatchLease();
+    if (phase_ == Phase::kRunning && lease_watch_ == 0 && !lost_notified_) WatchLease();
   }
-  const Time sent = link_.scheduler.Now();
-  link_.connection.Extend(
+  const Time sent = context_.scheduler.Now();
+  context_.connection.Extend(
       MakeExtend(grant_.lease), After(sent, std::min(grant_.lease, kTryTimeout)),
       [self = shared_from_this(), sent](auto answer) { self->OnExtended(sent, answer); });
 }
 
-void Recording::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
+void Reservation::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
   NoteExtended(sent, answer);
   MutexLock lock(mutex_);
   if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
@@ -187,10 +187,10 @@ void Recording::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& 
   // what saves the lease. But never so soon that it would be a flood.
   ScheduleBeat(answer.ok()
                    ? After(sent, grant_.lease / 3)
-                   : After(link_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
+                   : After(context_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
 }
 
-void Recording::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
+void Reservation::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer) {
   if (IsLost(answer.status())) {
     NoteRefused();
     return;
@@ -200,15 +200,15 @@ void Recording::NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>
   lease_deadline_ = std::max(lease_deadline_, After(sent, FromWire(answer->lease_remaining())));
 }
 
-absl::Status Recording::CheckpointRefusal(const std::string& progress) {
+absl::Status Reservation::CheckpointRefusal(const std::string& progress) {
   if (progress.empty()) return InvalidField("checkpoint", "is empty");
   if (absl::Status valid = ValidateCheckpoint(progress); !valid.ok()) return valid;
   MutexLock lock(mutex_);
-  const bool over = beats_over_ && link_.scheduler.Now() >= lease_deadline_;
+  const bool over = beats_over_ && context_.scheduler.Now() >= lease_deadline_;
   return phase_ != Phase::kRunning || refused_ || over ? ReservationLost() : absl::OkStatus();
 }
 
-void Recording::Checkpoint(std::string progress, Stored done) {
+void Reservation::Checkpoint(std::string progress, Stored done) {
   const absl::Status refusal = CheckpointRefusal(progress);
   if (!refusal.ok()) {
     done(refusal);
@@ -220,7 +220,7 @@ void Recording::Checkpoint(std::string progress, Stored done) {
     if (checkpoints_ == nullptr) {
       // Weak: the queue is ours.
       checkpoints_ = CheckpointQueue::Make(
-          link_.scheduler, caller_timeout_,
+          context_.scheduler, caller_timeout_,
           [weak = weak_from_this()](const std::string& waiting, Stored answered) {
             if (const auto self = weak.lock()) {
               self->SendCheckpoint(waiting, std::move(answered));
@@ -234,12 +234,12 @@ void Recording::Checkpoint(std::string progress, Stored done) {
   queue->Push(std::move(progress), std::move(done));
 }
 
-void Recording::SendCheckpoint(const std::string& progress, Stored answered) {
-  const Time sent = link_.scheduler.Now();
+void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
+  const Time sent = context_.scheduler.Now();
   // Past max_lease a checkpoint is no way to hold on to the key.
   v1::ExtendRequest request = MakeExtend(sent < beats_until_ ? grant_.lease : limits::kMinLease);
   request.set_checkpoint(progress);
-  link_.connection.Extend(
+  context_.connection.Extend(
       request, After(sent, kTryTimeout),
       [self = shared_from_this(), sent, answered = std::move(answered)](auto answer) {
         self->NoteExtended(sent, answer);
@@ -247,7 +247,7 @@ void Recording::SendCheckpoint(const std::string& progress, Stored answered) {
       });
 }
 
-void Recording::Complete(v1::Reply reply, Completed done) {
+void Reservation::Complete(v1::Reply reply, Completed done) {
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kCompleting;
@@ -256,28 +256,28 @@ void Recording::Complete(v1::Reply reply, Completed done) {
     *complete_.mutable_reply() = std::move(reply);
     completed_ = std::move(done);
     if (beats_over_) {
-      ScheduleBeat(After(link_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
+      ScheduleBeat(After(context_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
     }
-    caller_timer_ = link_.scheduler.RunAtOrWhenStopped(
-        After(link_.scheduler.Now(), caller_timeout_),
-        [self = shared_from_this()] { self->TellCompleted(NotRecorded()); });
+    caller_timer_ = context_.scheduler.RunAtOrWhenStopped(
+        After(context_.scheduler.Now(), caller_timeout_),
+        [self = shared_from_this()] { self->FinishComplete(NotRecorded()); });
   }
   TryComplete();
 }
 
-void Recording::TryComplete() {
+void Reservation::TryComplete() {
   v1::CompleteRequest request;
   {
     MutexLock lock(mutex_);
     if (phase_ != Phase::kCompleting) return;
     request = complete_;
   }
-  link_.connection.Complete(
-      request, After(link_.scheduler.Now(), kTryTimeout),
+  context_.connection.Complete(
+      request, After(context_.scheduler.Now(), kTryTimeout),
       [self = shared_from_this()](auto answer) { self->OnCompleted(std::move(answer)); });
 }
 
-void Recording::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
+void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
   const bool is_lost = IsLost(answer.status());
   if (is_lost) NoteRefused();
   {
@@ -286,23 +286,23 @@ void Recording::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
     const bool refused = IsRefused(answer.status()) && !without_content && !is_lost;
     if (!answer.ok() && !is_lost && !refused) {
       if (without_content) DropContent(answer.status());
-      link_.scheduler.RunAt(After(link_.scheduler.Now(), backoff_.Next()),
+      context_.scheduler.RunAt(After(context_.scheduler.Now(), backoff_.Next()),
                             [self = shared_from_this()] { self->TryComplete(); });
       return;
     }
     if (refused) {
-      link_.log->Error(LogEvent::kNotRecorded, "the store refuses an outcome for good (",
+      context_.log->Error(LogEvent::kNotRecorded, "the store refuses an outcome for good (",
                        absl::StatusCodeToString(answer.status().code()), " ",
                        answer.status().message(), "): it is not recorded");
       answer = NotRecorded();
     }
     End();
   }
-  TellCompleted(is_lost ? ReservationLost() : std::move(answer));
+  FinishComplete(is_lost ? ReservationLost() : std::move(answer));
 }
 
-void Recording::DropContent(const absl::Status& refusal) {
-  link_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
+void Reservation::DropContent(const absl::Status& refusal) {
+  context_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
                    ReplyBytes(complete_.reply()), " bytes (",
                    absl::StatusCodeToString(refusal.code()),
                    "): it is recorded without its content");
@@ -310,17 +310,17 @@ void Recording::DropContent(const absl::Status& refusal) {
   *complete_.mutable_reply() = WithoutContent(complete_.reply());
 }
 
-void Recording::TellCompleted(absl::StatusOr<v1::CompleteResponse> outcome) {
+void Reservation::FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome) {
   Completed done;
   {
     MutexLock lock(mutex_);
     done.swap(completed_);
-    link_.scheduler.Cancel(caller_timer_);
+    context_.scheduler.Cancel(caller_timer_);
   }
   if (done) done(std::move(outcome));
 }
 
-void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
+void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
                         absl::Duration pause) {
   {
     MutexLock lock(mutex_);
@@ -332,46 +332,46 @@ void Recording::Release(std::string reason, v1::ReleaseOutcome outcome, Released
     if (pause > absl::ZeroDuration()) *release_.mutable_pause() = ToWire(pause);
     released_ = std::move(done);
     caller_timer_ =
-        link_.scheduler.RunAtOrWhenStopped(After(link_.scheduler.Now(), caller_timeout_),
-                                           [self = shared_from_this()] { self->TellReleased(); });
+        context_.scheduler.RunAtOrWhenStopped(After(context_.scheduler.Now(), caller_timeout_),
+                                           [self = shared_from_this()] { self->FinishRelease(); });
   }
   TryRelease();
 }
 
-void Recording::TryRelease() {
+void Reservation::TryRelease() {
   v1::ReleaseRequest request;
   {
     MutexLock lock(mutex_);
     if (phase_ != Phase::kReleasing) return;
     request = release_;
   }
-  link_.connection.Release(
-      request, After(link_.scheduler.Now(), kTryTimeout),
+  context_.connection.Release(
+      request, After(context_.scheduler.Now(), kTryTimeout),
       [self = shared_from_this()](const auto& answer) { self->OnReleased(answer.status()); });
 }
 
-void Recording::OnReleased(const absl::Status& answer) {
+void Reservation::OnReleased(const absl::Status& answer) {
   if (IsLost(answer)) NoteRefused();
   {
     MutexLock lock(mutex_);
-    const Time again = After(link_.scheduler.Now(), backoff_.Next());
+    const Time again = After(context_.scheduler.Now(), backoff_.Next());
     // Past the lease a release has nothing left to give back.
     if (MayPass(answer) && again < lease_deadline_) {
-      link_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
+      context_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
       return;
     }
     if (!answer.ok()) {
-      link_.log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
+      context_.log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
                       absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
     // What was not answered stays open.
     if (!IsIndefinite(answer)) release_answer_ = IsLost(answer) ? ReservationLost() : answer;
     End();
   }
-  TellReleased();
+  FinishRelease();
 }
 
-absl::Status Recording::release_answer() const {
+absl::Status Reservation::release_answer() const {
   MutexLock lock(mutex_);
   if (release_answer_.has_value()) return *release_answer_;
   return MakeError(Reason::kOutcomeNotRecorded,
@@ -379,25 +379,25 @@ absl::Status Recording::release_answer() const {
                    "with its lease at the latest");
 }
 
-void Recording::TellReleased() {
+void Reservation::FinishRelease() {
   Released done;
   {
     MutexLock lock(mutex_);
     done.swap(released_);
-    link_.scheduler.Cancel(caller_timer_);
+    context_.scheduler.Cancel(caller_timer_);
   }
   if (done) done();
 }
 
-void Recording::LetLapse() {
+void Reservation::LetLapse() {
   MutexLock lock(mutex_);
   End();
 }
 
-void Recording::End() {
+void Reservation::End() {
   phase_ = Phase::kEnded;
-  link_.scheduler.Cancel(beat_);
-  link_.scheduler.Cancel(lease_watch_);
+  context_.scheduler.Cancel(beat_);
+  context_.scheduler.Cancel(lease_watch_);
   on_lost_.clear();
   hold_.reset();
 }

@@ -1,4 +1,4 @@
-#include "interceptors/server/reservation/reservation_request.h"
+#include "interceptors/server/reservation/reserve_call.h"
 
 #include <algorithm>
 #include <memory>
@@ -12,7 +12,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/server/reservation/recording.h"
+#include "interceptors/server/reservation/reservation.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
@@ -24,7 +24,7 @@ constexpr absl::Duration kMinPursuit = absl::Seconds(30);
 // What a caller is told to wait when the store gave no hint itself.
 constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
-// The question may have been granted without our hearing of it.
+// The request may have been granted without our hearing of it.
 bool IsOpen(const absl::Status& status) { return KindOfAnswer(status) == AnswerKind::kNone; }
 
 // Told of a grant whose lease was over before its answer came.
@@ -43,7 +43,7 @@ absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   return MakeError(Reason::kStoreUnavailable, message, std::move(details));
 }
 
-// One question, however often it is sent.
+// One request, however often it is sent.
 v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
   if (request.request_token().empty()) request.set_request_token(Uuid::Random().ToString());
   if (max_wait > absl::ZeroDuration()) *request.mutable_max_wait() = ToWire(max_wait);
@@ -70,44 +70,44 @@ absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
 
 }  // namespace
 
-std::shared_ptr<ReservationRequest> ReservationRequest::Make(StoreLink link,
+std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context,
                                                              v1::ReserveRequest request,
                                                              absl::Duration max_wait, Time deadline,
                                                              Done done) {
-  struct Concrete : ReservationRequest {
-    Concrete(StoreLink l, v1::ReserveRequest r, absl::Duration w, Time t, Done d)
-        : ReservationRequest(std::move(l), std::move(r), w, t, std::move(d)) {}
+  struct Concrete : ReserveCall {
+    Concrete(StoreContext l, v1::ReserveRequest r, absl::Duration w, Time t, Done d)
+        : ReserveCall(std::move(l), std::move(r), w, t, std::move(d)) {}
   };
-  return std::make_shared<Concrete>(std::move(link), std::move(request), max_wait, deadline,
+  return std::make_shared<Concrete>(std::move(context), std::move(request), max_wait, deadline,
                                     std::move(done));
 }
 
-ReservationRequest::ReservationRequest(StoreLink link, v1::ReserveRequest request,
+ReserveCall::ReserveCall(StoreContext context, v1::ReserveRequest request,
                                        absl::Duration max_wait, Time deadline, Done done)
-    : link_(std::move(link)),
-      wait_until_(After(link_.scheduler.Now(), max_wait)),
+    : context_(std::move(context)),
+      wait_until_(After(context_.scheduler.Now(), max_wait)),
       deadline_(deadline),
       pursue_until_(After(deadline, std::max(FromWire(request.lease()), kMinPursuit))),
       request_(Asked(std::move(request), max_wait)),
-      hold_(link_.requests->Begin()),
+      hold_(context_.requests->Begin()),
       backoff_(kFirstRepeat, kLongestRepeat),
       done_(std::move(done)) {}
 
-void ReservationRequest::Start() {
+void ReserveCall::Start() {
   Send(request_, deadline_);
   MutexLock lock(mutex_);
   // Answered at once, as a connection does that is closed: nothing to watch for.
   if (done_ == nullptr) return;
-  timer_ = link_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
-    self->GiveUp(Unavailable("the idempotency store gave no verdict in time; nothing was run",
+  timer_ = context_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
+    self->Abandon(Unavailable("the idempotency store gave no verdict in time; nothing was run",
                              absl::OkStatus()));
   });
 }
 
-void ReservationRequest::GiveUp(const absl::Status& status) { Tell(status); }
+void ReserveCall::Abandon(const absl::Status& status) { Finish(status); }
 
-void ReservationRequest::SendAgain() {
-  const Time sent = link_.scheduler.Now();
+void ReserveCall::SendAgain() {
+  const Time sent = context_.scheduler.Now();
   v1::ReserveRequest request = request_;
   Time deadline = deadline_;
   {
@@ -122,14 +122,14 @@ void ReservationRequest::SendAgain() {
   Send(request, deadline);
 }
 
-void ReservationRequest::Send(const v1::ReserveRequest& request, Time deadline) {
-  const Time sent = link_.scheduler.Now();
-  link_.connection.Reserve(request, deadline, [self = shared_from_this(), sent](auto answer) {
+void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
+  const Time sent = context_.scheduler.Now();
+  context_.connection.Reserve(request, deadline, [self = shared_from_this(), sent](auto answer) {
     self->OnAnswer(sent, std::move(answer));
   });
 }
 
-void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
+void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
   {
     MutexLock lock(mutex_);
     // Nothing was granted that would have to be found again, and nothing is
@@ -138,38 +138,38 @@ void ReservationRequest::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse>
     maybe_sent_ = true;
     if (!never_sent && IsOpen(answer.status()) && Repeat()) return;
     // The same token renews the lease, if nobody has taken over.
-    if (done_ != nullptr && CameTooLate(answer, sent, link_.scheduler.Now()) && Repeat()) {
-      link_.log->Warn(LogEvent::kLateGrant,
+    if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
+      context_.log->Warn(LogEvent::kLateGrant,
                       "a grant came after its lease had ended, and is asked for again (lease ",
                       absl::FormatDuration(FromWire(request_.lease())), ")");
       return;
     }
   }
   if (!answer.ok()) {
-    Tell(ForCaller(answer.status(), *link_.log));
+    Finish(ForCaller(answer.status(), *context_.log));
   } else {
-    Tell(ReservationAnswer{*std::move(answer), sent});
+    Finish(ReserveAnswer{*std::move(answer), sent});
   }
   MutexLock lock(mutex_);
   hold_.reset();
   pursuit_.reset();
 }
 
-bool ReservationRequest::Repeat() {
-  const Time again = After(link_.scheduler.Now(), backoff_.Next());
+bool ReserveCall::Repeat() {
+  const Time again = After(context_.scheduler.Now(), backoff_.Next());
   if (again >= pursue_until_) return false;
-  if (done_ == nullptr && pursuit_ == nullptr) pursuit_ = link_.pursuits.TryTake();
+  if (done_ == nullptr && pursuit_ == nullptr) pursuit_ = context_.pursuits.TryTake();
   if (done_ == nullptr && pursuit_ == nullptr) return false;
-  link_.scheduler.RunAt(again, [self = shared_from_this()] { self->SendAgain(); });
+  context_.scheduler.RunAt(again, [self = shared_from_this()] { self->SendAgain(); });
   return true;
 }
 
-void ReservationRequest::Tell(absl::StatusOr<ReservationAnswer> answer) {
+void ReserveCall::Finish(absl::StatusOr<ReserveAnswer> answer) {
   Done done;
   {
     MutexLock lock(mutex_);
     done.swap(done_);
-    link_.scheduler.Cancel(timer_);
+    context_.scheduler.Cancel(timer_);
   }
   if (done != nullptr) {
     done(std::move(answer));
@@ -178,12 +178,12 @@ void ReservationRequest::Tell(absl::StatusOr<ReservationAnswer> answer) {
   }
 }
 
-void ReservationRequest::ReleaseGrant(Time sent, const v1::Reserved& grant) {
-  Recording::Grant held;
+void ReserveCall::ReleaseGrant(Time sent, const v1::Reserved& grant) {
+  Reservation::Grant held;
   held.record_key = request_.record_key();
   held.reservation_token = grant.reservation_token();
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
-  Recording::Make(link_, std::move(held), kTryTimeout)
+  Reservation::Make(context_, std::move(held), kTryTimeout)
       ->Release("the caller had stopped waiting",
                 // Nothing of this grant's; what an earlier attempt did is as
                 // unknown as before.

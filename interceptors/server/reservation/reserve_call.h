@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_REQUEST_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_REQUEST_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVE_CALL_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVE_CALL_H_
 
 #include <functional>
 #include <memory>
@@ -9,68 +9,68 @@
 
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "interceptors/server/reservation/store_link.h"
+#include "interceptors/server/reservation/store_context.h"
 #include "interceptors/server/threads/backoff.h"
 
 namespace idempotency::internal {
 
-// The service's answer to Reserve, and when the question was sent: leases are
+// The service's answer to Reserve, and when the request was sent: leases are
 // counted from there.
-struct ReservationAnswer {
+struct ReserveAnswer {
   v1::ReserveResponse response;
   Scheduler::Time sent;
 };
 
-// One question for a reservation, asked until it is answered.
+// One request for a reservation, asked until it is answered.
 //
 // A try that fails with its outcome open may still have been granted, so it is
 // repeated with the same request token. A caller that has stopped waiting is
-// told so, but the question is pursued further, and a grant that nobody waits
+// told so, but the request is pursued further, and a grant that nobody waits
 // for is released: otherwise the key would be stuck for a lease. That ends
 // after the lease or 30 s, whichever is longer, when nothing can be held, and where
-// too many are pursued already (QuestionLimits::pursued).
+// too many are pursued already (ReserveLimits::pursued).
 //
 // If no try was ever sent, because there is no connection to the service, the
-// caller gets STORE_UNAVAILABLE at once and the question is not repeated.
+// caller gets STORE_UNAVAILABLE at once and the request is not repeated.
 //
 // A grant whose lease was over when it came is asked for again too: nothing may
 // run under it, and its repeat is granted with a new lease, or says who took over.
 //
 // Thread-safe. Keeps itself alive until it is answered or given up.
-class ReservationRequest : public std::enable_shared_from_this<ReservationRequest> {
+class ReserveCall : public std::enable_shared_from_this<ReserveCall> {
  public:
   using Time = Scheduler::Time;
   // Called once, on any thread, possibly inside Start(). An error of the
   // service's own is passed on; everything else is STORE_UNAVAILABLE. KindOfAnswer()
   // is what it was of what came.
-  using Done = std::function<void(absl::StatusOr<ReservationAnswer>)>;
+  using Done = std::function<void(absl::StatusOr<ReserveAnswer>)>;
 
   // `request` has everything but max_wait; without a request token it gets a
   // fresh one. The answer is wanted by `deadline`.
-  static std::shared_ptr<ReservationRequest> Make(StoreLink link, v1::ReserveRequest request,
+  static std::shared_ptr<ReserveCall> Make(StoreContext context, v1::ReserveRequest request,
                                                   absl::Duration max_wait, Time deadline,
                                                   Done done);
 
   void Start();
 
   // The caller waits no longer: `done` gets `status` if it has not been called.
-  void GiveUp(const absl::Status& status);
+  void Abandon(const absl::Status& status);
 
  private:
-  ReservationRequest(StoreLink link, v1::ReserveRequest request, absl::Duration max_wait,
+  ReserveCall(StoreContext context, v1::ReserveRequest request, absl::Duration max_wait,
                      Time deadline, Done done);
 
   // `request` is only looked at.
   void Send(const v1::ReserveRequest& request, Time deadline);
   void SendAgain();
   void OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer);
-  // True if the question was put off to be asked again: not if nobody waits for it and
+  // True if the request was put off to be asked again: not if nobody waits for it and
   // there is no place to pursue it.
   bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseGrant(Time sent, const v1::Reserved& grant);
-  void Tell(absl::StatusOr<ReservationAnswer> answer);
+  void Finish(absl::StatusOr<ReserveAnswer> answer);
 
-  const StoreLink link_;
+  const StoreContext context_;
   const Time wait_until_;
   const Time deadline_;
   // When a grant that we never heard of can be held no longer.
@@ -92,4 +92,4 @@ class ReservationRequest : public std::enable_shared_from_this<ReservationReques
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_REQUEST_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVE_CALL_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_INTERCEPTOR_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_INTERCEPTOR_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_WRITER_INTERCEPTOR_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_WRITER_INTERCEPTOR_H_
 
 #include <grpcpp/support/server_interceptor.h>
 
@@ -11,13 +11,13 @@
 namespace idempotency::internal {
 
 // Takes the messages of a guarded stream out of the handler's writes and gives
-// them to its outlet. Last in line: the application's interceptors have seen
+// them to its writer. Last in line: the application's interceptors have seen
 // each message, as the type that it is, and what they made of it is what is
 // sent.
-class OutletInterceptor final : public grpc::experimental::Interceptor {
+class StreamWriterInterceptor final : public grpc::experimental::Interceptor {
  public:
   // `call` may be nullptr.
-  explicit OutletInterceptor(std::shared_ptr<GuardedCall> call) : call_(std::move(call)) {}
+  explicit StreamWriterInterceptor(std::shared_ptr<GuardedCall> call) : call_(std::move(call)) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override;
 
@@ -27,4 +27,4 @@ class OutletInterceptor final : public grpc::experimental::Interceptor {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_OUTLET_INTERCEPTOR_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_WRITER_INTERCEPTOR_H_

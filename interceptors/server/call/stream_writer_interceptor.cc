@@ -1,4 +1,4 @@
-#include "interceptors/server/call/outlet_interceptor.h"
+#include "interceptors/server/call/stream_writer_interceptor.h"
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
@@ -30,7 +30,7 @@ std::optional<grpc::ByteBuffer> Take(Batch& batch) {
 // A status goes out after the messages before it. Where one of them did not
 // leave, an OK would pretend that the stream was whole.
 void End(GuardedStream& stream, Batch& batch) {
-  stream.outlet().Drain([&batch](bool all_sent) {
+  stream.writer().Drain([&batch](bool all_sent) {
     if (!all_sent) {
       batch.ModifySendStatus(grpc::Status(
           grpc::StatusCode::RESOURCE_EXHAUSTED,
@@ -43,15 +43,15 @@ void End(GuardedStream& stream, Batch& batch) {
 
 void Write(GuardedStream& stream, Batch& batch) {
   if (stream.lets_writes_through()) {
-    // After what the outlet still holds: gRPC takes one message at a time.
-    stream.outlet().Put(std::nullopt, [&batch] { batch.Proceed(); });
+    // After what the writer still holds: gRPC takes one message at a time.
+    stream.writer().Put(std::nullopt, [&batch] { batch.Proceed(); });
     return;
   }
   if (stream.holds_back()) {
-    stream.outlet().Put(Take(batch), nullptr);
+    stream.writer().Put(Take(batch), nullptr);
     batch.Proceed();
   } else {
-    stream.outlet().Put(Take(batch), [&batch] { batch.Proceed(); });
+    stream.writer().Put(Take(batch), [&batch] { batch.Proceed(); });
   }
 }
 
@@ -59,15 +59,15 @@ void Write(GuardedStream& stream, Batch& batch) {
 // before the first message, so the message follows on its own.
 void Begin(GuardedStream& stream, Batch& batch) {
   if (Has(batch, InterceptionHookPoints::PRE_SEND_MESSAGE) && !stream.lets_writes_through()) {
-    stream.outlet().Put(Take(batch), nullptr);
+    stream.writer().Put(Take(batch), nullptr);
   }
   batch.Proceed();
-  if (!stream.holds_back()) stream.outlet().Open();
+  if (!stream.holds_back()) stream.writer().Open();
 }
 
 }  // namespace
 
-void OutletInterceptor::Intercept(Batch* batch) {
+void StreamWriterInterceptor::Intercept(Batch* batch) {
   // On another thread than the call's, and none of our business.
   if (Has(*batch, InterceptionHookPoints::PRE_SEND_CANCEL)) {
     batch->Proceed();

@@ -1,4 +1,4 @@
-#include "interceptors/server/execution/ledger_inquiry.h"
+#include "interceptors/server/execution/ledger_lookup.h"
 
 #include <exception>
 #include <string>
@@ -23,7 +23,7 @@ absl::Status Unreachable() {
                    "the completion ledger cannot be asked; nothing was run", std::move(details));
 }
 
-absl::Status TooManyQuestions() {
+absl::Status TooManyLookups() {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(1);
   return MakeError(Reason::kStoreUnavailable,
@@ -32,14 +32,14 @@ absl::Status TooManyQuestions() {
 }
 
 // What is found under the record's id, held against the record itself.
-LedgerInquiry::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key,
-                            const v1::ReserveRequest& question) {
+LedgerLookup::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key,
+                            const v1::ReserveRequest& reserve_request) {
   if (entry.record_key != record_key) {
     return MakeError(Reason::kRecordIdCollision,
                      "the completion ledger holds another operation under this record's id");
   }
   std::vector<Fingerprint> sent;
-  for (const v1::Fingerprint& fingerprint : question.fingerprints()) {
+  for (const v1::Fingerprint& fingerprint : reserve_request.fingerprints()) {
     sent.push_back(FromProto(fingerprint));
   }
   switch (CompareFingerprints(entry.fingerprints, sent)) {
@@ -57,8 +57,8 @@ LedgerInquiry::Answer Judge(const LedgerEntry& entry, const RecordKey& record_ke
 }
 
 // Blocks. A failure to ask is STORE_UNAVAILABLE, whatever the ledger calls it.
-LedgerInquiry::Answer Find(const LiveExecution& execution) {
-  const RecordKey record_key = FromProto(execution.question().record_key());
+LedgerLookup::Answer Find(const LiveExecution& execution) {
+  const RecordKey record_key = FromProto(execution.reserve_request().record_key());
   const std::string& name = execution.operation().name;
   GuardLog& log = *execution.operation().log;
   // A ledger may be the application's own; nothing that it throws may unwind a
@@ -68,7 +68,7 @@ LedgerInquiry::Answer Find(const LiveExecution& execution) {
         execution.operation().options.ledger->Find(RecordIdFor(record_key));
     if (found.ok()) {
       if (!found->has_value()) return std::nullopt;
-      return Judge(**found, record_key, execution.question());
+      return Judge(**found, record_key, execution.reserve_request());
     }
     if (ReasonOf(found.status()) == Reason::kRecordDamaged) return found.status();
     log.Warn(LogEvent::kLedgerUnavailable, name, ": the completion ledger cannot be asked: ",
@@ -83,31 +83,31 @@ LedgerInquiry::Answer Find(const LiveExecution& execution) {
 
 }  // namespace
 
-void LedgerInquiry::Ask(std::shared_ptr<LiveExecution> execution, Time deadline, Done done) {
-  struct Concrete : LedgerInquiry {
+void LedgerLookup::Run(std::shared_ptr<LiveExecution> execution, Time deadline, Done done) {
+  struct Concrete : LedgerLookup {
     Concrete(std::shared_ptr<LiveExecution> e, Time t, Done d)
-        : LedgerInquiry(std::move(e), t, std::move(d)) {}
+        : LedgerLookup(std::move(e), t, std::move(d)) {}
   };
   std::make_shared<Concrete>(std::move(execution), deadline, std::move(done))->Start();
 }
 
-LedgerInquiry::LedgerInquiry(std::shared_ptr<LiveExecution> execution, Time deadline, Done done)
+LedgerLookup::LedgerLookup(std::shared_ptr<LiveExecution> execution, Time deadline, Done done)
     : execution_(std::move(execution)),
       deadline_(deadline),
       backoff_(kFirstRepeat, kLongestRepeat),
       done_(std::move(done)) {}
 
-void LedgerInquiry::Start() {
+void LedgerLookup::Start() {
   if (deadline_ != Time::max()) {
-    // Also while a question hangs in the ledger: its caller waits no longer.
+    // Also while a lookup hangs in the ledger: its caller waits no longer.
     MutexLock lock(mutex_);
     timer_ = execution_->operation().reservations.scheduler().RunAtOrWhenStopped(
-        deadline_, [self = shared_from_this()] { self->Tell(Unreachable()); });
+        deadline_, [self = shared_from_this()] { self->Finish(Unreachable()); });
   }
   Try();
 }
 
-void LedgerInquiry::Try() {
+void LedgerLookup::Try() {
   switch (execution_->operation().pools.ledger.Run(
       [self = shared_from_this()] { self->OnAnswer(Find(*self->execution_)); })) {
     case WorkerPool::Outcome::kTaken:
@@ -115,24 +115,24 @@ void LedgerInquiry::Try() {
     case WorkerPool::Outcome::kFull:
       // Who has a deadline is a call that has not begun, and can come again.
       if (deadline_ == Time::max()) {
-        OnAnswer(TooManyQuestions());
+        OnAnswer(TooManyLookups());
       } else {
-        Tell(TooManyQuestions());
+        Finish(TooManyLookups());
       }
       return;
     case WorkerPool::Outcome::kStopped:
-      Tell(Unreachable());
+      Finish(Unreachable());
       return;
   }
 }
 
-void LedgerInquiry::OnAnswer(Answer answer) {
+void LedgerLookup::OnAnswer(Answer answer) {
   const bool open = ReasonOf(answer.status()) == Reason::kStoreUnavailable;
   if (open && TryAgain()) return;
-  Tell(std::move(answer));
+  Finish(std::move(answer));
 }
 
-bool LedgerInquiry::TryAgain() {
+bool LedgerLookup::TryAgain() {
   // Whoever holds the reservation now asks for itself.
   if (execution_->lost()) return false;
   Scheduler& scheduler = execution_->operation().reservations.scheduler();
@@ -143,7 +143,7 @@ bool LedgerInquiry::TryAgain() {
   return scheduler.RunAt(again, [self = shared_from_this()] { self->Try(); }) != 0;
 }
 
-void LedgerInquiry::Tell(Answer answer) {
+void LedgerLookup::Finish(Answer answer) {
   Done done;
   {
     MutexLock lock(mutex_);

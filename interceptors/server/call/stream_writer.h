@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_OUTLET_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_OUTLET_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_WRITER_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_WRITER_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -10,16 +10,16 @@ namespace idempotency::internal {
 
 // Where the messages of a guarded stream leave for the client, one after
 // another. They are taken out of the handler's own writes, so that those
-// neither send what is held back nor fail because the client has left.
+// neither send what is pending back nor fail because the client has left.
 //
 // Closed at first: messages gather. Thread-safe. Callbacks run on any thread,
 // possibly inside the call, and may be the last that happens to the RPC.
-class StreamOutlet {
+class StreamWriter {
  public:
   // False if a message could not be sent.
   using Drained = std::function<void(bool all_sent)>;
 
-  virtual ~StreamOutlet() = default;
+  virtual ~StreamWriter() = default;
 
   // True if messages leave inside Put, Open and Drain, which wait for it: with
   // gRPC's sync API they must be called by a thread that may.
@@ -38,4 +38,4 @@ class StreamOutlet {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_OUTLET_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_STREAM_WRITER_H_

@@ -1,4 +1,4 @@
-#include "interceptors/server/reservation/reservation_request.h"
+#include "interceptors/server/reservation/reserve_call.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
@@ -25,19 +25,19 @@ using Operation = FakeConnection::Operation;
 
 absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 
-class ReservationRequestTest : public testing::Test {
+class ReserveCallTest : public testing::Test {
  protected:
-  std::shared_ptr<ReservationRequest> Ask(absl::Duration max_wait = absl::ZeroDuration(),
+  std::shared_ptr<ReserveCall> Ask(absl::Duration max_wait = absl::ZeroDuration(),
                                           bool recover = false) {
-    v1::ReserveRequest request = SampleQuestion();
+    v1::ReserveRequest request = SampleReserveRequest();
     request.set_recover(recover);
     request.set_request_token(request_token_);
     *request.mutable_lease() = ToWire(lease_);
-    auto asked = ReservationRequest::Make(
+    auto asked = ReserveCall::Make(
         {store_, scheduler_, requests_, recordings_, pursuits_, log_}, request, max_wait,
         scheduler_.Now() + absl::ToChronoNanoseconds(max_wait + absl::Seconds(2)),
-        [this](absl::StatusOr<ReservationAnswer> answer) {
-          ++told_;
+        [this](absl::StatusOr<ReserveAnswer> answer) {
+          ++answers_;
           answer_ = std::move(answer);
         });
     asked->Start();
@@ -59,13 +59,13 @@ class ReservationRequestTest : public testing::Test {
       [this](LogSeverity, std::string_view line) { lines_.emplace_back(line); });
   absl::Duration lease_ = absl::Seconds(30);
   std::string request_token_;
-  int told_ = 0;
-  absl::StatusOr<ReservationAnswer> answer_;
+  int answers_ = 0;
+  absl::StatusOr<ReserveAnswer> answer_;
 };
 
-TEST_F(ReservationRequestTest, PassesTheVerdictOn) {
+TEST_F(ReserveCallTest, PassesTheVerdictOn) {
   Ask();
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   ASSERT_TRUE(answer_.ok());
   EXPECT_EQ(answer_->response.reserved().attempt(), 1u);
   EXPECT_EQ(answer_->sent, scheduler_.Now());
@@ -75,7 +75,7 @@ TEST_F(ReservationRequestTest, PassesTheVerdictOn) {
 }
 
 // The lease runs while the answer is on the way.
-TEST_F(ReservationRequestTest, TellsWhenTheVerdictWasAskedForNotWhenItCame) {
+TEST_F(ReserveCallTest, TellsWhenTheVerdictWasAskedForNotWhenItCame) {
   const auto asked = scheduler_.Now();
   store_.Hold(Operation::kReserve);
   Ask();
@@ -86,11 +86,11 @@ TEST_F(ReservationRequestTest, TellsWhenTheVerdictWasAskedForNotWhenItCame) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
+TEST_F(ReserveCallTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
   // Granted, but the answer was lost: the repeat gets the same grant.
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   Ask();
-  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(answers_, 0);
   const std::string token = store_.last_reserve().request_token();
   scheduler_.Advance(absl::Seconds(1));
   ASSERT_TRUE(answer_.ok());
@@ -99,10 +99,10 @@ TEST_F(ReservationRequestTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, WhatWasNeverSentIsToldAtOnceAndNotPursued) {
+TEST_F(ReserveCallTest, WhatWasNeverSentIsToldAtOnceAndNotPursued) {
   store_.Fail(Operation::kReserve, NotConnected(), 1);
   Ask(/*max_wait=*/absl::Seconds(5));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
@@ -111,12 +111,12 @@ TEST_F(ReservationRequestTest, WhatWasNeverSentIsToldAtOnceAndNotPursued) {
 }
 
 // It may be granted: only the service can tell.
-TEST_F(ReservationRequestTest, WhatMayHaveBeenSentIsPursuedWhileThereIsNoConnection) {
+TEST_F(ReserveCallTest, WhatMayHaveBeenSentIsPursuedWhileThereIsNoConnection) {
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   store_.Fail(Operation::kReserve, NotConnected(), 3);
   Ask();
   scheduler_.Advance(absl::Milliseconds(1));
-  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(answers_, 0);
   scheduler_.Advance(absl::Seconds(1));
   ASSERT_TRUE(answer_.ok()) << answer_.status();
   EXPECT_EQ(store_.record().attempt, 1u);
@@ -124,12 +124,12 @@ TEST_F(ReservationRequestTest, WhatMayHaveBeenSentIsPursuedWhileThereIsNoConnect
 }
 
 // A store that stalls for longer than the lease: nothing may run under it.
-TEST_F(ReservationRequestTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
+TEST_F(ReserveCallTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
   store_.Hold(Operation::kReserve);
   Ask(/*max_wait=*/absl::Minutes(1));
   scheduler_.Advance(absl::Seconds(30));
   store_.AnswerHeld(Operation::kReserve);
-  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(answers_, 0);
   scheduler_.Advance(absl::Seconds(1));
   ASSERT_TRUE(answer_.ok()) << answer_.status();
   EXPECT_EQ(store_.calls(Operation::kReserve), 2);
@@ -141,7 +141,7 @@ TEST_F(ReservationRequestTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, AsksEachTimeWithATokenOfItsOwn) {
+TEST_F(ReserveCallTest, AsksEachTimeWithATokenOfItsOwn) {
   Ask();
   const std::string first = store_.last_reserve().request_token();
   Ask();
@@ -149,7 +149,7 @@ TEST_F(ReservationRequestTest, AsksEachTimeWithATokenOfItsOwn) {
   EXPECT_TRUE(answer_->response.has_in_flight());
 }
 
-TEST_F(ReservationRequestTest, WaitsNoLongerThanWhatIsLeft) {
+TEST_F(ReserveCallTest, WaitsNoLongerThanWhatIsLeft) {
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   Ask(absl::Seconds(1));
   EXPECT_EQ(FromWire(store_.last_reserve().max_wait()), absl::Seconds(1));
@@ -158,27 +158,27 @@ TEST_F(ReservationRequestTest, WaitsNoLongerThanWhatIsLeft) {
   EXPECT_GT(FromWire(store_.last_reserve().max_wait()), absl::Milliseconds(900));
 }
 
-TEST_F(ReservationRequestTest, TimeoutIsTellingAndAGrantThatComesLateIsReleased) {
+TEST_F(ReserveCallTest, TimeoutIsTellingAndAGrantThatComesLateIsReleased) {
   store_.Hold(Operation::kReserve);
   Ask();
   scheduler_.Advance(absl::Seconds(2));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
   EXPECT_TRUE(DetailsOf(answer_.status()).retry_delay.has_value());
   EXPECT_FALSE(Ended());
   store_.AnswerHeld(Operation::kReserve);
   scheduler_.Advance(kTryTimeout);
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, AGrantWhoseAnswerIsLateIsFoundAgainAndReleased) {
+TEST_F(ReserveCallTest, AGrantWhoseAnswerIsLateIsFoundAgainAndReleased) {
   store_.HoldAnswers(Operation::kReserve);
   Ask();
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
   scheduler_.Advance(absl::Seconds(2));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   store_.AnswerHeld(Operation::kReserve);
   scheduler_.Advance(kTryTimeout);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
@@ -186,7 +186,7 @@ TEST_F(ReservationRequestTest, AGrantWhoseAnswerIsLateIsFoundAgainAndReleased) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, GrantThatRecoversAndComesLateStaysUnknown) {
+TEST_F(ReserveCallTest, GrantThatRecoversAndComesLateStaysUnknown) {
   Ask();
   store_.LoseTrace();
   store_.Hold(Operation::kReserve);
@@ -199,33 +199,33 @@ TEST_F(ReservationRequestTest, GrantThatRecoversAndComesLateStaysUnknown) {
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
-TEST_F(ReservationRequestTest, QuestionGivenUpIsPursuedUntilItsGrantIsReleased) {
+TEST_F(ReserveCallTest, QuestionGivenUpIsPursuedUntilItsGrantIsReleased) {
   store_.Fail(Operation::kReserve, Away(), 8, /*after=*/true);
   const auto asked = Ask(absl::Seconds(20));
-  asked->GiveUp(Away());
-  EXPECT_EQ(told_, 1);
+  asked->Abandon(Away());
+  EXPECT_EQ(answers_, 1);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
   scheduler_.Advance(absl::Seconds(30));
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RELEASED);
   EXPECT_FALSE(store_.last_reserve().has_max_wait());
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
+TEST_F(ReserveCallTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
   store_.Fail(Operation::kReserve, Away(), 10'000);
   Ask();
   scheduler_.Advance(absl::Seconds(33));
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(Ended());
 }
 
-// Each call of a long outage leaves a question behind.
-TEST_F(ReservationRequestTest, OnlySoManyQuestionsArePursuedThatNobodyWaitsFor) {
+// Each call of a long outage leaves a request behind.
+TEST_F(ReserveCallTest, OnlySoManyQuestionsArePursuedThatNobodyWaitsFor) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
   for (int i = 0; i < 50; ++i) Ask();
   scheduler_.Advance(absl::Seconds(3));
-  EXPECT_EQ(told_, 50);
+  EXPECT_EQ(answers_, 50);
   const int before = store_.calls(Operation::kReserve);
   scheduler_.Advance(absl::Seconds(10));
   const int repeats = store_.calls(Operation::kReserve) - before;
@@ -239,7 +239,7 @@ TEST_F(ReservationRequestTest, OnlySoManyQuestionsArePursuedThatNobodyWaitsFor) 
   EXPECT_FALSE(Ended());
 }
 
-TEST_F(ReservationRequestTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {
+TEST_F(ReserveCallTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {
   store_.Fail(Operation::kReserve, MakeError(Reason::kQuotaExceeded, "too many"), 1);
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kQuotaExceeded);
@@ -248,7 +248,7 @@ TEST_F(ReservationRequestTest, ErrorsOfTheServiceArePassedOnWithoutARepeat) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, GuardsOwnFaultIsNotTheCallers) {
+TEST_F(ReserveCallTest, GuardsOwnFaultIsNotTheCallers) {
   store_.Fail(Operation::kReserve, absl::PermissionDeniedError("this guard may not"), 1);
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kStoreUnavailable);
@@ -259,7 +259,7 @@ TEST_F(ReservationRequestTest, GuardsOwnFaultIsNotTheCallers) {
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
 }
 
-TEST_F(ReservationRequestTest, AnInvalidRequestIsRefusedAndNotAskedForAgain) {
+TEST_F(ReserveCallTest, AnInvalidRequestIsRefusedAndNotAskedForAgain) {
   store_.Fail(Operation::kReserve, InvalidField("labels", "not UTF-8"), 1);
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kRequestInvalid);
@@ -269,7 +269,7 @@ TEST_F(ReservationRequestTest, AnInvalidRequestIsRefusedAndNotAskedForAgain) {
 }
 
 // As another guard in between passes it on, for which the store refuses it.
-TEST_F(ReservationRequestTest, ARefusalPassedOnKeepsItsKindAndItsHintAndNoDetailOfTheRequest) {
+TEST_F(ReserveCallTest, ARefusalPassedOnKeepsItsKindAndItsHintAndNoDetailOfTheRequest) {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(7);
   details.metadata[std::string(kStatusCodeDetail)] = "7";
@@ -285,23 +285,23 @@ TEST_F(ReservationRequestTest, ARefusalPassedOnKeepsItsKindAndItsHintAndNoDetail
   EXPECT_EQ(lines_.size(), 1u);
 }
 
-TEST_F(ReservationRequestTest, NoVerdictInTimeStandsForNoStatusOfTheService) {
+TEST_F(ReserveCallTest, NoVerdictInTimeStandsForNoStatusOfTheService) {
   store_.Hold(Operation::kReserve);
   Ask();
   scheduler_.Advance(absl::Seconds(2));
-  ASSERT_EQ(told_, 1);
+  ASSERT_EQ(answers_, 1);
   EXPECT_EQ(DetailsOf(answer_.status()).metadata.count(std::string(kStatusCodeDetail)), 0u);
   EXPECT_EQ(DetailsOf(answer_.status()).retry_delay, absl::Seconds(1));
 }
 
-TEST_F(ReservationRequestTest, ATokenThatComesWithTheQuestionIsKept) {
+TEST_F(ReserveCallTest, ATokenThatComesWithTheQuestionIsKept) {
   request_token_ = Uuid::Random().ToString();
   Ask();
   EXPECT_EQ(store_.last_reserve().request_token(), request_token_);
 }
 
 // A caller that waits has time: one try may take all of it.
-TEST_F(ReservationRequestTest, ARepeatWaitsAsLongAsTheCallerDoes) {
+TEST_F(ReserveCallTest, ARepeatWaitsAsLongAsTheCallerDoes) {
   store_.Fail(Operation::kReserve, Away(), 1);
   store_.Hold(Operation::kReserve);
   Ask(/*max_wait=*/absl::Seconds(20));
@@ -315,7 +315,7 @@ TEST_F(ReservationRequestTest, ARepeatWaitsAsLongAsTheCallerDoes) {
 }
 
 // A grant may be held for so long: only then it ends by itself.
-TEST_F(ReservationRequestTest, APursuitLastsAsLongAsALongLease) {
+TEST_F(ReserveCallTest, APursuitLastsAsLongAsALongLease) {
   lease_ = absl::Minutes(2);
   store_.Fail(Operation::kReserve, Away(), 100'000, /*after=*/true);
   Ask();
@@ -327,7 +327,7 @@ TEST_F(ReservationRequestTest, APursuitLastsAsLongAsALongLease) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, APursuitLastsHalfAMinuteUnderAShortLease) {
+TEST_F(ReserveCallTest, APursuitLastsHalfAMinuteUnderAShortLease) {
   lease_ = absl::Seconds(2);
   store_.Fail(Operation::kReserve, Away(), 100'000, /*after=*/true);
   Ask();
@@ -338,9 +338,9 @@ TEST_F(ReservationRequestTest, APursuitLastsHalfAMinuteUnderAShortLease) {
 }
 
 // The caller may keep its reference to the request.
-TEST_F(ReservationRequestTest, AQuestionThatIsPursuedNoLongerIsNoWorkThoughItIsHeld) {
+TEST_F(ReserveCallTest, AQuestionThatIsPursuedNoLongerIsNoWorkThoughItIsHeld) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
-  std::vector<std::shared_ptr<ReservationRequest>> asked;
+  std::vector<std::shared_ptr<ReserveCall>> asked;
   for (int i = 0; i < 3; ++i) asked.push_back(Ask());
   scheduler_.Advance(absl::Seconds(3));
   EXPECT_FALSE(Ended()) << "two are pursued, and take every place";
@@ -349,13 +349,13 @@ TEST_F(ReservationRequestTest, AQuestionThatIsPursuedNoLongerIsNoWorkThoughItIsH
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, AQuestionThatWasAnsweredGivesItsPlaceBackThoughItIsHeld) {
+TEST_F(ReserveCallTest, AQuestionThatWasAnsweredGivesItsPlaceBackThoughItIsHeld) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
   const auto first = Ask();
   const auto second = Ask();
   scheduler_.Advance(absl::Seconds(20));
   EXPECT_EQ(pursuits_.TryTake(), nullptr);
-  EXPECT_EQ(told_, 2);
+  EXPECT_EQ(answers_, 2);
   EXPECT_FALSE(Ended()) << "each still has the place that it took first";
   store_.Recover();
   scheduler_.Advance(absl::Seconds(3));
@@ -363,7 +363,7 @@ TEST_F(ReservationRequestTest, AQuestionThatWasAnsweredGivesItsPlaceBackThoughIt
   EXPECT_NE(pursuits_.TryTake(), nullptr);
 }
 
-TEST_F(ReservationRequestTest, AQuestionThatSomebodyWaitsForTakesNoPlace) {
+TEST_F(ReserveCallTest, AQuestionThatSomebodyWaitsForTakesNoPlace) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
   for (int i = 0; i < 5; ++i) Ask(/*max_wait=*/absl::Seconds(60));
   scheduler_.Advance(absl::Seconds(10));
@@ -373,12 +373,12 @@ TEST_F(ReservationRequestTest, AQuestionThatSomebodyWaitsForTakesNoPlace) {
   EXPECT_NE(other, nullptr);
   store_.Recover();
   scheduler_.Advance(absl::Seconds(1));
-  EXPECT_EQ(told_, 5);
+  EXPECT_EQ(answers_, 5);
 }
 
-TEST_F(ReservationRequestTest, ALateGrantThatNobodyWaitsForIsReleasedThoughItsLeaseIsOver) {
+TEST_F(ReserveCallTest, ALateGrantThatNobodyWaitsForIsReleasedThoughItsLeaseIsOver) {
   store_.Hold(Operation::kReserve);
-  Ask()->GiveUp(Away());
+  Ask()->Abandon(Away());
   v1::ReserveResponse over;
   over.mutable_reserved()->set_reservation_token(Uuid::Random().ToString());
   *over.mutable_reserved()->mutable_lease_remaining() = ToWire(absl::ZeroDuration());
@@ -388,9 +388,9 @@ TEST_F(ReservationRequestTest, ALateGrantThatNobodyWaitsForIsReleasedThoughItsLe
   EXPECT_EQ(store_.calls(Operation::kRelease), 1);
 }
 
-TEST_F(ReservationRequestTest, ReleasingALateGrantIsRepeatedWithinItsLease) {
+TEST_F(ReserveCallTest, ReleasingALateGrantIsRepeatedWithinItsLease) {
   store_.Hold(Operation::kReserve);
-  Ask()->GiveUp(Away());
+  Ask()->Abandon(Away());
   store_.Fail(Operation::kRelease, Away(), 3);
   store_.AnswerHeld(Operation::kReserve);
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_RESERVED);
@@ -399,10 +399,10 @@ TEST_F(ReservationRequestTest, ReleasingALateGrantIsRepeatedWithinItsLease) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationRequestTest, AVerdictThatIsNoGrantLeavesNothingToRelease) {
+TEST_F(ReserveCallTest, AVerdictThatIsNoGrantLeavesNothingToRelease) {
   Ask();
   store_.Hold(Operation::kReserve);
-  Ask()->GiveUp(Away());
+  Ask()->Abandon(Away());
   store_.AnswerHeld(Operation::kReserve);
   EXPECT_EQ(store_.calls(Operation::kRelease), 0);
   EXPECT_TRUE(Ended());

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RECORDING_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RECORDING_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_H_
 
 #include <functional>
 #include <memory>
@@ -14,13 +14,13 @@
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/checkpoint_queue.h"
-#include "interceptors/server/reservation/store_link.h"
+#include "interceptors/server/reservation/store_context.h"
 #include "interceptors/server/threads/backoff.h"
 
 namespace idempotency::internal {
 
 // RESERVATION_LOST with the guard's code, ABORTED, and a wait: what the caller
-// of an attempt is told that the store refused. Its retry finds the winner.
+// of an attempt is on_lost that the store refused. Its retry finds the winner.
 absl::Status ReservationLost();
 
 // The life of one reservation, from its grant to its end: heartbeats at a
@@ -31,7 +31,7 @@ absl::Status ReservationLost();
 // neither the client's hanging up nor the end of the RPC stops it. Callbacks
 // run on the connection's or the scheduler's thread and must not block.
 // Thread-safe.
-class Recording : public std::enable_shared_from_this<Recording> {
+class Reservation : public std::enable_shared_from_this<Reservation> {
  public:
   using Time = Scheduler::Time;
   using Completed = std::function<void(absl::StatusOr<v1::CompleteResponse>)>;
@@ -49,9 +49,9 @@ class Recording : public std::enable_shared_from_this<Recording> {
     absl::Duration max_lease = limits::kDefaultMaxLease;
   };
 
-  // The caller of Checkpoint, Complete and Release is told after `caller_timeout` at the
+  // The caller of Checkpoint, Complete and Release is on_lost after `caller_timeout` at the
   // latest.
-  static std::shared_ptr<Recording> Make(StoreLink link, Grant grant,
+  static std::shared_ptr<Reservation> Make(StoreContext context, Grant grant,
                                          absl::Duration caller_timeout);
 
   // Begins the heartbeats.
@@ -63,10 +63,10 @@ class Recording : public std::enable_shared_from_this<Recording> {
   // The store has spoken: the token does not hold the record any more.
   bool refused() const;
 
-  // `told` is called once, when the reservation is lost: its lease runs out
+  // `on_lost` is called once, when the reservation is lost: its lease runs out
   // while the handler runs, or the store refuses its token. At once if that has
   // happened; never if it ends before.
-  void OnLost(Lost told);
+  void OnLost(Lost on_lost);
 
   // Stores what the next attempt receives, and lengthens the lease as a
   // heartbeat does. `done` is called once, with
@@ -111,7 +111,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
  private:
   enum class Phase { kRunning, kCompleting, kReleasing, kEnded };
 
-  Recording(StoreLink link, Grant grant, absl::Duration caller_timeout);
+  Reservation(StoreContext context, Grant grant, absl::Duration caller_timeout);
 
   void Beat();
   void OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
@@ -124,7 +124,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnLeaseDeadline();
   void NoteRefused();
-  void TellLost();
+  void NotifyLost();
 
   absl::Status CheckpointRefusal(const std::string& progress);
   void SendCheckpoint(const std::string& progress, Stored answered);
@@ -132,15 +132,15 @@ class Recording : public std::enable_shared_from_this<Recording> {
   void TryComplete();
   void OnCompleted(absl::StatusOr<v1::CompleteResponse> answer);
   void DropContent(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TellCompleted(absl::StatusOr<v1::CompleteResponse> outcome);
+  void FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome);
 
   void TryRelease();
   void OnReleased(const absl::Status& answer);
-  void TellReleased();
+  void FinishRelease();
 
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const StoreLink link_;
+  const StoreContext context_;
   const Grant grant_;
   const absl::Duration caller_timeout_;
   const Time beats_until_;
@@ -156,7 +156,7 @@ class Recording : public std::enable_shared_from_this<Recording> {
   bool beats_over_ ABSL_GUARDED_BY(mutex_) = false;
   // 0: nobody watches.
   Scheduler::TaskId lease_watch_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool lost_told_ ABSL_GUARDED_BY(mutex_) = false;
+  bool lost_notified_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Lost> on_lost_ ABSL_GUARDED_BY(mutex_);
   // Made with the first checkpoint.
   std::shared_ptr<CheckpointQueue> checkpoints_ ABSL_GUARDED_BY(mutex_);
@@ -172,4 +172,4 @@ class Recording : public std::enable_shared_from_this<Recording> {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RECORDING_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_INQUIRY_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_INQUIRY_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_LOOKUP_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_LOOKUP_H_
 
 #include <functional>
 #include <memory>
@@ -13,38 +13,38 @@
 
 namespace idempotency::internal {
 
-// One question to the application's completion ledger: did this operation
+// One lookup to the application's completion ledger: did this operation
 // commit, in whatever attempt? Asked on the guard's threads for it, and again
 // while the ledger cannot be reached. Thread-safe; keeps itself alive until it
 // has answered.
-class LedgerInquiry : public std::enable_shared_from_this<LedgerInquiry> {
+class LedgerLookup : public std::enable_shared_from_this<LedgerLookup> {
  public:
   using Time = Scheduler::Time;
   //   a reply            the operation is done, and this is its reply
   //   nullopt            it is not committed
   //   STORE_UNAVAILABLE  the ledger was not reached by the deadline, or before
   //                      the reservation was lost or the guard stopped; or there
-  //                      is a deadline and too many questions wait
+  //                      is a deadline and too many lookups wait
   //   any other error    a row is there that is no answer to this request:
   //                      KEY_REUSED (of an earlier life of the record),
   //                      FINGERPRINT_UNKNOWN, RECORD_DAMAGED,
   //                      RECORD_ID_COLLISION
   using Answer = absl::StatusOr<std::optional<v1::Reply>>;
-  // Called once, on any thread, possibly inside Ask; must not block.
+  // Called once, on any thread, possibly inside Run; must not block.
   using Done = std::function<void(Answer)>;
 
   // The execution's operation has a ledger. Time::max() is no deadline.
-  static void Ask(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
+  static void Run(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
 
  private:
-  LedgerInquiry(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
+  LedgerLookup(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
 
   void Start();
   void Try();
   void OnAnswer(Answer answer);
   // False if nothing more is to be tried.
   bool TryAgain();
-  void Tell(Answer answer);
+  void Finish(Answer answer);
 
   const std::shared_ptr<LiveExecution> execution_;
   const Time deadline_;
@@ -58,4 +58,4 @@ class LedgerInquiry : public std::enable_shared_from_this<LedgerInquiry> {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_INQUIRY_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_LEDGER_LOOKUP_H_

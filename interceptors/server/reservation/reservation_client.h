@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_CLIENT_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_CLIENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,10 +15,10 @@
 #include "grpc_idempotency/client/connection.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/closable_connection.h"
-#include "interceptors/server/reservation/question_limits.h"
-#include "interceptors/server/reservation/recording.h"
+#include "interceptors/server/reservation/reserve_limits.h"
+#include "interceptors/server/reservation/reservation.h"
 #include "interceptors/server/reservation/replay_cache.h"
-#include "interceptors/server/reservation/reservation_request.h"
+#include "interceptors/server/reservation/reserve_call.h"
 #include "interceptors/server/reservation/store_probe.h"
 #include "interceptors/server/threads/timer_thread.h"
 
@@ -26,30 +26,30 @@ namespace idempotency::internal {
 
 // Every reservation of one guard: asked for, held, recorded. Knows nothing of
 // gRPC servers. Thread-safe.
-class Reservations {
+class ReservationClient {
  public:
   // How long the destructor waits for outstanding recordings.
   // `cache`, which may be nullptr, answers what it can.
-  Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
+  ReservationClient(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
                std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
-               const QuestionLimits& limits = {},
+               const ReserveLimits& limits = {},
                std::shared_ptr<GuardLog> log = GuardLog::Default());
   // Close(); waits until everything is recorded, released or known to be lost,
-  // closing_timeout at most (for questions without an answer 2 s); then stops.
+  // closing_timeout at most (for requests without an answer 2 s); then stops.
   // A reply that was not recorded by then
   // is lost, and its operation runs again after the lease (or becomes UNKNOWN).
-  ~Reservations();
-  Reservations(const Reservations&) = delete;
-  Reservations& operator=(const Reservations&) = delete;
+  ~ReservationClient();
+  ReservationClient(const ReservationClient&) = delete;
+  ReservationClient& operator=(const ReservationClient&) = delete;
 
-  // As ReservationRequest; STORE_UNAVAILABLE at once after Close(), and `in_flight` at
-  // once where so many ask for the same record already (QuestionLimits).
+  // As ReserveCall; STORE_UNAVAILABLE at once after Close(), and `in_flight` at
+  // once where so many ask for the same record already (ReserveLimits).
   void Request(v1::ReserveRequest request, absl::Duration max_wait, Scheduler::Time deadline,
-               ReservationRequest::Done done);
+               ReserveCall::Done done);
 
   // Takes a granted reservation into care; its heartbeats have begun.
-  std::shared_ptr<Recording> Hold(Recording::Grant grant);
+  std::shared_ptr<Reservation> Hold(Reservation::Grant grant);
 
   // Repeats a read until the service answers: see StoreProbe.
   void Probe(const std::string& name_space, Scheduler::Time deadline, StoreProbe::Done done);
@@ -66,34 +66,34 @@ class Reservations {
  private:
   using RequestId = std::uint64_t;
 
-  // A question that somebody waits for.
-  struct Question {
-    std::shared_ptr<ReservationRequest> request;
+  // A request that somebody waits for.
+  struct SentReserve {
+    std::shared_ptr<ReserveCall> request;
     std::size_t key = 0;
     // It lets the daemon wait for a running attempt.
     bool waits = false;
   };
 
   // Counts one more; nullptr if its key has its share, and nothing is counted.
-  std::shared_ptr<ReservationRequest> Admit(v1::ReserveRequest& request, absl::Duration max_wait,
+  std::shared_ptr<ReserveCall> Admit(v1::ReserveRequest& request, absl::Duration max_wait,
                                             Scheduler::Time deadline,
-                                            ReservationRequest::Done& done)
+                                            ReserveCall::Done& done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(RequestId id);
 
-  const QuestionLimits limits_;
+  const ReserveLimits limits_;
   const absl::Duration recording_timeout_;
   const absl::Duration closing_timeout_;
   const std::shared_ptr<ReplayCache> cache_;
   const std::unique_ptr<Scheduler> scheduler_;
   ClosableConnection connection_;
-  const StoreLink link_;
+  const StoreContext context_;
 
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   // In the order in which they were asked, which is the order of Close().
-  absl::btree_map<RequestId, Question> waiting_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<RequestId, SentReserve> waiting_ ABSL_GUARDED_BY(mutex_);
   // How many of them there are of a key, by its hash: two keys of one hash share what
   // one has. And how many of them wait for a running attempt.
   absl::flat_hash_map<std::size_t, std::size_t> of_key_ ABSL_GUARDED_BY(mutex_);
@@ -102,4 +102,4 @@ class Reservations {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATIONS_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_RESERVATION_CLIENT_H_

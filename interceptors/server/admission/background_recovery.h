@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERER_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERER_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BACKGROUND_RECOVERY_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BACKGROUND_RECOVERY_H_
 
 #include <cstddef>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/guarded_operation.h"
-#include "interceptors/server/execution/open_outcomes.h"
+#include "interceptors/server/execution/unknown_outcome_sink.h"
 #include "interceptors/server/threads/backoff.h"
 #include "interceptors/server/threads/scheduler.h"
 
@@ -26,7 +26,7 @@ namespace idempotency::internal {
 //
 // Each record is asked for again with growing pauses, until it is settled, by
 // whomever, or its retention is over. Thread-safe.
-class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recoverer> {
+class BackgroundRecovery : public UnknownOutcomeSink, public std::enable_shared_from_this<BackgroundRecovery> {
  public:
   // What the first try waits, and the longest pause between two.
   static constexpr absl::Duration kFirstPause = absl::Seconds(1);
@@ -35,14 +35,14 @@ class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recov
   // Remembers `limit` records at most and tries `at_once` of them at a time: half
   // of the threads for recovery, so that recoveries for calls do not wait behind
   // these. `scheduler` outlives every piece of work that was begun.
-  static std::shared_ptr<Recoverer> Make(Scheduler& scheduler, std::size_t limit,
+  static std::shared_ptr<BackgroundRecovery> Make(Scheduler& scheduler, std::size_t limit,
                                          std::size_t at_once);
 
   // Does nothing for a record that is known already, for an operation without a
   // recovery handler, and after Stop(); a record over the limit is dropped with a
   // warning.
-  void Note(std::shared_ptr<const GuardedOperation> operation,
-            const v1::ReserveRequest& question) override;
+  void Add(std::shared_ptr<const GuardedOperation> operation,
+            const v1::ReserveRequest& reserve_request) override;
 
   // Forgets everything; a try that has begun is settled.
   void Stop();
@@ -53,12 +53,12 @@ class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recov
  private:
   struct Candidate {
     std::shared_ptr<const GuardedOperation> operation;
-    v1::ReserveRequest question;
+    v1::ReserveRequest reserve_request;
     Scheduler::Time give_up;
     Backoff backoff{kFirstPause, kLongestPause};
   };
 
-  Recoverer(Scheduler& scheduler, std::size_t limit, std::size_t at_once);
+  BackgroundRecovery(Scheduler& scheduler, std::size_t limit, std::size_t at_once);
 
   void TryLater(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Try(const std::string& name);
@@ -77,4 +77,4 @@ class Recoverer : public OpenOutcomes, public std::enable_shared_from_this<Recov
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_RECOVERER_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BACKGROUND_RECOVERY_H_

@@ -1,5 +1,5 @@
 // Real threads and real time, for ThreadSanitizer.
-#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/reservation/reservation_client.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/testing/fake_connection.h"
-#include "interceptors/server/testing/sample_question.h"
+#include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
@@ -32,13 +32,13 @@ using Operation = FakeConnection::Operation;
 constexpr auto kLong = std::chrono::seconds(20);
 
 v1::ReserveRequest RequestFor(const std::string& key) {
-  v1::ReserveRequest request = SampleQuestion(key);
+  v1::ReserveRequest request = SampleReserveRequest(key);
   *request.mutable_lease() = ToWire(absl::Milliseconds(30));
   return request;
 }
 
-Recording::Grant GrantOf(const v1::ReserveRequest& request, const ReservationAnswer& answer) {
-  Recording::Grant grant;
+Reservation::Grant GrantOf(const v1::ReserveRequest& request, const ReserveAnswer& answer) {
+  Reservation::Grant grant;
   grant.record_key = request.record_key();
   grant.reservation_token = answer.response.reserved().reservation_token();
   grant.lease = FromWire(request.lease());
@@ -46,7 +46,7 @@ Recording::Grant GrantOf(const v1::ReserveRequest& request, const ReservationAns
   return grant;
 }
 
-TEST(ReservationsTest, ManyThreadsReserveAndComplete) {
+TEST(ReservationClientTest, ManyThreadsReserveAndComplete) {
   constexpr int kThreads = 8;
   constexpr int kEach = 50;
   auto connection = std::make_unique<FakeConnection>();
@@ -54,7 +54,7 @@ TEST(ReservationsTest, ManyThreadsReserveAndComplete) {
   store.Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 20, /*after=*/true);
   store.Fail(Operation::kComplete, MakeError(Reason::kStoreUnavailable, "away"), 20,
              /*after=*/true);
-  Reservations reservations(std::move(connection), absl::Seconds(10), absl::Seconds(10));
+  ReservationClient reservations(std::move(connection), absl::Seconds(10), absl::Seconds(10));
   std::atomic<int> completed{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -63,10 +63,10 @@ TEST(ReservationsTest, ManyThreadsReserveAndComplete) {
         const auto request = RequestFor(std::to_string(t) + "/" + std::to_string(i));
         std::promise<void> done;
         reservations.Request(request, absl::ZeroDuration(), reservations.Now() + kLong,
-                             [&](absl::StatusOr<ReservationAnswer> answer) {
+                             [&](absl::StatusOr<ReserveAnswer> answer) {
                                ASSERT_TRUE(answer.ok());
-                               auto recording = reservations.Hold(GrantOf(request, *answer));
-                               recording->Complete(
+                               auto reservation = reservations.Hold(GrantOf(request, *answer));
+                               reservation->Complete(
                                    v1::Reply(), [&](absl::StatusOr<v1::CompleteResponse> outcome) {
                                      if (outcome.ok()) ++completed;
                                      done.set_value();
@@ -80,13 +80,13 @@ TEST(ReservationsTest, ManyThreadsReserveAndComplete) {
   EXPECT_EQ(completed, kThreads * kEach);
 }
 
-TEST(ReservationsTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
+TEST(ReservationClientTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
   auto connection = std::make_unique<FakeConnection>();
   FakeConnection& store = *connection;
   store.Hold(Operation::kReserve);
-  Reservations reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(100));
+  ReservationClient reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(100));
   int failed = 0;
-  const auto expect_failure = [&failed](absl::StatusOr<ReservationAnswer> answer) {
+  const auto expect_failure = [&failed](absl::StatusOr<ReserveAnswer> answer) {
     EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
     EXPECT_EQ(DetailsOf(answer.status()).retry_delay, absl::Seconds(1));
     ++failed;
@@ -134,14 +134,14 @@ class ConnectionTo final : public Connection {
 };
 
 // The key would stay taken until its lease ends.
-TEST(ReservationsTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
+TEST(ReservationClientTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
   FakeConnection store;
   store.HoldAnswers(Operation::kReserve);
-  auto reservations = std::make_unique<Reservations>(std::make_unique<ConnectionTo>(store),
+  auto reservations = std::make_unique<ReservationClient>(std::make_unique<ConnectionTo>(store),
                                                      absl::Seconds(10), absl::Seconds(10));
   std::promise<void> refused;
-  reservations->Request(SampleQuestion("a"), absl::ZeroDuration(), reservations->Now() + kLong,
-                        [&](const absl::StatusOr<ReservationAnswer>& answer) {
+  reservations->Request(SampleReserveRequest("a"), absl::ZeroDuration(), reservations->Now() + kLong,
+                        [&](const absl::StatusOr<ReserveAnswer>& answer) {
                           EXPECT_FALSE(answer.ok());
                           refused.set_value();
                         });
@@ -160,7 +160,7 @@ class QuestionLimitsTest : public testing::Test {
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
     store_->Hold(Operation::kReserve);
-    QuestionLimits limits;
+    ReserveLimits limits;
     limits.of_a_key = 3;
     limits.waiting = 5;
     reservations_.emplace(std::move(connection), absl::Seconds(1), absl::Milliseconds(100), nullptr,
@@ -168,7 +168,7 @@ class QuestionLimitsTest : public testing::Test {
   }
   void Ask(const std::string& key, absl::Duration max_wait = absl::Seconds(10)) {
     reservations_->Request(RequestFor(key), max_wait, reservations_->Now() + kLong,
-                           [this](absl::StatusOr<ReservationAnswer> answer) {
+                           [this](absl::StatusOr<ReserveAnswer> answer) {
                              if (answer.ok()) answers_.push_back(answer->response);
                            });
   }
@@ -183,12 +183,12 @@ class QuestionLimitsTest : public testing::Test {
 
   FakeConnection* store_ = nullptr;
   std::vector<v1::ReserveResponse> answers_;
-  std::optional<Reservations> reservations_;
+  std::optional<ReservationClient> reservations_;
 };
 
 // A session carries kMaxSessionInFlight; what is left is for other calls.
 TEST_F(QuestionLimitsTest, TheDefaultsAreSharesOfASession) {
-  const QuestionLimits limits;
+  const ReserveLimits limits;
   EXPECT_EQ(limits.of_a_key * 16, limits::kMaxSessionInFlight);
   EXPECT_EQ(limits.waiting * 2, limits::kMaxSessionInFlight);
   EXPECT_EQ(limits.pursued, 1024u);
@@ -230,12 +230,12 @@ TEST_F(QuestionLimitsTest, CallsThatDoNotWaitTakeNoWaitersPlace) {
   EXPECT_TRUE(store_->last_reserve().has_max_wait());
 }
 
-TEST(ReservationsTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) {
+TEST(ReservationClientTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) {
   auto connection = std::make_unique<FakeConnection>();
   FakeConnection& store = *connection;
   const auto cache = std::make_shared<ReplayCache>(
       ReplayCacheOptions{1024 * 1024, absl::Minutes(10)}, Clock::System());
-  Reservations reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(100),
+  ReservationClient reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(100),
                             cache);
   const auto request = RequestFor("known");
   v1::ReserveResponse replay;
@@ -245,7 +245,7 @@ TEST(ReservationsTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) {
   replay.mutable_replay()->mutable_expires_at()->set_seconds(
       absl::ToUnixSeconds(now + absl::Hours(1)));
   cache->Keep(request.record_key(), {request.fingerprints(), replay}, cache->Now());
-  std::vector<absl::StatusOr<ReservationAnswer>> answers;
+  std::vector<absl::StatusOr<ReserveAnswer>> answers;
   const auto ask = [&](const v1::ReserveRequest& asked) {
     reservations.Request(asked, absl::ZeroDuration(), reservations.Now() + kLong,
                          [&](auto answer) { answers.push_back(std::move(answer)); });
@@ -263,30 +263,30 @@ TEST(ReservationsTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) {
   EXPECT_EQ(ReasonOf(answers[2].status()), Reason::kStoreUnavailable);
 }
 
-TEST(ReservationsTest, WhoeverWaitsWhenTheGuardGoesAwayIsToldWhy) {
+TEST(ReservationClientTest, WhoeverWaitsWhenTheGuardGoesAwayIsToldWhy) {
   auto connection = std::make_unique<FakeConnection>();
   connection->Hold(Operation::kReserve);
   absl::Status told;
   {
-    Reservations reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(10));
+    ReservationClient reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(10));
     reservations.Request(RequestFor("a"), absl::ZeroDuration(), reservations.Now() + kLong,
                          [&told](const auto& answer) { told = answer.status(); });
   }
   EXPECT_NE(told.message().find("shutting down"), std::string::npos) << told;
 }
 
-TEST(ReservationsTest, DestructorWaitsForARecording) {
+TEST(ReservationClientTest, DestructorWaitsForARecording) {
   auto connection = std::make_unique<FakeConnection>();
   FakeConnection& store = *connection;
   store.Hold(Operation::kComplete);
   std::atomic<bool> acknowledged{false};
   std::thread late;
   {
-    Reservations reservations(std::move(connection), absl::Seconds(10), absl::Seconds(10));
+    ReservationClient reservations(std::move(connection), absl::Seconds(10), absl::Seconds(10));
     const auto request = RequestFor("a");
     reservations.Request(
         request, absl::ZeroDuration(), reservations.Now() + kLong,
-        [&](absl::StatusOr<ReservationAnswer> answer) {
+        [&](absl::StatusOr<ReserveAnswer> answer) {
           reservations.Hold(GrantOf(request, *answer))
               ->Complete(v1::Reply(), [&](const auto& outcome) { acknowledged = outcome.ok(); });
         });
@@ -306,20 +306,20 @@ std::vector<std::string> LinesAtTheEnd(bool acknowledged) {
   if (!acknowledged) connection->Hold(Operation::kComplete);
   auto log = std::make_shared<GuardLog>(
       [&lines](LogSeverity, std::string_view line) { lines.emplace_back(line); });
-  std::optional<Reservations> reservations(
+  std::optional<ReservationClient> reservations(
       std::in_place, std::move(connection), absl::Seconds(10), absl::Milliseconds(20), nullptr,
-      std::make_unique<TimerThread>(), QuestionLimits(), std::move(log));
+      std::make_unique<TimerThread>(), ReserveLimits(), std::move(log));
   const auto request = RequestFor("a");
   reservations->Request(
       request, absl::ZeroDuration(), reservations->Now() + kLong,
-      [&](absl::StatusOr<ReservationAnswer> answer) {
+      [&](absl::StatusOr<ReserveAnswer> answer) {
         reservations->Hold(GrantOf(request, *answer))->Complete(v1::Reply(), [](const auto&) {});
       });
   reservations.reset();
   return lines;
 }
 
-TEST(ReservationsTest, DestructorGivesUpInTheEndAndSaysSo) {
+TEST(ReservationClientTest, DestructorGivesUpInTheEndAndSaysSo) {
   const auto lines = LinesAtTheEnd(/*acknowledged=*/false);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find("the store was not told of"), std::string::npos) << lines[0];

@@ -1,4 +1,4 @@
-#include "interceptors/server/reservation/reservations.h"
+#include "interceptors/server/reservation/reservation_client.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,9 +34,9 @@ std::size_t HashOf(const v1::RecordKey& key) {
 
 }  // namespace
 
-Reservations::Reservations(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
+ReservationClient::ReservationClient(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                            absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache,
-                           std::unique_ptr<Scheduler> scheduler, const QuestionLimits& limits,
+                           std::unique_ptr<Scheduler> scheduler, const ReserveLimits& limits,
                            std::shared_ptr<GuardLog> log)
     : limits_(limits),
       recording_timeout_(recording_timeout),
@@ -44,20 +44,20 @@ Reservations::Reservations(std::unique_ptr<Connection> connection, absl::Duratio
       cache_(std::move(cache)),
       scheduler_(std::move(scheduler)),
       connection_(std::move(connection)),
-      link_{connection_,
+      context_{connection_,
             *scheduler_,
             std::make_shared<OutstandingWork>(),
             std::make_shared<OutstandingWork>(),
             Places(limits.pursued),
             std::move(log)} {}
 
-Reservations::~Reservations() {
+ReservationClient::~ReservationClient() {
   Close();
   const Scheduler::Time now = Now();
-  // A question whose answer never came can hold a key for a lease, no more.
-  link_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
-  if (!link_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
-    link_.log->Once(LogSeverity::kError,
+  // A request whose answer never came can hold a key for a lease, no more.
+  context_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
+  if (!context_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
+    context_.log->Once(LogSeverity::kError,
                     "the guard goes away with operations that the store was not told of");
   }
   // First nothing is begun any more, then what is outstanding is answered.
@@ -65,13 +65,13 @@ Reservations::~Reservations() {
   connection_.Close();
 }
 
-void Reservations::Request(v1::ReserveRequest request, absl::Duration max_wait,
-                           Scheduler::Time deadline, ReservationRequest::Done done) {
+void ReservationClient::Request(v1::ReserveRequest request, absl::Duration max_wait,
+                           Scheduler::Time deadline, ReserveCall::Done done) {
   if (cache_ != nullptr && !closed()) {
     const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
-    if (known != nullptr) return done(ReservationAnswer{known->response, Now()});
+    if (known != nullptr) return done(ReserveAnswer{known->response, Now()});
   }
-  std::shared_ptr<ReservationRequest> asked;
+  std::shared_ptr<ReserveCall> asked;
   bool closed = false;
   {
     MutexLock lock(mutex_);
@@ -80,13 +80,13 @@ void Reservations::Request(v1::ReserveRequest request, absl::Duration max_wait,
   }
   if (asked != nullptr) return asked->Start();
   if (closed) return done(Closed());
-  done(ReservationAnswer{InFlightHere(), Now()});
+  done(ReserveAnswer{InFlightHere(), Now()});
 }
 
-std::shared_ptr<ReservationRequest> Reservations::Admit(v1::ReserveRequest& request,
+std::shared_ptr<ReserveCall> ReservationClient::Admit(v1::ReserveRequest& request,
                                                         absl::Duration max_wait,
                                                         Scheduler::Time deadline,
-                                                        ReservationRequest::Done& done) {
+                                                        ReserveCall::Done& done) {
   const std::size_t key = HashOf(request.record_key());
   std::size_t& of_key = of_key_[key];
   if (of_key >= limits_.of_a_key) return nullptr;
@@ -95,18 +95,18 @@ std::shared_ptr<ReservationRequest> Reservations::Admit(v1::ReserveRequest& requ
   const bool waits = max_wait > absl::ZeroDuration();
   if (waits) ++waits_;
   const RequestId id = ++last_id_;
-  auto asked = ReservationRequest::Make(
-      link_, std::move(request), max_wait, deadline,
-      [this, id, done = std::move(done)](absl::StatusOr<ReservationAnswer> answer) {
+  auto asked = ReserveCall::Make(
+      context_, std::move(request), max_wait, deadline,
+      [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) {
         Forget(id);
         done(std::move(answer));
       });
-  waiting_.emplace(id, Question{asked, key, waits});
+  waiting_.emplace(id, SentReserve{asked, key, waits});
   return asked;
 }
 
-void Reservations::Forget(RequestId id) {
-  std::shared_ptr<ReservationRequest> dropped;
+void ReservationClient::Forget(RequestId id) {
+  std::shared_ptr<ReserveCall> dropped;
   MutexLock lock(mutex_);
   const auto found = waiting_.find(id);
   if (found == waiting_.end()) return;
@@ -117,30 +117,30 @@ void Reservations::Forget(RequestId id) {
   waiting_.erase(found);
 }
 
-std::shared_ptr<Recording> Reservations::Hold(Recording::Grant grant) {
-  auto recording = Recording::Make(link_, std::move(grant), recording_timeout_);
-  recording->Start();
-  return recording;
+std::shared_ptr<Reservation> ReservationClient::Hold(Reservation::Grant grant) {
+  auto reservation = Reservation::Make(context_, std::move(grant), recording_timeout_);
+  reservation->Start();
+  return reservation;
 }
 
-void Reservations::Probe(const std::string& name_space, Scheduler::Time deadline,
+void ReservationClient::Probe(const std::string& name_space, Scheduler::Time deadline,
                          StoreProbe::Done done) {
-  StoreProbe::Run(link_, name_space, deadline, std::move(done));
+  StoreProbe::Run(context_, name_space, deadline, std::move(done));
 }
 
-bool Reservations::closed() {
+bool ReservationClient::closed() {
   MutexLock lock(mutex_);
   return closed_;
 }
 
-void Reservations::Close() {
-  absl::btree_map<RequestId, Question> waiting;
+void ReservationClient::Close() {
+  absl::btree_map<RequestId, SentReserve> waiting;
   {
     MutexLock lock(mutex_);
     closed_ = true;
     waiting.swap(waiting_);
   }
-  for (const auto& [id, question] : waiting) question.request->GiveUp(Closed());
+  for (const auto& [id, reserve_request] : waiting) reserve_request.request->Abandon(Closed());
 }
 
 }  // namespace idempotency::internal

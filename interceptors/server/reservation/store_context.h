@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_LINK_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_LINK_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_CONTEXT_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_CONTEXT_H_
 
 #include <memory>
 
@@ -7,7 +7,7 @@
 
 #include "grpc_idempotency/client/connection.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/reservation/question_limits.h"
+#include "interceptors/server/reservation/reserve_limits.h"
 #include "interceptors/server/threads/outstanding_work.h"
 #include "interceptors/server/threads/places.h"
 #include "interceptors/server/threads/scheduler.h"
@@ -16,14 +16,14 @@ namespace idempotency::internal {
 
 // What a reservation needs to talk to the store. All of it outlives every
 // piece of work that was begun.
-struct StoreLink {
+struct StoreContext {
   Connection& connection;
   Scheduler& scheduler;
-  // Questions for a reservation, and reservations that are held.
+  // Requests for a reservation, and reservations that are held.
   std::shared_ptr<OutstandingWork> requests;
   std::shared_ptr<OutstandingWork> recordings;
-  // QuestionLimits::pursued.
-  Places pursuits{QuestionLimits().pursued};
+  // ReserveLimits::pursued.
+  Places pursuits{ReserveLimits().pursued};
   std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
 
@@ -39,4 +39,4 @@ inline constexpr absl::Duration kLongestRepeat = absl::Milliseconds(500);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_LINK_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_CONTEXT_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_START_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_START_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BEGIN_OPERATION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BEGIN_OPERATION_H_
 
 #include <functional>
 
@@ -13,7 +13,7 @@
 
 namespace idempotency::internal {
 
-// From the application's own words to a question, and from the decision to what
+// From the application's own words to a request, and from the decision to what
 // it is told: ServerGuard::Begin, as GuardedMethod is for calls of a server.
 class OperationStart {
  public:
@@ -30,4 +30,4 @@ class OperationStart {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_START_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BEGIN_OPERATION_H_

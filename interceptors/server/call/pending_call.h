@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_HELD_CALL_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_HELD_CALL_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_PENDING_CALL_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_PENDING_CALL_H_
 
 #include <grpcpp/server_context.h>
 
@@ -11,7 +11,7 @@
 #include "google/protobuf/message.h"
 
 #include "idempotency/v1/record.pb.h"
-#include "interceptors/server/call/stream_outlet.h"
+#include "interceptors/server/call/stream_writer.h"
 
 namespace idempotency::internal {
 
@@ -31,16 +31,16 @@ struct HandlerStart {
 // Exactly one of
 // Run and Answer is called, once, from any thread; the call must not be
 // touched afterwards.
-class HeldCall {
+class PendingCall {
  public:
-  virtual ~HeldCall() = default;
+  virtual ~PendingCall() = default;
 
   virtual grpc::ServerContextBase& context() = 0;
   virtual const google::protobuf::Message& request() = 0;
 
   // Where the messages of a server-streaming call leave, to be made before Run;
   // nullptr for a unary one. Used while the handler runs and its reply is sent.
-  virtual std::shared_ptr<StreamOutlet> MakeOutlet() = 0;
+  virtual std::shared_ptr<StreamWriter> MakeStreamWriter() = 0;
 
   // Lets the handler run, on a thread that it may block. If the client is found
   // to have left the call ends with CANCELLED instead, and if too many handlers
@@ -53,13 +53,13 @@ class HeldCall {
 };
 
 // Who decides about the calls of one method. Thread-safe.
-class CallGate {
+class CallAdmitter {
  public:
-  virtual ~CallGate() = default;
+  virtual ~CallAdmitter() = default;
   // Must not block, throw, or keep the call for ever.
-  virtual void Admit(std::shared_ptr<HeldCall> call) = 0;
+  virtual void Admit(std::shared_ptr<PendingCall> call) = 0;
 };
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_HELD_CALL_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CALL_PENDING_CALL_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_KEPT_REPLY_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_KEPT_REPLY_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_REPLY_TO_STORE_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_REPLY_TO_STORE_H_
 
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/live_execution.h"
@@ -10,8 +10,8 @@ namespace idempotency::internal {
 // without the fields that are never stored, within GuardOptions::max_reply_bytes
 // (a reply over that is stored without its content). A reply whose content is
 // STATUS_ONLY already stays so.
-v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply);
+v1::Reply ReplyToStore(const LiveExecution& execution, v1::Reply reply);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_KEPT_REPLY_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_EXECUTION_REPLY_TO_STORE_H_

@@ -1,4 +1,4 @@
-#include "interceptors/server/admission/operation_start.h"
+#include "interceptors/server/admission/begin_operation.h"
 
 #include <algorithm>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace idempotency::internal {
 namespace {
 
-absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardedOperation& operation,
+absl::StatusOr<v1::ReserveRequest> MakeReserveRequest(const GuardedOperation& operation,
                                                 const BeginCall& call,
                                                 const google::protobuf::Message& request) {
   const GuardOptions& options = operation.options;
@@ -25,14 +25,14 @@ absl::StatusOr<v1::ReserveRequest> MakeQuestion(const GuardedOperation& operatio
       *operation.log, options.fingerprint_algorithms, FingerprintInput{call.operation, request});
   if (!fingerprints.ok()) return fingerprints.status();
 
-  v1::ReserveRequest question;
-  *question.mutable_record_key() =
+  v1::ReserveRequest reserve_request;
+  *reserve_request.mutable_record_key() =
       ToProto(RecordKey{options.name_space, call.scope, call.operation, NormaliseKey(call.key)});
   for (const Fingerprint& fingerprint : *fingerprints) {
-    *question.add_fingerprints() = ToProto(fingerprint);
+    *reserve_request.add_fingerprints() = ToProto(fingerprint);
   }
-  question.mutable_labels()->insert(call.labels.begin(), call.labels.end());
-  return question;
+  reserve_request.mutable_labels()->insert(call.labels.begin(), call.labels.end());
+  return reserve_request;
 }
 
 Scheduler::Time VerdictDeadline(const GuardedOperation& operation, absl::Time callers) {
@@ -45,12 +45,12 @@ Scheduler::Time VerdictDeadline(const GuardedOperation& operation, absl::Time ca
 
 void OperationStart::Begin(GuardedOperation operation, const BeginCall& call,
                            const google::protobuf::Message& request, Done done) {
-  absl::StatusOr<v1::ReserveRequest> question = MakeQuestion(operation, call, request);
-  if (!question.ok()) {
-    done(question.status());
+  absl::StatusOr<v1::ReserveRequest> reserve_request = MakeReserveRequest(operation, call, request);
+  if (!reserve_request.ok()) {
+    done(reserve_request.status());
     return;
   }
-  std::string record_id = RecordIdFor(FromProto(question->record_key())).ToString();
+  std::string record_id = RecordIdFor(FromProto(reserve_request->record_key())).ToString();
   const auto shared = std::make_shared<const GuardedOperation>(std::move(operation));
   // What a recovery handler is shown lives until the decision.
   std::shared_ptr<google::protobuf::Message> shown;
@@ -59,8 +59,8 @@ void OperationStart::Begin(GuardedOperation operation, const BeginCall& call,
     shown->CopyFrom(request);
   }
   const google::protobuf::Message* const shown_request = shown.get();
-  Admission::Ask(
-      shared, *std::move(question), VerdictDeadline(*shared, call.deadline),
+  Admission::Admit(
+      shared, *std::move(reserve_request), VerdictDeadline(*shared, call.deadline),
       [record_id = std::move(record_id), shown = std::move(shown), done = std::move(done)](
           Admission::Decision decision) { done(Tell(record_id, std::move(decision))); },
       shown_request);

@@ -1,4 +1,4 @@
-#include "interceptors/server/execution/kept_reply.h"
+#include "interceptors/server/execution/reply_to_store.h"
 
 #include <optional>
 
@@ -13,7 +13,7 @@ v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply)
   if (!reference.has_value()) {
     execution.operation().log->Error(
         LogEvent::kInvalidReference, execution.operation().name, ": record ", execution.record_id(),
-        ": the handler answered OK without Execution::RefersTo, so a replay cannot be made");
+        ": the handler answered OK without Execution::SetReference, so a replay cannot be made");
     return kept;
   }
   kept.set_content(v1::REPLY_CONTENT_REFERENCE);
@@ -23,7 +23,7 @@ v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply)
 
 }  // namespace
 
-v1::Reply KeptReply(const LiveExecution& execution, v1::Reply reply) {
+v1::Reply ReplyToStore(const LiveExecution& execution, v1::Reply reply) {
   const GuardedOperation& operation = execution.operation();
   if (reply.content() == v1::REPLY_CONTENT_STATUS_ONLY) return reply;
   switch (operation.policy.reply) {

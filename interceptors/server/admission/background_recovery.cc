@@ -1,4 +1,4 @@
-#include "interceptors/server/admission/recoverer.h"
+#include "interceptors/server/admission/background_recovery.h"
 
 #include <utility>
 #include <variant>
@@ -27,21 +27,21 @@ bool IsOpen(const absl::Status& why) {
 
 }  // namespace
 
-std::shared_ptr<Recoverer> Recoverer::Make(Scheduler& scheduler, std::size_t limit,
+std::shared_ptr<BackgroundRecovery> BackgroundRecovery::Make(Scheduler& scheduler, std::size_t limit,
                                            std::size_t at_once) {
-  struct Concrete : Recoverer {
-    Concrete(Scheduler& s, std::size_t l, std::size_t n) : Recoverer(s, l, n) {}
+  struct Concrete : BackgroundRecovery {
+    Concrete(Scheduler& s, std::size_t l, std::size_t n) : BackgroundRecovery(s, l, n) {}
   };
   return std::make_shared<Concrete>(scheduler, limit, at_once);
 }
 
-Recoverer::Recoverer(Scheduler& scheduler, std::size_t limit, std::size_t at_once)
+BackgroundRecovery::BackgroundRecovery(Scheduler& scheduler, std::size_t limit, std::size_t at_once)
     : scheduler_(scheduler), limit_(limit), at_once_(at_once) {}
 
-void Recoverer::Note(std::shared_ptr<const GuardedOperation> operation,
-                     const v1::ReserveRequest& question) {
+void BackgroundRecovery::Add(std::shared_ptr<const GuardedOperation> operation,
+                     const v1::ReserveRequest& reserve_request) {
   if (!operation->recovery) return;
-  std::string name = question.record_key().SerializeAsString();
+  std::string name = reserve_request.record_key().SerializeAsString();
   MutexLock lock(mutex_);
   if (stopped_ || candidates_.count(name) > 0) return;
   if (candidates_.size() >= limit_) {
@@ -52,18 +52,18 @@ void Recoverer::Note(std::shared_ptr<const GuardedOperation> operation,
   }
   const Scheduler::Time give_up = After(scheduler_.Now(), operation->policy.retention);
   const auto added =
-      candidates_.emplace(name, Candidate{std::move(operation), question, give_up}).first;
+      candidates_.emplace(name, Candidate{std::move(operation), reserve_request, give_up}).first;
   TryLater(added->first);
 }
 
-void Recoverer::TryLater(const std::string& name) {
+void BackgroundRecovery::TryLater(const std::string& name) {
   const Scheduler::Time again = After(scheduler_.Now(), candidates_.at(name).backoff.Next());
   scheduler_.RunAt(again, [self = shared_from_this(), name] { self->Try(name); });
 }
 
-void Recoverer::Try(const std::string& name) {
+void BackgroundRecovery::Try(const std::string& name) {
   std::shared_ptr<const GuardedOperation> operation;
-  v1::ReserveRequest question;
+  v1::ReserveRequest reserve_request;
   {
     MutexLock lock(mutex_);
     const auto found = candidates_.find(name);
@@ -74,22 +74,22 @@ void Recoverer::Try(const std::string& name) {
     }
     ++trying_;
     operation = found->second.operation;
-    question = found->second.question;
+    reserve_request = found->second.reserve_request;
   }
   const Scheduler::Time deadline =
       After(operation->reservations.Now(),
             operation->options.verdict_timeout + operation->policy.WaitInFlight());
-  Admission::Ask(std::move(operation), std::move(question), deadline,
+  Admission::Admit(std::move(operation), std::move(reserve_request), deadline,
                  [self = shared_from_this(), name](const Admission::Decision& decision) {
                    self->OnDecision(name, decision);
                  });
 }
 
-void Recoverer::OnDecision(const std::string& name, const Admission::Decision& decision) {
+void BackgroundRecovery::OnDecision(const std::string& name, const Admission::Decision& decision) {
   if (const auto* granted = std::get_if<Admission::Granted>(&decision)) {
     // Nothing happened, as recovery found out, or another said before: the
     // operation is its client's to run.
-    granted->execution->recording()->Release("recovered: nothing happened",
+    granted->execution->reservation()->Release("recovered: nothing happened",
                                              v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   }
   const auto* refused = std::get_if<Admission::Refused>(&decision);
@@ -104,13 +104,13 @@ void Recoverer::OnDecision(const std::string& name, const Admission::Decision& d
   }
 }
 
-void Recoverer::Stop() {
+void BackgroundRecovery::Stop() {
   MutexLock lock(mutex_);
   stopped_ = true;
   candidates_.clear();
 }
 
-std::size_t Recoverer::size() {
+std::size_t BackgroundRecovery::size() {
   MutexLock lock(mutex_);
   return candidates_.size();
 }

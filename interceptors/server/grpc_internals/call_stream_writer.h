@@ -1,0 +1,23 @@
+// Messages sent through gRPC's core. Part of grpc_internals.cc.
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_CALL_STREAM_WRITER_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_CALL_STREAM_WRITER_H_
+
+#include <grpc/grpc.h>
+#include <grpcpp/impl/codegen/call.h>
+
+#include <memory>
+
+#include "interceptors/server/call/stream_writer.h"
+
+namespace idempotency::internal::grpc_internals {
+
+// The writer of a call of the sync API, whose completion queue is asked for
+// each message by the thread that sends it. The call outlives what is sent: a
+// status, which ends a call, goes through Drain.
+std::shared_ptr<StreamWriter> MakeSyncStreamWriter(const grpc::internal::Call& call);
+// Of the callback API.
+std::shared_ptr<StreamWriter> MakeCallbackStreamWriter(const grpc::internal::Call& call);
+
+}  // namespace idempotency::internal::grpc_internals
+
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_CALL_STREAM_WRITER_H_
