@@ -152,11 +152,13 @@ class InFlightWaiters {
   };
 
   // The batcher's answers.
-  void Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void ReadDone(const RecordId& id, absl::StatusOr<Record> record) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Do(Todo todo) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SendTry(const WaiterPtr& waiter, Batcher::Group* group = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendTry(const WaiterPtr& waiter, Batcher::Group* group = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void SendRead(GetOp op) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const WaiterPtr& waiter, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
   void CallbackBegins() { callbacks_.fetch_add(1, std::memory_order_relaxed); }
@@ -166,7 +168,8 @@ class InFlightWaiters {
   void AnswerCancelled(const WaiterPtr& waiter, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // False if the call does not wait.
-  bool Add(const WaiterPtr& waiter, const InFlight& in_flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Add(const WaiterPtr& waiter, const InFlight& in_flight)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a waiter out of its entry.
   void Remove(RecordWaiters& entry, const WaiterPtr& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a try means for those who stayed.

@@ -141,7 +141,7 @@ constexpr std::string_view kClientLeft = "the client had left before the handler
 class PendingSyncCall final : public PendingCall {
  public:
   PendingSyncCall(MethodHandler& inner, const MethodDescriptor& method, GuardLog& log,
-               const MethodHandler::HandlerParameter& parameter)
+                  const MethodHandler::HandlerParameter& parameter)
       : inner_(inner), method_(method), log_(log), parameter_(parameter) {}
 
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
@@ -242,10 +242,11 @@ class StoredReplyReactor final : public grpc::ServerUnaryReactor {
 
 // A callback call: RunHandler has returned, gRPC waits for the decision.
 class PendingCallbackCall final : public PendingCall,
-                               public std::enable_shared_from_this<PendingCallbackCall> {
+                                  public std::enable_shared_from_this<PendingCallbackCall> {
  public:
   PendingCallbackCall(MethodHandler& inner, const MethodDescriptor& method,
-                   GuardedServiceDependencies dependencies, const MethodHandler::HandlerParameter& parameter)
+                      GuardedServiceDependencies dependencies,
+                      const MethodHandler::HandlerParameter& parameter)
       : inner_(inner), method_(method), dependencies_(dependencies), parameter_(parameter) {}
 
   grpc::ServerContextBase& context() override { return *parameter_.server_context; }
@@ -313,8 +314,12 @@ class PendingCallbackCall final : public PendingCall,
 class GuardedHandler final : public MethodHandler {
  public:
   GuardedHandler(MethodHandler& inner, MethodKind kind, const MethodDescriptor& method,
-               CallAdmitter* admitter, GuardedServiceDependencies dependencies)
-      : inner_(inner), kind_(kind), method_(method), admitter_(admitter), dependencies_(dependencies) {}
+                 CallAdmitter* admitter, GuardedServiceDependencies dependencies)
+      : inner_(inner),
+        kind_(kind),
+        method_(method),
+        admitter_(admitter),
+        dependencies_(dependencies) {}
 
   void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
                     void** handler_data) override {
@@ -331,7 +336,8 @@ class GuardedHandler final : public MethodHandler {
       admitter_->Admit(call);
       call->WaitAndAct();
     } else {
-      admitter_->Admit(std::make_shared<PendingCallbackCall>(inner_, method_, dependencies_, parameter));
+      admitter_->Admit(
+          std::make_shared<PendingCallbackCall>(inner_, method_, dependencies_, parameter));
     }
   }
 
@@ -346,8 +352,8 @@ class GuardedHandler final : public MethodHandler {
 class GuardedService final : public grpc::Service {
  public:
   GuardedService(const ServiceDescriptor& descriptor, absl::Span<const MethodKind> kinds,
-        absl::Span<CallAdmitter* const> admitters, GuardedServiceDependencies dependencies,
-        grpc::Service& original) {
+                 absl::Span<CallAdmitter* const> admitters, GuardedServiceDependencies dependencies,
+                 grpc::Service& original) {
     names_.reserve(static_cast<std::size_t>(descriptor.method_count()));
     for (int i = 0; i < descriptor.method_count(); ++i) {
       const auto index = static_cast<std::size_t>(i);
@@ -357,7 +363,7 @@ class GuardedService final : public grpc::Service {
       // as callback deletes the one that it was added with.
       const auto handler = [&] {
         return std::make_unique<GuardedHandler>(*HandlerAccess::Get(original, i), kinds[index],
-                                              method, admitters[index], dependencies)
+                                                method, admitters[index], dependencies)
             .release();
       };
       AddMethod(
@@ -419,9 +425,10 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
 }
 
 std::unique_ptr<grpc::Service> MakeGuardedService(const ServiceDescriptor& descriptor,
-                                         absl::Span<const MethodKind> kinds,
-                                         absl::Span<CallAdmitter* const> admitters,
-                                         GuardedServiceDependencies dependencies, grpc::Service& original) {
+                                                  absl::Span<const MethodKind> kinds,
+                                                  absl::Span<CallAdmitter* const> admitters,
+                                                  GuardedServiceDependencies dependencies,
+                                                  grpc::Service& original) {
   return std::make_unique<GuardedService>(descriptor, kinds, admitters, dependencies, original);
 }
 

@@ -59,10 +59,10 @@ struct GuardedServiceDependencies {
 // whose admitter is nullptr is handed through. `admitters` are in the descriptor's
 // order, non-null only for methods whose requests are not a stream. Gates,
 // original, what `dependencies` refers to, and the result outlive the server.
-std::unique_ptr<grpc::Service> MakeGuardedService(const google::protobuf::ServiceDescriptor& descriptor,
-                                         absl::Span<const MethodKind> kinds,
-                                         absl::Span<CallAdmitter* const> admitters,
-                                         GuardedServiceDependencies dependencies, grpc::Service& original);
+std::unique_ptr<grpc::Service> MakeGuardedService(
+    const google::protobuf::ServiceDescriptor& descriptor, absl::Span<const MethodKind> kinds,
+    absl::Span<CallAdmitter* const> admitters, GuardedServiceDependencies dependencies,
+    grpc::Service& original);
 
 // OK if the gRPC and protobuf that this program was linked with are laid out
 // as this file assumes; otherwise FAILED_PRECONDITION saying what is not.

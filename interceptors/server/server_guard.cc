@@ -17,8 +17,8 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/record_key.h"
-#include "interceptors/server/admission/begin_operation.h"
 #include "interceptors/server/admission/background_recovery.h"
+#include "interceptors/server/admission/operation_admission.h"
 #include "interceptors/server/call/guarded_method.h"
 #include "interceptors/server/call/interceptor_factory.h"
 #include "interceptors/server/call/stream_writer_factory.h"
@@ -81,7 +81,8 @@ class Guard final : public ServerGuard {
         reservations_(std::move(connection), options_.recording_timeout, options_.closing_timeout,
                       cache_, std::make_unique<TimerThread>(), ReserveLimits(), log_) {
     if (!options_.background_recovery) return;
-    background_recovery_ = BackgroundRecovery::Make(reservations_.scheduler(), options_.max_background_recoveries,
+    background_recovery_ =
+        BackgroundRecovery::Make(reservations_.scheduler(), options_.max_background_recoveries,
                                  std::max(1, options_.threads.recovery / 2));
   }
 
@@ -209,8 +210,8 @@ void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Messag
   operation.unknown_outcomes = background_recovery_;
   // How many operations there are is up to the application.
   operation.log = log_;
-  OperationStart::Begin(std::move(operation), call, request,
-                        Contained(log_, call.operation, std::move(done)));
+  OperationAdmission::Begin(std::move(operation), call, request,
+                            Contained(log_, call.operation, std::move(done)));
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
@@ -258,12 +259,13 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     absl::StatusOr<RequestIdentity> identity =
         RequestIdentity::Make(method, policy, options_, guarded_operation.log);
     if (!identity.ok()) return identity.status();
-    auto admitter = std::make_unique<GuardedMethod>(*std::move(identity), std::move(guarded_operation));
+    auto admitter =
+        std::make_unique<GuardedMethod>(*std::move(identity), std::move(guarded_operation));
     admitters.back() = admitter.get();
     guarded.emplace(operation, std::move(admitter));
   }
-  guarded_services_.push_back(
-      grpc_internals::MakeGuardedService(*descriptor, *kinds, admitters, {pools_.handlers, *log_}, *service));
+  guarded_services_.push_back(grpc_internals::MakeGuardedService(
+      *descriptor, *kinds, admitters, {pools_.handlers, *log_}, *service));
   policies_.merge(policies);
   methods_.merge(guarded);
   if (host.empty()) {

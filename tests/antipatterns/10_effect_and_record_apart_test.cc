@@ -103,7 +103,8 @@ class EffectAndRecordApart : public AntiPattern {
         session.Run(absl::StrCat("UPDATE account SET balance = balance - ", kPrice,
                                  "; INSERT INTO charges VALUES (", execution.attempt(), ")")));
     reply.set_effect(absl::StrCat("charged by attempt ", execution.attempt()));
-    if (const absl::Status recorded = execution.RecordInTransaction(session.get(), reply); !recorded.ok()) {
+    if (const absl::Status recorded = execution.RecordInTransaction(session.get(), reply);
+        !recorded.ok()) {
       return ToGrpcStatus(recorded);
     }
     if (before_commit) before_commit();

@@ -157,8 +157,7 @@ class Play {
           Uuid::TimeOrdered(table.service().store_clock().Now() - absl::Hours(25)).ToString();
     }
     id_ = RecordIdFor(record_key_);
-    request_.set_account(
-        absl::StrCat(cell.no_effect ? kNothingHappened : "", "account ", number));
+    request_.set_account(absl::StrCat(cell.no_effect ? kNothingHappened : "", "account ", number));
     request_.set_amount(static_cast<int>(cell.outcome));
   }
 

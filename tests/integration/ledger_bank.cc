@@ -270,7 +270,8 @@ class SqliteBank final : public Bank {
     Fill(reply, effect, amount);
     faults.Visit(execution, order, Place::kBeforeRecord);
     if (CommitsAtOnce(order, effect)) return ToGrpcStatus(execution.Commit(database.get(), reply));
-    if (const absl::Status recorded = execution.RecordInTransaction(database.get(), reply); !recorded.ok()) {
+    if (const absl::Status recorded = execution.RecordInTransaction(database.get(), reply);
+        !recorded.ok()) {
       return ToGrpcStatus(recorded);
     }
     faults.Visit(execution, order, Place::kBeforeCommit);

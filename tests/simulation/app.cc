@@ -114,7 +114,7 @@ void App::Serve(const Call& call, const std::function<void(const Answer&)>& resp
   } else {
     application_.journal.Counted(Count::kHandlerRan);
     application_.journal.Write("%s %s runs, attempt %u", call.operation().c_str(), call.key.c_str(),
-                              begun->execution()->attempt());
+                               begun->execution()->attempt());
     answer = Run(call, *std::move(begun));
   }
   --serving_calls_;
@@ -177,7 +177,8 @@ Answer App::Run(const Call& call, BegunOperation begun) {
 Answer App::RunWithLedger(const Call& call, BegunOperation begun) {
   const google::protobuf::StringValue reply = Text(ReplyTo(call, begun));
   LedgerTransaction transaction;
-  const absl::Status recorded = begun.execution()->RecordInTransaction(transaction, RecordedReply(reply));
+  const absl::Status recorded =
+      begun.execution()->RecordInTransaction(transaction, RecordedReply(reply));
   if (!recorded.ok()) return Fail(std::move(begun), grpc::StatusCode::ABORTED);
   Work();
   switch (
@@ -222,7 +223,7 @@ RecoveryDecision App::Recover(const RecoveryCase& recovery) {
   }
   const std::string& row = application_.fenced[recovery.record_id];
   application_.journal.Write("recovery of attempt %u finds %s", recovery.attempt,
-                            row.empty() ? "nothing" : "the effect");
+                             row.empty() ? "nothing" : "the effect");
   return row.empty() ? RecoveryDecision::Release() : RecoveryDecision::CompleteWith(Text(row));
 }
 

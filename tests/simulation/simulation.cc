@@ -148,8 +148,8 @@ bool Simulation::IsFinal(const Call& call, const Answer& answer) {
     journal_.Counted(answer.reply->code() != 0 ? Count::kFailureGiven
                      : answer.replayed         ? Count::kReplayGiven
                                                : Count::kReplyGiven);
-    journal_.Write("caller of %s %s has its %s, code %d", call.operation().c_str(), call.key.c_str(),
-                  answer.replayed ? "replay" : "reply", answer.reply->code());
+    journal_.Write("caller of %s %s has its %s, code %d", call.operation().c_str(),
+                   call.key.c_str(), answer.replayed ? "replay" : "reply", answer.reply->code());
     checker_.OnReply(id, call.request, *answer.reply);
     if (plan_.ledger && call.policy != Call::Policy::kRecover && answer.reply->code() == 0) {
       checker_.OnDoneWithLedger(id);
@@ -157,7 +157,7 @@ bool Simulation::IsFinal(const Call& call, const Answer& answer) {
     return true;
   }
   journal_.Write("caller of %s %s: %s", call.operation().c_str(), call.key.c_str(),
-                std::string(answer.error.message()).c_str());
+                 std::string(answer.error.message()).c_str());
   switch (ReasonOf(answer.error).value_or(Reason::kQuotaExceeded)) {
     case Reason::kKeyReused:
       journal_.Counted(Count::kKeyReusedGiven);
@@ -249,7 +249,7 @@ void Simulation::PauseSomebody() {
   const Nanos pause = random_.Between(0, plan_.lease * 3 / 2);
   process->PauseUntil(scheduler_.now() + pause);
   journal_.Write("%s pauses for %.3f s", process->name().c_str(),
-                static_cast<double>(pause) / kSecond);
+                 static_cast<double>(pause) / kSecond);
   journal_.Counted(Count::kProcessPaused);
 }
 

@@ -19,7 +19,7 @@ void WatchedStore::CheckBatch(absl::Span<const Op> ops) {
 // store's lock, where another daemon may come first, or this one be killed.
 template <typename Op, typename Answer>
 void WatchedStore::Write(absl::Span<const Op> ops, const std::vector<Answer>& answers,
-                        void (Checker::*told)(const Op&, const Answer&, absl::Time)) {
+                         void (Checker::*told)(const Op&, const Answer&, absl::Time)) {
   for (std::size_t i = 0; i < ops.size(); ++i) (checker_.*told)(ops[i], answers[i], clock_.Now());
   for (const Op& op : ops) LookAt(op.id);
 }

@@ -29,7 +29,7 @@ class WatchedStore final : public Store {
   void CheckBatch(absl::Span<const Op> ops);
   template <typename Op, typename Answer>
   void Write(absl::Span<const Op> ops, const std::vector<Answer>& answers,
-            void (Checker::*told)(const Op&, const Answer&, absl::Time));
+             void (Checker::*told)(const Op&, const Answer&, absl::Time));
   void LookAt(const RecordId& id);
 
   Store& store_;

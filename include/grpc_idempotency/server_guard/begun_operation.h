@@ -17,7 +17,7 @@ namespace idempotency {
 
 namespace internal {
 class LiveExecution;
-class OperationStart;
+class OperationAdmission;
 }  // namespace internal
 
 // What ServerGuard::Begin answers when it does not refuse: the work runs now, or
@@ -106,7 +106,7 @@ class BegunOperation {
   grpc::Status ReadReply(google::protobuf::Message& into) const;
 
  private:
-  friend class internal::OperationStart;
+  friend class internal::OperationAdmission;
   struct Run;
 
   BegunOperation(std::string record_id, std::shared_ptr<internal::LiveExecution> execution);

@@ -117,7 +117,8 @@ class Execution {
   // what the ledger holds; if that is nothing, an OK goes out as
   // OUTCOME_NOT_RECORDED.
   template <typename Transaction>
-  [[nodiscard]] absl::Status RecordInTransaction(Transaction&& transaction, const RecordedReply& reply) {
+  [[nodiscard]] absl::Status RecordInTransaction(Transaction&& transaction,
+                                                 const RecordedReply& reply) {
     return InsertLedgerRow(transaction, NewLedgerRow(reply));
   }
 

@@ -42,14 +42,15 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
 
 void WatchForLoss(const LiveExecution& execution) {
   // Not the execution itself, which holds the recording.
-  execution.reservation()->OnLost([operation = execution.shared_operation(),
-                                 record_id = execution.record_id(), attempt = execution.attempt(),
-                                 traceparent = TraceparentOf(execution.reserve_request().labels())] {
-    operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
-                         " lost its reservation, record ", record_id);
-    Call(*operation->log, operation->options.hooks.on_lost,
-         LostEvent{{operation->name, record_id, attempt, traceparent}});
-  });
+  execution.reservation()->OnLost(
+      [operation = execution.shared_operation(), record_id = execution.record_id(),
+       attempt = execution.attempt(),
+       traceparent = TraceparentOf(execution.reserve_request().labels())] {
+        operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
+                             " lost its reservation, record ", record_id);
+        Call(*operation->log, operation->options.hooks.on_lost,
+             LostEvent{{operation->name, record_id, attempt, traceparent}});
+      });
 }
 
 VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
@@ -81,16 +82,17 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
 
 }  // namespace
 
-void Admission::Admit(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
-                    Scheduler::Time deadline, Done done, const google::protobuf::Message* request) {
+void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
+                      v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
+                      const google::protobuf::Message* request) {
   struct Concrete : Admission {
     Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Scheduler::Time t,
              Done d, const google::protobuf::Message* r)
         : Admission(std::move(o), std::move(q), t, std::move(d), r) {}
   };
   Apply(*operation, reserve_request);
-  const auto admission = std::make_shared<Concrete>(std::move(operation), std::move(reserve_request),
-                                                    deadline, std::move(done), request);
+  const auto admission = std::make_shared<Concrete>(
+      std::move(operation), std::move(reserve_request), deadline, std::move(done), request);
   // Whatever of the request came from a caller: what the service would refuse does
   // not leave, least of all together with the requests of others.
   if (const absl::Status valid = ValidateRequest(admission->reserve_request_); !valid.ok()) {
@@ -107,15 +109,17 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
       [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); });
 }
 
-Admission::Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
-                     Scheduler::Time deadline, Done done, const google::protobuf::Message* request)
+Admission::Admission(std::shared_ptr<const GuardedOperation> operation,
+                     v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
+                     const google::protobuf::Message* request)
     : operation_(std::move(operation)),
       reserve_request_(std::move(reserve_request)),
       deadline_(deadline),
       done_(std::move(done)),
       request_(request) {}
 
-void Admission::ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer, const absl::Status& why) {
+void Admission::ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer,
+                              const absl::Status& why) {
   if (std::exchange(reported_, true) || !operation_->options.hooks.on_verdict) return;
   const v1::ReserveResponse& verdict =
       answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
@@ -179,16 +183,16 @@ void Admission::Grant(const ReserveAnswer& answer) {
 
 void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
   LedgerLookup::Run(execution, deadline_,
-                     [self = shared_from_this(), execution](LedgerLookup::Answer committed) {
-                       if (!committed.ok()) {
-                         self->GiveBack(execution, "the completion ledger gave no answer to run on",
-                                        committed.status());
-                       } else if (committed->has_value()) {
-                         self->Finish(execution, **committed);
-                       } else {
-                         self->Recover(execution);
-                       }
-                     });
+                    [self = shared_from_this(), execution](LedgerLookup::Answer committed) {
+                      if (!committed.ok()) {
+                        self->GiveBack(execution, "the completion ledger gave no answer to run on",
+                                       committed.status());
+                      } else if (committed->has_value()) {
+                        self->Finish(execution, **committed);
+                      } else {
+                        self->Recover(execution);
+                      }
+                    });
 }
 
 void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
@@ -209,10 +213,10 @@ void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1
 void Admission::GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
                          const absl::Status& why) {
   execution->reservation()->Release(reason,
-                                  execution->grant().recovering()
-                                      ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
-                                      : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
-                                  [] {});
+                                    execution->grant().recovering()
+                                        ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                                        : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
+                                    [] {});
   if (execution->grant().recovering() && operation_->unknown_outcomes != nullptr) {
     operation_->unknown_outcomes->Add(operation_, reserve_request_);
   }

@@ -46,9 +46,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // labels; the rest is the operation's policy. Answered by `deadline`, or once a
   // recovery handler has decided. `request`, which that handler is shown, lives
   // until `done` is called.
-  static void Admit(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
-                  Scheduler::Time deadline, Done done,
-                  const google::protobuf::Message* request = nullptr);
+  static void Admit(std::shared_ptr<const GuardedOperation> operation,
+                    v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
+                    const google::protobuf::Message* request = nullptr);
 
  private:
   using Labels = google::protobuf::Map<std::string, std::string>;

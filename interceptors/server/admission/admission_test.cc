@@ -36,8 +36,8 @@ class LeaseAtStartTest : public testing::Test {
     auto connection = std::make_unique<FakeConnection>(*scheduler);
     store_ = connection.get();
     reservations_ = std::make_unique<ReservationClient>(std::move(connection), absl::Seconds(20),
-                                                   absl::ZeroDuration(), /*cache=*/nullptr,
-                                                   std::move(scheduler));
+                                                        absl::ZeroDuration(), /*cache=*/nullptr,
+                                                        std::move(scheduler));
     policy_.lease = absl::Seconds(10);
     options_.hooks.on_verdict = [this](const VerdictEvent&) { ++verdicts_; };
     reserve_request_ = SampleReserveRequest();
@@ -55,10 +55,10 @@ class LeaseAtStartTest : public testing::Test {
                                *reservations_, pools_,  on_unknown};
     operation.recovery = recovery_;
     auto decided = std::make_shared<std::promise<Admission::Decision>>();
-    Admission::Admit(std::make_shared<const GuardedOperation>(std::move(operation)), reserve_request_,
-                   reservations_->Now() + kVerdictTimeout, [decided](Admission::Decision decision) {
-                     decided->set_value(std::move(decision));
-                   });
+    Admission::Admit(
+        std::make_shared<const GuardedOperation>(std::move(operation)), reserve_request_,
+        reservations_->Now() + kVerdictTimeout,
+        [decided](Admission::Decision decision) { decided->set_value(std::move(decision)); });
     return decided->get_future();
   }
   // nullptr if it was refused.

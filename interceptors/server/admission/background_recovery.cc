@@ -27,8 +27,9 @@ bool IsOpen(const absl::Status& why) {
 
 }  // namespace
 
-std::shared_ptr<BackgroundRecovery> BackgroundRecovery::Make(Scheduler& scheduler, std::size_t limit,
-                                           std::size_t at_once) {
+std::shared_ptr<BackgroundRecovery> BackgroundRecovery::Make(Scheduler& scheduler,
+                                                             std::size_t limit,
+                                                             std::size_t at_once) {
   struct Concrete : BackgroundRecovery {
     Concrete(Scheduler& s, std::size_t l, std::size_t n) : BackgroundRecovery(s, l, n) {}
   };
@@ -39,7 +40,7 @@ BackgroundRecovery::BackgroundRecovery(Scheduler& scheduler, std::size_t limit, 
     : scheduler_(scheduler), limit_(limit), at_once_(at_once) {}
 
 void BackgroundRecovery::Add(std::shared_ptr<const GuardedOperation> operation,
-                     const v1::ReserveRequest& reserve_request) {
+                             const v1::ReserveRequest& reserve_request) {
   if (!operation->recovery) return;
   std::string name = reserve_request.record_key().SerializeAsString();
   MutexLock lock(mutex_);
@@ -80,9 +81,9 @@ void BackgroundRecovery::Try(const std::string& name) {
       After(operation->reservations.Now(),
             operation->options.verdict_timeout + operation->policy.WaitInFlight());
   Admission::Admit(std::move(operation), std::move(reserve_request), deadline,
-                 [self = shared_from_this(), name](const Admission::Decision& decision) {
-                   self->OnDecision(name, decision);
-                 });
+                   [self = shared_from_this(), name](const Admission::Decision& decision) {
+                     self->OnDecision(name, decision);
+                   });
 }
 
 void BackgroundRecovery::OnDecision(const std::string& name, const Admission::Decision& decision) {
@@ -90,7 +91,7 @@ void BackgroundRecovery::OnDecision(const std::string& name, const Admission::De
     // Nothing happened, as recovery found out, or another said before: the
     // operation is its client's to run.
     granted->execution->reservation()->Release("recovered: nothing happened",
-                                             v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
+                                               v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   }
   const auto* refused = std::get_if<Admission::Refused>(&decision);
   MutexLock lock(mutex_);

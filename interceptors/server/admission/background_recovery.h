@@ -26,7 +26,8 @@ namespace idempotency::internal {
 //
 // Each record is asked for again with growing pauses, until it is settled, by
 // whomever, or its retention is over. Thread-safe.
-class BackgroundRecovery : public UnknownOutcomeSink, public std::enable_shared_from_this<BackgroundRecovery> {
+class BackgroundRecovery : public UnknownOutcomeSink,
+                           public std::enable_shared_from_this<BackgroundRecovery> {
  public:
   // What the first try waits, and the longest pause between two.
   static constexpr absl::Duration kFirstPause = absl::Seconds(1);
@@ -36,13 +37,13 @@ class BackgroundRecovery : public UnknownOutcomeSink, public std::enable_shared_
   // of the threads for recovery, so that recoveries for calls do not wait behind
   // these. `scheduler` outlives every piece of work that was begun.
   static std::shared_ptr<BackgroundRecovery> Make(Scheduler& scheduler, std::size_t limit,
-                                         std::size_t at_once);
+                                                  std::size_t at_once);
 
   // Does nothing for a record that is known already, for an operation without a
   // recovery handler, and after Stop(); a record over the limit is dropped with a
   // warning.
   void Add(std::shared_ptr<const GuardedOperation> operation,
-            const v1::ReserveRequest& reserve_request) override;
+           const v1::ReserveRequest& reserve_request) override;
 
   // Forgets everything; a try that has begun is settled.
   void Stop();

@@ -42,8 +42,8 @@ class RecoveryTest : public testing::Test {
   RecoveryTest() {
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
-    reservations_ =
-        std::make_unique<ReservationClient>(std::move(connection), absl::Seconds(20), absl::Seconds(20));
+    reservations_ = std::make_unique<ReservationClient>(std::move(connection), absl::Seconds(20),
+                                                        absl::Seconds(20));
     reserve_request_ = SampleReserveRequest();
     (*reserve_request_.mutable_labels())["build"] = "7";
     recovery_ = [this](const RecoveryCase& recovery) {

@@ -47,7 +47,8 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
         LogEvent::kInterceptorMissing, operation_->name,
         ": the guard's interceptor is missing, so a reply could not be recorded; was "
         "SetInterceptorCreators called after ServerGuard::Install?");
-    Reject(*pending, absl::InternalError("the idempotency guard is not installed; nothing was run"));
+    Reject(*pending,
+           absl::InternalError("the idempotency guard is not installed; nothing was run"));
     return;
   }
   absl::StatusOr<std::string> key = identity_.KeyOf(pending->context(), pending->request());
@@ -60,7 +61,8 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
     Reject(*pending, key.status());
     return;
   }
-  absl::StatusOr<v1::ReserveRequest> reserve_request = MakeReserveRequest(*pending, *std::move(key));
+  absl::StatusOr<v1::ReserveRequest> reserve_request =
+      MakeReserveRequest(*pending, *std::move(key));
   if (!reserve_request.ok()) {
     Reject(*pending, reserve_request.status());
     return;
@@ -74,7 +76,7 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
 }
 
 absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeReserveRequest(PendingCall& pending,
-                                                               std::string key) const {
+                                                                     std::string key) const {
   absl::StatusOr<std::string> scope = ScopeOf(pending.context());
   if (!scope.ok()) return scope.status();
   const RecordKey record_key{operation_->options.name_space, *std::move(scope), operation_->name,

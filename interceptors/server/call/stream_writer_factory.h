@@ -24,7 +24,8 @@ class StreamWriterFactory final : public grpc::experimental::ServerInterceptorFa
       grpc::experimental::ServerRpcInfo* info) override {
     if (!paths_.contains(info->method())) return nullptr;
     // gRPC takes ownership.
-    return std::make_unique<StreamWriterInterceptor>(CallTable::Instance().Find(info->server_context()))
+    return std::make_unique<StreamWriterInterceptor>(
+               CallTable::Instance().Find(info->server_context()))
         .release();
   }
 

@@ -33,7 +33,7 @@ absl::Status TooManyLookups() {
 
 // What is found under the record's id, held against the record itself.
 LedgerLookup::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key,
-                            const v1::ReserveRequest& reserve_request) {
+                           const v1::ReserveRequest& reserve_request) {
   if (entry.record_key != record_key) {
     return MakeError(Reason::kRecordIdCollision,
                      "the completion ledger holds another operation under this record's id");

@@ -18,7 +18,8 @@
 namespace idempotency::internal {
 
 LiveExecution::LiveExecution(std::shared_ptr<const GuardedOperation> operation,
-                             const v1::ReserveRequest& reserve_request, const v1::ReserveResponse& grant,
+                             const v1::ReserveRequest& reserve_request,
+                             const v1::ReserveResponse& grant,
                              std::shared_ptr<Reservation> reservation)
     : operation_(std::move(operation)),
       reserve_request_(reserve_request),
@@ -63,7 +64,7 @@ absl::Status LiveExecution::Checkpoint(std::string_view progress) {
   // when this one goes on.
   const auto stored = std::make_shared<std::promise<absl::Status>>();
   reservation_->Checkpoint(std::string(progress),
-                         [stored](absl::Status status) { stored->set_value(std::move(status)); });
+                           [stored](absl::Status status) { stored->set_value(std::move(status)); });
   return stored->get_future().get();
 }
 
@@ -90,7 +91,8 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
                                     reply.reply().has_body() == (code == grpc::StatusCode::OK);
   if (!CanBeRecorded(code) || !fits) {
     return absl::InvalidArgumentError(
-        "RecordInTransaction takes the response message, or a status that says for good what happened");
+        "RecordInTransaction takes the response message, or a status that says for good what "
+        "happened");
   }
   ledger_row_begun_.store(true, std::memory_order_release);
   if (LedgerCommitPermit permit = MayCommit(); !permit.why_not.ok()) return permit.why_not;

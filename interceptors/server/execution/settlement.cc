@@ -95,9 +95,9 @@ void Settlement::LookUpInLedger() {
   }
   // Heartbeats go on meanwhile.
   LedgerLookup::Run(execution_, Scheduler::Time::max(),
-                     [self = shared_from_this()](const LedgerLookup::Answer& committed) {
-                       self->OnLedger(committed);
-                     });
+                    [self = shared_from_this()](const LedgerLookup::Answer& committed) {
+                      self->OnLedger(committed);
+                    });
 }
 
 void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
@@ -121,9 +121,10 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
     }
     Dispose(Disposition::kComplete);
   } else if (code_ == grpc::StatusCode::OK) {
-    log.Error(LogEvent::kLedgerDisagrees, name,
-              ": the handler answered OK, but what RecordInTransaction wrote is not committed, record ",
-              execution_->record_id());
+    log.Error(
+        LogEvent::kLedgerDisagrees, name,
+        ": the handler answered OK, but what RecordInTransaction wrote is not committed, record ",
+        execution_->record_id());
     Abandon(
         NotRecorded("the operation was not committed: call again with the same idempotency key"));
   } else {
@@ -140,8 +141,7 @@ void Settlement::Abandon(const absl::Status& why) {
 
 Disposition Settlement::DispositionByPolicy() const {
   const GuardedOperation& operation = execution_->operation();
-  return DispositionFor(operation.policy, operation.on_unknown, code_,
-                        execution_->no_effect());
+  return DispositionFor(operation.policy, operation.on_unknown, code_, execution_->no_effect());
 }
 
 void Settlement::Dispose(Disposition disposition) {
@@ -182,7 +182,7 @@ void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
       [self = shared_from_this(), outcome] {
         if (outcome == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN) self->LeaveOpen();
         self->Finish({self->LossIfRefused(), absl::InfinitePast(),
-                    self->execution_->reservation()->release_answer()});
+                      self->execution_->reservation()->release_answer()});
       },
       pause);
 }
@@ -211,7 +211,7 @@ void Settlement::LeaveOpen() {
 void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer) {
   if (answer.ok()) {
     Finish({instead_,
-          answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
+            answer->has_expires_at() ? FromWire(answer->expires_at()) : execution_->expires_at()});
     return;
   }
   execution_->operation().log->Error(LogEvent::kNotRecorded, execution_->operation().name,

@@ -45,8 +45,8 @@ class SettlementTest : public testing::Test {
     options_.name_space = "tills";
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
-    reservations_ = std::make_unique<ReservationClient>(std::move(connection),
-                                                   options_.recording_timeout, absl::Seconds(10));
+    reservations_ = std::make_unique<ReservationClient>(
+        std::move(connection), options_.recording_timeout, absl::Seconds(10));
   }
   ~SettlementTest() override { pools_.Stop(); }
 
@@ -54,10 +54,10 @@ class SettlementTest : public testing::Test {
   std::shared_ptr<LiveExecution> Run() {
     std::promise<Admission::Decision> decided;
     Admission::Admit(std::make_shared<const GuardedOperation>(
-                       GuardedOperation{"/tills.v1.Till/Charge", policy_, options_, *reservations_,
-                                        pools_, UnknownOutcome::kRunAgain}),
-                   SampleReserveRequest(), reservations_->Now() + std::chrono::seconds(10),
-                   [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
+                         GuardedOperation{"/tills.v1.Till/Charge", policy_, options_,
+                                          *reservations_, pools_, UnknownOutcome::kRunAgain}),
+                     SampleReserveRequest(), reservations_->Now() + std::chrono::seconds(10),
+                     [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     Admission::Decision decision = decided.get_future().get();
     const auto* granted = std::get_if<Admission::Granted>(&decision);
     return granted == nullptr ? nullptr : granted->execution;

@@ -18,7 +18,7 @@ class UnknownOutcomeSink {
   // The outcome of what `request` asked for is open, and nobody works on it
   // here any more.
   virtual void Add(std::shared_ptr<const GuardedOperation> operation,
-                    const v1::ReserveRequest& reserve_request) = 0;
+                   const v1::ReserveRequest& reserve_request) = 0;
 };
 
 }  // namespace idempotency::internal

@@ -35,7 +35,8 @@ CoreBuffer ToCore(const grpc::ByteBuffer& buffer) {
 
 // The queue; how a message is sent is up to the API. One is on its way at a
 // time, as gRPC asks.
-class CallStreamWriter : public StreamWriter, public std::enable_shared_from_this<CallStreamWriter> {
+class CallStreamWriter : public StreamWriter,
+                         public std::enable_shared_from_this<CallStreamWriter> {
  public:
   void Put(std::optional<grpc::ByteBuffer> message, std::function<void()> passed) override {
     {

@@ -57,8 +57,8 @@ class GuardLedgerTest : public testing::Test {
     options_.ledger = ledger_;
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
-    reservations_ = std::make_unique<ReservationClient>(std::move(connection),
-                                                   options_.recording_timeout, absl::Seconds(10));
+    reservations_ = std::make_unique<ReservationClient>(
+        std::move(connection), options_.recording_timeout, absl::Seconds(10));
     GuardedOperation operation{"/shop.v1.Shop/Buy",
                                policy_,
                                options_,
@@ -88,7 +88,7 @@ class GuardLedgerTest : public testing::Test {
     fingerprint.set_digest(digest);
     std::promise<Admission::Decision> decided;
     Admission::Admit(operation_, reserve_request, reservations_->Now() + verdict_timeout_,
-                   [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
+                     [&](Admission::Decision decision) { decided.set_value(std::move(decision)); });
     return decided.get_future().get();
   }
   std::shared_ptr<LiveExecution> Run() {
@@ -364,8 +364,9 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
   LiveExecution late(operation_, execution->reserve_request(), grant,
                      reservations_->Hold(std::move(over)));
   FakeTransaction transaction{*ledger_, {}};
-  EXPECT_EQ(ReasonOf(static_cast<Execution&>(late).RecordInTransaction(transaction, Message("paid"))),
-            Reason::kReservationLost);
+  EXPECT_EQ(
+      ReasonOf(static_cast<Execution&>(late).RecordInTransaction(transaction, Message("paid"))),
+      Reason::kReservationLost);
   EXPECT_FALSE(transaction.row.has_value());
   late.reservation()->LetLapse();
   Settle(execution, Answer("x"));

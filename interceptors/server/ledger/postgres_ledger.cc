@@ -259,7 +259,8 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                              const absl::StatusOr<LedgerRow>& row) {
   if (!IsUndoneAsAWhole(transaction)) {
     return absl::FailedPreconditionError(
-        "RecordInTransaction needs the outermost transaction (pqxx::work), whose abort undoes every effect");
+        "RecordInTransaction needs the outermost transaction (pqxx::work), whose abort undoes "
+        "every effect");
   }
   if (!row.ok()) {
     Spoil(transaction);

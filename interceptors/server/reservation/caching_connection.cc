@@ -15,11 +15,13 @@ struct SentReserve {
   ReplayCache::Moment asked;
 };
 
-void Learn(ReplayCache& cache, const SentReserve& reserve_request, const v1::ReserveResponse& answer) {
+void Learn(ReplayCache& cache, const SentReserve& reserve_request,
+           const v1::ReserveResponse& answer) {
   switch (answer.verdict_case()) {
     case v1::ReserveResponse::kReplay:
     case v1::ReserveResponse::kReserved:
-      cache.Keep(reserve_request.key, {reserve_request.fingerprints, answer}, reserve_request.asked);
+      cache.Keep(reserve_request.key, {reserve_request.fingerprints, answer},
+                 reserve_request.asked);
       return;
     case v1::ReserveResponse::kMismatch:
       // Of a request that differs; it says nothing against the reply held.

@@ -41,7 +41,7 @@ class CachingConnectionTest : public testing::Test {
   }
 
   static v1::ReserveRequest ReserveRequestFor(const std::string& key,
-                                     const std::string& content = "content") {
+                                              const std::string& content = "content") {
     v1::ReserveRequest request = SampleReserveRequest(key, content);
     request.set_request_token(TokenOf(key));
     return request;
@@ -262,7 +262,8 @@ TEST_F(CachingConnectionTest, ErrorsAreNotKeptAndEndNothing) {
   ASSERT_TRUE(Reserve("order-1")->has_replay());
   store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 2);
   EXPECT_EQ(ReasonOf(Reserve("order-2").status()), Reason::kStoreUnavailable);
-  EXPECT_EQ(ReasonOf(Reserve(ReserveRequestFor("order-1", "other")).status()), Reason::kStoreUnavailable);
+  EXPECT_EQ(ReasonOf(Reserve(ReserveRequestFor("order-1", "other")).status()),
+            Reason::kStoreUnavailable);
   EXPECT_TRUE(Reserve("order-1")->has_replay());
   EXPECT_TRUE(Reserve("order-2")->has_reserved());
 }
@@ -347,8 +348,9 @@ TEST_F(CachingConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
     reply.mutable_body()->append(more, 'x');
     Complete(key, *grant, reply).IgnoreError();
     const auto reserve_request = ReserveRequestFor(key);
-    EXPECT_EQ(cache_->FindReplay(reserve_request.record_key(), reserve_request.fingerprints()) != nullptr,
-              more == 0);
+    EXPECT_EQ(
+        cache_->FindReplay(reserve_request.record_key(), reserve_request.fingerprints()) != nullptr,
+        more == 0);
   }
 }
 

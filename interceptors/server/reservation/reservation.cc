@@ -67,9 +67,10 @@ absl::Status ReservationLost() {
 }
 
 std::shared_ptr<Reservation> Reservation::Make(StoreContext context, Grant grant,
-                                           absl::Duration caller_timeout) {
+                                               absl::Duration caller_timeout) {
   struct Concrete : Reservation {
-    Concrete(StoreContext l, Grant g, absl::Duration t) : Reservation(std::move(l), std::move(g), t) {}
+    Concrete(StoreContext l, Grant g, absl::Duration t)
+        : Reservation(std::move(l), std::move(g), t) {}
   };
   return std::make_shared<Concrete>(std::move(context), std::move(grant), caller_timeout);
 }
@@ -131,7 +132,7 @@ void Reservation::NoteRefused() {
 
 void Reservation::WatchLease() {
   lease_watch_ = context_.scheduler.RunAt(lease_deadline_,
-                                       [self = shared_from_this()] { self->OnLeaseDeadline(); });
+                                          [self = shared_from_this()] { self->OnLeaseDeadline(); });
 }
 
 void Reservation::OnLeaseDeadline() {
@@ -287,13 +288,13 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
     if (!answer.ok() && !is_lost && !refused) {
       if (without_content) DropContent(answer.status());
       context_.scheduler.RunAt(After(context_.scheduler.Now(), backoff_.Next()),
-                            [self = shared_from_this()] { self->TryComplete(); });
+                               [self = shared_from_this()] { self->TryComplete(); });
       return;
     }
     if (refused) {
       context_.log->Error(LogEvent::kNotRecorded, "the store refuses an outcome for good (",
-                       absl::StatusCodeToString(answer.status().code()), " ",
-                       answer.status().message(), "): it is not recorded");
+                          absl::StatusCodeToString(answer.status().code()), " ",
+                          answer.status().message(), "): it is not recorded");
       answer = NotRecorded();
     }
     End();
@@ -303,9 +304,9 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
 
 void Reservation::DropContent(const absl::Status& refusal) {
   context_.log->Error(LogEvent::kReplyNotKept, "the store refuses a reply of ",
-                   ReplyBytes(complete_.reply()), " bytes (",
-                   absl::StatusCodeToString(refusal.code()),
-                   "): it is recorded without its content");
+                      ReplyBytes(complete_.reply()), " bytes (",
+                      absl::StatusCodeToString(refusal.code()),
+                      "): it is recorded without its content");
   content_dropped_ = true;
   *complete_.mutable_reply() = WithoutContent(complete_.reply());
 }
@@ -321,7 +322,7 @@ void Reservation::FinishComplete(absl::StatusOr<v1::CompleteResponse> outcome) {
 }
 
 void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
-                        absl::Duration pause) {
+                          absl::Duration pause) {
   {
     MutexLock lock(mutex_);
     phase_ = Phase::kReleasing;
@@ -331,9 +332,9 @@ void Reservation::Release(std::string reason, v1::ReleaseOutcome outcome, Releas
     release_.set_outcome(outcome);
     if (pause > absl::ZeroDuration()) *release_.mutable_pause() = ToWire(pause);
     released_ = std::move(done);
-    caller_timer_ =
-        context_.scheduler.RunAtOrWhenStopped(After(context_.scheduler.Now(), caller_timeout_),
-                                           [self = shared_from_this()] { self->FinishRelease(); });
+    caller_timer_ = context_.scheduler.RunAtOrWhenStopped(
+        After(context_.scheduler.Now(), caller_timeout_),
+        [self = shared_from_this()] { self->FinishRelease(); });
   }
   TryRelease();
 }
@@ -362,7 +363,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
     }
     if (!answer.ok()) {
       context_.log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
-                      absl::StatusCodeToString(answer.code()), "): it ends with its lease");
+                         absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
     // What was not answered stays open.
     if (!IsIndefinite(answer)) release_answer_ = IsLost(answer) ? ReservationLost() : answer;

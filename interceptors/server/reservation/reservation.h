@@ -52,7 +52,7 @@ class Reservation : public std::enable_shared_from_this<Reservation> {
   // The caller of Checkpoint, Complete and Release is on_lost after `caller_timeout` at the
   // latest.
   static std::shared_ptr<Reservation> Make(StoreContext context, Grant grant,
-                                         absl::Duration caller_timeout);
+                                           absl::Duration caller_timeout);
 
   // Begins the heartbeats.
   void Start();

@@ -34,10 +34,12 @@ std::size_t HashOf(const v1::RecordKey& key) {
 
 }  // namespace
 
-ReservationClient::ReservationClient(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
-                           absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache,
-                           std::unique_ptr<Scheduler> scheduler, const ReserveLimits& limits,
-                           std::shared_ptr<GuardLog> log)
+ReservationClient::ReservationClient(std::unique_ptr<Connection> connection,
+                                     absl::Duration recording_timeout,
+                                     absl::Duration closing_timeout,
+                                     std::shared_ptr<ReplayCache> cache,
+                                     std::unique_ptr<Scheduler> scheduler,
+                                     const ReserveLimits& limits, std::shared_ptr<GuardLog> log)
     : limits_(limits),
       recording_timeout_(recording_timeout),
       closing_timeout_(closing_timeout),
@@ -45,11 +47,11 @@ ReservationClient::ReservationClient(std::unique_ptr<Connection> connection, abs
       scheduler_(std::move(scheduler)),
       connection_(std::move(connection)),
       context_{connection_,
-            *scheduler_,
-            std::make_shared<OutstandingWork>(),
-            std::make_shared<OutstandingWork>(),
-            Places(limits.pursued),
-            std::move(log)} {}
+               *scheduler_,
+               std::make_shared<OutstandingWork>(),
+               std::make_shared<OutstandingWork>(),
+               Places(limits.pursued),
+               std::move(log)} {}
 
 ReservationClient::~ReservationClient() {
   Close();
@@ -58,7 +60,7 @@ ReservationClient::~ReservationClient() {
   context_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
   if (!context_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
     context_.log->Once(LogSeverity::kError,
-                    "the guard goes away with operations that the store was not told of");
+                       "the guard goes away with operations that the store was not told of");
   }
   // First nothing is begun any more, then what is outstanding is answered.
   scheduler_->Stop();
@@ -66,7 +68,7 @@ ReservationClient::~ReservationClient() {
 }
 
 void ReservationClient::Request(v1::ReserveRequest request, absl::Duration max_wait,
-                           Scheduler::Time deadline, ReserveCall::Done done) {
+                                Scheduler::Time deadline, ReserveCall::Done done) {
   if (cache_ != nullptr && !closed()) {
     const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
     if (known != nullptr) return done(ReserveAnswer{known->response, Now()});
@@ -84,9 +86,9 @@ void ReservationClient::Request(v1::ReserveRequest request, absl::Duration max_w
 }
 
 std::shared_ptr<ReserveCall> ReservationClient::Admit(v1::ReserveRequest& request,
-                                                        absl::Duration max_wait,
-                                                        Scheduler::Time deadline,
-                                                        ReserveCall::Done& done) {
+                                                      absl::Duration max_wait,
+                                                      Scheduler::Time deadline,
+                                                      ReserveCall::Done& done) {
   const std::size_t key = HashOf(request.record_key());
   std::size_t& of_key = of_key_[key];
   if (of_key >= limits_.of_a_key) return nullptr;
@@ -95,12 +97,12 @@ std::shared_ptr<ReserveCall> ReservationClient::Admit(v1::ReserveRequest& reques
   const bool waits = max_wait > absl::ZeroDuration();
   if (waits) ++waits_;
   const RequestId id = ++last_id_;
-  auto asked = ReserveCall::Make(
-      context_, std::move(request), max_wait, deadline,
-      [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) {
-        Forget(id);
-        done(std::move(answer));
-      });
+  auto asked =
+      ReserveCall::Make(context_, std::move(request), max_wait, deadline,
+                        [this, id, done = std::move(done)](absl::StatusOr<ReserveAnswer> answer) {
+                          Forget(id);
+                          done(std::move(answer));
+                        });
   waiting_.emplace(id, SentReserve{asked, key, waits});
   return asked;
 }
@@ -124,7 +126,7 @@ std::shared_ptr<Reservation> ReservationClient::Hold(Reservation::Grant grant) {
 }
 
 void ReservationClient::Probe(const std::string& name_space, Scheduler::Time deadline,
-                         StoreProbe::Done done) {
+                              StoreProbe::Done done) {
   StoreProbe::Run(context_, name_space, deadline, std::move(done));
 }
 

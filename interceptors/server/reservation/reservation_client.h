@@ -15,10 +15,10 @@
 #include "grpc_idempotency/client/connection.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/closable_connection.h"
-#include "interceptors/server/reservation/reserve_limits.h"
-#include "interceptors/server/reservation/reservation.h"
 #include "interceptors/server/reservation/replay_cache.h"
+#include "interceptors/server/reservation/reservation.h"
 #include "interceptors/server/reservation/reserve_call.h"
+#include "interceptors/server/reservation/reserve_limits.h"
 #include "interceptors/server/reservation/store_probe.h"
 #include "interceptors/server/threads/timer_thread.h"
 
@@ -31,10 +31,10 @@ class ReservationClient {
   // How long the destructor waits for outstanding recordings.
   // `cache`, which may be nullptr, answers what it can.
   ReservationClient(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
-               absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
-               std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
-               const ReserveLimits& limits = {},
-               std::shared_ptr<GuardLog> log = GuardLog::Default());
+                    absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
+                    std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
+                    const ReserveLimits& limits = {},
+                    std::shared_ptr<GuardLog> log = GuardLog::Default());
   // Close(); waits until everything is recorded, released or known to be lost,
   // closing_timeout at most (for requests without an answer 2 s); then stops.
   // A reply that was not recorded by then
@@ -76,8 +76,7 @@ class ReservationClient {
 
   // Counts one more; nullptr if its key has its share, and nothing is counted.
   std::shared_ptr<ReserveCall> Admit(v1::ReserveRequest& request, absl::Duration max_wait,
-                                            Scheduler::Time deadline,
-                                            ReserveCall::Done& done)
+                                     Scheduler::Time deadline, ReserveCall::Done& done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(RequestId id);
 

@@ -138,9 +138,10 @@ TEST(ReservationClientTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
   FakeConnection store;
   store.HoldAnswers(Operation::kReserve);
   auto reservations = std::make_unique<ReservationClient>(std::make_unique<ConnectionTo>(store),
-                                                     absl::Seconds(10), absl::Seconds(10));
+                                                          absl::Seconds(10), absl::Seconds(10));
   std::promise<void> refused;
-  reservations->Request(SampleReserveRequest("a"), absl::ZeroDuration(), reservations->Now() + kLong,
+  reservations->Request(SampleReserveRequest("a"), absl::ZeroDuration(),
+                        reservations->Now() + kLong,
                         [&](const absl::StatusOr<ReserveAnswer>& answer) {
                           EXPECT_FALSE(answer.ok());
                           refused.set_value();
@@ -236,7 +237,7 @@ TEST(ReservationClientTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) 
   const auto cache = std::make_shared<ReplayCache>(
       ReplayCacheOptions{1024 * 1024, absl::Minutes(10)}, Clock::System());
   ReservationClient reservations(std::move(connection), absl::Seconds(1), absl::Milliseconds(100),
-                            cache);
+                                 cache);
   const auto request = RequestFor("known");
   v1::ReserveResponse replay;
   replay.mutable_replay()->mutable_reply()->set_body("body");

@@ -46,13 +46,13 @@ class ReservationTest : public testing::Test {
     if (reservation_ != nullptr) reservation_->LetLapse();
     grant_.max_lease = max_lease;
     reservation_ = Reservation::Make({store_, scheduler_, requests_, recordings_, Places(1), log_},
-                                 grant_, absl::Seconds(5));
+                                     grant_, absl::Seconds(5));
     reservation_->Start();
     reservation_->OnLost([this] { ++lost_; });
   }
   void Checkpoint(std::string progress) {
     reservation_->Checkpoint(std::move(progress),
-                           [this](const absl::Status& answer) { stored_.push_back(answer); });
+                             [this](const absl::Status& answer) { stored_.push_back(answer); });
   }
 
   void Complete(std::string body = "body") {
@@ -621,8 +621,8 @@ TEST(RecordingTimersTest, EndingCancelsNobodyElsesTask) {
     grant.lease = lease;
     grant.lease_deadline = scheduler.Now() + absl::ToChronoNanoseconds(lease);
     auto reservation = Reservation::Make({store, scheduler, std::make_shared<OutstandingWork>(),
-                                      std::make_shared<OutstandingWork>()},
-                                     grant, absl::Seconds(5));
+                                          std::make_shared<OutstandingWork>()},
+                                         grant, absl::Seconds(5));
     reservation->Start();
     return reservation;
   };

@@ -70,10 +70,8 @@ absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
 
 }  // namespace
 
-std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context,
-                                                             v1::ReserveRequest request,
-                                                             absl::Duration max_wait, Time deadline,
-                                                             Done done) {
+std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context, v1::ReserveRequest request,
+                                               absl::Duration max_wait, Time deadline, Done done) {
   struct Concrete : ReserveCall {
     Concrete(StoreContext l, v1::ReserveRequest r, absl::Duration w, Time t, Done d)
         : ReserveCall(std::move(l), std::move(r), w, t, std::move(d)) {}
@@ -82,8 +80,8 @@ std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context,
                                     std::move(done));
 }
 
-ReserveCall::ReserveCall(StoreContext context, v1::ReserveRequest request,
-                                       absl::Duration max_wait, Time deadline, Done done)
+ReserveCall::ReserveCall(StoreContext context, v1::ReserveRequest request, absl::Duration max_wait,
+                         Time deadline, Done done)
     : context_(std::move(context)),
       wait_until_(After(context_.scheduler.Now(), max_wait)),
       deadline_(deadline),
@@ -100,7 +98,7 @@ void ReserveCall::Start() {
   if (done_ == nullptr) return;
   timer_ = context_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
     self->Abandon(Unavailable("the idempotency store gave no verdict in time; nothing was run",
-                             absl::OkStatus()));
+                              absl::OkStatus()));
   });
 }
 
@@ -140,8 +138,8 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
     // The same token renews the lease, if nobody has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
       context_.log->Warn(LogEvent::kLateGrant,
-                      "a grant came after its lease had ended, and is asked for again (lease ",
-                      absl::FormatDuration(FromWire(request_.lease())), ")");
+                         "a grant came after its lease had ended, and is asked for again (lease ",
+                         absl::FormatDuration(FromWire(request_.lease())), ")");
       return;
     }
   }

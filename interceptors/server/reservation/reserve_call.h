@@ -48,8 +48,7 @@ class ReserveCall : public std::enable_shared_from_this<ReserveCall> {
   // `request` has everything but max_wait; without a request token it gets a
   // fresh one. The answer is wanted by `deadline`.
   static std::shared_ptr<ReserveCall> Make(StoreContext context, v1::ReserveRequest request,
-                                                  absl::Duration max_wait, Time deadline,
-                                                  Done done);
+                                           absl::Duration max_wait, Time deadline, Done done);
 
   void Start();
 
@@ -58,7 +57,7 @@ class ReserveCall : public std::enable_shared_from_this<ReserveCall> {
 
  private:
   ReserveCall(StoreContext context, v1::ReserveRequest request, absl::Duration max_wait,
-                     Time deadline, Done done);
+              Time deadline, Done done);
 
   // `request` is only looked at.
   void Send(const v1::ReserveRequest& request, Time deadline);

@@ -28,7 +28,7 @@ absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 class ReserveCallTest : public testing::Test {
  protected:
   std::shared_ptr<ReserveCall> Ask(absl::Duration max_wait = absl::ZeroDuration(),
-                                          bool recover = false) {
+                                   bool recover = false) {
     v1::ReserveRequest request = SampleReserveRequest();
     request.set_recover(recover);
     request.set_request_token(request_token_);

@@ -18,7 +18,8 @@ bool MayPass(const absl::Status& status) {
 
 }  // namespace
 
-void StoreProbe::Run(StoreContext context, const std::string& name_space, Time deadline, Done done) {
+void StoreProbe::Run(StoreContext context, const std::string& name_space, Time deadline,
+                     Done done) {
   struct Concrete : StoreProbe {
     Concrete(StoreContext l, const std::string& n, Time t, Done d)
         : StoreProbe(std::move(l), n, t, std::move(d)) {}
@@ -26,7 +27,8 @@ void StoreProbe::Run(StoreContext context, const std::string& name_space, Time d
   std::make_shared<Concrete>(std::move(context), name_space, deadline, std::move(done))->Start();
 }
 
-StoreProbe::StoreProbe(StoreContext context, const std::string& name_space, Time deadline, Done done)
+StoreProbe::StoreProbe(StoreContext context, const std::string& name_space, Time deadline,
+                       Done done)
     : context_(std::move(context)),
       deadline_(deadline),
       backoff_(kFirstRepeat, kLongestRepeat),

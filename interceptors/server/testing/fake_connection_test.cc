@@ -23,9 +23,10 @@ class FakeConnectionTest : public testing::Test {
  protected:
   FakeConnectionTest() {
     reserve_request_.set_request_token(Uuid::Random().ToString());
-    store_.Reserve(reserve_request_, kNoDeadline, [this](absl::StatusOr<v1::ReserveResponse> answer) {
-      token_ = answer->reserved().reservation_token();
-    });
+    store_.Reserve(reserve_request_, kNoDeadline,
+                   [this](absl::StatusOr<v1::ReserveResponse> answer) {
+                     token_ = answer->reserved().reservation_token();
+                   });
   }
 
   template <typename Request>

@@ -11,7 +11,7 @@ namespace idempotency::internal {
 // A reservation of `key` that the service takes, for a request that `content`
 // stands for; without a request token and with default terms.
 inline v1::ReserveRequest SampleReserveRequest(const std::string& key = "order-1",
-                                         const std::string& content = "content") {
+                                               const std::string& content = "content") {
   v1::ReserveRequest reserve_request;
   v1::RecordKey& record_key = *reserve_request.mutable_record_key();
   record_key.set_namespace_("tills");

@@ -1,4 +1,4 @@
-#include "interceptors/server/admission/begin_operation.h"
+#include "interceptors/server/admission/operation_admission.h"
 
 #include <algorithm>
 #include <memory>
@@ -16,8 +16,8 @@ namespace idempotency::internal {
 namespace {
 
 absl::StatusOr<v1::ReserveRequest> MakeReserveRequest(const GuardedOperation& operation,
-                                                const BeginCall& call,
-                                                const google::protobuf::Message& request) {
+                                                      const BeginCall& call,
+                                                      const google::protobuf::Message& request) {
   const GuardOptions& options = operation.options;
   const absl::Status valid = ValidateBeginCall(call, options);
   if (!valid.ok()) return valid;
@@ -43,8 +43,8 @@ Scheduler::Time VerdictDeadline(const GuardedOperation& operation, absl::Time ca
 
 }  // namespace
 
-void OperationStart::Begin(GuardedOperation operation, const BeginCall& call,
-                           const google::protobuf::Message& request, Done done) {
+void OperationAdmission::Begin(GuardedOperation operation, const BeginCall& call,
+                               const google::protobuf::Message& request, Done done) {
   absl::StatusOr<v1::ReserveRequest> reserve_request = MakeReserveRequest(operation, call, request);
   if (!reserve_request.ok()) {
     done(reserve_request.status());
@@ -62,12 +62,12 @@ void OperationStart::Begin(GuardedOperation operation, const BeginCall& call,
   Admission::Admit(
       shared, *std::move(reserve_request), VerdictDeadline(*shared, call.deadline),
       [record_id = std::move(record_id), shown = std::move(shown), done = std::move(done)](
-          Admission::Decision decision) { done(Tell(record_id, std::move(decision))); },
+          Admission::Decision decision) { done(ToBegun(record_id, std::move(decision))); },
       shown_request);
 }
 
-absl::StatusOr<BegunOperation> OperationStart::Tell(std::string record_id,
-                                                    Admission::Decision decision) {
+absl::StatusOr<BegunOperation> OperationAdmission::ToBegun(std::string record_id,
+                                                           Admission::Decision decision) {
   if (auto* granted = std::get_if<Admission::Granted>(&decision)) {
     return BegunOperation(std::move(record_id), std::move(granted->execution));
   }

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BEGIN_OPERATION_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BEGIN_OPERATION_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_ADMISSION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_ADMISSION_H_
 
 #include <functional>
 
@@ -15,7 +15,7 @@ namespace idempotency::internal {
 
 // From the application's own words to a request, and from the decision to what
 // it is told: ServerGuard::Begin, as GuardedMethod is for calls of a server.
-class OperationStart {
+class OperationAdmission {
  public:
   // Called once, on any thread, possibly inside Begin; must not block.
   using Done = std::function<void(absl::StatusOr<BegunOperation>)>;
@@ -25,9 +25,10 @@ class OperationStart {
                     const google::protobuf::Message& request, Done done);
 
  private:
-  static absl::StatusOr<BegunOperation> Tell(std::string record_id, Admission::Decision decision);
+  static absl::StatusOr<BegunOperation> ToBegun(std::string record_id,
+                                                Admission::Decision decision);
 };
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_BEGIN_OPERATION_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_ADMISSION_OPERATION_ADMISSION_H_
