@@ -186,7 +186,7 @@ bool PostgresConnection::Usable() {
 
 absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStatement& statement,
                                                            const PostgresParameters& parameters,
-                                                           absl::Duration patience) {
+                                                           absl::Duration time_limit) {
   std::vector<pqxx::binarystring> values;  // what makes libpqxx send them in binary form
   values.reserve(parameters.values().size());
   for (const std::string& value : parameters.values()) values.emplace_back(value);
@@ -197,7 +197,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
       session_->connection().prepare(statement.name, statement.sql);
       rows = transaction.exec_prepared(statement.name, arguments);
     };
-    const absl::Status status = ToStatus(AttemptIn(run, patience));
+    const absl::Status status = ToStatus(AttemptIn(run, time_limit));
     if (status.ok()) return PostgresResult(rows);
     if (status.code() != absl::StatusCode::kAborted) return status;
     if (transaction_ != nullptr || attempt == kMaxAttempts) {
@@ -244,19 +244,19 @@ absl::Status PostgresConnection::Rollback() {
 }
 
 PostgresConnection::Outcome PostgresConnection::AttemptIn(
-    absl::FunctionRef<void(pqxx::transaction_base&)> call, absl::Duration patience) {
+    absl::FunctionRef<void(pqxx::transaction_base&)> call, absl::Duration time_limit) {
   const auto run = [&] {
     if (transaction_ != nullptr) return call(*transaction_);
     pqxx::nontransaction alone(session_->connection());
     call(alone);
   };
-  return Attempt(run, patience);
+  return Attempt(run, time_limit);
 }
 
 PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()> call,
-                                                        absl::Duration patience) {
+                                                        absl::Duration time_limit) {
   session_->TakeUnconfirmed();
-  const absl::Duration limit = std::min(reply_timeout_, patience);
+  const absl::Duration limit = std::min(reply_timeout_, time_limit);
   const SocketWatchdog::Watch watch(
       watchdog_, session_->socket(),
       std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(limit));

@@ -52,10 +52,10 @@ class PostgresConnection {
   // Prepares the statement on first use and runs it, in a transaction of its
   // own unless one is open. Deadlocks and serialization failures are repeated
   // a few times, outside of transactions. The session is given up if there is no answer
-  // within `patience`, or the reply timeout if that is shorter.
+  // within `time_limit`, or the reply timeout if that is shorter.
   absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
                                          const PostgresParameters& parameters,
-                                         absl::Duration patience = absl::InfiniteDuration());
+                                         absl::Duration time_limit = absl::InfiniteDuration());
   // Only asks the server to plan it. Answers the SQLSTATE, "" if it can.
   std::string TryPrepare(const PostgresStatement& statement);
   // Runs statements without parameters, separated by semicolons. For
@@ -89,12 +89,12 @@ class PostgresConnection {
                      SocketWatchdog& watchdog);
 
   absl::Status SetUpSession(const PostgresOptions& options);
-  // Runs `call`, until the reply timeout or for `patience`, and takes what it throws.
+  // Runs `call`, until the reply timeout or for `time_limit`, and takes what it throws.
   Outcome Attempt(absl::FunctionRef<void()> call,
-                  absl::Duration patience = absl::InfiniteDuration());
+                  absl::Duration time_limit = absl::InfiniteDuration());
   // The same within the open transaction, else in one of the statement's own.
   Outcome AttemptIn(absl::FunctionRef<void(pqxx::transaction_base&)> call,
-                    absl::Duration patience = absl::InfiniteDuration());
+                    absl::Duration time_limit = absl::InfiniteDuration());
   absl::Status ToStatus(const Outcome& outcome);
 
   SocketWatchdog& watchdog_;

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxKeys = 24;
 constexpr Nanos kToSettle = 10 * kSecond;
 constexpr Nanos kLongestPause = 60 * kSecond;
 static_assert(kLongestReleasePause == absl::Seconds(60));
-constexpr Nanos kCallerPatience = 6 * kSecond;
+constexpr Nanos kCallerTimeLimit = 6 * kSecond;
 
 std::int64_t DrawDrift(Random& random) { return random.Between(-200, 200); }
 Nanos DrawWallError(Random& random) { return random.Between(-30, 30) * kSecond; }
@@ -134,8 +134,8 @@ Answer Simulation::AskOnce(const Call& call) {
       });
     });
   });
-  const Nanos patience = faults_over_ ? kCallerPatience : random_.Between(1, kCallerPatience);
-  scheduler_.Wait(scheduler_.now() + patience);
+  const Nanos time_limit = faults_over_ ? kCallerTimeLimit : random_.Between(1, kCallerTimeLimit);
+  scheduler_.Wait(scheduler_.now() + time_limit);
   if (asked->answer) return *asked->answer;
   asked->answer.emplace();
   journal_.Counted(Count::kCallerLeft);

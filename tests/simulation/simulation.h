@@ -47,7 +47,7 @@ class Simulation {
   // Callers.
   void BeginCall();
   Key& NewKey();
-  // Tries until there is an answer that will not change, or patience ends.
+  // Tries until there is an answer that will not change, or time_limit ends.
   // True if it did.
   bool Ask(const Call& call, int tries);
   Answer AskOnce(const Call& call);
