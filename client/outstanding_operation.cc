@@ -23,7 +23,6 @@ struct Kind<v1::ReserveRequest> {
   static constexpr int kField = v1::SessionOperation::kReserveFieldNumber;
   static constexpr auto kResponse = v1::SessionAnswer::kReserve;
   static constexpr auto kTake = &v1::SessionAnswer::mutable_reserve;
-  static constexpr auto kMethod = &Connection::Reserve;
   static constexpr bool kLimited = true;
 };
 template <>
@@ -31,7 +30,6 @@ struct Kind<v1::CompleteRequest> {
   static constexpr int kField = v1::SessionOperation::kCompleteFieldNumber;
   static constexpr auto kResponse = v1::SessionAnswer::kComplete;
   static constexpr auto kTake = &v1::SessionAnswer::mutable_complete;
-  static constexpr auto kMethod = &Connection::Complete;
   static constexpr bool kLimited = false;
 };
 template <>
@@ -39,7 +37,6 @@ struct Kind<v1::ReleaseRequest> {
   static constexpr int kField = v1::SessionOperation::kReleaseFieldNumber;
   static constexpr auto kResponse = v1::SessionAnswer::kRelease;
   static constexpr auto kTake = &v1::SessionAnswer::mutable_release;
-  static constexpr auto kMethod = &Connection::Release;
   static constexpr bool kLimited = false;
 };
 template <>
@@ -47,7 +44,6 @@ struct Kind<v1::ExtendRequest> {
   static constexpr int kField = v1::SessionOperation::kExtendFieldNumber;
   static constexpr auto kResponse = v1::SessionAnswer::kExtend;
   static constexpr auto kTake = &v1::SessionAnswer::mutable_extend;
-  static constexpr auto kMethod = &Connection::Extend;
   static constexpr bool kLimited = false;
 };
 template <>
@@ -55,7 +51,6 @@ struct Kind<v1::GetRequest> {
   static constexpr int kField = v1::SessionOperation::kGetFieldNumber;
   static constexpr auto kResponse = v1::SessionAnswer::kGet;
   static constexpr auto kTake = &v1::SessionAnswer::mutable_get;
-  static constexpr auto kMethod = &Connection::Get;
   static constexpr bool kLimited = true;
 };
 
@@ -125,7 +120,8 @@ class TypedOperation final : public OutstandingOperation {
   void Answer(v1::SessionAnswer& answer) override { done_(std::move(*(answer.*Shape::kTake)())); }
   void Fail(const absl::Status& status) override { done_(status); }
   void SendBy(Connection& other) override {
-    (other.*Shape::kMethod)(Decode<Request>(body), deadline, std::move(done_));
+    const Request request = Decode<Request>(body);
+    other.Send(ConnectionCall<Request, Response>{request, std::move(done_)}, deadline);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/numbers.h"
@@ -140,34 +141,14 @@ SessionConnection::~SessionConnection() {
   while (!streams_.empty() || ending_ > 0) stream_ended_.Wait(lock);
 }
 
-void SessionConnection::Reserve(const v1::ReserveRequest& request, Deadline deadline,
-                                Callback<v1::ReserveResponse> done) {
-  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
-}
-
-void SessionConnection::Complete(const v1::CompleteRequest& request, Deadline deadline,
-                                 Callback<v1::CompleteResponse> done) {
-  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
-}
-
-void SessionConnection::Release(const v1::ReleaseRequest& request, Deadline deadline,
-                                Callback<v1::ReleaseResponse> done) {
-  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
-}
-
-void SessionConnection::Extend(const v1::ExtendRequest& request, Deadline deadline,
-                               Callback<v1::ExtendResponse> done) {
-  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
-}
-
-void SessionConnection::Get(const v1::GetRequest& request, Deadline deadline,
-                            Callback<v1::GetResponse> done) {
-  if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
-  Begin(OutstandingOperation::Make(request, deadline, std::move(done)));
+void SessionConnection::Send(AnyConnectionCall call, Deadline deadline) {
+  std::visit(
+      [this, deadline](auto& typed) {
+        absl::Status valid = ValidateTexts(typed.request);
+        if (!valid.ok()) return typed.done(std::move(valid));
+        Begin(OutstandingOperation::Make(typed.request, deadline, std::move(typed.done)));
+      },
+      call);
 }
 
 void SessionConnection::Begin(Operation operation) {

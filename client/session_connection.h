@@ -55,16 +55,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
                     SessionConnectionOptions options, const ApplicationLog& log = ApplicationLog());
   ~SessionConnection() override;
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override;
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override;
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override;
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override;
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override;
+  void Send(AnyConnectionCall call, Deadline deadline) override;
 
  private:
   using Time = std::chrono::steady_clock::time_point;

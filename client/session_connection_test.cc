@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -93,32 +94,22 @@ class Answers {
 class FakeUnary final : public Connection {
  public:
   explicit FakeUnary(std::atomic<int>& calls) : calls_(calls) {}
-  void Reserve(const v1::ReserveRequest& request, Deadline,
-               Callback<v1::ReserveResponse> done) override {
+  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
     ++calls_;
-    v1::ReserveResponse response;
-    response.set_record_id(absl::StrCat("unary ", request.record_key().key()));
-    done(response);
-  }
-  void Complete(const v1::CompleteRequest&, Deadline,
-                Callback<v1::CompleteResponse> done) override {
-    ++calls_;
-    done(v1::CompleteResponse());
-  }
-  void Release(const v1::ReleaseRequest&, Deadline, Callback<v1::ReleaseResponse> done) override {
-    ++calls_;
-    done(v1::ReleaseResponse());
-  }
-  void Extend(const v1::ExtendRequest&, Deadline, Callback<v1::ExtendResponse> done) override {
-    ++calls_;
-    done(v1::ExtendResponse());
-  }
-  void Get(const v1::GetRequest&, Deadline, Callback<v1::GetResponse> done) override {
-    ++calls_;
-    done(v1::GetResponse());
+    std::visit([](auto& typed) { Answer(typed); }, call);
   }
 
  private:
+  static void Answer(ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>& call) {
+    v1::ReserveResponse response;
+    response.set_record_id(absl::StrCat("unary ", call.request.record_key().key()));
+    call.done(response);
+  }
+  template <typename Call>
+  static void Answer(Call& call) {
+    call.done(typename Call::Response());
+  }
+
   std::atomic<int>& calls_;
 };
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <utility>
+#include <variant>
 
 #include "client/not_connected.h"
 #include "client/outstanding_calls.h"
@@ -42,25 +43,12 @@ class UnaryConnection final : public Connection {
         transport_errors_(log) {}
   ~UnaryConnection() override { calls_.CancelAndWait(); }
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override {
-    Send(&Rpcs::Reserve, request, deadline, std::move(done));
-  }
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override {
-    Send(&Rpcs::Complete, request, deadline, std::move(done));
-  }
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override {
-    Send(&Rpcs::Release, request, deadline, std::move(done));
-  }
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override {
-    Send(&Rpcs::Extend, request, deadline, std::move(done));
-  }
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override {
-    Send(&Rpcs::Get, request, deadline, std::move(done));
+  void Send(AnyConnectionCall call, Deadline deadline) override {
+    std::visit(
+        [this, deadline](auto& typed) {
+          SendRpc(RpcFor(typed.request), typed.request, deadline, std::move(typed.done));
+        },
+        call);
   }
 
  private:
@@ -69,9 +57,25 @@ class UnaryConnection final : public Connection {
   using Rpc = void (Rpcs::*)(grpc::ClientContext*, const Request*, Response*,
                              std::function<void(grpc::Status)>);
 
+  static Rpc<v1::ReserveRequest, v1::ReserveResponse> RpcFor(const v1::ReserveRequest& /*r*/) {
+    return &Rpcs::Reserve;
+  }
+  static Rpc<v1::CompleteRequest, v1::CompleteResponse> RpcFor(const v1::CompleteRequest& /*r*/) {
+    return &Rpcs::Complete;
+  }
+  static Rpc<v1::ReleaseRequest, v1::ReleaseResponse> RpcFor(const v1::ReleaseRequest& /*r*/) {
+    return &Rpcs::Release;
+  }
+  static Rpc<v1::ExtendRequest, v1::ExtendResponse> RpcFor(const v1::ExtendRequest& /*r*/) {
+    return &Rpcs::Extend;
+  }
+  static Rpc<v1::GetRequest, v1::GetResponse> RpcFor(const v1::GetRequest& /*r*/) {
+    return &Rpcs::Get;
+  }
+
   template <typename Request, typename Response>
-  void Send(Rpc<Request, Response> rpc, const Request& request, Deadline deadline,
-            Callback<Response> done) {
+  void SendRpc(Rpc<Request, Response> rpc, const Request& request, Deadline deadline,
+               Callback<Response> done) {
     if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
     if (transport_errors_.fails() && !Connected()) return done(NotConnected());
     // Where nothing was ever answered, a call that fails may have had no

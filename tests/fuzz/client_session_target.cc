@@ -1,4 +1,4 @@
-// The client's Session against a daemon that says anything. The first byte is
+// The client's SessionConnection against a daemon that says anything. The first byte is
 // the daemon's limits; each step is a byte, and what that takes.
 #include <grpcpp/support/status.h>
 
@@ -8,7 +8,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -104,33 +106,16 @@ class Answers {
 class Unary final : public Connection {
  public:
   explicit Unary(Answers& answers) : answers_(answers) {}
-  void Reserve(const v1::ReserveRequest& request, Deadline,
-               Callback<v1::ReserveResponse> done) override {
-    Answer(request, done);
-  }
-  void Complete(const v1::CompleteRequest& request, Deadline,
-                Callback<v1::CompleteResponse> done) override {
-    Answer(request, done);
-  }
-  void Release(const v1::ReleaseRequest& request, Deadline,
-               Callback<v1::ReleaseResponse> done) override {
-    Answer(request, done);
-  }
-  void Extend(const v1::ExtendRequest& request, Deadline,
-              Callback<v1::ExtendResponse> done) override {
-    Answer(request, done);
-  }
-  void Get(const v1::GetRequest& request, Deadline, Callback<v1::GetResponse> done) override {
-    Answer(request, done);
+  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
+    std::visit(
+        [this](auto& typed) {
+          answers_.SaidByUnary(typed.request.record_key().key());
+          typed.done(typename std::decay_t<decltype(typed)>::Response());
+        },
+        call);
   }
 
  private:
-  template <typename Request, typename Response>
-  void Answer(const Request& request, const Callback<Response>& done) {
-    answers_.SaidByUnary(request.record_key().key());
-    done(Response());
-  }
-
   Answers& answers_;
 };
 
@@ -151,8 +136,8 @@ class Conversation {
     SessionConnectionOptions options;
     options.streams = limits % 4 == 2 ? 2 : 1;
     options.max_waiting = kMaxWaiting;
-    session_ =
-        std::make_unique<Session>(links_.Factory(), std::make_unique<Unary>(answers_), options);
+    session_ = std::make_unique<SessionConnection>(links_.Factory(),
+                                                   std::make_unique<Unary>(answers_), options);
   }
 
   void Ask(int kind) {
@@ -232,7 +217,7 @@ class Conversation {
 
   Answers answers_;
   FakeSessionStreams links_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<SessionConnection> session_;
   int asked_ = 0;
 };
 

@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -128,26 +129,12 @@ class FaultyConnection final : public Connection {
   FaultyConnection(std::unique_ptr<Connection> inner, Faults& faults)
       : inner_(std::move(inner)), faults_(faults) {}
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override {
-    inner_->Reserve(request, deadline, std::move(done));
-  }
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override {
-    faults_.BeforeComplete(request.record_key().key());
-    inner_->Complete(request, deadline, std::move(done));
-  }
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override {
-    inner_->Release(request, deadline, std::move(done));
-  }
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override {
-    inner_->Extend(request, deadline, std::move(done));
-  }
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override {
-    inner_->Get(request, deadline, std::move(done));
+  void Send(AnyConnectionCall call, Deadline deadline) override {
+    using Complete = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
+    if (const auto* const complete = std::get_if<Complete>(&call)) {
+      faults_.BeforeComplete(complete->request.record_key().key());
+    }
+    inner_->Send(std::move(call), deadline);
   }
 
  private:

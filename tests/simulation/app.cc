@@ -45,8 +45,8 @@ void App::Start() {
   if (!plan.unary_apps || application_.scheduler.random().Chance(0.5)) {
     SessionConnectionOptions session;
     session.retry_session_after = std::chrono::seconds(20);
-    connection = std::make_unique<Session>(StreamsOver(network_, daemons_, process_, plan),
-                                           std::move(connection), session);
+    connection = std::make_unique<SessionConnection>(
+        StreamsOver(network_, daemons_, process_, plan), std::move(connection), session);
   }
   connection = std::make_unique<WatchedConnection>(std::move(connection), process_,
                                                    application_.scheduler, application_.journal);

@@ -1,9 +1,11 @@
 #include "tests/simulation/unary_wire.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "grpc_idempotency/grpc_status.h"
 #include "server/pending_operation.h"
@@ -157,29 +159,16 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
                });
 }
 
-void UnaryWire::Reserve(const v1::ReserveRequest& request, Deadline deadline,
-                        Callback<v1::ReserveResponse> done) {
-  Call(OperationKind::kReserve, &Operations::Reserve, request, deadline, std::move(done));
-}
-
-void UnaryWire::Complete(const v1::CompleteRequest& request, Deadline deadline,
-                         Callback<v1::CompleteResponse> done) {
-  Call(OperationKind::kComplete, &Operations::Complete, request, deadline, std::move(done));
-}
-
-void UnaryWire::Release(const v1::ReleaseRequest& request, Deadline deadline,
-                        Callback<v1::ReleaseResponse> done) {
-  Call(OperationKind::kRelease, &Operations::Release, request, deadline, std::move(done));
-}
-
-void UnaryWire::Extend(const v1::ExtendRequest& request, Deadline deadline,
-                       Callback<v1::ExtendResponse> done) {
-  Call(OperationKind::kExtend, &Operations::Extend, request, deadline, std::move(done));
-}
-
-void UnaryWire::Get(const v1::GetRequest& request, Deadline deadline,
-                    Callback<v1::GetResponse> done) {
-  Call(OperationKind::kGet, &Operations::Get, request, deadline, std::move(done));
+void UnaryWire::Send(AnyConnectionCall call, Deadline deadline) {
+  static constexpr std::array kKinds = {OperationKind::kReserve, OperationKind::kComplete,
+                                        OperationKind::kRelease, OperationKind::kExtend,
+                                        OperationKind::kGet};
+  const OperationKind kind = kKinds.at(call.index());
+  std::visit(
+      [&](auto& typed) {
+        Call(kind, MethodFor(typed.request), typed.request, deadline, std::move(typed.done));
+      },
+      call);
 }
 
 }  // namespace idempotency::internal::simulation

@@ -22,16 +22,7 @@ class UnaryWire final : public Connection {
   // Answers what is outstanding, and returns when the last callback has run.
   ~UnaryWire() override;
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override;
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override;
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override;
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override;
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override;
+  void Send(AnyConnectionCall call, Deadline deadline) override;
 
  private:
   // The caller's end of one call.
@@ -47,6 +38,22 @@ class UnaryWire final : public Connection {
 
   template <typename Request, typename Response>
   using Method = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
+
+  static Method<v1::ReserveRequest, v1::ReserveResponse> MethodFor(const v1::ReserveRequest&) {
+    return &Operations::Reserve;
+  }
+  static Method<v1::CompleteRequest, v1::CompleteResponse> MethodFor(const v1::CompleteRequest&) {
+    return &Operations::Complete;
+  }
+  static Method<v1::ReleaseRequest, v1::ReleaseResponse> MethodFor(const v1::ReleaseRequest&) {
+    return &Operations::Release;
+  }
+  static Method<v1::ExtendRequest, v1::ExtendResponse> MethodFor(const v1::ExtendRequest&) {
+    return &Operations::Extend;
+  }
+  static Method<v1::GetRequest, v1::GetResponse> MethodFor(const v1::GetRequest&) {
+    return &Operations::Get;
+  }
 
   template <typename Request, typename Response>
   void Call(OperationKind kind, Method<Request, Response> method, const Request& request,

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "grpc_idempotency/client/connection.h"
 #include "tests/simulation/journal.h"
@@ -19,25 +20,9 @@ class WatchedConnection final : public Connection {
                     Journal& journal)
       : inner_(std::move(inner)), process_(process), scheduler_(scheduler), journal_(journal) {}
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override {
-    inner_->Reserve(request, deadline, Watched(deadline, std::move(done)));
-  }
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override {
-    inner_->Complete(request, deadline, Watched(deadline, std::move(done)));
-  }
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override {
-    inner_->Release(request, deadline, Watched(deadline, std::move(done)));
-  }
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override {
-    inner_->Extend(request, deadline, Watched(deadline, std::move(done)));
-  }
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override {
-    inner_->Get(request, deadline, Watched(deadline, std::move(done)));
+  void Send(AnyConnectionCall call, Deadline deadline) override {
+    std::visit([&](auto& typed) { typed.done = Watched(deadline, std::move(typed.done)); }, call);
+    inner_->Send(std::move(call), deadline);
   }
 
  private:

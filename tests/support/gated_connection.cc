@@ -1,6 +1,7 @@
 #include "tests/support/gated_connection.h"
 
 #include <chrono>
+#include <variant>
 
 namespace idempotency::internal::testing {
 
@@ -56,38 +57,21 @@ absl::Status ConnectionGate::complete_failure() {
   return complete_failure_;
 }
 
-void GatedConnection::Reserve(const v1::ReserveRequest& request, Deadline deadline,
-                              Callback<v1::ReserveResponse> done) {
-  gate_->Run(true, [this, request, deadline, done = std::move(done)] {
-    inner_->Reserve(request, deadline, done);
-  });
-}
-
-void GatedConnection::Complete(const v1::CompleteRequest& request, Deadline deadline,
-                               Callback<v1::CompleteResponse> done) {
-  const absl::Status failure = gate_->complete_failure();
-  if (!failure.ok()) {
-    done(failure);
-    return;
+void GatedConnection::Send(AnyConnectionCall call, Deadline deadline) {
+  if (auto* const reserve = std::get_if<Reserving>(&call)) {
+    gate_->Run(true, [this, request = reserve->request, deadline, done = std::move(reserve->done)] {
+      inner_->Reserve(request, deadline, done);
+    });
+  } else if (auto* const complete = std::get_if<Completing>(&call)) {
+    const absl::Status failure = gate_->complete_failure();
+    if (!failure.ok()) return complete->done(failure);
+    gate_->Run(false,
+               [this, request = complete->request, deadline, done = std::move(complete->done)] {
+                 inner_->Complete(request, deadline, done);
+               });
+  } else {
+    inner_->Send(std::move(call), deadline);
   }
-  gate_->Run(false, [this, request, deadline, done = std::move(done)] {
-    inner_->Complete(request, deadline, done);
-  });
-}
-
-void GatedConnection::Release(const v1::ReleaseRequest& request, Deadline deadline,
-                              Callback<v1::ReleaseResponse> done) {
-  inner_->Release(request, deadline, std::move(done));
-}
-
-void GatedConnection::Extend(const v1::ExtendRequest& request, Deadline deadline,
-                             Callback<v1::ExtendResponse> done) {
-  inner_->Extend(request, deadline, std::move(done));
-}
-
-void GatedConnection::Get(const v1::GetRequest& request, Deadline deadline,
-                          Callback<v1::GetResponse> done) {
-  inner_->Get(request, deadline, std::move(done));
 }
 
 }  // namespace idempotency::internal::testing

@@ -43,18 +43,12 @@ class GatedConnection final : public Connection {
   GatedConnection(std::unique_ptr<Connection> inner, std::shared_ptr<ConnectionGate> gate)
       : gate_(std::move(gate)), inner_(std::move(inner)) {}
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override;
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override;
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override;
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override;
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override;
+  void Send(AnyConnectionCall call, Deadline deadline) override;
 
  private:
+  using Reserving = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
+  using Completing = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
+
   const std::shared_ptr<ConnectionGate> gate_;
   const std::unique_ptr<Connection> inner_;
 };

@@ -1,6 +1,7 @@
 #include "interceptors/server/reservation/caching_connection.h"
 
 #include <utility>
+#include <variant>
 
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
@@ -15,19 +16,17 @@ struct SentReserve {
   ReplayCache::Moment asked;
 };
 
-void Learn(ReplayCache& cache, const SentReserve& reserve_request,
-           const v1::ReserveResponse& answer) {
+void Learn(ReplayCache& cache, const SentReserve& sent, const v1::ReserveResponse& answer) {
   switch (answer.verdict_case()) {
     case v1::ReserveResponse::kReplay:
     case v1::ReserveResponse::kReserved:
-      cache.Keep(reserve_request.key, {reserve_request.fingerprints, answer},
-                 reserve_request.asked);
+      cache.Keep(sent.key, {sent.fingerprints, answer}, sent.asked);
       return;
     case v1::ReserveResponse::kMismatch:
       // Of a request that differs; it says nothing against the reply held.
       return;
     default:
-      cache.DropReplay(reserve_request.key);
+      cache.DropReplay(sent.key);
       return;
   }
 }
@@ -51,58 +50,43 @@ CachingConnection::CachingConnection(std::unique_ptr<Connection> inner,
                                      std::shared_ptr<ReplayCache> cache)
     : cache_(std::move(cache)), inner_(std::move(inner)) {}
 
-void CachingConnection::Reserve(const v1::ReserveRequest& request, Deadline deadline,
-                                Callback<v1::ReserveResponse> done) {
-  auto reserve_request = std::make_shared<const SentReserve>(
-      SentReserve{request.record_key(), request.fingerprints(), cache_->Now()});
-  inner_->Reserve(request, deadline,
-                  [cache = cache_, reserve_request = std::move(reserve_request),
-                   done = std::move(done)](absl::StatusOr<v1::ReserveResponse> answer) {
-                    if (answer.ok()) Learn(*cache, *reserve_request, *answer);
-                    done(std::move(answer));
-                  });
+void CachingConnection::Send(AnyConnectionCall call, Deadline deadline) {
+  if (auto* const reserve = std::get_if<Reserve>(&call)) KeepAnswer(*reserve);
+  if (auto* const complete = std::get_if<Complete>(&call)) KeepAnswer(*complete);
+  inner_->Send(std::move(call), deadline);
 }
 
-void CachingConnection::Complete(const v1::CompleteRequest& request, Deadline deadline,
-                                 Callback<v1::CompleteResponse> done) {
+void CachingConnection::KeepAnswer(Reserve& call) const {
+  auto sent = std::make_shared<const SentReserve>(
+      SentReserve{call.request.record_key(), call.request.fingerprints(), cache_->Now()});
+  call.done = [cache = cache_, sent = std::move(sent),
+               done = std::move(call.done)](absl::StatusOr<v1::ReserveResponse> answer) {
+    if (answer.ok()) Learn(*cache, *sent, *answer);
+    done(std::move(answer));
+  };
+}
+
+void CachingConnection::KeepAnswer(Complete& call) const {
+  const v1::CompleteRequest& request = call.request;
   const std::size_t reply_bytes = ReplyBytes(request.reply());
-  // Over kMaxReplyBytes the service stores something else than what it was sent.
+  // The service stores a reply over kMaxReplyBytes without its content.
   const bool fits =
       reply_bytes <= limits::kMaxReplyBytes && reply_bytes <= cache_->max_entry_bytes();
   const auto grant =
       fits ? cache_->FindGrant(request.record_key(), request.reservation_token()) : nullptr;
-  if (grant == nullptr) {
-    inner_->Complete(request, deadline, std::move(done));
-    return;
-  }
+  if (grant == nullptr) return;
   auto replay = std::make_shared<ReplayCache::Answer>(ReplayOf(*grant, request));
-  inner_->Complete(request, deadline,
-                   [cache = cache_, key = request.record_key(), asked = cache_->Now(),
-                    replay = std::move(replay),
-                    done = std::move(done)](absl::StatusOr<v1::CompleteResponse> answer) {
-                     if (answer.ok()) {
-                       v1::Replay& kept = *replay->response.mutable_replay();
-                       *kept.mutable_completed_at() = answer->completed_at();
-                       *kept.mutable_expires_at() = answer->expires_at();
-                       cache->Keep(key, std::move(*replay), asked);
-                     }
-                     done(std::move(answer));
-                   });
-}
-
-void CachingConnection::Release(const v1::ReleaseRequest& request, Deadline deadline,
-                                Callback<v1::ReleaseResponse> done) {
-  inner_->Release(request, deadline, std::move(done));
-}
-
-void CachingConnection::Extend(const v1::ExtendRequest& request, Deadline deadline,
-                               Callback<v1::ExtendResponse> done) {
-  inner_->Extend(request, deadline, std::move(done));
-}
-
-void CachingConnection::Get(const v1::GetRequest& request, Deadline deadline,
-                            Callback<v1::GetResponse> done) {
-  inner_->Get(request, deadline, std::move(done));
+  call.done = [cache = cache_, key = request.record_key(), asked = cache_->Now(),
+               replay = std::move(replay),
+               done = std::move(call.done)](absl::StatusOr<v1::CompleteResponse> answer) {
+    if (answer.ok()) {
+      v1::Replay& kept = *replay->response.mutable_replay();
+      *kept.mutable_completed_at() = answer->completed_at();
+      *kept.mutable_expires_at() = answer->expires_at();
+      cache->Keep(key, std::move(*replay), asked);
+    }
+    done(std::move(answer));
+  };
 }
 
 }  // namespace idempotency::internal

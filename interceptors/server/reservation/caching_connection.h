@@ -16,18 +16,16 @@ class CachingConnection final : public Connection {
  public:
   CachingConnection(std::unique_ptr<Connection> inner, std::shared_ptr<ReplayCache> cache);
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override;
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override;
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override;
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override;
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override;
+  void Send(AnyConnectionCall call, Deadline deadline) override;
 
  private:
+  using Reserve = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
+  using Complete = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
+
+  // Each keeps the answer before it reaches the caller.
+  void KeepAnswer(Reserve& call) const;
+  void KeepAnswer(Complete& call) const;
+
   const std::shared_ptr<ReplayCache> cache_;
   const std::unique_ptr<Connection> inner_;
 };

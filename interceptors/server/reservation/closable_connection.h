@@ -18,16 +18,7 @@ class ClosableConnection final : public Connection {
   // Close().
   ~ClosableConnection() override;
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override;
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override;
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override;
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override;
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override;
+  void Send(AnyConnectionCall call, Deadline deadline) override;
 
   // Waits for calls that are being made, then destroys the connection, which
   // answers what is outstanding. Safe to call twice.
@@ -36,9 +27,6 @@ class ClosableConnection final : public Connection {
  private:
   bool Enter();
   void Leave();
-  template <typename Request, typename Response>
-  void Call(void (Connection::*method)(const Request&, Deadline, Callback<Response>),
-            const Request& request, Deadline deadline, Callback<Response> done);
 
   std::unique_ptr<Connection> connection_;
   Mutex mutex_;

@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "grpc_idempotency/errors.h"
@@ -29,31 +32,15 @@ class ConnectionBehind final : public Connection {
   explicit ConnectionBehind(Seen& seen) : seen_(seen) {}
   ~ConnectionBehind() override { seen_.destroyed = true; }
 
-  void Reserve(const v1::ReserveRequest&, Deadline, Callback<v1::ReserveResponse> done) override {
-    seen_.inside();
-    Answer("Reserve", done);
-  }
-  void Complete(const v1::CompleteRequest&, Deadline,
-                Callback<v1::CompleteResponse> done) override {
-    Answer("Complete", done);
-  }
-  void Release(const v1::ReleaseRequest&, Deadline, Callback<v1::ReleaseResponse> done) override {
-    Answer("Release", done);
-  }
-  void Extend(const v1::ExtendRequest&, Deadline, Callback<v1::ExtendResponse> done) override {
-    Answer("Extend", done);
-  }
-  void Get(const v1::GetRequest&, Deadline, Callback<v1::GetResponse> done) override {
-    Answer("Get", done);
+  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
+    static constexpr std::array kNames = {"Reserve", "Complete", "Release", "Extend", "Get"};
+    if (call.index() == 0) seen_.inside();
+    seen_.calls.emplace_back(kNames.at(call.index()));
+    std::visit([](auto& typed) { typed.done(typename std::decay_t<decltype(typed)>::Response()); },
+               call);
   }
 
  private:
-  template <typename Response>
-  void Answer(const char* name, const Callback<Response>& done) {
-    seen_.calls.emplace_back(name);
-    done(Response());
-  }
-
   Seen& seen_;
 };
 

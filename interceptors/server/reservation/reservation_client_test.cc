@@ -108,25 +108,8 @@ class ConnectionTo final : public Connection {
  public:
   explicit ConnectionTo(FakeConnection& store) : store_(store) {}
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override {
-    store_.Reserve(request, deadline, std::move(done));
-  }
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override {
-    store_.Complete(request, deadline, std::move(done));
-  }
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override {
-    store_.Release(request, deadline, std::move(done));
-  }
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override {
-    store_.Extend(request, deadline, std::move(done));
-  }
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override {
-    store_.Get(request, deadline, std::move(done));
+  void Send(AnyConnectionCall call, Deadline deadline) override {
+    store_.Send(std::move(call), deadline);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "grpc_idempotency/errors.h"
@@ -18,16 +19,12 @@ namespace {
 // Answers a read when a test says so, and does nothing else.
 class Reads final : public Connection {
  public:
-  void Reserve(const v1::ReserveRequest&, Deadline, Callback<v1::ReserveResponse>) override {}
-  void Complete(const v1::CompleteRequest&, Deadline, Callback<v1::CompleteResponse>) override {}
-  void Release(const v1::ReleaseRequest&, Deadline, Callback<v1::ReleaseResponse>) override {}
-  void Extend(const v1::ExtendRequest&, Deadline, Callback<v1::ExtendResponse>) override {}
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override {
+  void Send(AnyConnectionCall call, Deadline deadline) override {
+    auto& read = std::get<ConnectionCall<v1::GetRequest, v1::GetResponse>>(call);
     ++calls;
-    last = request;
+    last = read.request;
     last_deadline = deadline;
-    waiting.push_back(std::move(done));
+    waiting.push_back(std::move(read.done));
   }
   void Answer(absl::StatusOr<v1::GetResponse> answer) {
     auto done = std::move(waiting.front());

@@ -1,7 +1,10 @@
 #include "interceptors/server/testing/fake_connection.h"
 
+#include <array>
 #include <chrono>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/request_rules.h"
 #include "grpc_idempotency/errors.h"
@@ -115,12 +118,28 @@ void FakeConnection::Ask(Operation operation, const Request& request, Deadline d
   done(std::move(answer));
 }
 
-void FakeConnection::Reserve(const v1::ReserveRequest& request, Deadline deadline,
-                             Callback<v1::ReserveResponse> done) {
-  Ask<v1::ReserveRequest, v1::ReserveResponse>(
-      Operation::kReserve, request, deadline,
-      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(request); },
-      std::move(done));
+void FakeConnection::Send(AnyConnectionCall call, Deadline deadline) {
+  static constexpr std::array kOperations = {Operation::kReserve, Operation::kComplete,
+                                             Operation::kRelease, Operation::kExtend};
+  const std::size_t kind = call.index();
+  std::visit(
+      [&](auto& typed) {
+        using Request = typename std::decay_t<decltype(typed)>::Request;
+        if constexpr (std::is_same_v<Request, v1::GetRequest>) {
+          typed.done(MakeError(Reason::kRecordNotFound, "the guard reads no records"));
+        } else {
+          Serve(kOperations.at(kind), typed, deadline);
+        }
+      },
+      call);
+}
+
+template <typename Call>
+void FakeConnection::Serve(Operation operation, Call& call, Deadline deadline) {
+  Ask<typename Call::Request, typename Call::Response>(
+      operation, call.request, deadline,
+      [this, request = call.request]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(request); },
+      std::move(call.done));
 }
 
 absl::StatusOr<v1::ReserveResponse> FakeConnection::Decide(const v1::ReserveRequest& request) {
@@ -193,66 +212,43 @@ absl::StatusOr<FakeConnection::Record*> FakeConnection::Held(const v1::RecordKey
   return &found->second;
 }
 
-void FakeConnection::Complete(const v1::CompleteRequest& request, Deadline deadline,
-                              Callback<v1::CompleteResponse> done) {
-  Ask<v1::CompleteRequest, v1::CompleteResponse>(
-      Operation::kComplete, request, deadline,
-      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::CompleteResponse> {
-        const auto held = Held(request.record_key(), request.reservation_token());
-        if (!held.ok()) return held.status();
-        if ((*held)->state == v1::RECORD_STATE_RELEASED) return Lost();
-        // Another reply than the one that is stored.
-        if ((*held)->state == v1::RECORD_STATE_COMPLETED &&
-            (*held)->reply.SerializeAsString() != request.reply().SerializeAsString()) {
-          return Lost();
-        }
-        (*held)->state = v1::RECORD_STATE_COMPLETED;
-        (*held)->reply = request.reply();
-        v1::CompleteResponse response;
-        response.mutable_expires_at()->set_seconds(kExpiresAt);
-        return response;
-      },
-      std::move(done));
+absl::StatusOr<v1::CompleteResponse> FakeConnection::Decide(const v1::CompleteRequest& request) {
+  const auto held = Held(request.record_key(), request.reservation_token());
+  if (!held.ok()) return held.status();
+  if ((*held)->state == v1::RECORD_STATE_RELEASED) return Lost();
+  // Another reply than the one that is stored.
+  if ((*held)->state == v1::RECORD_STATE_COMPLETED &&
+      (*held)->reply.SerializeAsString() != request.reply().SerializeAsString()) {
+    return Lost();
+  }
+  (*held)->state = v1::RECORD_STATE_COMPLETED;
+  (*held)->reply = request.reply();
+  v1::CompleteResponse response;
+  response.mutable_expires_at()->set_seconds(kExpiresAt);
+  return response;
 }
 
-void FakeConnection::Release(const v1::ReleaseRequest& request, Deadline deadline,
-                             Callback<v1::ReleaseResponse> done) {
-  Ask<v1::ReleaseRequest, v1::ReleaseResponse>(
-      Operation::kRelease, request, deadline,
-      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ReleaseResponse> {
-        const auto held = Held(request.record_key(), request.reservation_token());
-        if (!held.ok()) return held.status();
-        if ((*held)->state != v1::RECORD_STATE_RESERVED) return Lost();
-        (*held)->state = request.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
-                             ? v1::RECORD_STATE_UNKNOWN
-                             : v1::RECORD_STATE_RELEASED;
-        (*held)->release_reason = request.reason();
-        (*held)->release_pause = FromWire(request.pause());
-        return v1::ReleaseResponse();
-      },
-      std::move(done));
+absl::StatusOr<v1::ReleaseResponse> FakeConnection::Decide(const v1::ReleaseRequest& request) {
+  const auto held = Held(request.record_key(), request.reservation_token());
+  if (!held.ok()) return held.status();
+  if ((*held)->state != v1::RECORD_STATE_RESERVED) return Lost();
+  (*held)->state = request.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
+                       ? v1::RECORD_STATE_UNKNOWN
+                       : v1::RECORD_STATE_RELEASED;
+  (*held)->release_reason = request.reason();
+  (*held)->release_pause = FromWire(request.pause());
+  return v1::ReleaseResponse();
 }
 
-void FakeConnection::Extend(const v1::ExtendRequest& request, Deadline deadline,
-                            Callback<v1::ExtendResponse> done) {
-  Ask<v1::ExtendRequest, v1::ExtendResponse>(
-      Operation::kExtend, request, deadline,
-      [this, request]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<v1::ExtendResponse> {
-        const auto held = Held(request.record_key(), request.reservation_token());
-        if (!held.ok()) return held.status();
-        if ((*held)->state != v1::RECORD_STATE_RESERVED) return Lost();
-        last_extend_ = request;
-        if (!request.checkpoint().empty()) (*held)->checkpoint = request.checkpoint();
-        v1::ExtendResponse response;
-        *response.mutable_lease_remaining() = request.lease();
-        return response;
-      },
-      std::move(done));
-}
-
-void FakeConnection::Get(const v1::GetRequest& /*request*/, Deadline /*deadline*/,
-                         Callback<v1::GetResponse> done) {
-  done(MakeError(Reason::kRecordNotFound, "the guard looks nothing up"));
+absl::StatusOr<v1::ExtendResponse> FakeConnection::Decide(const v1::ExtendRequest& request) {
+  const auto held = Held(request.record_key(), request.reservation_token());
+  if (!held.ok()) return held.status();
+  if ((*held)->state != v1::RECORD_STATE_RESERVED) return Lost();
+  last_extend_ = request;
+  if (!request.checkpoint().empty()) (*held)->checkpoint = request.checkpoint();
+  v1::ExtendResponse response;
+  *response.mutable_lease_remaining() = request.lease();
+  return response;
 }
 
 void FakeConnection::Fail(Operation operation, absl::Status status, int times, bool after) {

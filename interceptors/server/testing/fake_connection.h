@@ -53,16 +53,7 @@ class FakeConnection final : public Connection {
   // Answers what is held back with STORE_UNAVAILABLE.
   ~FakeConnection() override;
 
-  void Reserve(const v1::ReserveRequest& request, Deadline deadline,
-               Callback<v1::ReserveResponse> done) override;
-  void Complete(const v1::CompleteRequest& request, Deadline deadline,
-                Callback<v1::CompleteResponse> done) override;
-  void Release(const v1::ReleaseRequest& request, Deadline deadline,
-               Callback<v1::ReleaseResponse> done) override;
-  void Extend(const v1::ExtendRequest& request, Deadline deadline,
-              Callback<v1::ExtendResponse> done) override;
-  void Get(const v1::GetRequest& request, Deadline deadline,
-           Callback<v1::GetResponse> done) override;
+  void Send(AnyConnectionCall call, Deadline deadline) override;
 
   // The next `times` calls of `operation` fail with `status` and do nothing;
   // with `after` they do their work first.
@@ -110,6 +101,17 @@ class FakeConnection final : public Connection {
   // A call that its deadline may end first.
   template <typename Response>
   struct Waiting;
+
+  // What the store does for each request.
+  absl::StatusOr<v1::CompleteResponse> Decide(const v1::CompleteRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<v1::ReleaseResponse> Decide(const v1::ReleaseRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<v1::ExtendResponse> Decide(const v1::ExtendRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  template <typename Call>
+  void Serve(Operation operation, Call& call, Deadline deadline);
 
   // Refuses `request`, or has it answered by `work`, or as the test has said.
   template <typename Request, typename Response>
