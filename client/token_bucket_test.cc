@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -105,7 +106,26 @@ TEST_F(TokenBucketTest, ManyThreadsTakeNoMoreThanThereIs) {
   EXPECT_EQ(taken, 1000);
 }
 
-TEST(ProcessRetryBudgetTest, IsOne) { EXPECT_EQ(&RetryBudget::Process(), &RetryBudget::Process()); }
+TEST(RetryBudgetTest, EachServiceHasOne) {
+  RetryBudget& payments = RetryBudget::ForService("payments.v1.Payments");
+  EXPECT_EQ(&payments, &RetryBudget::ForService(std::string("payments.v1.Payments")));
+  EXPECT_NE(&payments, &RetryBudget::ForService("orders.v1.Orders"));
+  EXPECT_NE(&payments, &RetryBudget::ForService(""));
+  while (payments.TakeRetry()) {
+  }
+  EXPECT_TRUE(RetryBudget::ForService("orders.v1.Orders").TakeRetry())
+      << "the retries of one service are not those of another";
+}
+
+// Names may come from a configuration, or from callers.
+TEST(RetryBudgetTest, MoreServicesThanItKeepsShareOne) {
+  for (std::size_t i = 0; i < RetryBudget::kMaxServices; ++i) {
+    RetryBudget::ForService("service " + std::to_string(i));
+  }
+  EXPECT_EQ(&RetryBudget::ForService("one more"), &RetryBudget::ForService(""));
+  EXPECT_EQ(&RetryBudget::ForService("and another"), &RetryBudget::ForService(""));
+  EXPECT_NE(&RetryBudget::ForService("service 0"), &RetryBudget::ForService(""));
+}
 
 }  // namespace
 }  // namespace idempotency::internal

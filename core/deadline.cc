@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "absl/time/clock.h"
-
 namespace idempotency {
 
 SteadyTime After(SteadyTime start, absl::Duration wait) {
@@ -38,7 +36,11 @@ SteadyTime SteadyDeadline(gpr_timespec deadline, SteadyTime now) {
   return After(now, TimeUntil(deadline));
 }
 
-absl::Time WallDeadline(gpr_timespec deadline) { return absl::Now() + TimeUntil(deadline); }
+SteadyTime DeadlineIn(absl::Duration wait) { return After(std::chrono::steady_clock::now(), wait); }
+
+SteadyTime SteadyDeadline(gpr_timespec deadline) {
+  return SteadyDeadline(deadline, std::chrono::steady_clock::now());
+}
 
 gpr_timespec GrpcDeadlineIn(absl::Duration wait) {
   if (wait == absl::InfiniteDuration()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);

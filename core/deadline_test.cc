@@ -35,20 +35,29 @@ TEST(DeadlineTest, TheTimeThatIsLeftHasNoEndWithoutADeadline) {
 TEST(DeadlineTest, GrpcDeadlinesOfAnyLengthAreReadAsTheyAre) {
   for (const gpr_clock_type clock : {GPR_CLOCK_MONOTONIC, GPR_CLOCK_REALTIME}) {
     EXPECT_EQ(SteadyDeadline(gpr_inf_future(clock), kNow), kNever);
-    EXPECT_EQ(WallDeadline(gpr_inf_future(clock)), absl::InfiniteFuture());
+    EXPECT_EQ(SteadyDeadline(gpr_inf_future(clock)), kNever);
     EXPECT_LT(TimeUntil(gpr_inf_past(clock)), absl::ZeroDuration());
     gpr_timespec at = gpr_now(clock);
     // 2562047 hours: where nanoseconds in 64 bits end.
     at.tv_sec += 2562047LL * 3600;
     EXPECT_GT(TimeUntil(at), absl::Hours(2562046));
     EXPECT_GT(SteadyDeadline(at, kNow), kNow + std::chrono::hours(24 * 365 * 200));
-    EXPECT_GT(WallDeadline(at), absl::Now() + absl::Hours(2562046));
+    EXPECT_GT(SteadyDeadline(at), DeadlineIn(absl::Hours(24 * 365 * 200)));
     at.tv_sec = std::numeric_limits<std::int64_t>::max() - 1;
     EXPECT_EQ(SteadyDeadline(at, kNow), kNever);
     at = gpr_now(clock);
     at.tv_sec -= 5;
     EXPECT_LT(SteadyDeadline(at, kNow), kNow);
   }
+}
+
+TEST(DeadlineTest, ADeadlineInSomeTimeIsThatFarAway) {
+  const SteadyTime before = std::chrono::steady_clock::now();
+  const SteadyTime deadline = DeadlineIn(absl::Seconds(3));
+  EXPECT_GE(deadline, before + std::chrono::seconds(3));
+  EXPECT_LE(deadline, std::chrono::steady_clock::now() + std::chrono::seconds(3));
+  EXPECT_EQ(DeadlineIn(absl::InfiniteDuration()), kNever);
+  EXPECT_LT(DeadlineIn(-absl::Seconds(3)), before);
 }
 
 TEST(DeadlineTest, OursAreReadBackAsTheyWereGiven) {

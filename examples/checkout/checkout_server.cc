@@ -8,7 +8,6 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -32,7 +31,7 @@
 #include "grpc_idempotency/client_interceptor/retry_policy.h"
 #include "grpc_idempotency/error_reflection.h"
 #include "grpc_idempotency/limits.h"
-#include "grpc_idempotency/server_guard/server_guard.h"
+#include "grpc_idempotency/server_guard/guarded_server.h"
 
 ABSL_FLAG(std::string, role, "", "order, payment or inventory.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "Where to serve; port 0 takes a free one.");
@@ -49,7 +48,7 @@ ABSL_FLAG(std::string, die_at, "",
 namespace checkout {
 namespace {
 
-constexpr std::chrono::seconds kDrain(10);
+constexpr absl::Duration kDrain = absl::Seconds(10);
 
 // What this process is, with what keeps its policy.
 struct Role {
@@ -105,7 +104,7 @@ idempotency::GuardOptions OptionsOf(const std::string& role, const std::string& 
   // A second execution is acceptable: each step's effect has the record id as its
   // key, and finished steps replay.
   options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
-  options.adjustments[method] = [](idempotency::MethodPolicy& policy) {
+  options.methods[method].adjust = [](idempotency::MethodPolicy& policy) {
     policy.lease = absl::GetFlag(FLAGS_lease);
   };
   return options;
@@ -141,11 +140,11 @@ absl::Status Serve(const sigset_t& stop_signals) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen), grpc::InsecureServerCredentials(), &port);
-  absl::Status guarded = role->protect(**guard, builder, role->service.get());
-  if (guarded.ok()) guarded = (*guard)->Install(builder);
+  const absl::Status guarded = role->protect(**guard, builder, role->service.get());
   if (!guarded.ok()) return guarded;
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
+  auto server = idempotency::GuardedServer::Start(builder, *std::move(guard));
+  if (!server.ok()) return server.status();
+  if (port == 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", absl::GetFlag(FLAGS_listen)));
   }
   std::printf("%s: serving on 127.0.0.1:%d\n", name.c_str(), port);
@@ -153,8 +152,7 @@ absl::Status Serve(const sigset_t& stop_signals) {
 
   int signal = 0;
   sigwait(&stop_signals, &signal);
-  (*guard)->Close();
-  server->Shutdown(std::chrono::system_clock::now() + kDrain);
+  (*server)->Shutdown(kDrain);
   return absl::OkStatus();
 }
 

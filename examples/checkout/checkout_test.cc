@@ -17,6 +17,7 @@
 #include "examples/checkout/checkout.grpc.pb.h"
 #include "grpc_idempotency/client/call_with_retries.h"
 #include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/held_port.h"
@@ -92,8 +93,7 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
   }
   grpc::Status PlaceUntilSettled(v1::PlaceReply& reply) {
     return idempotency::CallWithRetries(
-        kKey, std::chrono::steady_clock::now() + std::chrono::seconds(30),
-        [&](grpc::ClientContext& context) {
+        kKey, idempotency::DeadlineIn(absl::Seconds(30)), [&](grpc::ClientContext& context) {
           context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
           return Place(context, reply);
         });

@@ -18,7 +18,7 @@ grpc::Status Open(const absl::Status& why) {
 
 grpc::Status InventoryService::Take(grpc::ServerContext* context, const v1::TakeRequest* request,
                                     v1::TakeReply* reply) {
-  auto* execution = idempotency::Execution::Of(context);
+  auto* execution = idempotency::Execution::FromContext(context);
   if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
   const std::string& record_id = execution->record_id();
   if (auto begun = book_.Begin(record_id, execution->attempt()); !begun.ok()) return Open(begun);

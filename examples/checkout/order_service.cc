@@ -37,7 +37,7 @@ grpc::Status Step(const std::string& name, grpc::ServerContext& context,
 // [workflows:place]
 grpc::Status OrderService::Place(grpc::ServerContext* context, const v1::PlaceRequest* request,
                                  v1::PlaceReply* reply) {
-  auto* execution = idempotency::Execution::Of(context);
+  auto* execution = idempotency::Execution::FromContext(context);
   if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
   if (!IsInRange(request->quantity()) || !IsInRange(request->price_cents())) {
     return {grpc::StatusCode::INVALID_ARGUMENT, "quantity and price_cents must be 1 to 1,000,000"};

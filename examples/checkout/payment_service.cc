@@ -18,7 +18,7 @@ grpc::Status Open(const absl::Status& why) {
 
 grpc::Status PaymentService::Charge(grpc::ServerContext* context, const v1::ChargeRequest* request,
                                     v1::ChargeReply* reply) {
-  auto* execution = idempotency::Execution::Of(context);
+  auto* execution = idempotency::Execution::FromContext(context);
   if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "not guarded"};
   const std::string& record_id = execution->record_id();
   if (auto begun = book_.Begin(record_id, execution->attempt()); !begun.ok()) return Open(begun);

@@ -78,7 +78,7 @@ void ChargeCall::Begin() {
   call.key = *key;
   // After a crash or a failure that proves nothing: OUTCOME_UNKNOWN, no second charge.
   call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  call.deadline = idempotency::WallDeadline(context_.raw_deadline());
+  call.deadline = idempotency::SteadyDeadline(context_.raw_deadline());
   awaiting_ = Awaiting::kVerdict;
   server_.guard.Begin(call, request_, [this](absl::StatusOr<idempotency::BegunOperation> begun) {
     // On the guard's thread, which is not for work: back to the queue's.

@@ -16,6 +16,7 @@
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/pinned_key.h"
 #include "grpc_idempotency/client/sqlite_key_store.h"
+#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
@@ -129,7 +130,7 @@ TEST_F(GuardedPaymentsTest, ACallOutlivesADaemonThatIsAway) {
   request.set_amount_cents(300);
   int tries = 0;
   const grpc::Status status = idempotency::CallWithRetries(
-      "rent", std::chrono::steady_clock::now() + std::chrono::seconds(60),
+      "rent", idempotency::DeadlineIn(absl::Seconds(60)),
       [&](grpc::ClientContext& context) {
         if (++tries == 3) daemon_.Restart();
         return stub_->Charge(&context, request, &reply_);
@@ -156,7 +157,7 @@ TEST_F(GuardedPaymentsTest, WorkOfAClientThatCrashedIsPaidOnce) {
     idempotency::RetryBudget budget(no_retries);
     retries.budget = &budget;
     const grpc::Status status = idempotency::CallWithRetries(
-        *keys, "order-42/charge", std::chrono::steady_clock::now() + std::chrono::seconds(60),
+        *keys, "order-42/charge", idempotency::DeadlineIn(absl::Seconds(60)),
         [&](grpc::ClientContext& context) {
           const grpc::Status answer = stub_->Charge(&context, request, &reply_);
           EXPECT_TRUE(answer.ok()) << answer.error_message();

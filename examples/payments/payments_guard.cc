@@ -54,8 +54,8 @@ absl::StatusOr<idempotency::GuardOptions> OptionsFromFlags() {
   options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
   const auto lease_from_flag = [lease = absl::GetFlag(FLAGS_lease)](
                                    idempotency::MethodPolicy& policy) { policy.lease = lease; };
-  options.adjustments["/payments.v1.Payments/Charge"] = lease_from_flag;
-  options.adjustments["/payments.v1.Payments/Refund"] = lease_from_flag;
+  options.methods["/payments.v1.Payments/Charge"].adjust = lease_from_flag;
+  options.methods["/payments.v1.Payments/Refund"].adjust = lease_from_flag;
   return options;
 }
 

@@ -78,7 +78,7 @@ PaymentsService::PaymentsService(Ledger& ledger, absl::Duration charge_delay)
 grpc::Status PaymentsService::Charge(grpc::ServerContext* context, const v1::ChargeRequest* request,
                                      v1::ChargeReply* reply) {
   if (grpc::Status note = CheckNote(request->note()); !note.ok()) return note;
-  auto* execution = idempotency::Execution::Of(context);
+  auto* execution = idempotency::Execution::FromContext(context);
   const Ledger::Origin origin = OriginOf(execution);
   spdlog::info("charge begins: record={} attempt={}", origin.record_id, origin.attempt);
 
@@ -101,7 +101,7 @@ grpc::Status PaymentsService::Refund(grpc::ServerContext* context, const v1::Ref
   if (grpc::Status note = CheckNote(request->note()); !note.ok()) return note;
   const auto charge_id = ParseChargeId(request->charge_id());
   if (!charge_id.has_value()) return {grpc::StatusCode::NOT_FOUND, "no such charge"};
-  auto* execution = idempotency::Execution::Of(context);
+  auto* execution = idempotency::Execution::FromContext(context);
   const auto posting =
       ledger_.Refund(*charge_id, request->amount_cents(), request->note(), OriginOf(execution));
   if (!posting.ok()) return Failed(posting.status(), execution);

@@ -3,9 +3,8 @@
 
 // [policies:adjust]
 idempotency::GuardOptions WithLease(idempotency::GuardOptions options, absl::Duration lease) {
-  options.adjustments["/orders.v1.Orders/PlaceOrder"] = [lease](idempotency::MethodPolicy& policy) {
-    policy.lease = lease;
-  };
+  options.methods["/orders.v1.Orders/PlaceOrder"].adjust =
+      [lease](idempotency::MethodPolicy& policy) { policy.lease = lease; };
   return options;
 }
 // [policies:end]

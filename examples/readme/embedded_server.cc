@@ -2,14 +2,14 @@
 // that it stays true.
 #include <grpcpp/grpcpp.h>
 
-#include <iostream>
 #include <memory>
+#include <utility>
 
 #include "examples/payments/payments.grpc.pb.h"
 
 // [embedded:serve]
 #include "grpc_idempotency/embedded/embedded_service.h"
-#include "grpc_idempotency/server_guard/server_guard.h"
+#include "grpc_idempotency/server_guard/guarded_server.h"
 
 // Serves until `wait_for_stop` returns.
 absl::Status Serve(grpc::Service* payments, void (*wait_for_stop)()) {
@@ -27,16 +27,12 @@ absl::Status Serve(grpc::Service* payments, void (*wait_for_stop)()) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort("0.0.0.0:50051", grpc::InsecureServerCredentials());
   auto status = (*guard)->Protect<payments::v1::Payments>(builder, payments);
-  if (status.ok()) status = (*guard)->Install(builder);
   if (!status.ok()) return status;
-  auto server = builder.BuildAndStart();
-  if (server == nullptr) return absl::UnavailableError("cannot listen on port 50051");
+  auto server = idempotency::GuardedServer::Start(builder, *std::move(guard));
+  if (!server.ok()) return server.status();
 
   wait_for_stop();
-  (*guard)->Close();  // 1. nobody waits for a verdict any more
-  server->Shutdown();
-  server.reset();           // 2. handlers have ended
-  guard->reset();           // 3. their replies are recorded
-  return absl::OkStatus();  // 4. the service ends last
+  (*server)->Shutdown(absl::Seconds(30));
+  return absl::OkStatus();  // the server ends first, then its guard, and the service last
 }
 // [embedded:end]

@@ -15,7 +15,7 @@
 
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, pqxx::connection& database) {
-  idempotency::Execution* execution = idempotency::Execution::Of(context);
+  idempotency::Execution* execution = idempotency::Execution::FromContext(context);
   pqxx::work transaction(database);
   transaction.exec_params("INSERT INTO charges (id, cents) VALUES ($1, $2)", execution->record_id(),
                           request.amount_cents());

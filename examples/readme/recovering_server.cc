@@ -25,7 +25,7 @@ class Bank {
 // [recovery:handler]
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, Bank& bank) {
-  idempotency::Execution* execution = idempotency::Execution::Of(context);
+  idempotency::Execution* execution = idempotency::Execution::FromContext(context);
   // What recovery needs to know, durable before the effect that it asks about.
   const std::string bank_key = absl::StrCat(execution->record_id(), "-", execution->attempt());
   if (absl::Status stored = execution->Checkpoint(bank_key); !stored.ok()) {
@@ -45,10 +45,10 @@ void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> ba
   using Decision = idempotency::TypedRecoveryDecision<ChargeReply>;
   const std::string method = "/payments.v1.Payments/Charge";
 
-  options.policies[method].on_lease_expiry =
+  options.methods[method].MutablePolicy().on_lease_expiry =
       idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   options.background_recovery = true;
-  options.handlers[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
+  options.methods[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
       [bank](const idempotency::RecoveryCase& dead, const ChargeRequest*) -> Decision {
         // It had not begun, and cannot any more: its Checkpoint() is refused.
         if (dead.checkpoint.empty()) return Decision::Release();

@@ -34,7 +34,7 @@ grpc::Status PaymentsService::Charge(grpc::ServerContext* context,
                                      const payments::v1::ChargeRequest* request,
                                      payments::v1::ChargeReply* reply) {
   *reply = books_.Charge(request->account(), request->amount_cents());
-  if (auto* execution = idempotency::Execution::Of(context); execution != nullptr) {
+  if (auto* execution = idempotency::Execution::FromContext(context); execution != nullptr) {
     execution->SetReference("charge", reply->charge_id());
   }
   return grpc::Status::OK;
@@ -44,8 +44,8 @@ grpc::Status PaymentsService::Charge(grpc::ServerContext* context,
 // [replies:loader]
 void KeepReferences(Books& books, idempotency::GuardOptions& options) {
   const std::string charge = "/payments.v1.Payments/Charge";
-  options.policies[charge].reply = idempotency::MethodPolicy::Reply::kReference;
-  options.handlers[charge].loader = idempotency::LoadReply<payments::v1::ChargeReply>(
+  options.methods[charge].MutablePolicy().reply = idempotency::MethodPolicy::Reply::kReference;
+  options.methods[charge].loader = idempotency::LoadReply<payments::v1::ChargeReply>(
       [&books](const idempotency::v1::Reference& reference, payments::v1::ChargeReply& reply) {
         const auto found = books.Find(reference.id());
         if (!found.has_value()) return absl::NotFoundError("no such charge");

@@ -12,10 +12,11 @@
 
 // [clients:retries]
 #include "grpc_idempotency/client/call_with_retries.h"
+#include "grpc_idempotency/deadline.h"
 
 grpc::Status Charge(payments::v1::Payments::Stub& stub, const std::string& stored_key,
                     const payments::v1::ChargeRequest& request, payments::v1::ChargeReply& reply) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+  const auto deadline = idempotency::DeadlineIn(absl::Minutes(10));
   return idempotency::CallWithRetries(stored_key, deadline, [&](grpc::ClientContext& context) {
     return stub.Charge(&context, request, &reply);
   });
@@ -27,7 +28,9 @@ class PaymentsClient {
  public:
   explicit PaymentsClient(std::unique_ptr<payments::v1::Payments::Stub> stub)
       : stub_(std::move(stub)) {
-    retries_.budget = &budget_;        // of this service alone
+    // One bound for the retries of every call to this service.
+    retries_.budget =
+        &idempotency::RetryBudget::ForService(payments::v1::Payments::service_full_name());
     retries_.canceller = &canceller_;  // ends every call when the process shuts down
     retries_.max_backoff = absl::Seconds(5);
     // The service answers RESOURCE_EXHAUSTED before it does anything.
@@ -37,7 +40,7 @@ class PaymentsClient {
   grpc::Status Refund(const std::string& stored_key, const payments::v1::RefundRequest& request,
                       payments::v1::RefundReply& reply) {
     return idempotency::CallWithRetries(
-        stored_key, std::chrono::steady_clock::now() + std::chrono::minutes(2),
+        stored_key, idempotency::DeadlineIn(absl::Minutes(2)),
         [&](grpc::ClientContext& context) { return stub_->Refund(&context, request, &reply); },
         retries_);
   }
@@ -45,7 +48,6 @@ class PaymentsClient {
 
  private:
   const std::unique_ptr<payments::v1::Payments::Stub> stub_;
-  idempotency::RetryBudget budget_;
   idempotency::RetryCanceller canceller_;
   idempotency::CallRetries retries_;
 };
@@ -60,7 +62,7 @@ grpc::Status ChargeOrder(idempotency::KeyStore& keys, payments::v1::Payments::St
                          const std::function<bool(const std::string& charge_id)>& mark_paid) {
   payments::v1::ChargeReply reply;
   return idempotency::CallWithRetries(
-      keys, order + "/charge", std::chrono::steady_clock::now() + std::chrono::minutes(10),
+      keys, order + "/charge", idempotency::DeadlineIn(absl::Minutes(10)),
       [&](grpc::ClientContext& context) { return stub.Charge(&context, request, &reply); },
       // The key is forgotten only if this says so.
       [&](const grpc::Status& status) { return status.ok() && mark_paid(reply.charge_id()); });

@@ -6,6 +6,7 @@
 
 #include "examples/payments/payments.grpc.pb.h"
 #include "grpc_idempotency/client/call_with_retries.h"
+#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/server_guard/execution.h"
 
 namespace {
@@ -38,7 +39,7 @@ grpc::Status Charge(idempotency::Execution& execution, payments::v1::Payments::S
                     const payments::v1::ChargeRequest& request, payments::v1::ChargeReply& reply) {
   const auto key = execution.DownstreamKey("charge");
   if (!key.ok()) return Open(std::string(key.status().message()));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = idempotency::DeadlineIn(absl::Seconds(30));
   return idempotency::CallWithRetries(*key, deadline, [&](grpc::ClientContext& context) {
     // So that the charge's record names its parent; the key is the same.
     const auto attached = execution.Attach(context, "charge");

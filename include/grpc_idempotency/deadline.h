@@ -1,9 +1,11 @@
-// Points in time that are far away, or for ever. Clocks count nanoseconds in 64
-// bits: 292 years from their beginning they overflow, and a wait that has no end
-// becomes one that is over. gRPC clients ask for such waits: a Go client sends
-// `grpc-timeout: 2562047H` for a deadline that it does not have. Every deadline
-// that comes from outside, and every sum of a time and a configured duration,
-// goes through here. All functions saturate, and are thread-safe.
+// The one type of every deadline in this library: a point on the monotonic clock, which no
+// step of the wall clock moves.
+//
+// Clocks count nanoseconds in 64 bits: 292 years from their beginning they overflow, and an
+// endless wait becomes an expired one. gRPC clients send such waits: a Go client without a
+// deadline sends `grpc-timeout: 2562047H`. Every deadline from outside, and every sum of a time
+// and a configured duration, goes through these functions. All of them saturate, and are
+// thread-safe.
 #ifndef GRPC_IDEMPOTENCY_DEADLINE_H_
 #define GRPC_IDEMPOTENCY_DEADLINE_H_
 
@@ -20,6 +22,9 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 // No deadline.
 inline constexpr SteadyTime kNever = SteadyTime::max();
 
+// `wait` from now, saturated as After() is: DeadlineIn(absl::Seconds(30)).
+SteadyTime DeadlineIn(absl::Duration wait);
+
 // `start` and `wait` together; kNever where that is further away than the
 // clock counts, SteadyTime::min() where it is longer ago.
 SteadyTime After(SteadyTime start, absl::Duration wait);
@@ -33,11 +38,10 @@ absl::Duration TimeUntil(SteadyTime deadline, SteadyTime now);
 absl::Duration TimeUntil(gpr_timespec deadline);
 // The same deadline on the steady clock whose time is `now`.
 SteadyTime SteadyDeadline(gpr_timespec deadline, SteadyTime now);
-// And by the wall clock; InfiniteFuture for none.
-absl::Time WallDeadline(gpr_timespec deadline);
+// By the clock's present time.
+SteadyTime SteadyDeadline(gpr_timespec deadline);
 
-// For a call of ours: on gRPC's monotonic clock, so that a step of the wall clock
-// moves nothing.
+// For an outgoing call: on gRPC's monotonic clock.
 gpr_timespec GrpcDeadlineIn(absl::Duration wait);
 
 }  // namespace idempotency

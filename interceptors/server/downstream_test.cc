@@ -34,7 +34,7 @@ constexpr char kCharge[] = "/idempotency.testdata.Till/Charge";
 class Cashier final : public Till::Service {
  public:
   grpc::Status Charge(grpc::ServerContext* context, const ChargeRequest*, ChargeReply*) override {
-    return handler(*context, *Execution::Of(context));
+    return handler(*context, *Execution::FromContext(context));
   }
   std::function<grpc::Status(grpc::ServerContext&, Execution&)> handler =
       [](grpc::ServerContext&, Execution&) { return grpc::Status::OK; };

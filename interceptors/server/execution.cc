@@ -10,7 +10,7 @@ namespace idempotency {
 using internal::CallTable;
 using internal::GuardedCall;
 
-Execution* Execution::Of(grpc::ServerContextBase* context) {
+Execution* Execution::FromContext(grpc::ServerContextBase* context) {
   // The interceptor keeps the call until its reply has been sent.
   const std::shared_ptr<GuardedCall> call = CallTable::Instance().Find(context);
   return call == nullptr ? nullptr : call->execution().get();

@@ -105,7 +105,7 @@ class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind
 };
 
 TEST_P(GuardChannelTest, WithoutADaemonCallsAreRefusedAtOnceWithARetryTime) {
-  options_.adjustments[kCharge] = [](MethodPolicy& policy) {
+  options_.methods[kCharge].adjust = [](MethodPolicy& policy) {
     policy.in_flight = MethodPolicy::InFlight::kWait;
     policy.max_wait = absl::Seconds(60);
   };
@@ -121,7 +121,7 @@ TEST_P(GuardChannelTest, WithoutADaemonCallsAreRefusedAtOnceWithARetryTime) {
 }
 
 TEST_P(GuardChannelTest, WithoutADaemonCallsFailOpenAtOnceWhereTheyMay) {
-  options_.adjustments[kCharge] = [](MethodPolicy& policy) { policy.fail_open = true; };
+  options_.methods[kCharge].adjust = [](MethodPolicy& policy) { policy.fail_open = true; };
   Serve(GuardOver(daemon_port_));
   const auto start = SteadyClock::now();
   EXPECT_TRUE(Charge().ok());

@@ -79,18 +79,16 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   }
   const absl::Status algorithms = ValidateFingerprintAlgorithms(options.fingerprint_algorithms);
   if (!algorithms.ok()) return Wrong("fingerprint_algorithms", algorithms.message());
-  for (const auto& [method, adjust] : options.adjustments) {
-    if (!adjust) return Wrong(absl::StrCat("adjustments[", method, "]"), "is empty");
-  }
   if (absl::Status valid = ValidateReplayCache(options.replay_cache); !valid.ok()) return valid;
   if (options.background_recovery && options.max_background_recoveries == 0) {
     return Wrong("max_background_recoveries", "must be positive");
   }
   if (absl::Status valid = ValidateThreads(options.threads); !valid.ok()) return valid;
-  for (const auto& [method, policy] : options.policies) {
-    const PolicyFaults faults = FaultsOf(policy);
+  for (const auto& [method, config] : options.methods) {
+    if (!config.policy.has_value()) continue;
+    const PolicyFaults faults = FaultsOf(*config.policy);
     if (faults.empty()) continue;
-    return Wrong(absl::StrCat("policies[", method, "]"), absl::StrJoin(faults, "; "));
+    return Wrong(absl::StrCat("methods[", method, "].policy"), absl::StrJoin(faults, "; "));
   }
   return absl::OkStatus();
 }

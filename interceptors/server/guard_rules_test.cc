@@ -238,16 +238,16 @@ TEST_F(GuardOptionsTest, TimesArePositive) {
   ExpectRefused("verdict_timeout");
 }
 TEST_F(GuardOptionsTest, RetentionIsNotUnderTheLease) {
-  options_.policies["/a/B"].retention = absl::Seconds(2);
-  ExpectRefused("policies[/a/B] retention");
+  options_.methods["/a/B"].MutablePolicy().retention = absl::Seconds(2);
+  ExpectRefused("methods[/a/B].policy retention");
 }
 TEST_F(GuardOptionsTest, FingerprintsNeedAnAlgorithm) {
   options_.fingerprint_algorithms = {};
   ExpectRefused("fingerprint_algorithms");
 }
 TEST_F(GuardOptionsTest, LibraryCodesCannotBeRecorded) {
-  options_.policies["/a/B"].recorded.insert(grpc::StatusCode::UNKNOWN);
-  ExpectRefused("policies[/a/B] recorded");
+  options_.methods["/a/B"].MutablePolicy().recorded.insert(grpc::StatusCode::UNKNOWN);
+  ExpectRefused("methods[/a/B].policy recorded");
 }
 
 TEST_F(GuardOptionsTest, ReplayCacheIsOffOrOfSomeUse) {
@@ -267,23 +267,24 @@ TEST_F(GuardOptionsTest, ChangesOfTheStoreTakeEffectInTime) {
 }
 
 TEST_F(GuardOptionsTest, MaxLeaseIsFromTheLeaseToADay) {
-  MethodPolicy& policy = options_.policies["/a/B"];
+  MethodPolicy& policy = options_.methods["/a/B"].MutablePolicy();
   policy.max_lease = policy.lease;
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   policy.max_lease = policy.lease - absl::Milliseconds(1);
-  ExpectRefused("policies[/a/B] max_lease");
+  ExpectRefused("methods[/a/B].policy max_lease");
   policy.max_lease = limits::kMaxMaxLease + absl::Milliseconds(1);
-  ExpectRefused("policies[/a/B] max_lease");
+  ExpectRefused("methods[/a/B].policy max_lease");
 }
 TEST_F(GuardOptionsTest, ReleasedCodesAreTheHandlersOwnAndNotRecorded) {
   using grpc::StatusCode;
-  options_.policies["/a/B"].released = {StatusCode::RESOURCE_EXHAUSTED, StatusCode::ABORTED};
+  options_.methods["/a/B"].MutablePolicy().released = {StatusCode::RESOURCE_EXHAUSTED,
+                                                       StatusCode::ABORTED};
   EXPECT_TRUE(ValidateGuardOptions(options_).ok());
   for (const StatusCode code :
        {StatusCode::OK, StatusCode::CANCELLED, StatusCode::UNKNOWN, StatusCode::DEADLINE_EXCEEDED,
         StatusCode::UNIMPLEMENTED, StatusCode::INTERNAL, StatusCode::UNAVAILABLE,
         StatusCode::NOT_FOUND}) {
-    options_.policies["/a/B"].released = {code};
+    options_.methods["/a/B"].MutablePolicy().released = {code};
     ExpectRefused("released");
   }
 }

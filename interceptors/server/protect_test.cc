@@ -140,7 +140,7 @@ TEST(ProtectTest, TakesServicesThatMixTheApis) {
 
 TEST(InstallTest, RefusesPoliciesOfUnknownMethods) {
   GuardOptions options;
-  options.policies["/idempotency.testdata.Till/Chrage"] = MethodPolicy();
+  options.methods["/idempotency.testdata.Till/Chrage"].policy = MethodPolicy();
   const auto guard = MakeGuard(std::move(options));
   Till::Service service;
   grpc::ServerBuilder builder;
@@ -150,7 +150,7 @@ TEST(InstallTest, RefusesPoliciesOfUnknownMethods) {
 
 TEST(InstallTest, RefusesHandlersOfUnknownMethods) {
   GuardOptions options;
-  options.handlers["/idempotency.testdata.Till/Chrage"].key_validator = UuidKeys();
+  options.methods["/idempotency.testdata.Till/Chrage"].key_validator = UuidKeys();
   const auto guard = MakeGuard(std::move(options));
   Till::Service service;
   grpc::ServerBuilder builder;
@@ -161,7 +161,7 @@ TEST(InstallTest, RefusesHandlersOfUnknownMethods) {
 TEST(ProtectTest, RefusesPoliciesThatDoNotFitTheirMethod) {
   const auto refusal = [](const std::function<void(MethodPolicy&)>& change) {
     GuardOptions options;
-    change(options.policies["/idempotency.testdata.Till/Charge"]);
+    change(options.methods["/idempotency.testdata.Till/Charge"].MutablePolicy());
     const auto guard = MakeGuard(std::move(options));
     Till::Service service;
     grpc::ServerBuilder builder;

@@ -45,13 +45,12 @@ using google::protobuf::ServiceDescriptor;
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
 
 // FAILED_PRECONDITION if an option by method names one that is not there.
-template <typename Value>
-absl::Status CheckNames(const std::string& option, const std::map<std::string, Value>& by_method,
+absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
                         const std::set<std::string>& paths) {
-  for (const auto& [name, value] : by_method) {
+  for (const auto& [name, config] : methods) {
     if (paths.count(name) > 0) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        "GuardOptions.", option, " names ", name, ", which is no method of a protected service"));
+        "GuardOptions.methods names ", name, ", which is no method of a protected service"));
   }
   return absl::OkStatus();
 }
@@ -167,7 +166,7 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
     const MethodPolicy& policy = policies.back().policy();
     if (policy.key != MethodPolicy::Key::kNone && policy.reply == MethodPolicy::Reply::kReference &&
         !LoaderOf(method)) {
-      faults.push_back("reply REFERENCE needs a loader in GuardOptions.handlers");
+      faults.push_back("reply REFERENCE needs a loader in GuardOptions.methods");
     }
     for (const std::string& fault : faults) {
       wrong.push_back(absl::StrCat(MethodPath(method), ": ", fault));
@@ -179,8 +178,8 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
 }
 
 ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
-  const auto handlers = options_.handlers.find(MethodPath(method));
-  return handlers != options_.handlers.end() ? handlers->second.loader : ReplyLoader();
+  const auto config = options_.methods.find(MethodPath(method));
+  return config != options_.methods.end() ? config->second.loader : ReplyLoader();
 }
 
 GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
@@ -188,10 +187,10 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
   GuardedOperation operation{std::move(name), policy.policy(), options_, reservations_, pools_};
   // Install refuses what has not chosen; nothing runs again before that.
   operation.on_unknown = policy.unknown_outcome().value_or(UnknownOutcome::kRecover);
-  const auto handlers = options_.handlers.find(MethodPath(method));
-  if (handlers != options_.handlers.end()) {
-    operation.recovery = handlers->second.recovery;
-    operation.loader = handlers->second.loader;
+  const auto config = options_.methods.find(MethodPath(method));
+  if (config != options_.methods.end()) {
+    operation.recovery = config->second.recovery;
+    operation.loader = config->second.loader;
   }
   operation.reply_type = ReplyType(*method.output_type());
   operation.unknown_outcomes = background_recovery_;
@@ -293,10 +292,8 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
   std::set<std::string> known_paths;
   for (const auto& [operation, policy] : policies_) known_paths.insert(PathOf(operation));
-  absl::Status known = CheckNames("policies", options_.policies, known_paths);
-  known.Update(CheckNames("adjustments", options_.adjustments, known_paths));
-  known.Update(CheckNames("handlers", options_.handlers, known_paths));
-  if (!known.ok()) return known;
+  if (const absl::Status known = CheckNames(options_.methods, known_paths); !known.ok())
+    return known;
   if (const absl::Status chosen = CheckChoices(); !chosen.ok()) return chosen;
   for (const auto& [operation, policy] : policies_) {
     log_->Once(LogSeverity::kInfo, absl::StrCat(operation, ": ", policy.Description()));

@@ -471,7 +471,7 @@ TYPED_TEST(ServerGuardTest, CancelledIsLeftToTheLease) {
 TYPED_TEST(ServerGuardTest, RecoveryPolicyTurnsAnIndefiniteErrorIntoUnknown) {
   MethodPolicy policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  this->options_.policies[kCharge] = policy;
+  this->options_.methods[kCharge].policy = policy;
   this->book_.handler = [](auto*, const auto&, auto*) {
     return grpc::Status(grpc::StatusCode::INTERNAL, "who knows");
   };
@@ -489,9 +489,9 @@ TYPED_TEST(ServerGuardTest, RecoveryPolicyTurnsAnIndefiniteErrorIntoUnknown) {
 TYPED_TEST(ServerGuardTest, NothingHappenedMakesAReleaseDefinite) {
   MethodPolicy policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  this->options_.policies[kCharge] = policy;
+  this->options_.methods[kCharge].policy = policy;
   this->book_.handler = [](grpc::ServerContextBase* context, const auto&, auto*) {
-    Execution* execution = Execution::Of(context);
+    Execution* execution = Execution::FromContext(context);
     EXPECT_NE(execution, nullptr);
     EXPECT_EQ(execution->attempt(), 1u);
     EXPECT_FALSE(execution->record_id().empty());
@@ -626,7 +626,7 @@ TYPED_TEST(ServerGuardTest, ReleasedCodeSaysThatNothingHappenedAlsoUnderRequireR
   MethodPolicy policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   policy.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
-  this->options_.policies[kCharge] = policy;
+  this->options_.methods[kCharge].policy = policy;
   this->book_.handler = [](auto*, const auto&, auto*) {
     return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "come back later");
   };
@@ -640,10 +640,10 @@ TYPED_TEST(ServerGuardTest, ReleasedCodeSaysThatNothingHappenedAlsoUnderRequireR
 TYPED_TEST(ServerGuardTest, FailOpenRunsUnguardedOnlyWhenNoVerdictCanBeHad) {
   MethodPolicy policy;
   policy.fail_open = true;
-  this->options_.policies[kCharge] = policy;
+  this->options_.methods[kCharge].policy = policy;
   this->options_.verdict_timeout = absl::Milliseconds(100);
   this->book_.handler = [](grpc::ServerContextBase* context, const auto&, ChargeReply* reply) {
-    reply->set_charge_id(Execution::Of(context) == nullptr ? "unguarded" : "guarded");
+    reply->set_charge_id(Execution::FromContext(context) == nullptr ? "unguarded" : "guarded");
     return grpc::Status::OK;
   };
   this->Start();
@@ -670,7 +670,7 @@ TYPED_TEST(ServerGuardTest, FailOpenRunsUnguardedOnlyWhenNoVerdictCanBeHad) {
 TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
   MethodPolicy policy;
   policy.fail_open = true;
-  this->options_.policies[kCharge] = policy;
+  this->options_.methods[kCharge].policy = policy;
   this->Start();
   std::vector<absl::Status> answers;
   for (const Reason reason : AllReasons()) answers.push_back(MakeError(reason, "no"));
@@ -695,7 +695,7 @@ TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
 TYPED_TEST(ServerGuardTest, HandlerSeesTheCheckpointAndTheLabelsOfItsRecord) {
   std::vector<std::string> seen;
   this->book_.handler = [&seen](grpc::ServerContextBase* context, const auto&, auto*) {
-    Execution* execution = Execution::Of(context);
+    Execution* execution = Execution::FromContext(context);
     seen.push_back(execution->checkpoint());
     EXPECT_TRUE(execution->labels().empty());
     EXPECT_TRUE(execution->Checkpoint("half").ok());
@@ -715,7 +715,7 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
   MethodPolicy policy;
   policy.lease = absl::Milliseconds(100);
   policy.cancel_when_lost = true;
-  this->options_.policies[kCharge] = policy;
+  this->options_.methods[kCharge].policy = policy;
   // The client hears of it before the handler has answered.
   std::promise<bool> lost;
   this->book_.handler = [&](grpc::ServerContextBase* context, const auto&, ChargeReply* reply) {
@@ -724,7 +724,7 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
     // In the callback API this handler is its reactor's: it hears of nothing
     // before it has returned.
     const auto stopped = [&] {
-      return TypeParam::kSync ? context->IsCancelled() : Execution::Of(context)->lost();
+      return TypeParam::kSync ? context->IsCancelled() : Execution::FromContext(context)->lost();
     };
     while (!stopped() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     lost.set_value(stopped());
@@ -742,8 +742,8 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
 TYPED_TEST(ServerGuardTest, RecoveryHandlerDecidesInsteadOfTheHandler) {
   MethodPolicy policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  this->options_.policies[kCharge] = policy;
-  this->options_.handlers[kCharge].recovery = TypedRecovery<ChargeRequest, ChargeReply>(
+  this->options_.methods[kCharge].policy = policy;
+  this->options_.methods[kCharge].recovery = TypedRecovery<ChargeRequest, ChargeReply>(
       [](const RecoveryCase& recovery, const ChargeRequest* request) {
         ChargeReply reply;
         reply.set_charge_id("found for " + request->account());
@@ -782,9 +782,9 @@ TYPED_TEST(ServerGuardTest, UnguardedMethodsNeedNoKey) {
 TYPED_TEST(ServerGuardTest, OptionalKeyGuardsOnlyCallsThatBringOne) {
   MethodPolicy policy;
   policy.key = MethodPolicy::Key::kOptional;
-  this->options_.policies[kCharge] = policy;
+  this->options_.methods[kCharge].policy = policy;
   this->book_.handler = [](grpc::ServerContextBase* context, const auto&, auto*) {
-    return Execution::Of(context) == nullptr
+    return Execution::FromContext(context) == nullptr
                ? grpc::Status(grpc::StatusCode::NOT_FOUND, "unguarded")
                : grpc::Status::OK;
   };

@@ -35,7 +35,7 @@ TEST_P(ServerMadeKeys, ARetryCarriesTheKeyOfTheFirstTry) {
   std::vector<std::pair<std::string, std::uint32_t>> runs;
   GuardedServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
-        Execution* execution = Execution::Of(&context);
+        Execution* execution = Execution::FromContext(&context);
         MutexLock lock(mutex);
         runs.emplace_back(execution->record_id(), execution->attempt());
         if (runs.size() < 3) {

@@ -64,7 +64,7 @@ TEST_P(ConcurrentDuplicates, OrWaitForTheReply) {
         MethodPolicy policy;
         policy.in_flight = MethodPolicy::InFlight::kWait;
         policy.max_wait = absl::Seconds(20);
-        options.guard.policies[kAct] = policy;
+        options.guard.methods[kAct].policy = policy;
         options.gate = reserves;
       });
   const ProbeClient client(server.address());

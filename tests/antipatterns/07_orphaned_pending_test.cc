@@ -70,7 +70,7 @@ TEST_P(OrphanedPending, AReservationOfTheDeadIsTakenOver) {
   std::atomic<std::uint32_t> attempt{0};
   GuardedServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
-        attempt = Execution::Of(&context)->attempt();
+        attempt = Execution::FromContext(&context)->attempt();
         reply.set_effect("second attempt");
         return grpc::Status::OK;
       });
@@ -111,13 +111,13 @@ TEST_P(OrphanedPending, ASlowHandlerKeepsItsReservation) {
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         gate.Enter();
-        reply.set_effect(Execution::Of(&context)->lost() ? "lost" : "held");
+        reply.set_effect(Execution::FromContext(&context)->lost() ? "lost" : "held");
         return grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
         MethodPolicy policy;
         policy.lease = absl::Milliseconds(400);
-        options.guard.policies[kAct] = policy;
+        options.guard.methods[kAct].policy = policy;
       });
   const ProbeClient client(server.address());
   Outcome first;

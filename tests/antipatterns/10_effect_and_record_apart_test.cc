@@ -83,7 +83,7 @@ class EffectAndRecordApart : public AntiPattern {
   }
   // Of a server whose attempts are taken over while they still run.
   static void ShortLease(GuardedServer::Options& options) {
-    MethodPolicy& policy = options.guard.policies[kAct];
+    MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
     policy.lease = absl::Milliseconds(700);
     policy.max_lease = policy.lease;
   }
@@ -93,7 +93,7 @@ class EffectAndRecordApart : public AntiPattern {
   grpc::Status Charge(grpc::ServerContextBase& context, ActReply& reply,
                       const std::function<void()>& before_commit = nullptr) {
     ++runs_;
-    Execution& execution = *Execution::Of(&context);
+    Execution& execution = *Execution::FromContext(&context);
     BankSession session(bank_);
     if (!session.Run("BEGIN IMMEDIATE")) return {grpc::StatusCode::UNAVAILABLE, "busy"};
     if (session.Number("SELECT balance FROM account") < kPrice) {
@@ -196,16 +196,16 @@ TEST_P(EffectAndRecordApart, AFailureAfterTheCommitIsNotToldAsTheOutcome) {
 TEST_P(EffectAndRecordApart, AReplyWithoutItsEffectIsNotRecorded) {
   OpenAccount(10 * kPrice);
   std::atomic<bool> crash{true};
-  GuardedServer& server =
-      ServeBank([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
-        if (!crash.exchange(false)) return Charge(context, reply);
-        BankSession session(bank_);
-        EXPECT_TRUE(session.Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES (1)"));
-        reply.set_effect("never committed");
-        EXPECT_TRUE(Execution::Of(&context)->RecordInTransaction(session.get(), reply).ok());
-        EXPECT_TRUE(session.Run("ROLLBACK"));
-        return grpc::Status::OK;
-      });
+  GuardedServer& server = ServeBank([&](grpc::ServerContextBase& context, const ActRequest&,
+                                        ActReply& reply) {
+    if (!crash.exchange(false)) return Charge(context, reply);
+    BankSession session(bank_);
+    EXPECT_TRUE(session.Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES (1)"));
+    reply.set_effect("never committed");
+    EXPECT_TRUE(Execution::FromContext(&context)->RecordInTransaction(session.get(), reply).ok());
+    EXPECT_TRUE(session.Run("ROLLBACK"));
+    return grpc::Status::OK;
+  });
   EXPECT_EQ(ProbeClient(server.address()).Act(kKey).reason(), Reason::kOutcomeNotRecorded);
   const Outcome outcome = Settle(server);
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();

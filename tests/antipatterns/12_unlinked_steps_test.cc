@@ -45,7 +45,7 @@ class UnlinkedSteps : public AntiPattern {
     GuardedServer& server = Serve(
         [&step](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
           if (step.down) {
-            Execution::Of(&context)->MarkNoEffect();
+            Execution::FromContext(&context)->MarkNoEffect();
             return grpc::Status(grpc::StatusCode::UNAVAILABLE, "down");
           }
           reply.set_total(++step.effects);
@@ -93,7 +93,7 @@ TEST_P(UnlinkedSteps, ARerunResumesAtTheStepThatFailed) {
   std::atomic<std::uint32_t> attempt{0};
   GuardedServer& orders =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
-        Execution& execution = *Execution::Of(&context);
+        Execution& execution = *Execution::FromContext(&context);
         attempt = execution.attempt();
         for (auto& [step, label] :
              {std::pair(&payment, "payment"), std::pair(&inventory, "inventory")}) {
@@ -122,7 +122,7 @@ TEST_P(UnlinkedSteps, TheOneCallToAMethodNeedsNoLabelToBeKnownAgain) {
   GuardedServer& orders =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
         grpc::ClientContext call;
-        EXPECT_TRUE(Execution::Of(&context)->Attach(call).ok());
+        EXPECT_TRUE(Execution::FromContext(&context)->Attach(call).ok());
         grpc::Status status = CallStep(payment, call);
         EXPECT_TRUE(status.ok()) << status.error_message();
         return fail ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "after the payment") : status;
@@ -141,7 +141,7 @@ TEST_P(UnlinkedSteps, AStepsRecordNamesItsParentButNotTheParentsKey) {
   GuardedServer& orders =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
         grpc::ClientContext call;
-        EXPECT_TRUE(Execution::Of(&context)->Attach(call).ok());
+        EXPECT_TRUE(Execution::FromContext(&context)->Attach(call).ok());
         return CallStep(payment, call, &step_record);
       });
   const Outcome outcome = ProbeClient(orders.address()).Act("the-customers-key");
@@ -160,10 +160,10 @@ TEST_P(UnlinkedSteps, CallsThatCannotBeToldApartAreNotSent) {
   GuardedServer& orders =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
         grpc::ClientContext first_call;
-        EXPECT_TRUE(Execution::Of(&context)->Attach(first_call).ok());
+        EXPECT_TRUE(Execution::FromContext(&context)->Attach(first_call).ok());
         EXPECT_TRUE(CallStep(payment, first_call).ok());
         grpc::ClientContext second_call;
-        EXPECT_TRUE(Execution::Of(&context)->Attach(second_call).ok());
+        EXPECT_TRUE(Execution::FromContext(&context)->Attach(second_call).ok());
         second = CallStep(payment, second_call);
         return grpc::Status::OK;
       });
@@ -181,7 +181,7 @@ TEST_P(UnlinkedSteps, TheParentsOwnKeyIsNotSentOn) {
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
         grpc::ClientContext call;
         EXPECT_TRUE(WithKey(call, kKey).ok());
-        EXPECT_TRUE(Execution::Of(&context)->Attach(call, "payment").ok());
+        EXPECT_TRUE(Execution::FromContext(&context)->Attach(call, "payment").ok());
         sent = CallStep(payment, call);
         return grpc::Status::OK;
       });

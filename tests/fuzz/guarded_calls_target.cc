@@ -120,7 +120,7 @@ class World {
     options.channel = service_.channel();
     options.guard.scope = MetadataScope(kScope);
     // A refusal that was taken for silence would show.
-    options.guard.policies[kAct].fail_open = true;
+    options.guard.methods[kAct].MutablePolicy().fail_open = true;
     options.guard.verdict_timeout = absl::FromChrono(kInTime);
     options.handler = [this](grpc::ServerContextBase& context, const testing::ActRequest& request,
                              testing::ActReply& reply) {

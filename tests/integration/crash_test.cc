@@ -123,7 +123,7 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
   // is away may be taken over, and would hide what this test looks for.
   MethodPolicy policy;
   policy.lease = absl::Minutes(30);
-  options.guard.policies["/idempotency.testing.Probe/Act"] = policy;
+  options.guard.methods["/idempotency.testing.Probe/Act"].policy = policy;
   GuardedServer server(std::move(options));
 
   Progress progress;

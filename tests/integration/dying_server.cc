@@ -21,10 +21,12 @@ int Main(const std::string& idempotencyd, const std::string& api) {
   GuardedServer::Options options;
   options.idempotencyd = idempotencyd;
   options.api = api == "sync" ? Api::kSync : Api::kCallback;
-  options.guard.policies[kAct].lease = absl::Milliseconds(300);
-  options.guard.policies[kAct].on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
+  options.guard.methods[kAct].MutablePolicy().lease = absl::Milliseconds(300);
+  options.guard.methods[kAct].MutablePolicy().on_lease_expiry =
+      MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   options.handler = [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply&) {
-    const absl::Status stored = Execution::Of(&context)->Checkpoint("charged " + request.account());
+    const absl::Status stored =
+        Execution::FromContext(&context)->Checkpoint("charged " + request.account());
     {
       MutexLock lock(mutex);
       std::cout << (stored.ok() ? "stored " : "refused ") << request.account() << std::endl;

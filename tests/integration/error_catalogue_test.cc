@@ -194,7 +194,7 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
         [](ErrorStack& test) {
           Gate gate;
           test.Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
-            if (Execution::Of(&context)->attempt() == 1) gate.Enter();
+            if (Execution::FromContext(&context)->attempt() == 1) gate.Enter();
             return grpc::Status::OK;
           });
           auto slow = std::async(std::launch::async, [&] { return test.Act(); });
@@ -220,7 +220,7 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
        {{StatusCode::FAILED_PRECONDITION},
         [](ErrorStack& test) {
           test.Serve(Done, [](GuardedServer::Options& options) {
-            options.guard.policies[kAct].reply = MethodPolicy::Reply::kStatusOnly;
+            options.guard.methods[kAct].MutablePolicy().reply = MethodPolicy::Reply::kStatusOnly;
           });
           EXPECT_TRUE(test.Act().status.ok());
           return test.Act();
@@ -312,7 +312,7 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
                     std::move(all)));
             grpc::ClientContext call;
             EXPECT_TRUE(WithKey(call, kKey).ok());
-            EXPECT_TRUE(Execution::Of(&context)->Attach(call, "step").ok());
+            EXPECT_TRUE(Execution::FromContext(&context)->Attach(call, "step").ok());
             ActReply reply;
             return step->Act(&call, {}, &reply);
           });

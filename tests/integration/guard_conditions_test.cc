@@ -110,7 +110,7 @@ TEST_P(GuardConditions, CancelledIsNeverRecorded) {
       [](GuardedServer::Options& options) {
         MethodPolicy policy;
         policy.lease = absl::Milliseconds(1500);
-        options.guard.policies[kAct] = policy;
+        options.guard.methods[kAct].policy = policy;
       });
   const ProbeClient client(server.address());
   EXPECT_EQ(client.Act("cancelled").status.error_code(), grpc::StatusCode::CANCELLED);
@@ -209,7 +209,7 @@ TEST_P(GuardConditions, FewThreadsAndManyWaitersStillRunOnce) {
         MethodPolicy policy;
         policy.in_flight = MethodPolicy::InFlight::kWait;
         policy.max_wait = absl::Seconds(10);
-        options.guard.policies[kAct] = policy;
+        options.guard.methods[kAct].policy = policy;
         options.configure = [](grpc::ServerBuilder& builder) {
           grpc::ResourceQuota quota;
           quota.SetMaxThreads(6);

@@ -111,7 +111,7 @@ TEST_P(VersionRollOut, NeighbouringStepsAgreeBeforeThereIsAReply) {
     int attempts = 0;
     handler_ = [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
       gate.Enter();
-      Execution::Of(&context)->MarkNoEffect();
+      Execution::FromContext(&context)->MarkNoEffect();
       return ++attempts == 1 ? grpc::Status(grpc::StatusCode::ABORTED, "given up")
                              : grpc::Status::OK;
     };
@@ -156,7 +156,7 @@ using GuardedRequests = GuardFixture;
 
 TEST_P(GuardedRequests, TheNormalisedRequestIsComparedAndTheHandlerSeesItAsItCame) {
   const ProbeClient client(Serve(Echo, [](GuardedServer::Options& options) {
-                             options.guard.handlers[kAct].normaliser =
+                             options.guard.methods[kAct].normaliser =
                                  NormaliserFor<ActRequest>([](ActRequest& copy) {
                                    if (copy.amount() < 0) {
                                      return absl::InvalidArgumentError("amounts are not negative");
@@ -179,8 +179,8 @@ TEST_P(GuardedRequests, TheNormalisedRequestIsComparedAndTheHandlerSeesItAsItCam
 
 TEST_P(GuardedRequests, TheKeyMayComeInEitherPlaceOnEachTry) {
   const ProbeClient client(Serve(Counting(), [](GuardedServer::Options& options) {
-                             options.guard.policies[kAct].key_field = "account";
-                             options.guard.handlers[kAct].key_validator = UuidKeys();
+                             options.guard.methods[kAct].MutablePolicy().key_field = "account";
+                             options.guard.methods[kAct].key_validator = UuidKeys();
                            }).address());
   const std::string key = "2f5ce8ab-7d3f-4b5a-9d0c-2b1a5d3e4f60";
   const auto send = [&](const std::string& field, const std::vector<std::string>& metadata) {
@@ -201,7 +201,8 @@ TEST_P(GuardedRequests, TheKeyMayComeInEitherPlaceOnEachTry) {
 
 TEST_P(GuardedRequests, NamedMetadataBelongsToTheRequest) {
   const ProbeClient client(Serve(Counting(), [](GuardedServer::Options& options) {
-                             options.guard.policies[kAct].fingerprint_metadata = {"x-version"};
+                             options.guard.methods[kAct].MutablePolicy().fingerprint_metadata = {
+                                 "x-version"};
                            }).address());
   const auto send = [&](const std::multimap<std::string, std::string>& metadata) {
     Call call = With("versioned");

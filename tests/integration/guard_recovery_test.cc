@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kSoon{20};
 class GuardRecovery : public GuardFixture {
  protected:
   static void ShortLease(GuardedServer::Options& options) {
-    MethodPolicy& policy = options.guard.policies[kAct];
+    MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
     policy.lease = absl::Seconds(1);
     policy.max_lease = absl::Seconds(1);
   }
@@ -41,7 +41,7 @@ TEST_P(GuardRecovery, HandlerPastItsMaxLeaseLosesAndItsRetryGetsTheWinnersReply)
   std::promise<std::uint32_t> told;
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
-        Execution* const execution = Execution::Of(&context);
+        Execution* const execution = Execution::FromContext(&context);
         reply.set_total(execution->attempt());
         if (execution->attempt() > 1) return grpc::Status::OK;
         gate.Enter();
@@ -75,7 +75,7 @@ TEST_P(GuardRecovery, LostExecutionThatNobodyTookOverIsStillRecorded) {
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         const auto deadline = std::chrono::steady_clock::now() + kSoon;
-        Execution* const execution = Execution::Of(&context);
+        Execution* const execution = Execution::FromContext(&context);
         while (!execution->lost() && std::chrono::steady_clock::now() < deadline) {
           std::this_thread::yield();
         }
@@ -105,7 +105,7 @@ TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySaysSo) {
       },
       [](GuardedServer::Options& options) {
         ShortLease(options);
-        options.guard.policies[kAct].cancel_when_lost = true;
+        options.guard.methods[kAct].MutablePolicy().cancel_when_lost = true;
       });
   const ProbeClient client(server.address());
   const Outcome outcome = client.Send(With("k", "alice"));
@@ -137,16 +137,16 @@ TEST_P(GuardRecovery, KilledProcessIsRecoveredFromItsCheckpoint) {
       [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply& reply) {
         MutexLock lock(mutex);
         ++runs[request.account()];
-        reply.set_effect("ran after " + Execution::Of(&context)->checkpoint());
-        reply.set_total(Execution::Of(&context)->attempt());
+        reply.set_effect("ran after " + Execution::FromContext(&context)->checkpoint());
+        reply.set_total(Execution::FromContext(&context)->attempt());
         return grpc::Status::OK;
       },
       [&](GuardedServer::Options& options) {
-        MethodPolicy& policy = options.guard.policies[kAct];
+        MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
         policy.lease = absl::Milliseconds(1000);
         policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
         using Decision = TypedRecoveryDecision<ActReply>;
-        options.guard.handlers[kAct].recovery = TypedRecovery<ActRequest, ActReply>(
+        options.guard.methods[kAct].recovery = TypedRecovery<ActRequest, ActReply>(
             [&](const RecoveryCase& recovery, const ActRequest* request) -> Decision {
               MutexLock lock(mutex);
               ++recoveries[request->account()];
@@ -183,10 +183,10 @@ TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
         return grpc::Status(grpc::StatusCode::INTERNAL, "who knows");
       },
       [&](GuardedServer::Options& options) {
-        options.guard.policies[kAct].on_lease_expiry =
+        options.guard.methods[kAct].MutablePolicy().on_lease_expiry =
             MethodPolicy::OnLeaseExpiry::kRequireRecovery;
         options.guard.background_recovery = true;
-        options.guard.handlers[kAct].recovery = [](const RecoveryCase& recovery) {
+        options.guard.methods[kAct].recovery = [](const RecoveryCase& recovery) {
           EXPECT_EQ(recovery.request, nullptr);
           ActReply reply;
           reply.set_effect("found");
@@ -209,7 +209,7 @@ TEST_P(GuardRecovery, UnknownOutcomeIsRecoveredInTheBackground) {
 
 TEST_P(GuardRecovery, FailOpenRunsUnguardedWhileTheStoreIsAway) {
   GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
-    options.guard.policies[kAct].fail_open = true;
+    options.guard.methods[kAct].MutablePolicy().fail_open = true;
     options.guard.verdict_timeout = absl::Milliseconds(300);
   });
   const ProbeClient client(server.address());

@@ -25,8 +25,8 @@ class GuardReplies : public GuardFixture {
     return Serve(std::move(handler), [&](GuardedServer::Options& options) {
       MethodPolicy policy;
       policy.reply = reply;
-      options.guard.policies[kAct] = policy;
-      options.guard.handlers[kAct].loader = loader;
+      options.guard.methods[kAct].policy = policy;
+      options.guard.methods[kAct].loader = loader;
     });
   }
 
@@ -36,7 +36,7 @@ class GuardReplies : public GuardFixture {
       reply.set_total(++runs_);
       reply.set_effect("as it was");
       context.AddTrailingMetadata("x-own", "first");
-      Execution::Of(&context)->SetReference("effect", "eff_1");
+      Execution::FromContext(&context)->SetReference("effect", "eff_1");
       return grpc::Status::OK;
     };
   }
@@ -158,7 +158,7 @@ TEST_P(GuardReplies, OkWithoutAReferenceKeepsItsStatus) {
       [&](grpc::ServerContextBase& context, const ActRequest& request, ActReply& reply) {
         reply.set_total(++runs_);
         // Not UTF-8: no reference either.
-        if (request.amount() == 2) Execution::Of(&context)->SetReference("effect", "\xff");
+        if (request.amount() == 2) Execution::FromContext(&context)->SetReference("effect", "\xff");
         return grpc::Status::OK;
       },
       [](const v1::Reference&, google::protobuf::Message&) { return absl::OkStatus(); });
@@ -193,7 +193,7 @@ TEST_P(GuardReplies, ReferenceWithoutALoaderIsRefusedAtStartUp) {
   options.name_space = "probe";
   options.scope = SharedScope("everybody");
   options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
-  options.policies[kAct].reply = MethodPolicy::Reply::kReference;
+  options.methods[kAct].MutablePolicy().reply = MethodPolicy::Reply::kReference;
   const auto guard = ServerGuard::Create(
       grpc::CreateChannel(daemon_->address(), grpc::InsecureChannelCredentials()), options);
   ASSERT_TRUE(guard.ok()) << guard.status();

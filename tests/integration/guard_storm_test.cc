@@ -104,7 +104,7 @@ class Fate {
 void ComeBackAtOnce(grpc::ServerContextBase& context, const Fate::Deed& deed) {
   const grpc::StatusCode code = deed.status.error_code();
   if (code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED) return;
-  if (Execution* execution = Execution::Of(&context); execution != nullptr) {
+  if (Execution* execution = Execution::FromContext(&context); execution != nullptr) {
     execution->MarkNoEffect();
   }
 }
@@ -291,7 +291,8 @@ class GuardStorm : public GuardFixture {
 
   GuardedServer& ServeStorm() {
     return Serve(nullptr, [this](GuardedServer::Options& options) {
-      MethodPolicy& policy = options.guard.policies["/idempotency.testing.Probe/Act"];
+      MethodPolicy& policy =
+          options.guard.methods["/idempotency.testing.Probe/Act"].MutablePolicy();
       policy.lease = absl::Seconds(1);
       policy.in_flight = MethodPolicy::InFlight::kWait;
       policy.max_wait = absl::Milliseconds(50);

@@ -100,7 +100,7 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
     };
     MethodPolicy policy;
     policy.stream = std::get<1>(GetParam());
-    options.guard.policies[kWatch] = policy;
+    options.guard.methods[kWatch].policy = policy;
     if (change) change(options);
     server_ = std::make_unique<GuardedServer>(std::move(options));
     grpc::ChannelArguments arguments;
@@ -212,7 +212,7 @@ TEST_P(GuardStreams, ManyMessagesOfEverySize) {
         return grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
-        options.guard.policies[kWatch].stream_limit_bytes = 4 << 20;
+        options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes = 4 << 20;
       });
   const StreamCall::End first = Watch("a");
   ASSERT_TRUE(first.status.ok()) << first.status.error_message();
@@ -237,7 +237,8 @@ TEST_P(GuardStreams, AttemptThatIsNotRecordedRunsAgain) {
                             : grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
-        options.guard.policies[kWatch].released = {grpc::StatusCode::RESOURCE_EXHAUSTED};
+        options.guard.methods[kWatch].MutablePolicy().released = {
+            grpc::StatusCode::RESOURCE_EXHAUSTED};
       });
   const StreamCall::End first = Watch("a");
   EXPECT_EQ(first.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -264,7 +265,8 @@ TEST_P(GuardStreams, HandlerThatThrowsIsNotRecorded) {
 
 TEST_P(GuardStreams, OverTheLimitHeldBackIsRefusedAndPassedOnIsNotKept) {
   Serve(Sending(3), [](GuardedServer::Options& options) {
-    options.guard.policies[kWatch].stream_limit_bytes = 2 * Message(0).ByteSizeLong();
+    options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes =
+        2 * Message(0).ByteSizeLong();
   });
   const StreamCall::End first = Watch("a");
   if (held_back()) {
@@ -282,7 +284,7 @@ TEST_P(GuardStreams, OverTheLimitHeldBackIsRefusedAndPassedOnIsNotKept) {
 
 TEST_P(GuardStreams, OverTheLimitAnErrorKeepsItsCodeAndMessage) {
   Serve(Sending(3, {grpc::StatusCode::NOT_FOUND, "no more"}), [](GuardedServer::Options& options) {
-    options.guard.policies[kWatch].stream_limit_bytes = 1;
+    options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes = 1;
   });
   const StreamCall::End first = Watch("a");
   EXPECT_EQ(first.status.error_message(), "no more");
@@ -298,7 +300,7 @@ TEST_P(GuardStreams, OverTheLimitAnErrorKeepsItsCodeAndMessage) {
 
 TEST_P(GuardStreams, StatusOnlyKeepsNoMessage) {
   Serve(Sending(2), [](GuardedServer::Options& options) {
-    options.guard.policies[kWatch].reply = MethodPolicy::Reply::kStatusOnly;
+    options.guard.methods[kWatch].MutablePolicy().reply = MethodPolicy::Reply::kStatusOnly;
   });
   const StreamCall::End first = Watch("a");
   ASSERT_TRUE(first.status.ok());
@@ -434,7 +436,8 @@ TEST_P(GuardStreams, EndlessStreamOfALostClientEnds) {
         return grpc::Status(grpc::StatusCode::CANCELLED, "the client has left");
       },
       [](GuardedServer::Options& options) {
-        options.guard.policies[kWatch].stream_limit_bytes = 10 * Message(0).ByteSizeLong();
+        options.guard.methods[kWatch].MutablePolicy().stream_limit_bytes =
+            10 * Message(0).ByteSizeLong();
       });
   StreamCall call(channel_, "a");
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(call.Read().has_value());
@@ -554,7 +557,7 @@ TEST_P(GuardStreams, MessageThatCannotBeSentIsNotPassedOverInSilence) {
 
 TEST_P(GuardStreams, ExecutionIsKnownToTheHandler) {
   Serve([&](const ActRequest&, StreamWriter& writer) {
-    Execution* const execution = Execution::Of(&writer.context());
+    Execution* const execution = Execution::FromContext(&writer.context());
     if (execution == nullptr) return grpc::Status(grpc::StatusCode::INTERNAL, "unguarded");
     writer.context().AddTrailingMetadata("x-attempt", std::to_string(execution->attempt()));
     return grpc::Status::OK;
@@ -600,7 +603,7 @@ TEST(StreamServer, DISABLED_HangsMidway) {
   options.protect = [&probe](ServerGuard& guard, grpc::ServerBuilder& builder) {
     return guard.Protect<Probe>(builder, probe->service());
   };
-  MethodPolicy& policy = options.guard.policies[kWatch];
+  MethodPolicy& policy = options.guard.methods[kWatch].MutablePolicy();
   policy.lease = absl::Milliseconds(500);
   policy.stream =
       std::string(std::getenv("STREAM_MODE")) == "hold" ? Stream::kHoldBack : Stream::kPassOn;

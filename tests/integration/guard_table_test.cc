@@ -72,7 +72,7 @@ class Handler {
         TableReply::Of(static_cast<grpc::StatusCode>(request.amount()), absl::StrCat("run ", run));
     context.AddInitialMetadata(kInitial, answer.initial_metadata);
     context.AddTrailingMetadata(kTrailing, answer.trailing_metadata);
-    if (Execution* execution = Execution::Of(&context); execution != nullptr) {
+    if (Execution* execution = Execution::FromContext(&context); execution != nullptr) {
       execution->SetReference("effect", answer.effect);
       if (request.account().rfind(kNothingHappened, 0) == 0) execution->MarkNoEffect();
     }
@@ -110,15 +110,15 @@ class Table {
     options.api = api;
     options.channel = service_.channel();
     options.handler = std::ref(handler_);
-    MethodPolicy& rejecting = options.guard.policies[kRejecting];
+    MethodPolicy& rejecting = options.guard.methods[kRejecting].MutablePolicy();
     rejecting = PolicyOf(policy);
-    MethodPolicy& waiting = options.guard.policies[kWaiting];
+    MethodPolicy& waiting = options.guard.methods[kWaiting].MutablePolicy();
     waiting = rejecting;
     waiting.in_flight = MethodPolicy::InFlight::kWait;
     waiting.max_wait = limits::kMaxWait;
     if (policy.reply == MethodPolicy::Reply::kReference) {
       for (const char* const method : {kRejecting, kWaiting}) {
-        options.guard.handlers[method].loader =
+        options.guard.methods[method].loader =
             LoadReply<ActReply>([](const v1::Reference& reference, ActReply& reply) {
               Fill(absl::StrCat("read anew: ", reference.id()), reply);
               return absl::OkStatus();

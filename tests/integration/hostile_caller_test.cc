@@ -66,7 +66,7 @@ TEST_P(HostileCaller, LosesItsTraceAndNothingElse) {
 
 TEST_P(HostileCaller, DoesNotRunUnguardedWhereTheMethodFailsOpen) {
   GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
-    options.guard.policies[kAct].fail_open = true;
+    options.guard.methods[kAct].MutablePolicy().fail_open = true;
   });
   for (const std::string& trace : HostileTraces()) {
     EXPECT_EQ(CallWith("one key", trace), RawHttp2Client::End::kAnswered);
@@ -87,7 +87,7 @@ TEST_P(HostileCaller, IsNotNoticedByTheOthers) {
         return grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
-        MethodPolicy& policy = options.guard.policies[kAct];
+        MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
         policy.in_flight = MethodPolicy::InFlight::kWait;
         policy.max_wait = absl::Seconds(60);
       });

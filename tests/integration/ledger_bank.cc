@@ -286,7 +286,7 @@ int Serve() {
       ProbeService::Make(Api::kSync,
                          [&](grpc::ServerContextBase& context, const ActRequest& request,
                              ActReply& reply) -> grpc::Status {
-                           Execution& execution = *Execution::Of(&context);
+                           Execution& execution = *Execution::FromContext(&context);
                            const Order order = Order::Of(request);
                            const grpc::Status charged =
                                bank->Charge(execution, order, request.amount(), reply, faults);
@@ -306,7 +306,7 @@ int Serve() {
   // Duplicates wait in the daemon: that keeps the processor free for crashes.
   policy.in_flight = MethodPolicy::InFlight::kWait;
   policy.max_wait = absl::Milliseconds(300);
-  options.policies["/idempotency.testing.Probe/Act"] = policy;
+  options.methods["/idempotency.testing.Probe/Act"].policy = policy;
   auto channel =
       grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                 grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());

@@ -57,7 +57,7 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
     MethodPolicy policy;
     policy.in_flight = MethodPolicy::InFlight::kWait;
     policy.max_wait = absl::Seconds(2);
-    options.guard.policies["/idempotency.testing.Probe/Act"] = policy;
+    options.guard.methods["/idempotency.testing.Probe/Act"].policy = policy;
     servers.push_back(std::make_unique<GuardedServer>(std::move(options)));
   }
 

@@ -4,7 +4,6 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
 
-#include <chrono>
 #include <functional>
 #include <set>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "grpc_idempotency/client/key_store.h"
 #include "grpc_idempotency/client/retry_budget.h"
 #include "grpc_idempotency/client/retry_canceller.h"
+#include "grpc_idempotency/deadline.h"
 
 namespace idempotency {
 
@@ -32,8 +32,10 @@ struct CallRetries {
   // reason of ours: ABORTED and RESOURCE_EXHAUSTED, where the service says that
   // they pass.
   std::set<grpc::StatusCode> also_retried;
-  // Shared with other calls. Null: no bound but the deadline.
-  RetryBudget* budget = &RetryBudget::Process();
+  // Bounds the retries of all calls that share it. Name the called service:
+  //   retries.budget = &RetryBudget::ForService(payments::v1::Payments::service_full_name());
+  // Null: the deadline is the only bound.
+  RetryBudget* budget = &RetryBudget::ForService("");
   // Ends the call early. Null: only the deadline does.
   RetryCanceller* canceller = nullptr;
 };
@@ -46,7 +48,7 @@ struct CallRetries {
 //
 //   payments::v1::ChargeReply reply;
 //   grpc::Status status = CallWithRetries(
-//       order.idempotency_key(), std::chrono::steady_clock::now() + std::chrono::minutes(10),
+//       order.idempotency_key(), DeadlineIn(absl::Minutes(10)),
 //       [&](grpc::ClientContext& context) { return stub->Charge(&context, request, &reply); });
 //
 // Each try gets a context of its own, with the key pinned and a deadline set;
@@ -67,7 +69,7 @@ struct CallRetries {
 //
 // Only for methods that a guard protects, or that are idempotent by nature: a
 // lost answer is asked for again. Blocks. Thread-safe as far as `call` is.
-grpc::Status CallWithRetries(std::string_view key, std::chrono::steady_clock::time_point deadline,
+grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const CallRetries& retries = {});
 
@@ -88,8 +90,7 @@ grpc::Status CallWithRetries(std::string_view key, std::chrono::steady_clock::ti
 // be forgotten is no failure: KeyStore::Unfinished() finds it.
 //
 // What can go wrong in between, and why it does no harm: grpc_idempotency/client/key_store.h.
-grpc::Status CallWithRetries(KeyStore& keys, std::string_view work,
-                             std::chrono::steady_clock::time_point deadline,
+grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const std::function<bool(const grpc::Status&)>& settle,
                              const CallRetries& retries = {});

@@ -1,13 +1,13 @@
 #ifndef GRPC_IDEMPOTENCY_CLIENT_CONNECTION_H_
 #define GRPC_IDEMPOTENCY_CLIENT_CONNECTION_H_
 
-#include <chrono>
 #include <functional>
 #include <utility>
 #include <variant>
 
 #include "absl/status/statusor.h"
 
+#include "grpc_idempotency/deadline.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
 namespace idempotency {
@@ -42,8 +42,7 @@ using AnyConnectionCall = std::variant<ConnectionCall<v1::ReserveRequest, v1::Re
 // Thread-safe.
 class Connection {
  public:
-  // Monotonic: a caller bounds its waiting by its own time.
-  using Deadline = std::chrono::steady_clock::time_point;
+  using Deadline = SteadyTime;
   template <typename Response>
   using Callback = std::function<void(absl::StatusOr<Response>)>;
 

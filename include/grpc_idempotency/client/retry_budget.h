@@ -1,7 +1,9 @@
 #ifndef GRPC_IDEMPOTENCY_CLIENT_RETRY_BUDGET_H_
 #define GRPC_IDEMPOTENCY_CLIENT_RETRY_BUDGET_H_
 
+#include <cstddef>
 #include <memory>
+#include <string_view>
 
 namespace idempotency {
 
@@ -24,11 +26,11 @@ struct RetryBudgetOptions {
   double most = 100;
 };
 
-// How many retries many calls may make together: a token bucket that calls and
-// time fill and retries empty. Without it, a server that is slow because it has
-// too much to do gets every call several times over, and never recovers. Share
-// one among the calls to one service (its sickness must not cost the retries of
-// another), whatever the method or the channel.
+// Bounds the retries of many calls together: a token bucket that calls and time fill, and
+// that retries empty. Without a bound, a server that is slow because it is overloaded gets
+// every call several times, and does not recover. The calls to one service share one
+// budget, whatever the method or the channel: an overloaded service then does not take the
+// retries of another.
 //
 // Thread-safe.
 class RetryBudget {
@@ -43,9 +45,11 @@ class RetryBudget {
   // True: one retry may be made, and was taken off. False: not now.
   bool TakeRetry();
 
-  // The budget of calls that name none: one for the process, with the default
-  // options. Never destroyed.
-  static RetryBudget& Process();
+  // The budget that the calls of this process to `service` ("payments.v1.Payments") share,
+  // with the default options. Never destroyed. "" is the budget of calls that name no
+  // service, and of further names after kMaxServices.
+  static RetryBudget& ForService(std::string_view service);
+  static constexpr std::size_t kMaxServices = 1024;
 
  private:
   const std::unique_ptr<internal::TokenBucket> bucket_;

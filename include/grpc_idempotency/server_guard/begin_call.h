@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
 
+#include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "grpc_idempotency/server_guard/recovery_handler.h"
 
@@ -54,9 +54,9 @@ struct BeginCall {
   // characters: others are refused with REQUEST_INVALID. Replace what comes from
   // elsewhere and may hold anything.
   std::map<std::string, std::string> labels = {};
-  // Of the caller. The verdict is waited for until then, and for
+  // The caller's. Begin waits for the verdict until then, and for
   // GuardOptions::verdict_timeout (on top of the policy's max_wait) at most.
-  absl::Time deadline = absl::InfiniteFuture();
+  SteadyTime deadline = kNever;
 };
 
 // A request that is no protobuf message. Its fingerprint is that of a

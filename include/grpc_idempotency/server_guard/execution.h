@@ -9,6 +9,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +21,19 @@
 
 namespace idempotency {
 
+namespace internal {
+
+template <typename Transaction, typename = void>
+inline constexpr bool kTakesLedgerRow = false;
+// An included ledger header has the overload, found by the row's type.
+template <typename Transaction>
+inline constexpr bool kTakesLedgerRow<
+    Transaction, std::void_t<decltype(InsertLedgerRow(
+                     std::declval<Transaction&>(), std::declval<absl::StatusOr<LedgerRow>>()))>> =
+    true;
+
+}  // namespace internal
+
 // What a handler may know and say about its own guarded execution. Thread-safe;
 // valid until the handler's reply has been sent.
 class Execution {
@@ -26,7 +41,7 @@ class Execution {
   virtual ~Execution() = default;
 
   // The execution that `context` belongs to; nullptr in an unguarded call.
-  static Execution* Of(grpc::ServerContextBase* context);
+  static Execution* FromContext(grpc::ServerContextBase* context);
 
   // 1 for the first run of this record, 2 after one that did not complete, ...
   virtual std::uint32_t attempt() const = 0;
@@ -119,7 +134,13 @@ class Execution {
   template <typename Transaction>
   [[nodiscard]] absl::Status RecordInTransaction(Transaction&& transaction,
                                                  const RecordedReply& reply) {
-    return InsertLedgerRow(transaction, NewLedgerRow(reply));
+    static_assert(internal::kTakesLedgerRow<Transaction>,
+                  "no ledger header takes this transaction: include "
+                  "grpc_idempotency/ledger/postgres_ledger.h for a pqxx transaction, or "
+                  "grpc_idempotency/ledger/sqlite_ledger.h for a sqlite3*");
+    if constexpr (internal::kTakesLedgerRow<Transaction>) {
+      return InsertLedgerRow(transaction, NewLedgerRow(reply));
+    }
   }
 
   // RecordInTransaction, and the commit of `transaction`. Prefer it: the guard remembers
@@ -136,9 +157,11 @@ class Execution {
   [[nodiscard]] absl::Status Commit(Transaction&& transaction, const RecordedReply& reply) {
     absl::Status recorded = RecordInTransaction(transaction, reply);
     if (!recorded.ok()) return recorded;
-    const LedgerCommit commit = CommitLedgerTransaction(transaction, MayCommit());
-    if (commit.known_committed()) NoteCommitted(reply);
-    return commit.status();
+    if constexpr (internal::kTakesLedgerRow<Transaction>) {
+      const LedgerCommit commit = CommitLedgerTransaction(transaction, MayCommit());
+      if (commit.known_committed()) NoteCommitted(reply);
+      return commit.status();
+    }
   }
 
  protected:

@@ -13,16 +13,16 @@
 
 namespace idempotency {
 
-// What every hook is told. References are valid while it runs.
+// The part that every event has. Events are values: a hook may copy one into a queue.
 struct GuardEvent {
   // "/payments.v1.Payments/Charge".
-  const std::string& operation;
-  // Leads to the record with Get; "" where there is none to name.
-  const std::string& record_id;
+  std::string operation;
+  // Identifies the record in Get; "" where there is no record.
+  std::string record_id;
   // The attempt that was granted, runs, or completed; 0 if there is none.
   std::uint32_t attempt = 0;
-  // The W3C traceparent of this call; "" if it brought none.
-  const std::string& traceparent;
+  // The W3C traceparent of this call; "" if it had none.
+  std::string traceparent;
 };
 
 struct VerdictEvent : GuardEvent {
@@ -33,41 +33,40 @@ struct VerdictEvent : GuardEvent {
     kMismatch,
     kOutcomeUnknown,
     kExpired,
-    kNone,  // the store gave none; `why` says why
+    kNone,  // the store gave no verdict; `why` has the reason
   };
   Verdict verdict = Verdict::kNone;
-  // OK for kReserved and kReplay; otherwise what the caller is answered.
-  const absl::Status& why;
-  // On a replay the traceparent of the attempt that ran first, so that it leads
-  // to the original trace; "" if that brought none.
-  const std::string& first_traceparent;
+  // OK for kReserved and kReplay; otherwise the status that the caller gets.
+  absl::Status why;
+  // On a replay the traceparent of the attempt that ran first, which leads to the original
+  // trace; "" if that call had none.
+  std::string first_traceparent;
 };
 
 struct RecordedEvent : GuardEvent {
-  // What the handler answered.
+  // The code of the handler's answer.
   grpc::StatusCode code = grpc::StatusCode::OK;
   Disposition disposition = Disposition::kComplete;
-  // RESERVATION_LOST where the store refused it; OUTCOME_NOT_RECORDED where
-  // Complete has no answer yet. Otherwise OK, as what is not acknowledged.
-  const absl::Status& outcome;
+  // RESERVATION_LOST where the store refused the outcome; OUTCOME_NOT_RECORDED where Complete
+  // has no answer yet. Otherwise OK, also for a release that is not acknowledged.
+  absl::Status outcome;
 };
 
 struct LostEvent : GuardEvent {};
 
-// Where a server listens to its guard, for logs, metrics and traces. Empty ones
-// are not called.
+// Callbacks for an application's logs, metrics and traces. An empty one is not called, and
+// its events are not made.
 //
-// They run on the guard's threads and gRPC's, several at once: they must be
-// thread-safe and must not block. What one throws is logged and dropped: it
-// changes nothing for the call.
+// They run on the guard's threads and on gRPC's, several at once: they must be thread-safe
+// and must not block. An exception is logged and ignored; it changes nothing for the call.
 struct GuardHooks {
-  // Once for every call that was asked about, before anything comes of it.
+  // Once for every call with a verdict, before the guard acts on it.
   std::function<void(const VerdictEvent&)> on_verdict;
-  // Once for every execution, when its outcome was settled: before its caller
-  // is answered.
+  // Once for every execution, when its outcome is settled and before its caller gets the
+  // answer.
   std::function<void(const RecordedEvent&)> on_recorded;
-  // At most once for an execution, when its reservation is known to be lost:
-  // its handler may still be running, and so may another attempt's.
+  // At most once for an execution, when the guard knows that its reservation is lost: its
+  // handler may still run, and so may the handler of another attempt.
   std::function<void(const LostEvent&)> on_lost;
 };
 

@@ -19,7 +19,7 @@
 #include "grpc_idempotency/log_sink.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "grpc_idempotency/server_guard/guard_threads.h"
-#include "grpc_idempotency/server_guard/method_handlers.h"
+#include "grpc_idempotency/server_guard/method_config.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "grpc_idempotency/server_guard/replay_cache_options.h"
 #include "grpc_idempotency/server_guard/scope.h"
@@ -42,22 +42,12 @@ struct GuardOptions {
   // otherwise Install() and Begin() refuse. See docs/policies.md.
   std::optional<MethodPolicy::OnLeaseExpiry> on_unknown_outcome;
 
-  // Changes to what a method's proto declares, by full method name
-  // ("/payments.v1.Payments/Charge"): each is called once, by Protect, with the
-  // policy so far. It must not throw.
-  //   options.adjustments["/payments.v1.Payments/Charge"] = [&](MethodPolicy& policy) {
+  // The settings of single methods, by full method name ("/payments.v1.Payments/Charge").
+  // Install() refuses the name of a method that no protected service has.
+  //   options.methods["/payments.v1.Payments/Charge"].adjust = [&](MethodPolicy& policy) {
   //     policy.lease = lease_from_flags;
   //   };
-  std::map<std::string, std::function<void(MethodPolicy&)>> adjustments;
-
-  // Whole policies, by the same names: nothing of what the proto declares
-  // counts. For protos that cannot be changed. A name here or above that no
-  // protected service has is refused by Install().
-  std::map<std::string, MethodPolicy> policies;
-
-  // The application's own code for a method, by full method name; other names
-  // are refused in the same way.
-  std::map<std::string, MethodHandlers> handlers;
+  std::map<std::string, MethodConfig> methods;
 
   // What is computed of every request and compared with what its record holds.
   // One, or two while a new version rolls out: see docs/fingerprint.md.

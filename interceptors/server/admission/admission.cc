@@ -48,8 +48,9 @@ void WatchForLoss(const LiveExecution& execution) {
        traceparent = TraceparentOf(execution.reserve_request().labels())] {
         operation->log->Warn(LogEvent::kReservationLost, operation->name, ": attempt ", attempt,
                              " lost its reservation, record ", record_id);
-        Call(*operation->log, operation->options.hooks.on_lost,
-             LostEvent{{operation->name, record_id, attempt, traceparent}});
+        if (!operation->options.hooks.on_lost) return;
+        CallHook(*operation->log, operation->options.hooks.on_lost,
+                 LostEvent{{operation->name, record_id, attempt, traceparent}});
       });
 }
 
@@ -123,12 +124,12 @@ void Admission::ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer,
   if (std::exchange(reported_, true) || !operation_->options.hooks.on_verdict) return;
   const v1::ReserveResponse& verdict =
       answer.ok() ? answer->response : v1::ReserveResponse::default_instance();
-  Call(*operation_->log, operation_->options.hooks.on_verdict,
-       {{operation_->name, verdict.record_id(), AttemptOf(verdict),
-         TraceparentOf(reserve_request_.labels())},
-        VerdictOf(verdict),
-        why,
-        TraceparentOf(verdict.replay().labels())});
+  CallHook(*operation_->log, operation_->options.hooks.on_verdict,
+           VerdictEvent{{operation_->name, verdict.record_id(), AttemptOf(verdict),
+                         TraceparentOf(reserve_request_.labels())},
+                        VerdictOf(verdict),
+                        why,
+                        TraceparentOf(verdict.replay().labels())});
 }
 
 void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {

@@ -35,10 +35,11 @@ absl::StatusOr<v1::ReserveRequest> MakeReserveRequest(const GuardedOperation& op
   return reserve_request;
 }
 
-Scheduler::Time VerdictDeadline(const GuardedOperation& operation, absl::Time callers) {
+Scheduler::Time VerdictDeadline(const GuardedOperation& operation, SteadyTime callers) {
   const Scheduler::Time now = operation.reservations.Now();
-  return std::min(After(now, operation.options.verdict_timeout + operation.policy.WaitInFlight()),
-                  After(now, callers - absl::Now()));
+  const absl::Duration longest =
+      operation.options.verdict_timeout + operation.policy.WaitInFlight();
+  return std::min(After(now, longest), callers);
 }
 
 }  // namespace

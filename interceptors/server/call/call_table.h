@@ -18,7 +18,7 @@ namespace idempotency::internal {
 class GuardedCall;
 
 // The guarded calls of this process, by their context: how a method's admitter and
-// Execution::Of() find what the interceptor entered. Contexts are compared,
+// Execution::FromContext() find what the interceptor entered. Contexts are compared,
 // never touched. Sharded, thread-safe.
 class CallTable {
  public:

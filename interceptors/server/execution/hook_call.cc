@@ -21,16 +21,16 @@ void CallSafely(GuardLog& log, const std::function<void(const Event&)>& hook, co
 
 }  // namespace
 
-void Call(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
-          const VerdictEvent& event) {
+void CallHook(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
+              const VerdictEvent& event) {
   CallSafely(log, hook, event, "on_verdict");
 }
-void Call(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,
-          const RecordedEvent& event) {
+void CallHook(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,
+              const RecordedEvent& event) {
   CallSafely(log, hook, event, "on_recorded");
 }
-void Call(GuardLog& log, const std::function<void(const LostEvent&)>& hook,
-          const LostEvent& event) {
+void CallHook(GuardLog& log, const std::function<void(const LostEvent&)>& hook,
+              const LostEvent& event) {
   CallSafely(log, hook, event, "on_lost");
 }
 

@@ -9,11 +9,12 @@
 namespace idempotency::internal {
 
 // Calls a hook that is not empty. What it throws is logged and dropped. Thread-safe.
-void Call(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
-          const VerdictEvent& event);
-void Call(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,
-          const RecordedEvent& event);
-void Call(GuardLog& log, const std::function<void(const LostEvent&)>& hook, const LostEvent& event);
+void CallHook(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
+              const VerdictEvent& event);
+void CallHook(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,
+              const RecordedEvent& event);
+void CallHook(GuardLog& log, const std::function<void(const LostEvent&)>& hook,
+              const LostEvent& event);
 
 }  // namespace idempotency::internal
 

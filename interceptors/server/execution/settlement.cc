@@ -236,12 +236,14 @@ void Settlement::Finish(const Outcome& outcome) {
   }
   if (!done) return;
   const GuardedOperation& operation = execution_->operation();
-  Call(*operation.log, operation.options.hooks.on_recorded,
-       {{operation.name, execution_->record_id(), execution_->attempt(),
-         TraceparentOf(execution_->reserve_request().labels())},
-        code_,
-        disposition,
-        outcome.error});
+  if (operation.options.hooks.on_recorded) {
+    CallHook(*operation.log, operation.options.hooks.on_recorded,
+             RecordedEvent{{operation.name, execution_->record_id(), execution_->attempt(),
+                            TraceparentOf(execution_->reserve_request().labels())},
+                           code_,
+                           disposition,
+                           outcome.error});
+  }
   done(outcome);
 }
 

@@ -139,17 +139,14 @@ ResolvedPolicy ResolvedPolicy::Of(const MethodDescriptor& method, const GuardOpt
   ResolvedPolicy policy;
   policy.default_ = MethodPolicy::DefaultFor(method);
   policy.declared_ = Declared(method, faults);
-  const auto replacement = options.policies.find(path);
-  policy.resolved_ = replacement != options.policies.end() ? replacement->second : policy.declared_;
-  const auto adjustment = options.adjustments.find(path);
-  if (adjustment != options.adjustments.end()) adjustment->second(policy.resolved_);
-  const auto handlers = options.handlers.find(path);
-  const RecoveryHandler recovery =
-      handlers != options.handlers.end() ? handlers->second.recovery : RecoveryHandler();
-  policy.unknown_outcome_ = ChosenUnknownOutcome(policy.resolved_, recovery, options);
+  const auto found = options.methods.find(path);
+  const MethodConfig config = found != options.methods.end() ? found->second : MethodConfig();
+  policy.resolved_ = config.policy.value_or(policy.declared_);
+  if (config.adjust) config.adjust(policy.resolved_);
+  policy.unknown_outcome_ = ChosenUnknownOutcome(policy.resolved_, config.recovery, options);
   policy.unknown_outcome_in_words_ =
-      DescribeUnknownOutcome(policy.unknown_outcome_, policy.resolved_, recovery, options);
-  if (!policy.resolved_.on_lease_expiry && !recovery) {
+      DescribeUnknownOutcome(policy.unknown_outcome_, policy.resolved_, config.recovery, options);
+  if (!policy.resolved_.on_lease_expiry && !config.recovery) {
     policy.resolved_.on_lease_expiry = options.on_unknown_outcome;
   }
   for (std::string& fault : FaultsOf(policy.resolved_)) faults.push_back(std::move(fault));

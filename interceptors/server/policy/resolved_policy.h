@@ -17,7 +17,7 @@ namespace idempotency::internal {
 class ResolvedPolicy {
  public:
   // The method's default, then its proto's option, then the code's:
-  // GuardOptions.policies in the place of both, and GuardOptions.adjustments on
+  // MethodConfig::policy in the place of both, and MethodConfig::adjust on
   // top. What cannot work is added to `faults`.
   static ResolvedPolicy Of(const google::protobuf::MethodDescriptor& method,
                            const GuardOptions& options, PolicyFaults& faults);

@@ -51,8 +51,8 @@ RequestIdentity::RequestIdentity(std::string path, const MethodPolicy& policy,
       options_(options),
       log_(std::move(log)),
       metadata_names_(policy.fingerprint_metadata) {
-  const auto handlers = options.handlers.find(path_);
-  if (handlers != options.handlers.end()) handlers_ = handlers->second;
+  const auto config = options.methods.find(path_);
+  if (config != options.methods.end()) config_ = config->second;
 }
 
 absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase& context,
@@ -62,9 +62,9 @@ absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase
   absl::StatusOr<std::string> key = key_field_.has_value()
                                         ? ParseIdempotencyKey(values, {key_field_->name(), field})
                                         : ParseIdempotencyKey(values);
-  if (!key.ok() || !handlers_.key_validator) return key;
+  if (!key.ok() || !config_.key_validator) return key;
   const absl::Status accepted = CallApplication(*log_, path_, "the key validator", [&] {
-    const absl::Status verdict = handlers_.key_validator(*key);
+    const absl::Status verdict = config_.key_validator(*key);
     if (verdict.ok()) return verdict;
     return MakeError(Reason::kKeyInvalid, absl::StrCat("the key is refused: ", verdict.message()));
   });
@@ -75,11 +75,11 @@ absl::StatusOr<std::string> RequestIdentity::KeyOf(const grpc::ServerContextBase
 absl::StatusOr<std::vector<Fingerprint>> RequestIdentity::FingerprintsOf(
     const grpc::ServerContextBase& context, const Message& request) const {
   std::unique_ptr<Message> copy;
-  if (handlers_.normaliser) {
+  if (config_.normaliser) {
     copy.reset(request.New());
     copy->CopyFrom(request);
-    const absl::Status normalised = CallApplication(*log_, path_, "the normaliser",
-                                                    [&] { return handlers_.normaliser(*copy); });
+    const absl::Status normalised =
+        CallApplication(*log_, path_, "the normaliser", [&] { return config_.normaliser(*copy); });
     if (!normalised.ok()) return normalised;
   }
   const FingerprintInput input{path_, copy != nullptr ? *copy : request,

@@ -52,7 +52,7 @@ class RequestIdentity {
   std::string path_;
   const GuardOptions& options_;
   std::shared_ptr<GuardLog> log_;
-  MethodHandlers handlers_;
+  MethodConfig config_;
   std::optional<KeyField> key_field_;
   std::vector<std::string> metadata_names_;
 };

@@ -44,7 +44,7 @@ class RequestIdentityTest : public testing::Test {
     return Make().FingerprintsOf(context, request_);
   }
 
-  MethodHandlers& handlers() { return options_.handlers[kCharge]; }
+  MethodConfig& config() { return options_.methods[kCharge]; }
 
   MethodPolicy policy_;
   GuardOptions options_;
@@ -71,7 +71,7 @@ TEST_F(RequestIdentityTest, TheKeyIsNotInTheFingerprintWhereverItStands) {
 }
 
 TEST_F(RequestIdentityTest, ValidatorsRefuseWithTheirAdvice) {
-  handlers().key_validator = UuidKeys();
+  config().key_validator = UuidKeys();
   EXPECT_EQ(Key({{"idempotency-key", kUuid4}}).value(), kUuid4);
   EXPECT_EQ(Key({{"idempotency-key", "017F22E2-79B0-7CC3-98C4-DC0C0C07398F"}}).value(), kUuid7);
   for (const std::string bad : {"order-1", "00000000-0000-0000-0000-000000000000"}) {
@@ -81,13 +81,13 @@ TEST_F(RequestIdentityTest, ValidatorsRefuseWithTheirAdvice) {
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr(bad)));
   }
   EXPECT_EQ(ReasonOf(Key({}).status()), Reason::kKeyMissing);
-  handlers().key_validator = Uuidv7Keys();
+  config().key_validator = Uuidv7Keys();
   EXPECT_EQ(Key({{"idempotency-key", kUuid7}}).value(), kUuid7);
   EXPECT_EQ(ReasonOf(Key({{"idempotency-key", kUuid4}}).status()), Reason::kKeyInvalid);
 }
 
 TEST_F(RequestIdentityTest, AValidatorThatThrowsRefusesTheCall) {
-  handlers().key_validator = [](std::string_view) -> absl::Status {
+  config().key_validator = [](std::string_view) -> absl::Status {
     throw std::runtime_error("out of order");
   };
   const absl::Status status = Key({{"idempotency-key", kUuid4}}).status();
@@ -96,7 +96,7 @@ TEST_F(RequestIdentityTest, AValidatorThatThrowsRefusesTheCall) {
 }
 
 TEST_F(RequestIdentityTest, NormalisedRequestsAreComparedAndTheRequestStaysAsItIs) {
-  handlers().normaliser = NormaliserFor<ChargeRequest>([](ChargeRequest& charge) {
+  config().normaliser = NormaliserFor<ChargeRequest>([](ChargeRequest& charge) {
     if (charge.account().empty()) charge.set_account("house");
     charge.set_amount_cents(charge.amount_cents() / 100 * 100);
     return absl::OkStatus();
@@ -114,7 +114,7 @@ TEST_F(RequestIdentityTest, NormalisedRequestsAreComparedAndTheRequestStaysAsItI
 }
 
 TEST_F(RequestIdentityTest, ANormalisersErrorIsTheAnswer) {
-  handlers().normaliser = NormaliserFor<ChargeRequest>([](ChargeRequest& charge) {
+  config().normaliser = NormaliserFor<ChargeRequest>([](ChargeRequest& charge) {
     if (charge.amount_cents() < 0) return absl::InvalidArgumentError("a charge is not negative");
     throw std::runtime_error("out of order");
   });
@@ -126,7 +126,7 @@ TEST_F(RequestIdentityTest, ANormalisersErrorIsTheAnswer) {
 }
 
 TEST_F(RequestIdentityTest, ANormaliserOfAnotherMessageIsFoundOut) {
-  handlers().normaliser =
+  config().normaliser =
       NormaliserFor<testdata::Envelope>([](testdata::Envelope&) { return absl::OkStatus(); });
   const absl::Status status = Fingerprints().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);

@@ -119,7 +119,7 @@ void Reservation::NotifyLost() {
     lost_notified_ = true;
     on_lost.swap(on_lost_);
   }
-  for (const Lost& tell : on_lost) tell();
+  for (const Lost& call : on_lost) call();
 }
 
 void Reservation::NoteRefused() {

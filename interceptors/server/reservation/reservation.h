@@ -19,8 +19,8 @@
 
 namespace idempotency::internal {
 
-// RESERVATION_LOST with the guard's code, ABORTED, and a wait: what the caller
-// of an attempt is on_lost that the store refused. Its retry finds the winner.
+// RESERVATION_LOST with the guard's code, ABORTED, and a wait: the status that the caller
+// of an attempt that the store refused gets. Its retry finds the winner.
 absl::Status ReservationLost();
 
 // The life of one reservation, from its grant to its end: heartbeats at a
@@ -49,7 +49,7 @@ class Reservation : public std::enable_shared_from_this<Reservation> {
     absl::Duration max_lease = limits::kDefaultMaxLease;
   };
 
-  // The caller of Checkpoint, Complete and Release is on_lost after `caller_timeout` at the
+  // The caller of Checkpoint, Complete and Release gets an answer after `caller_timeout` at the
   // latest.
   static std::shared_ptr<Reservation> Make(StoreContext context, Grant grant,
                                            absl::Duration caller_timeout);

@@ -124,7 +124,7 @@ void Bank::LogEnd(const Attempt& run, const char* outcome, const std::string& re
 
 grpc::Status Bank::Run(std::string_view method, grpc::ServerContext& context,
                        const ActRequest& request, ActReply& reply) {
-  Execution* const execution = Execution::Of(&context);
+  Execution* const execution = Execution::FromContext(&context);
   if (execution == nullptr) return {grpc::StatusCode::INTERNAL, "unguarded"};
   Attempt run;
   run.id = absl::StrCat("r", runs_.fetch_add(1));
@@ -242,15 +242,15 @@ GuardOptions Options() {
   policy.lease = absl::Milliseconds(absl::GetFlag(FLAGS_lease_ms));
   policy.max_lease = absl::Milliseconds(absl::GetFlag(FLAGS_max_lease_ms));
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
-  options.policies[kAct] = policy;
+  options.methods[kAct].policy = policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
-  options.policies[kLook] = policy;
+  options.methods[kLook].policy = policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
   policy.in_flight = MethodPolicy::InFlight::kWait;
   // Longer than a standby is away before a failover: who waits then is answered from what only
   // the primary has, unless every answer waits for the standby.
   policy.max_wait = absl::Milliseconds(1500);
-  options.policies[kTwinAct] = policy;
+  options.methods[kTwinAct].policy = policy;
   return options;
 }
 

@@ -1,0 +1,46 @@
+#ifndef GRPC_IDEMPOTENCY_SERVER_GUARD_METHOD_CONFIG_H_
+#define GRPC_IDEMPOTENCY_SERVER_GUARD_METHOD_CONFIG_H_
+
+#include <functional>
+#include <optional>
+
+#include "grpc_idempotency/server_guard/key_validator.h"
+#include "grpc_idempotency/server_guard/method_policy.h"
+#include "grpc_idempotency/server_guard/normaliser.h"
+#include "grpc_idempotency/server_guard/recovery_handler.h"
+#include "grpc_idempotency/server_guard/reply_loader.h"
+
+namespace idempotency {
+
+// The settings of one method, and the application's own code for it apart from the handler.
+// A value type. Each member may be empty.
+//
+// Exceptions from the code are caught, and the caller gets INTERNAL (for a loader: see
+// reply_loader.h).
+struct MethodConfig {
+  // Replaces the policy that the method's proto declares, as a whole: for protos that cannot
+  // be changed.
+  std::optional<MethodPolicy> policy;
+  // Changes the policy that the proto declares, or `policy`. Protect() calls it once. It must
+  // not throw.
+  //   config.adjust = [lease](MethodPolicy& policy) { policy.lease = lease; };
+  std::function<void(MethodPolicy&)> adjust;
+
+  // Accepts or refuses a key, before the service is queried.
+  KeyValidator key_validator;
+  // Removes the differences between requests that mean the same, before the fingerprint.
+  Normaliser normaliser;
+  // Finds out whether an attempt with an unknown outcome took effect. It selects
+  // REQUIRE_RECOVERY for a method whose policy does not choose. Without it, the calls of an
+  // operation with an unknown outcome get OUTCOME_UNKNOWN.
+  RecoveryHandler recovery;
+  // Makes the replies of replays. Required by MethodPolicy::Reply::kReference.
+  ReplyLoader loader;
+
+  // `policy`, which becomes one with the defaults if there is none: to set single fields.
+  MethodPolicy& MutablePolicy() { return policy.has_value() ? *policy : policy.emplace(); }
+};
+
+}  // namespace idempotency
+
+#endif  // GRPC_IDEMPOTENCY_SERVER_GUARD_METHOD_CONFIG_H_
