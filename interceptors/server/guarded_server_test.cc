@@ -155,7 +155,8 @@ TEST_F(GuardedServerTest, AMethodWithoutAChoiceIsRefusedAsInstallRefusesIt) {
   ASSERT_TRUE((*guard)->Protect<Till>(builder, &till_).ok());
   const auto server = GuardedServer::Start(builder, *std::move(guard));
   EXPECT_EQ(server.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(server.status().message()), HasSubstr("/idempotency.testdata.Till/Charge"));
+  EXPECT_THAT(std::string(server.status().message()),
+              HasSubstr("/idempotency.testdata.Till/Charge"));
 }
 
 TEST_F(GuardedServerTest, AServerThatCannotStartIsUnavailable) {

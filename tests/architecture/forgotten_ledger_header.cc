@@ -1,0 +1,8 @@
+// Does not compile, and says why: no ledger header is included.
+#include "grpc_idempotency/server_guard/execution.h"
+
+struct Transaction {};
+
+absl::Status Record(idempotency::Execution& execution, Transaction& transaction) {
+  return execution.RecordInTransaction(transaction, grpc::Status::OK);
+}
