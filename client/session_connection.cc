@@ -118,7 +118,7 @@ SessionConnection::SessionConnection(SessionStreamFactory streams,
       options_(options),
       log_(log),
       transport_errors_(log),
-      timer_("session-alarm", [this] { return OnDeadline(); }),
+      timer_("session-timer", [this] { return OnDeadline(); }),
       unary_(std::move(unary)) {}
 
 SessionConnection::~SessionConnection() {

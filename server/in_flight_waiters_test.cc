@@ -641,7 +641,7 @@ TEST_F(GrantWhileCancelledTest, GoesOnAskingForRecovery) {
   EXPECT_EQ(Stored("dead").state, RecordState::kUnknown);
 }
 
-TEST_F(InFlightWaitersTest, AFullRoomTurnsCallersAway) {
+TEST_F(InFlightWaitersTest, AtTheMaximumNewCallersAreTurnedAway) {
   // A namespace takes no more places than it leaves to the others.
   Make(/*max_waiters=*/5);
   Hold(ReserveNamed("held"));

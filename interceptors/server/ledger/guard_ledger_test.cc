@@ -492,7 +492,7 @@ TEST_F(GuardLedgerTest, NothingIsCommittedUnderALeaseThatEndedAfterTheRow) {
 }
 
 // Recovery handlers, loaders and the ledger have threads of their own.
-TEST_F(GuardLedgerTest, SlowRecoveryAndLoadersHoldUpNoQuestionToTheLedger) {
+TEST_F(GuardLedgerTest, SlowRecoveryAndLoadersHoldUpNoLedgerLookup) {
   std::promise<void> open;
   const std::shared_future<void> opened = open.get_future().share();
   for (int i = 0; i < GuardThreads().recovery; ++i) {

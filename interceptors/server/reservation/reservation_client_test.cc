@@ -138,9 +138,9 @@ TEST(ReservationClientTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
   EXPECT_EQ(store.record().state, v1::RECORD_STATE_RELEASED);
 }
 
-class QuestionLimitsTest : public testing::Test {
+class ReserveLimitsTest : public testing::Test {
  protected:
-  QuestionLimitsTest() {
+  ReserveLimitsTest() {
     auto connection = std::make_unique<FakeConnection>();
     store_ = connection.get();
     store_->Hold(Operation::kReserve);
@@ -171,14 +171,14 @@ class QuestionLimitsTest : public testing::Test {
 };
 
 // A session carries kMaxSessionInFlight; what is left is for other calls.
-TEST_F(QuestionLimitsTest, TheDefaultsAreSharesOfASession) {
+TEST_F(ReserveLimitsTest, TheDefaultsAreSharesOfASession) {
   const ReserveLimits limits;
   EXPECT_EQ(limits.of_a_key * 16, limits::kMaxSessionInFlight);
   EXPECT_EQ(limits.waiting * 2, limits::kMaxSessionInFlight);
   EXPECT_EQ(limits.pursued, 1024u);
 }
 
-TEST_F(QuestionLimitsTest, DuplicatesOfAKeyOverItsShareAreInFlightAtOnce) {
+TEST_F(ReserveLimitsTest, DuplicatesOfAKeyOverItsShareAreInFlightAtOnce) {
   for (int i = 0; i < 3; ++i) Ask("hot");
   EXPECT_EQ(answers_.size(), 0u);
   for (int i = 0; i < 100; ++i) Ask("hot");
@@ -195,7 +195,7 @@ TEST_F(QuestionLimitsTest, DuplicatesOfAKeyOverItsShareAreInFlightAtOnce) {
   EXPECT_EQ(store_->calls(Operation::kReserve), 5) << "its places are free again";
 }
 
-TEST_F(QuestionLimitsTest, WaitersOfAllKeysLeaveRoomForOtherCalls) {
+TEST_F(ReserveLimitsTest, WaitersOfAllKeysLeaveRoomForOtherCalls) {
   for (int i = 0; i < 5; ++i) Ask(std::to_string(i));
   Ask("one-more");
   AnswerAll();
@@ -206,7 +206,7 @@ TEST_F(QuestionLimitsTest, WaitersOfAllKeysLeaveRoomForOtherCalls) {
   EXPECT_TRUE(store_->last_reserve().has_max_wait());
 }
 
-TEST_F(QuestionLimitsTest, CallsThatDoNotWaitTakeNoWaitersPlace) {
+TEST_F(ReserveLimitsTest, CallsThatDoNotWaitTakeNoWaitersPlace) {
   for (int i = 0; i < 5; ++i) Ask(std::to_string(i), absl::ZeroDuration());
   Ask("waits");
   AnswerAll();
