@@ -6,7 +6,7 @@
 #include <string>
 
 #include "grpc_idempotency/errors.h"
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
 
 namespace idempotency::internal {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "client/cancellable_tries.h"
 #include "grpc_idempotency/client/call_with_retries.h"
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
 
 namespace idempotency::internal {
 namespace {

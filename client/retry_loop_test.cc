@@ -12,9 +12,10 @@
 
 #include "absl/status/statusor.h"
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
 
 namespace idempotency::internal {
 namespace {
@@ -35,16 +36,7 @@ using ::testing::Le;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-// Stands still until somebody sleeps.
-class SleptClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::UnixEpoch(); }
-  std::chrono::steady_clock::time_point Monotonic() const override { return now_; }
-  void Advance(absl::Duration by) { now_ += absl::ToChronoNanoseconds(by); }
-
- private:
-  std::chrono::steady_clock::time_point now_{std::chrono::hours(1000)};
-};
+;
 
 class CallWithRetriesTest : public ::testing::Test {
  protected:
@@ -60,7 +52,7 @@ class CallWithRetriesTest : public ::testing::Test {
   }
   static grpc::Status Failed(grpc::StatusCode code) { return grpc::Status(code, "failed"); }
 
-  SleptClock clock_;
+  ManualClock clock_;
   const RetryTime time_{clock_, [this](absl::Duration pause) {
                           pauses_.push_back(pause);
                           clock_.Advance(pause);

@@ -8,7 +8,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "idempotency/wire/rpc_status.pb.h"
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
 
 namespace idempotency::internal {
 namespace {

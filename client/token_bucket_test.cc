@@ -8,18 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "core/testing/manual_clock.h"
+
 namespace idempotency::internal {
 namespace {
 
-class StandingClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::UnixEpoch(); }
-  std::chrono::steady_clock::time_point Monotonic() const override { return now_; }
-  void Advance(std::chrono::milliseconds by) { now_ += by; }
-
- private:
-  std::chrono::steady_clock::time_point now_{std::chrono::hours(1000)};
-};
+;
 
 class TokenBucketTest : public ::testing::Test {
  protected:
@@ -30,7 +24,7 @@ class TokenBucketTest : public ::testing::Test {
     return taken;
   }
 
-  StandingClock clock_;
+  ManualClock clock_;
   RetryBudgetOptions options_;
 };
 
@@ -52,16 +46,16 @@ TEST_F(TokenBucketTest, FiveCallsPayForOneRetry) {
 TEST_F(TokenBucketTest, TimePaysToo) {
   TokenBucket bucket(options_, clock_);
   Drain(bucket);
-  clock_.Advance(std::chrono::milliseconds(50));
+  clock_.Advance(absl::Milliseconds(50));
   EXPECT_FALSE(bucket.TakeRetry());
-  clock_.Advance(std::chrono::milliseconds(1960));
+  clock_.Advance(absl::Milliseconds(1960));
   EXPECT_EQ(Drain(bucket), 20);
 }
 
 TEST_F(TokenBucketTest, HoldsNoMoreThanItsMost) {
   TokenBucket bucket(options_, clock_);
   for (int i = 0; i < 10'000; ++i) bucket.AddCall();
-  clock_.Advance(std::chrono::hours(24));
+  clock_.Advance(absl::Hours(24));
   EXPECT_EQ(Drain(bucket), 100);
 }
 
@@ -71,7 +65,7 @@ TEST_F(TokenBucketTest, NothingAndLessAreAllowed) {
   options_.most = -1;
   TokenBucket bucket(options_, clock_);
   bucket.AddCall();
-  clock_.Advance(std::chrono::hours(1));
+  clock_.Advance(absl::Hours(1));
   EXPECT_FALSE(bucket.TakeRetry());
 }
 
@@ -85,7 +79,7 @@ TEST_F(TokenBucketTest, NeitherCallsNorTimeTakeRetriesAway) {
   options_.retries_per_call = 0;
   options_.retries_per_second = -1;
   TokenBucket by_time(options_, clock_);
-  clock_.Advance(std::chrono::seconds(3));
+  clock_.Advance(absl::Seconds(3));
   EXPECT_EQ(Drain(by_time), 5);
 }
 

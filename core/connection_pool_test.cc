@@ -11,9 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
-#include "server/store/postgres_options.h"
-#include "tests/conformance/manual_clock.h"
 
 namespace idempotency::internal {
 namespace {
@@ -136,8 +135,7 @@ TEST_F(ConnectionPoolTest, FailsAtOnceWhileTheServerIsKnownToBeDown) {
 }
 
 TEST_F(ConnectionPoolTest, AServerThatIsBackIsTriedWithinHalfASecondHoweverLongItWasAway) {
-  ConnectionPoolOptions options;
-  options.max_backoff = PostgresOptions().max_backoff;
+  const ConnectionPoolOptions options;
   Pool pool(options, clock_, Open());
   server_.up = false;
   for (int attempt = 1; attempt <= 20; ++attempt) {

@@ -5,30 +5,24 @@
 #include <chrono>
 #include <optional>
 
+#include "core/testing/manual_clock.h"
+
 namespace idempotency::internal {
 namespace {
 
-class FakeClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::UnixEpoch(); }
-  std::chrono::steady_clock::time_point Monotonic() const override { return monotonic; }
-
-  std::chrono::steady_clock::time_point monotonic;
-};
-
 TEST(LogThrottleTest, LetsOneASecondThroughAndCountsTheOthers) {
-  FakeClock clock;
+  ManualClock clock;
   LogThrottle throttle(clock);
   EXPECT_EQ(throttle.Admit(), 0);
   EXPECT_EQ(throttle.Admit(), std::nullopt);
-  clock.monotonic += std::chrono::milliseconds(999);
+  clock.Advance(absl::Milliseconds(999));
   EXPECT_EQ(throttle.Admit(), std::nullopt);
-  clock.monotonic += std::chrono::milliseconds(1);
+  clock.Advance(absl::Milliseconds(1));
   EXPECT_EQ(throttle.Admit(), 2);
   EXPECT_EQ(throttle.Admit(), std::nullopt);
-  clock.monotonic += std::chrono::seconds(5);
+  clock.Advance(absl::Seconds(5));
   EXPECT_EQ(throttle.Admit(), 1);
-  clock.monotonic += std::chrono::seconds(1);
+  clock.Advance(absl::Seconds(1));
   EXPECT_EQ(throttle.Admit(), 0);
 }
 

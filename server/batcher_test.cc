@@ -14,13 +14,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/response_batch_scope.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
 namespace idempotency::internal {

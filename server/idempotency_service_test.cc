@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "server/frame_bounds.h"
@@ -21,7 +22,6 @@
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
 namespace idempotency::internal {

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
 namespace idempotency::internal {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/mutex.h"
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
-#include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
 namespace idempotency::internal {

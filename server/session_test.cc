@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "core/answer_kind.h"
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "server/idempotency_service.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/manual_clock.h"
 #include "server/testing/operations.h"
 
 namespace idempotency::internal {

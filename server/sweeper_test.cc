@@ -8,19 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 
 namespace idempotency::internal {
 namespace {
-
-class FakeClock final : public Clock {
- public:
-  absl::Time Now() const override { return now; }
-  std::chrono::steady_clock::time_point Monotonic() const override { return {}; }
-
-  absl::Time now = absl::FromUnixSeconds(1'700'000'000);
-};
 
 ReserveOp NewReserve(int number, LeaseExpiry expiry = LeaseExpiry::kTakeOver) {
   ReserveOp op;
@@ -101,14 +94,14 @@ class SweeperTest : public ::testing::Test {
     ASSERT_TRUE(verdicts[0].ok()) << verdicts[0].status();
   }
 
-  FakeClock clock_;
+  ManualClock clock_;
   MemoryStore store_{clock_};
   Steps steps_;
 };
 
 TEST_F(SweeperTest, RemovesWhatIsForgottenInSmallBatches) {
   for (int i = 0; i < 25; ++i) Reserve(NewReserve(i));
-  clock_.now += absl::Hours(2);
+  clock_.Advance(absl::Hours(2));
   for (int i = 25; i < 30; ++i) Reserve(NewReserve(i));
 
   Sweeper sweeper(store_, steps_, Unpaced(10));
@@ -128,7 +121,7 @@ TEST_F(SweeperTest, RemovesWhatIsForgottenInSmallBatches) {
 TEST_F(SweeperTest, MarksLapsedReservationsThatWantRecovery) {
   Reserve(NewReserve(1, LeaseExpiry::kRequireRecovery));
   Reserve(NewReserve(2));
-  clock_.now += absl::Minutes(10);
+  clock_.Advance(absl::Minutes(10));
   Sweeper sweeper(store_, steps_, Unpaced(10));
   const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
   ASSERT_TRUE(pass.ok()) << pass.status();
@@ -156,7 +149,7 @@ TEST_F(SweeperTest, LeavesTheStoreToAnotherReplica) {
 
 TEST_F(SweeperTest, PausesBetweenBatches) {
   for (int i = 0; i < 25; ++i) Reserve(NewReserve(i));
-  clock_.now += absl::Hours(2);
+  clock_.Advance(absl::Hours(2));
   Sweeper::Options options = Unpaced(10);
   // 10 records every 20 ms.
   options.removals_per_second = 500;

@@ -18,7 +18,8 @@
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/client/retention_watch.h"
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
+#include "interceptors/client/testing/keyed_till.h"
 
 namespace idempotency::internal {
 namespace {
@@ -188,7 +189,7 @@ class AttachedCallTest : public ::testing::Test {
  protected:
   TillServer server_;
   const std::unique_ptr<Till::Stub> stub_ =
-      Till::NewStub(server_.Dial(RetryingChannelArguments({}, {"idempotency.testdata.Till"})));
+      Till::NewStub(testdata::DialKeyed(server_, RetryingChannelArguments({}, {"idempotency.testdata.Till"})));
   const std::shared_ptr<ParentOperation> parent_ = MakeParent();
   ChargeRequest request_;
   ChargeReply reply_;

@@ -10,7 +10,8 @@
 #include "absl/time/clock.h"
 
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
+#include "interceptors/client/testing/keyed_till.h"
 
 namespace idempotency::internal {
 namespace {
@@ -26,7 +27,7 @@ using ::testing::SizeIs;
 class ClientInterceptorTest : public ::testing::Test {
  protected:
   TillServer server_;
-  const std::unique_ptr<Till::Stub> stub_ = Till::NewStub(server_.Dial());
+  const std::unique_ptr<Till::Stub> stub_ = Till::NewStub(testdata::DialKeyed(server_));
   grpc::ClientContext context_;
   ChargeRequest request_;
   ChargeReply reply_;

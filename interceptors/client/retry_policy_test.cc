@@ -13,7 +13,8 @@
 
 #include "grpc_idempotency/client_interceptor/keyed_channel.h"
 #include "grpc_idempotency/errors.h"
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
+#include "interceptors/client/testing/keyed_till.h"
 
 namespace idempotency::internal {
 namespace {
@@ -50,7 +51,7 @@ class RetryPolicyTest : public ::testing::Test {
 
   grpc::Status Call(Method method, const RetryPolicy& policy,
                     const std::set<std::string>& guarded) {
-    auto stub = Till::NewStub(server_.Dial(RetryingChannelArguments(policy, guarded)));
+    auto stub = Till::NewStub(testdata::DialKeyed(server_, RetryingChannelArguments(policy, guarded)));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     ChargeReply reply;

@@ -27,11 +27,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
-#include "server/testing/manual_clock.h"
 
 namespace {
 std::atomic<int> syncs{0};

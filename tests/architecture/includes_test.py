@@ -37,12 +37,20 @@ GUARD_ORDER = [
 GUARD_RANK = {folder: rank for rank, folders in enumerate(GUARD_ORDER) for folder in folders}
 
 
-def sources():
-    """The product's own files: no tests, and nothing that only tests link."""
+def all_sources():
+    """The files of the parts, with their tests and with what only tests link."""
     listed = subprocess.run(["git", "ls-files", "*.h", "*.cc"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.split()
-    return [file for file in listed
-            if part_of(file) and not file.endswith("_test.cc") and "/testing/" not in file]
+    return [file for file in listed if part_of(file)]
+
+
+def of_tests(file):
+    return file.endswith("_test.cc") or "/testing/" in file
+
+
+def sources():
+    """The product's own files."""
+    return [file for file in all_sources() if not of_tests(file)]
 
 
 def part_of(path):
@@ -72,7 +80,7 @@ class IncludesTest(unittest.TestCase):
 
     def test_parts_use_only_those_below(self):
         seen = set()
-        for file in sources():
+        for file in all_sources():
             part = part_of(file)
             seen.add(part)
             for header in includes(file):
@@ -80,6 +88,14 @@ class IncludesTest(unittest.TestCase):
                 self.assertTrue(used in (None, part) or used in PARTS[part],
                                 f"{file} includes {header}: {part} may not use {used}")
         self.assertEqual(seen, set(PARTS), "a part has no files: is it still called so?")
+
+    def test_tests_of_a_part_use_the_support_of_all_tests_only(self):
+        """Of what stands above the parts, tests of a part may use tests/support/."""
+        for file in filter(of_tests, all_sources()):
+            for header in includes(file):
+                self.assertFalse(header.startswith(("tests/", "examples/", "bench/"))
+                                 and not header.startswith("tests/support/"),
+                                 f"{file} includes {header}")
 
     def test_public_headers_use_only_public_ones(self):
         public = public_headers()
@@ -98,13 +114,15 @@ class IncludesTest(unittest.TestCase):
 
     def test_the_guards_folders_use_only_those_below(self):
         seen = set()
-        for file in sources():
+        for file in all_sources():
             folder = guard_folder(file) if file.startswith(GUARD) else None
-            if folder is None:
+            if folder in (None, "testing", "testdata"):
                 continue
             seen.add(folder)
             for header in includes(file):
                 used = guard_folder(header) if header.startswith(GUARD) else None
+                if used == "testing" and of_tests(file):
+                    continue
                 self.assertTrue(used in (None, folder) or GUARD_RANK[folder] < GUARD_RANK[used],
                                 f"{file} includes {header}: {folder}/ may not use {used}/")
         self.assertEqual(seen, set(GUARD_RANK), "a folder has no place in the order, or no files")

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/testing/manual_clock.h"
 #include "server/store/sqlite_store.h"
-#include "tests/conformance/manual_clock.h"
 #include "tests/conformance/store_harness.h"
 #include "tests/support/temp_folder.h"
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "idempotency/v1/idempotency_service.pb.h"
@@ -14,7 +15,6 @@
 #include "server/session_call.h"
 #include "server/session_registry.h"
 #include "server/store/memory_store.h"
-#include "server/testing/manual_clock.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/served_stream.h"

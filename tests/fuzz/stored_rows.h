@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/testing/manual_clock.h"
 #include "server/store/sqlite_store.h"
-#include "server/testing/manual_clock.h"
 #include "tests/support/temp_folder.h"
 
 struct sqlite3;

@@ -14,9 +14,9 @@
 #include "google/protobuf/util/message_differencer.h"
 
 #include "core/mutex.h"
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/client/connection_factory.h"
 #include "interceptors/server/reservation/caching_connection.h"
-#include "interceptors/server/testing/stepped_clock.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/metrics_page.h"
@@ -166,7 +166,7 @@ class ReplayCacheAndStore : public ::testing::Test {
   TempFolder folder_;
   const std::string file_ = folder_.File("records.db");
   DaemonProcess daemon_{"sqlite:" + file_};
-  SteppedClock clock_;
+  ManualClock clock_;
   std::shared_ptr<ReplayCache> cache_ = std::make_shared<ReplayCache>(
       ReplayCacheOptions{ReplayCacheOptions().capacity_bytes, kMaxAge}, clock_);
   const std::unique_ptr<Connection> connection_ = std::make_unique<CachingConnection>(

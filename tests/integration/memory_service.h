@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/limits.h"
 #include "server/batcher.h"
 #include "server/idempotency_service.h"
@@ -13,7 +14,6 @@
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
-#include "server/testing/manual_clock.h"
 
 namespace idempotency::internal::testing {
 

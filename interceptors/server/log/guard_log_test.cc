@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/testing/manual_clock.h"
 #include "core/utf8.h"
 
 namespace idempotency::internal {
@@ -16,17 +17,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-class FakeClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::UnixEpoch(); }
-  std::chrono::steady_clock::time_point Monotonic() const override { return monotonic; }
-
-  std::chrono::steady_clock::time_point monotonic;
-};
-
 class GuardLogTest : public ::testing::Test {
  protected:
-  FakeClock clock_;
+  ManualClock clock_;
   std::vector<std::string> lines_;
   std::vector<LogSeverity> severities_;
   GuardLog log_{[this](LogSeverity severity, std::string_view line) {
@@ -39,13 +32,13 @@ class GuardLogTest : public ::testing::Test {
 TEST_F(GuardLogTest, OneLineASecondForEachEventWithACountOfTheRest) {
   for (int i = 0; i < 20'000; ++i) log_.Warn(LogEvent::kKeyReused, "reused, record ", i);
   EXPECT_THAT(lines_, ElementsAre("reused, record 0"));
-  clock_.monotonic += std::chrono::milliseconds(999);
+  clock_.Advance(absl::Milliseconds(999));
   log_.Warn(LogEvent::kKeyReused, "reused, record ", 7);
   EXPECT_THAT(lines_, SizeIs(1));
-  clock_.monotonic += std::chrono::milliseconds(1);
+  clock_.Advance(absl::Milliseconds(1));
   log_.Warn(LogEvent::kKeyReused, "reused, record ", 8);
   EXPECT_EQ(lines_.back(), "reused, record 8 (20000 more were left out)");
-  clock_.monotonic += std::chrono::seconds(1);
+  clock_.Advance(absl::Seconds(1));
   log_.Warn(LogEvent::kKeyReused, "reused, record ", 9);
   EXPECT_EQ(lines_.back(), "reused, record 9");
 }

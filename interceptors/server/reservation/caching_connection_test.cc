@@ -15,13 +15,13 @@
 #include "google/protobuf/util/message_differencer.h"
 
 #include "core/sha256.h"
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
-#include "interceptors/server/testing/stepped_clock.h"
 #include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
@@ -93,7 +93,7 @@ class CachingConnectionTest : public testing::Test {
   }
   int asked() const { return store_->calls(Operation::kReserve); }
 
-  SteppedClock clock_;
+  ManualClock clock_;
   std::shared_ptr<ReplayCache> cache_ =
       std::make_shared<ReplayCache>(ReplayCacheOptions{1024 * 1024, kMaxAge}, clock_);
   FakeConnection* store_ = nullptr;

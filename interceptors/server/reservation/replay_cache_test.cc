@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/record_key.h"
-#include "interceptors/server/testing/stepped_clock.h"
 
 namespace idempotency::internal {
 namespace {
@@ -79,7 +79,7 @@ class ReplayCacheTest : public testing::Test {
     return cache_.counters().bytes - before;
   }
 
-  SteppedClock clock_;
+  ManualClock clock_;
   ReplayCache cache_;
 };
 

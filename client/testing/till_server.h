@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_CLIENT_TESTDATA_TILL_SERVER_H_
-#define IDEMPOTENCY_INTERCEPTORS_CLIENT_TESTDATA_TILL_SERVER_H_
+#ifndef IDEMPOTENCY_CLIENT_TESTING_TILL_SERVER_H_
+#define IDEMPOTENCY_CLIENT_TESTING_TILL_SERVER_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/server.h>
@@ -72,4 +72,4 @@ class TillServer final : public Till::Service {
 
 }  // namespace idempotency::testdata
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_CLIENT_TESTDATA_TILL_SERVER_H_
+#endif  // IDEMPOTENCY_CLIENT_TESTING_TILL_SERVER_H_

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_STEPPED_CLOCK_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_STEPPED_CLOCK_H_
+#ifndef IDEMPOTENCY_CORE_TESTING_MANUAL_CLOCK_H_
+#define IDEMPOTENCY_CORE_TESTING_MANUAL_CLOCK_H_
 
 #include <atomic>
 #include <chrono>
@@ -11,15 +11,16 @@
 
 namespace idempotency::internal {
 
-// Both clocks stand still until they are moved, together or apart: as when
-// somebody sets the date, or a machine is suspended. Thread-safe.
-class SteppedClock final : public Clock {
+// Both times stand still until a test moves them: together, or apart, as when an operator sets
+// the date or a machine is suspended. Thread-safe.
+class ManualClock final : public Clock {
  public:
   absl::Time Now() const override { return absl::FromUnixMicros(wall_micros_); }
   std::chrono::steady_clock::time_point Monotonic() const override {
     return std::chrono::steady_clock::time_point(std::chrono::microseconds(monotonic_micros_));
   }
 
+  // Whole microseconds.
   void Advance(absl::Duration by) {
     StepWall(by);
     AdvanceMonotonic(by);
@@ -35,4 +36,4 @@ class SteppedClock final : public Clock {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_STEPPED_CLOCK_H_
+#endif  // IDEMPOTENCY_CORE_TESTING_MANUAL_CLOCK_H_

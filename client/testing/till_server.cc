@@ -1,4 +1,4 @@
-#include "interceptors/client/testdata/till_server.h"
+#include "client/testing/till_server.h"
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "grpc_idempotency/client_interceptor/client_interceptor.h"
 #include "grpc_idempotency/idempotency_key.h"
 
 namespace idempotency::testdata {
@@ -55,10 +54,7 @@ std::vector<TillServer::Arrival> TillServer::arrivals() const {
 std::string TillServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
 std::shared_ptr<grpc::Channel> TillServer::Dial(const grpc::ChannelArguments& arguments) const {
-  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(MakeClientInterceptor());
-  return grpc::experimental::CreateCustomChannelWithInterceptors(
-      address(), grpc::InsecureChannelCredentials(), arguments, std::move(interceptors));
+  return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
 }
 
 grpc::Status TillServer::Answered(grpc::ServerContext& context, const std::string& method) {
