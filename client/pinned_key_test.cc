@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "grpc_idempotency/errors.h"
 #include "client/testing/till_server.h"
+#include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
 namespace {

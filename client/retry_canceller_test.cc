@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "client/cancellable_tries.h"
-#include "grpc_idempotency/client/call_with_retries.h"
 #include "client/testing/till_server.h"
+#include "grpc_idempotency/client/call_with_retries.h"
 
 namespace idempotency::internal {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "absl/status/statusor.h"
 
+#include "client/testing/till_server.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
-#include "client/testing/till_server.h"
 
 namespace idempotency::internal {
 namespace {

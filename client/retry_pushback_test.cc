@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "client/testing/till_server.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "idempotency/wire/rpc_status.pb.h"
-#include "client/testing/till_server.h"
 
 namespace idempotency::internal {
 namespace {

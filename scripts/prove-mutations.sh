@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Proves that the tests can fail. Plants one bug after the other (the patches in
-# tests/mutations/patches) into a scratch copy of the product, builds it, and expects
+# tests/mutations/bugs) into a scratch copy of the product, builds it, and expects
 # that the simulation or a test goes red. Nothing here is changed, and nothing is
 # left behind. docs/testing.md tells what was caught by what.
 #
-#   scripts/prove-mutations.sh                   all of them: an hour or so on two cores
+#   scripts/prove-mutations.sh                   all of them: half an hour on two cores
 #   scripts/prove-mutations.sh --quick           a few of every kind
 #   scripts/prove-mutations.sh NAME...           only these
 #   scripts/prove-mutations.sh --list            what there is
-#   scripts/prove-mutations.sh --markdown FILE   put the rows into the table of a page
+#   scripts/prove-mutations.sh --report FILE     writes a table of what caught each
 #   scripts/prove-mutations.sh --help            every option
 set -euo pipefail
 cd "$(dirname "$0")/.."

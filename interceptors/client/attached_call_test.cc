@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/testing/till_server.h"
 #include "core/application_log.h"
 #include "grpc_idempotency/client/pinned_key.h"
 #include "grpc_idempotency/client_interceptor/retry_policy.h"
@@ -18,7 +19,6 @@
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/client/retention_watch.h"
-#include "client/testing/till_server.h"
 #include "interceptors/client/testing/keyed_till.h"
 
 namespace idempotency::internal {
@@ -188,8 +188,8 @@ TEST(RetentionWatchTest, WarnsOnceWhereAStepIsForgottenFirst) {
 class AttachedCallTest : public ::testing::Test {
  protected:
   TillServer server_;
-  const std::unique_ptr<Till::Stub> stub_ =
-      Till::NewStub(testdata::DialKeyed(server_, RetryingChannelArguments({}, {"idempotency.testdata.Till"})));
+  const std::unique_ptr<Till::Stub> stub_ = Till::NewStub(
+      testdata::DialKeyed(server_, RetryingChannelArguments({}, {"idempotency.testdata.Till"})));
   const std::shared_ptr<ParentOperation> parent_ = MakeParent();
   ChargeRequest request_;
   ChargeReply reply_;

@@ -9,8 +9,8 @@
 
 #include "absl/time/clock.h"
 
-#include "grpc_idempotency/uuid.h"
 #include "client/testing/till_server.h"
+#include "grpc_idempotency/uuid.h"
 #include "interceptors/client/testing/keyed_till.h"
 
 namespace idempotency::internal {

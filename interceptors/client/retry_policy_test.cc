@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "client/testing/till_server.h"
 #include "grpc_idempotency/client_interceptor/keyed_channel.h"
 #include "grpc_idempotency/errors.h"
-#include "client/testing/till_server.h"
 #include "interceptors/client/testing/keyed_till.h"
 
 namespace idempotency::internal {
@@ -51,7 +51,8 @@ class RetryPolicyTest : public ::testing::Test {
 
   grpc::Status Call(Method method, const RetryPolicy& policy,
                     const std::set<std::string>& guarded) {
-    auto stub = Till::NewStub(testdata::DialKeyed(server_, RetryingChannelArguments(policy, guarded)));
+    auto stub =
+        Till::NewStub(testdata::DialKeyed(server_, RetryingChannelArguments(policy, guarded)));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     ChargeReply reply;

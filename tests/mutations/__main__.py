@@ -7,31 +7,31 @@ import sys
 import time
 
 from .exit_status import exit_status
-from .mutation import read_all
+from .mutation import BadBug, read_all
 from .suite import suite_of, together
-from .table import catches, row, updated
+from .table import catches, report, row
 from .workshop import Failed, Workshop
 
 
 def parse(arguments, names):
     parser = argparse.ArgumentParser(
         prog="scripts/prove-mutations.sh",
-        description="Plants one bug after the other (tests/mutations/patches) into a scratch "
+        description="Plants one bug after the other (tests/mutations/bugs) into a scratch "
                     "copy of the product, builds it, and expects that the suites that the "
-                    "patch names fail.",
+                    "bug names fail.",
         epilog="Exit status: 0 if every one was caught, 1 if one was not, 2 for a bad argument "
                "or a product that does not pass as it is.")
     parser.add_argument("--list", action="store_true", help="tell what there is, and what is to "
                         "catch it")
     parser.add_argument("--quick", action="store_true", help="only a few, of every kind")
-    parser.add_argument("--markdown", metavar="FILE", type=pathlib.Path,
-                        help="put the rows into the table of this page")
+    parser.add_argument("--report", metavar="FILE", type=pathlib.Path,
+                        help="write a table of what caught each bug")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="of the build")
     parser.add_argument("name", nargs="*", help="only these")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.name if name not in names]
     if unknown:
-        parser.error(f"no such patch: {', '.join(unknown)} (see --list)")
+        parser.error(f"no such bug: {', '.join(unknown)} (see --list)")
     return options
 
 
@@ -88,7 +88,7 @@ def hunt(workshop, mutation):
             if not failures:
                 return f"not caught by {suite.name}", by
             by.append(catches(suite.name, failures))
-    except Failed as why:
+    except (Failed, BadBug) as why:
         return str(why), by
     finally:
         workshop.take_out()
@@ -96,29 +96,29 @@ def hunt(workshop, mutation):
 
 
 def prove(workshop, mutations, note):
-    """The names of those that were not caught. `note` is told each one's row, or None."""
+    """The names of those that were not caught. `note` gets the row of each."""
     survivors = []
     for number, mutation in enumerate(mutations, 1):
         began = time.monotonic()
         why, by = hunt(workshop, mutation)
         if why is not None:
             survivors.append(mutation.name)
-        note(mutation.name, row(mutation, by) if why is None else None)
+        note(row(mutation, by if why is None else [f"NOT CAUGHT: {why}"]))
         tell(f"{number} of {len(mutations)}, {time.monotonic() - began:.0f} s: "
              f"{'caught' if why is None else 'NOT CAUGHT'}: {mutation.name}: {mutation.what}: "
              f"{why or '; '.join(by)}")
     return survivors
 
 
-def run(mutations, all_names, options):
-    def note(name, line):
-        # At once: a run is long, and may be broken off.
-        if options.markdown:
-            page = options.markdown.read_text()
-            options.markdown.write_text(updated(page, {name: line}, all_names))
+def run(mutations, options):
+    rows = []
 
-    if options.markdown:
-        updated(options.markdown.read_text(), {}, all_names)
+    def note(line):
+        # At once: a run is long, and may be broken off.
+        rows.append(line)
+        if options.report:
+            options.report.write_text(report(rows))
+
     with Workshop(options.jobs) as workshop:
         tell("a scratch copy with nothing planted")
         workshop.prepare()
@@ -140,9 +140,9 @@ def main():
         for mutation in chosen(mutations, options):
             print(f"{mutation.name}\n    {mutation.what}\n    {', '.join(mutation.suites)}")
         return 0
-    return run(chosen(mutations, options), names, options)
+    return run(chosen(mutations, options), options)
 
 
 if __name__ == "__main__":
-    # Bad patches, suites that are none, a page without a place.
+    # Bad files, suites that are none.
     sys.exit(exit_status(main, (ValueError, OSError, Failed)))
