@@ -11,8 +11,8 @@
 
 namespace idempotency::internal {
 
-// Both clocks stand still until they are moved, together or apart: as when
-// somebody sets the date, or a machine is suspended. Thread-safe.
+// A clock whose two times stand still until a test moves them, together or separately: as when
+// an operator sets the date, or a machine is suspended. Thread-safe.
 class SteppedClock final : public Clock {
  public:
   absl::Time Now() const override { return absl::FromUnixMicros(wall_micros_); }
@@ -28,7 +28,7 @@ class SteppedClock final : public Clock {
   void AdvanceMonotonic(absl::Duration by) { monotonic_micros_ += absl::ToInt64Microseconds(by); }
 
  private:
-  // 2026-01-01, and an hour since the start.
+  // 2026-01-01, and an hour after the start.
   std::atomic<std::int64_t> wall_micros_{1767225600000000};
   std::atomic<std::int64_t> monotonic_micros_{3600000000};
 };
