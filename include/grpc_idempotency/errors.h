@@ -1,5 +1,5 @@
-// The error catalogue. Every failure that a caller can see is made here, so
-// that its reason, its status code and its advice are the same everywhere.
+// The error catalogue. Every error that a caller can get is made here, so that its reason, its
+// status code and its advice are the same everywhere.
 #ifndef GRPC_IDEMPOTENCY_ERRORS_H_
 #define GRPC_IDEMPOTENCY_ERRORS_H_
 

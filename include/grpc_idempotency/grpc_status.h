@@ -1,4 +1,4 @@
-// The one bridge between the catalogue and gRPC.
+// Converts between the catalogue's statuses and gRPC's.
 #ifndef GRPC_IDEMPOTENCY_GRPC_STATUS_H_
 #define GRPC_IDEMPOTENCY_GRPC_STATUS_H_
 

@@ -1,9 +1,8 @@
-// The one place that depends on what gRPC calls internal, together with the
-// folder grpc_internals/.
+// The only code that depends on gRPC's internal interfaces, together with the folder
+// grpc_internals/.
 //
-// C++ gRPC has no public way to keep a handler from running: Hijack() is for
-// clients only (grpc/grpc issues 24017 and 22395). What is used instead, as it
-// stands in gRPC 1.51.1:
+// C++ gRPC has no public way to keep a handler from running: Hijack() is for clients only
+// (grpc/grpc issues 24017 and 22395). The interfaces that are used instead, as of gRPC 1.51.1:
 //   grpc::Service::{AddMethod, MarkMethodCallback, GetHandler}  protected
 //   grpc::internal::{MethodHandler, RpcServiceMethod, RpcMethodHandler,
 //     UnaryRunHandlerHelper, CallbackUnaryHandler, ServerStreamingHandler,

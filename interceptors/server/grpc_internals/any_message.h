@@ -1,5 +1,5 @@
-// A stand-in for every generated message type, through which gRPC's templates
-// are used for types that are not known here. Part of grpc_internals.cc.
+// A substitute for every generated message type, with which gRPC's templates are used for types
+// that are unknown here. Part of grpc_internals.cc.
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_ANY_MESSAGE_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_ANY_MESSAGE_H_
 
@@ -34,7 +34,7 @@ class AnyMessage {};
 // the first reply. Thread-safe.
 class StoredBytes {
  public:
-  // Never destroyed: calls may end after static destruction has begun.
+  // Never destroyed: calls may end after static destruction has started.
   static StoredBytes& Instance() {
     static StoredBytes* const instance = std::make_unique<StoredBytes>().release();
     return *instance;

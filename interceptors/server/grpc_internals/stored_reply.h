@@ -1,4 +1,4 @@
-// What a stored reply needs to become a gRPC one. Part of grpc_internals.cc.
+// Converts a stored reply to a gRPC one. Part of grpc_internals.cc.
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_
 
