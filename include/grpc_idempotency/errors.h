@@ -1,5 +1,5 @@
 // The error catalogue. Every error that a caller can get is made here, so that its reason, its
-// status code and its advice are the same everywhere.
+// status code and its advice are the same everywhere. The functions are thread-safe.
 #ifndef GRPC_IDEMPOTENCY_ERRORS_H_
 #define GRPC_IDEMPOTENCY_ERRORS_H_
 

@@ -1,4 +1,4 @@
-// Converts between the catalogue's statuses and gRPC's.
+// Converts between the catalogue's statuses and gRPC's. Thread-safe.
 #ifndef GRPC_IDEMPOTENCY_GRPC_STATUS_H_
 #define GRPC_IDEMPOTENCY_GRPC_STATUS_H_
 

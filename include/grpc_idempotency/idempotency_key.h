@@ -30,7 +30,7 @@ inline constexpr std::string_view kPushbackMetadata = "grpc-retry-pushback-ms";
 //   KEY_MISSING  no values
 //   KEY_INVALID  empty, too long, not visible ASCII, bare with '"' or ',',
 //                badly quoted, several different keys
-// The message names the fault, and never contains the key.
+// The message names the fault, and never contains the key. Thread-safe.
 absl::StatusOr<std::string> ParseIdempotencyKey(absl::Span<const std::string_view> values);
 
 // The value of the request field that may carry the key.

@@ -85,7 +85,8 @@ struct GuardOptions {
   // that the caller gets OUTCOME_NOT_RECORDED (the recording goes on).
   absl::Duration recording_timeout = absl::Seconds(5);
 
-  // A larger reply, in bytes, is completed without its content.
+  // The maximum size of a stored reply: 1 byte to 8 MiB. A larger one is completed without its
+  // content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
 
   // The options of the connection to idempotencyd, if the guard is created with a channel.

@@ -49,20 +49,27 @@ struct MethodPolicy {
 
   Key key = Key::kRequired;
   InFlight in_flight = InFlight::kReject;
+  // How long a concurrent duplicate waits: over 0, up to 60 s. Required with kWait, and refused
+  // without it.
   absl::Duration max_wait = absl::ZeroDuration();
+  // How long a reservation lasts without a heartbeat: 10 ms to 1 h. For so long a crashed server
+  // blocks its key.
   absl::Duration lease = limits::kDefaultLease;
-  // How long heartbeats continue while the handler runs, from the grant; not less than the
-  // lease. Then the lease expires, and the execution is lost: a handler that hangs must not
-  // hold its key forever.
+  // How long heartbeats continue while the handler runs, from the grant: 10 ms to 24 h, not
+  // less than the lease. Then the lease expires, and the execution is lost: a handler that
+  // hangs must not hold its key forever.
   absl::Duration max_lease = limits::kDefaultMaxLease;
   // Cancel the call once its execution is lost: the handler sees it in its context, and the
   // client gets CANCELLED.
   bool cancel_when_lost = false;
+  // How long a record is kept, from its first reservation: 1 s to 366 days, not less than the
+  // lease.
   absl::Duration retention = limits::kDefaultRetention;
-  // How long the reply's content is kept; not longer than the retention. nullopt: as long as
-  // the record.
+  // How long the reply's content is kept, from the first reservation: 1 s up to the retention.
+  // Afterwards a replay of OK is refused with REPLY_NOT_KEPT, one of an error has code and
+  // message. nullopt: as long as the record.
   std::optional<absl::Duration> reply_retention;
-  // How long the key of an expired record is still refused (KEY_EXPIRED).
+  // How long the key of an expired record is still refused (KEY_EXPIRED): up to 366 days.
   absl::Duration tombstone = absl::ZeroDuration();
   // nullopt: not chosen here. Then a recovery handler decides, or
   // GuardOptions::on_unknown_outcome, or GuardOptions::ledger; a guard without any of them
@@ -86,7 +93,7 @@ struct MethodPolicy {
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kHandThrough;
-  // The maximum size of a captured stream.
+  // The maximum size of a captured stream: 1 byte to 8 MiB.
   std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
   // The request's field that may carry the key, in addition to the metadata: a singular string
   // of the request or, with dots, of a message nested in it. "": no field.

@@ -8,7 +8,7 @@
 namespace idempotency {
 
 // The size of the guard's cache of completed operations, and how long it keeps them
-// (docs/replay_cache.md).
+// (docs/replay_cache.md). A value type.
 struct ReplayCacheOptions {
   // The maximum size of the kept replies, with their keys and the cache's own overhead. 0 turns
   // the cache off: the guard queries the store for every call. At least 1 MiB, if not 0. One
