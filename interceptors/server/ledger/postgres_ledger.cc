@@ -192,8 +192,8 @@ class Session {
     });
   }
 
-  // Runs `call` on a separate transaction for each statement; throws its exceptions. After any
-  // failure the session is not used again.
+  // Runs `call` with a separate transaction for each statement; throws its exceptions. After
+  // any failure the session is not used again.
   void Run(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
     broken_ = true;
     Watched([&] {
