@@ -489,7 +489,7 @@ void InFlightWaiters::CallbackReturns() {
 // The timer.
 
 void InFlightWaiters::RunTimer() {
-  pthread_setname_np(pthread_self(), "wait-entry");
+  pthread_setname_np(pthread_self(), "waiters-timer");
   for (;;) {
     Todo todo;
     {

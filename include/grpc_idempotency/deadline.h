@@ -3,8 +3,8 @@
 //
 // Clocks count nanoseconds in 64 bits: 292 years from their beginning they overflow, and an
 // endless wait becomes an expired one. gRPC clients send such waits: a Go client without a
-// deadline sends `grpc-timeout: 2562047H`. Every deadline from outside, and every sum of a time
-// and a configured duration, goes through these functions. All of them saturate, and are
+// deadline sends `grpc-timeout: 2562047H`. Every deadline from a caller, and every sum of a
+// time and a configured duration, goes through these functions. All of them saturate, and are
 // thread-safe.
 #ifndef GRPC_IDEMPOTENCY_DEADLINE_H_
 #define GRPC_IDEMPOTENCY_DEADLINE_H_

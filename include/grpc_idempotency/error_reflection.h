@@ -3,14 +3,14 @@
 
 namespace idempotency {
 
-// Makes google.rpc.ErrorInfo, RetryInfo and BadRequest known to server reflection
-// in this process: grpcurl then prints the reason of an error, and its retry time,
-// instead of base64. Call it once, before the first server is built.
+// Registers google.rpc.ErrorInfo, RetryInfo and BadRequest with server reflection in this
+// process: grpcurl then prints the reason of an error, and its retry time, instead of base64.
+// Call it once, before the first server is built.
 //
-// A library of its own (idempotency::error_reflection) that a program asks for:
-// protobuf refuses a program that holds a file twice, so a program that links
-// google/rpc/error_details.proto from elsewhere must not link this one, and needs
-// it not.
+// This is a separate library (idempotency::error_reflection) that a program links explicitly.
+// protobuf refuses a program that contains a file twice: a program that links
+// google/rpc/error_details.proto from elsewhere must not link this library, and does not need
+// it.
 void ReflectErrorDetails();
 
 }  // namespace idempotency

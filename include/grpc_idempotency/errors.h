@@ -1,5 +1,5 @@
-// The error catalogue. Every failure that a caller can see is made here, so
-// that its reason, its status code and its advice are the same everywhere.
+// The error catalogue. Every error that a caller can get is made here, so that its reason, its
+// status code and its advice are the same everywhere. The functions are thread-safe.
 #ifndef GRPC_IDEMPOTENCY_ERRORS_H_
 #define GRPC_IDEMPOTENCY_ERRORS_H_
 
@@ -17,8 +17,8 @@ namespace idempotency {
 // google.rpc.ErrorInfo.domain of every error below.
 inline constexpr std::string_view kErrorDomain = "grpc-idempotency.dev";
 
-// Stable: callers and dashboards match on them. The name on the wire is in
-// the comment, with its status code.
+// Stable: callers and dashboards match on them. Each comment gives the name on the wire and the
+// status code.
 enum class Reason {
   kKeyMissing,          // KEY_MISSING, INVALID_ARGUMENT
   kKeyInvalid,          // KEY_INVALID, INVALID_ARGUMENT
@@ -45,8 +45,7 @@ std::vector<Reason> AllReasons();
 // The name on the wire, for example "KEY_MISSING".
 std::string_view ReasonName(Reason reason);
 std::optional<Reason> ReasonFromName(std::string_view name);
-// The status code that the catalogue gives it (for RESERVATION_LOST the
-// service's).
+// The reason's status code in the catalogue (for RESERVATION_LOST the service's).
 absl::StatusCode CodeOf(Reason reason);
 
 // google.rpc.BadRequest.FieldViolation.
@@ -55,7 +54,7 @@ struct FieldViolation {
   std::string description;
 };
 
-// What an error carries beside its message.
+// The details of an error beside its message.
 struct ErrorDetails {
   // google.rpc.RetryInfo, and the trailer grpc-retry-pushback-ms.
   std::optional<absl::Duration> retry_delay;
@@ -65,23 +64,23 @@ struct ErrorDetails {
   std::map<std::string, std::string> metadata;
 };
 
-// A status of the catalogue. `message` says what was wrong and what to do.
+// A status of the catalogue. `message` states the fault and the remedy.
 absl::Status MakeError(Reason reason, std::string_view message, ErrorDetails details = {});
-// The same with another code than the catalogue's: only for RESERVATION_LOST
-// at the guard.
+// The same with a code that differs from the catalogue's: only for RESERVATION_LOST at the
+// guard.
 absl::Status MakeErrorWithCode(Reason reason, absl::StatusCode code, std::string_view message,
                                ErrorDetails details = {});
 
-// The commonest one: INVALID_ARGUMENT / REQUEST_INVALID with one violation.
+// The most common error: INVALID_ARGUMENT / REQUEST_INVALID with one violation.
 absl::Status InvalidField(std::string_view field, std::string_view description);
 
-// nullopt for a status that is not of the catalogue (a transport failure, OK).
+// nullopt for a status that is not of the catalogue (OK, or a transport failure).
 std::optional<Reason> ReasonOf(const absl::Status& status);
 // Empty for a status that is not of the catalogue.
 ErrorDetails DetailsOf(const absl::Status& status);
 
-// True when an operation may or may not have happened: UNAVAILABLE,
-// DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL.
+// True if the operation may or may not have happened: UNAVAILABLE, DEADLINE_EXCEEDED,
+// CANCELLED, UNKNOWN, INTERNAL.
 bool IsIndefinite(const absl::Status& status);
 
 }  // namespace idempotency

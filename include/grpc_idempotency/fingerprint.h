@@ -23,11 +23,11 @@ struct Fingerprint {
   }
 };
 
-// How a request compares with what a record holds.
+// The comparison of a request with its record.
 enum class FingerprintMatch {
-  kSame,             // every version in common agrees, and there is one
+  kSame,             // at least one version in common, and all of them agree
   kDifferent,        // a version in common differs
-  kNothingInCommon,  // cannot tell
+  kNothingInCommon,  // no version in common: the comparison is impossible
 };
 FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
                                      absl::Span<const Fingerprint> sent);
@@ -35,13 +35,12 @@ FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
 // OK for 1-4 fingerprints of distinct versions >= 1 whose digests have 16-64
 // bytes; otherwise INVALID_ARGUMENT / REQUEST_INVALID.
 absl::Status ValidateFingerprints(absl::Span<const Fingerprint> fingerprints);
-// The same of those on the wire, without converting them.
+// The same for wire messages, without converting them.
 absl::Status ValidateWireFingerprints(
     const google::protobuf::RepeatedPtrField<v1::Fingerprint>& fingerprints);
 
-// One column's worth of bytes, for stores: version (4 bytes big-endian),
-// length (1 byte), digest, repeated. Decode answers DATA_LOSS for anything
-// that Encode did not write.
+// The encoding for one column of a store: version (4 bytes big-endian), length (1 byte),
+// digest, repeated. Decode returns DATA_LOSS for bytes that Encode did not write.
 std::string EncodeFingerprints(absl::Span<const Fingerprint> fingerprints);
 absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view bytes);
 

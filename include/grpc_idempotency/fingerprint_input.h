@@ -11,23 +11,23 @@
 
 namespace idempotency {
 
-// A field of a message or of a message in it: the fields that lead there, all
-// singular. Empty for none.
+// A field of a message, or of a message nested in it: the fields on the path to it, all
+// singular. Empty: no field.
 using FieldPath = absl::Span<const google::protobuf::FieldDescriptor* const>;
 
-// Everything that a fingerprint is computed from. What it points to must
-// outlive it and not change meanwhile.
+// The input of a fingerprint. The data that it points to must outlive it and must not change
+// meanwhile.
 struct FingerprintInput {
-  // Name, in lower case, and its values in the order in which they came; those
-  // of a "-bin" entry decoded.
+  // Maps a name in lower case to its values, in the order of their arrival. Values of a "-bin"
+  // entry are decoded.
   using Metadata = std::map<std::string_view, std::vector<std::string_view>>;
 
-  // gRPC's name: "/payments.v1.Payments/Charge".
+  // The full method name: "/payments.v1.Payments/Charge".
   std::string_view method;
   const google::protobuf::Message& request;
-  // The request's field that carries the key, which is no part of the request.
+  // The request's field that carries the key; it is excluded from the fingerprint.
   FieldPath key_field = {};
-  // Entries that belong to the request; only those that the call has.
+  // The metadata entries that belong to the request; only those that the call has.
   Metadata metadata = {};
 };
 

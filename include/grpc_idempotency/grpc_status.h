@@ -1,4 +1,4 @@
-// The one bridge between the catalogue and gRPC.
+// Converts between the catalogue's statuses and gRPC's. Thread-safe.
 #ifndef GRPC_IDEMPOTENCY_GRPC_STATUS_H_
 #define GRPC_IDEMPOTENCY_GRPC_STATUS_H_
 
@@ -11,32 +11,29 @@
 
 namespace idempotency {
 
-// The code that a number off the wire or out of a store stands for: UNKNOWN if
-// gRPC has no such code, as its specification asks of a client
-// (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). A plain cast
-// of any number is undefined.
+// Converts a number from the wire or from a store to a code: UNKNOWN if gRPC has no such code,
+// as its specification requires of a client
+// (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). A plain cast of an arbitrary
+// number is undefined.
 grpc::StatusCode StatusCodeFrom(int number);
 
-// Code and message as they are; the catalogue's details become
-// grpc-status-details-bin (google.rpc.Status with ErrorInfo, RetryInfo,
-// BadRequest).
+// Keeps the code and the message; the catalogue's details become grpc-status-details-bin
+// (google.rpc.Status with ErrorInfo, RetryInfo, BadRequest).
 grpc::Status ToGrpcStatus(const absl::Status& status);
 // The reverse: reason and details survive the round trip.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
-// True for the codes that gRPC makes itself, so that they never prove what a
-// handler did: CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN, and
-// UNIMPLEMENTED, which the callback API answers when a handler throws. A guard
-// records none of them, and a client that gets one without a reason does not
-// know whether its operation happened.
+// True for the codes that gRPC itself generates, which therefore never prove what a handler
+// did: CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN, and UNIMPLEMENTED, which the
+// callback API returns when a handler throws. A guard records none of them. A client that gets
+// one without a reason does not know whether its operation happened.
 bool ProvesNothing(grpc::StatusCode code);
 
-// True for what gRPC answers, without sending it, to a message that is over the
-// channel's send limit (GRPC_ARG_MAX_SEND_MESSAGE_LENGTH).
+// True for the status that gRPC returns, without sending it, for a message over the channel's
+// send limit (GRPC_ARG_MAX_SEND_MESSAGE_LENGTH).
 bool IsOverSendLimit(const grpc::Status& status);
 
-// The value for the trailer grpc-retry-pushback-ms, if the error carries a
-// retry delay.
+// The value for the trailer grpc-retry-pushback-ms; nullopt if the error has no retry delay.
 std::optional<std::string> PushbackOf(const absl::Status& status);
 
 }  // namespace idempotency

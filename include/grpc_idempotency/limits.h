@@ -14,36 +14,36 @@ inline constexpr std::size_t kMaxKeyBytes = 255;
 inline constexpr std::size_t kMaxNamespaceBytes = 64;
 inline constexpr std::size_t kMaxScopeBytes = 255;
 inline constexpr std::size_t kMaxOperationBytes = 512;
-// A client's own name of its work (grpc_idempotency/client/key_store.h).
+// A client's name for its work (grpc_idempotency/client/key_store.h).
 inline constexpr std::size_t kMaxWorkBytes = 512;
 
-// Names one of the calls that a guarded handler makes.
+// The label of one call that a guarded handler makes.
 inline constexpr std::size_t kMaxDownstreamLabelBytes = 255;
 // A secret shorter than this can be guessed.
 inline constexpr std::size_t kMinDownstreamSecretBytes = 16;
 
-// Fingerprints: two versions are needed to roll an algorithm over; four leaves
-// room for a second roll-over before the first has ended.
+// Fingerprints. A change of the algorithm needs two versions; four allow a second change before
+// the first has ended.
 inline constexpr std::size_t kMaxFingerprints = 4;
 inline constexpr std::size_t kMinDigestBytes = 16;
 inline constexpr std::size_t kMaxDigestBytes = 64;
 
-// Labels are for people who look a record up.
+// Labels help an operator who looks up a record.
 inline constexpr std::size_t kMaxLabels = 16;
 inline constexpr std::size_t kMaxLabelKeyBytes = 64;
 inline constexpr std::size_t kMaxLabelValueBytes = 256;
 inline constexpr std::size_t kMaxReleaseReasonBytes = 1024;
 inline constexpr std::size_t kMaxCheckpointBytes = 4 * 1024;
-// Type and id of what a reply refers to, together: a name, not a document.
+// The type and the id of a Reference, together: a name, not a document.
 inline constexpr std::size_t kMaxReferenceBytes = 1024;
 
-// A reply over this is completed without its content.
+// A larger reply is completed without its content.
 inline constexpr std::size_t kMaxReplyBytes = 8 * 1024 * 1024;
-// What the captured messages of a stream weigh together, unless a policy says
-// more, up to kMaxReplyBytes: they are held in memory.
+// The total size of a stream's captured messages, unless a policy sets more, up to
+// kMaxReplyBytes. They are held in memory.
 inline constexpr std::size_t kDefaultStreamBytes = 1024 * 1024;
-// What a request to the service may weigh: a reply that is just over the limit
-// must still arrive, so that it can be completed without its content.
+// The size of a request to the service. A reply that is just over its limit must still arrive,
+// so that it can be completed without its content.
 inline constexpr std::size_t kMaxMessageBytes = 16 * 1024 * 1024;
 
 // Durations.
@@ -56,78 +56,80 @@ inline constexpr absl::Duration kMaxMaxLease = absl::Hours(24);
 inline constexpr absl::Duration kDefaultRetention = absl::Hours(24);
 inline constexpr absl::Duration kMinRetention = absl::Seconds(1);
 inline constexpr absl::Duration kMaxRetention = absl::Hours(24 * 366);
-// A reply's own, which is not over its record's.
+// The retention of a reply, which does not exceed its record's.
 inline constexpr absl::Duration kMinReplyRetention = absl::Seconds(1);
-// How long a forgotten record's key is still refused.
+// How long the key of an expired record is still refused.
 inline constexpr absl::Duration kMaxTombstone = absl::Hours(24 * 366);
 inline constexpr absl::Duration kMaxWait = absl::Seconds(60);
 // How long a release may keep its record from being granted again.
 inline constexpr absl::Duration kMaxReleasePause = absl::Hours(1);
-// How long after its creation an unknown UUIDv7 key may still start.
+// How long after its creation an unknown UUIDv7 key may still start an operation.
 inline constexpr absl::Duration kDefaultWindow = absl::Hours(24);
-// How much longer than its retention, or its tombstone's, a record's row is kept. The
-// store's clock may step back by up to this much, also with a failover to a server whose
-// clock is behind: the row is there, and its key is known, wherever the window opens
-// again. NTP steps by seconds; more than this is an operator's mistake.
+// A record's row is kept this much longer than its retention, or than its tombstone's. The
+// store's clock may step back by up to this much, also in a failover to a server whose clock is
+// behind: wherever the window opens again, the row still exists and its key is known. NTP steps
+// by seconds; a larger step is an operator's mistake.
 inline constexpr absl::Duration kClockStepMargin = absl::Minutes(5);
 // How far ahead of the store's clock a UUIDv7 key may be.
 inline constexpr absl::Duration kMaxKeyAhead = absl::Hours(24);
 
 // The daemon. A batch of 256 is where storage throughput stops growing.
 inline constexpr std::size_t kMaxBatch = 256;
-// The replies that one call of the store brings into memory, give or take the
-// last one: without a bound a batch of replays would weigh 2 GiB. Every
-// connection has such a call, and a reply is there about five times over until it
-// has left: in the database's text, in bytes, in a message, in a frame.
+// The replies that one store call loads into memory, exceeded by at most one reply: without a
+// bound a batch of replays would take 2 GiB. Every connection has such a call, and each reply
+// exists about five times until it is sent: in the database's text, in bytes, in a message, in
+// a frame.
 inline constexpr std::size_t kMaxBatchReplyBytes = 4 * 1024 * 1024;
 inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
-// What is queued or being done.
+// Queued operations and operations in progress, in bytes.
 inline constexpr std::size_t kDefaultQueuedBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 
-// The listener. Descriptors that connections never get: those of the store's sessions,
-// files, metrics and gRPC itself.
+// The listener. Descriptors that are reserved for the store's sessions, files, metrics and gRPC
+// itself; connections never get them.
 inline constexpr int kReservedDescriptors = 256;
-// A process with fewer is told so: every client of a replica needs one.
+// A process with fewer logs a warning: every client of a replica needs one.
 inline constexpr int kFewDescriptors = 4096;
-// Connections, whatever the descriptors allow: an idle one weighs some 50 KiB with TLS.
+// Connections, even if more descriptors are available: an idle one takes some 50 KiB with TLS.
 inline constexpr int kMaxConnections = 8 * 1024;
-// Until a new connection must have finished its TLS handshake and sent its settings.
+// The time in which a new connection must finish its TLS handshake and send its settings.
 inline constexpr absl::Duration kHandshakeTimeout = absl::Seconds(20);
-// Until a connection without a call is closed.
+// The time after which a connection without a call is closed.
 inline constexpr absl::Duration kMaxConnectionIdle = absl::Minutes(10);
 // How long a client may leave bytes or a ping unacknowledged.
 inline constexpr absl::Duration kPeerTimeout = absl::Seconds(10);
-// Calls at a time on one connection; more wait in the client.
+// Concurrent calls on one connection; more wait in the client.
 inline constexpr int kMaxStreams = 1024;
-// Then a connection ends, so that clients find replicas that were added. Its calls may
-// go on for the grace: twice kMaxWait, of which a session has one to be moved in.
+// The age at which a connection ends, so that clients find replicas that were added. Its calls
+// may continue for the grace: twice kMaxWait; a session uses one of the two to move to another
+// connection.
 inline constexpr absl::Duration kMaxConnectionAge = absl::Minutes(15);
 inline constexpr absl::Duration kConnectionGrace = absl::Seconds(120);
-// What gRPC holds for all connections: what was received and not yet parsed, and the
-// calls themselves.
+// The memory that gRPC uses for all connections: received bytes that are not yet parsed, and
+// the calls themselves.
 inline constexpr std::size_t kListenerBytes = 512 * 1024 * 1024;
-// Threads for the services that gRPC brings along, such as reflection. Ours have none.
+// Threads for gRPC's built-in services, such as reflection. The services of this project use
+// none.
 inline constexpr int kMaxListenerThreads = 64;
 
-// The metrics' listener. Scrapes at a time: the oldest one ends when another comes.
+// The metrics' listener. Concurrent scrapes: one more ends the oldest.
 inline constexpr std::size_t kMaxScrapes = 32;
 // From the connection to the last byte of the page.
 inline constexpr absl::Duration kScrapeTimeout = absl::Seconds(10);
 inline constexpr std::size_t kMaxScrapeRequestBytes = 8 * 1024;
 
-// A Session stream. Unanswered reservations and reads of one session: a quarter
-// of the queue that all of them share.
+// A Session stream. Unanswered reservations and reads of one session: a quarter of the queue
+// that all sessions share.
 inline constexpr std::size_t kMaxSessionInFlight = 4 * 1024;
-// Operations of every kind: from here on a session is not read.
+// Unanswered operations of every kind: at this number the session is no longer read.
 inline constexpr std::size_t kMaxSessionUnanswered = 2 * kMaxSessionInFlight;
-// And what those weigh: two of the largest messages.
+// The size of those operations: two of the largest messages.
 inline constexpr std::size_t kMaxSessionUnansweredBytes = 2 * kMaxMessageBytes;
-// Answers that leave together; a larger one has a frame of its own.
+// Answers that are sent in one frame; a larger answer has a frame of its own.
 inline constexpr std::size_t kMaxAnswerFrameBytes = 256 * 1024;
-// Answers that a caller has not fetched: from here on its session is not read.
+// Answers that the client has not read: at this size its session is no longer read.
 inline constexpr std::size_t kMaxSessionUnwrittenBytes = 4 * 1024 * 1024;
-// And from here on it gets no more replies.
+// At this size the session gets no more replies.
 inline constexpr std::size_t kMaxSessionHeldBytes = 64 * 1024 * 1024;
 
 }  // namespace idempotency::limits

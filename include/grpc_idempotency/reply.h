@@ -12,8 +12,8 @@
 
 namespace idempotency {
 
-// A reply as stores keep it: opaque bytes, and a SHA-256 that recognises the
-// same reply sent again and a stored one that was damaged. A value type.
+// A reply in its stored form: opaque bytes, and a SHA-256 that identifies the same reply sent
+// again and a damaged stored one. A value type.
 struct EncodedReply {
   std::string bytes;
   std::array<std::uint8_t, 32> digest{};
@@ -24,19 +24,19 @@ struct EncodedReply {
 };
 
 EncodedReply EncodeReply(const v1::Reply& reply);
-// The reply, or DATA_LOSS / RECORD_DAMAGED if the bytes do not match the
-// digest or do not parse. A damaged record is never run again.
+// The reply, or DATA_LOSS / RECORD_DAMAGED if the bytes do not match the digest or do not
+// parse. The operation of a damaged record never runs again.
 absl::StatusOr<v1::Reply> DecodeReply(const EncodedReply& encoded);
 
-// What the reply weighs when stored, in bytes.
+// The stored size of the reply, in bytes.
 std::size_t ReplyBytes(const v1::Reply& reply);
 // The same outcome without its content: code and a message cut to 1 KiB,
 // content STATUS_ONLY.
 v1::Reply WithoutContent(const v1::Reply& reply);
-// The same of one that is encoded. DATA_LOSS / RECORD_DAMAGED as DecodeReply.
-// What has no content any more stays as it is.
+// The same for an encoded reply. DATA_LOSS / RECORD_DAMAGED as in DecodeReply. A reply without
+// content is returned unchanged.
 absl::StatusOr<EncodedReply> WithoutContent(const EncodedReply& encoded);
-// True if a replay can give the caller everything the first caller got.
+// True if the reply has everything that the first caller got.
 bool IsComplete(const v1::Reply& reply);
 
 }  // namespace idempotency

@@ -20,26 +20,25 @@ class Uuid {
   Uuid() = default;
   explicit Uuid(const Bytes& bytes) : bytes_(bytes) {}
 
-  // 128 bits from OpenSSL's generator, with version 4 and variant set (122
-  // bits are random). Aborts the process if the generator fails: a guessable
-  // token would be worse.
+  // A version 4 UUID from OpenSSL's generator: 122 of the 128 bits are random, the others are
+  // the version and the variant. Aborts the process if the generator fails: a token that can be
+  // guessed would be worse.
   static Uuid Random();
   // RFC 9562 version 7: `now` in milliseconds, then 74 random bits.
   static Uuid TimeOrdered(absl::Time now);
-  // The same with 74 bits of `rest` instead: version and variant take the
-  // place of the others.
+  // The same with 74 of the 80 bits of `rest` instead of random ones: the version and the
+  // variant replace the others.
   using Rest = std::array<std::uint8_t, 10>;
   static Uuid TimeOrdered(absl::Time at, const Rest& rest);
-  // The 36-character form with hyphens, in either case; nullopt for anything
-  // else.
+  // Parses the 36-character form with hyphens, in either case; nullopt for any other text.
   static std::optional<Uuid> Parse(std::string_view text);
 
   // The 36-character form in lower case.
   std::string ToString() const;
   const Bytes& bytes() const { return bytes_; }
   bool is_nil() const { return *this == Uuid(); }
-  // When a version 7 UUID was made, to the millisecond; nullopt for any other
-  // version or variant.
+  // The creation time of a version 7 UUID, to the millisecond; nullopt for any other version or
+  // variant.
   std::optional<absl::Time> TimeOrderedAt() const;
 
   friend bool operator==(const Uuid& a, const Uuid& b) { return a.bytes_ == b.bytes_; }

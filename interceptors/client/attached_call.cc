@@ -22,7 +22,7 @@ absl::Status Refused(std::string_view method, std::string_view why) {
                    absl::StrCat("a call to ", AbslView(method), " was not sent: ", AbslView(why)));
 }
 
-// Of the keys on the call only `own` may go out.
+// Only `own` may be sent of the keys on the call.
 absl::Status CheckKeys(std::string_view method, const ParentOperation& parent, std::string_view own,
                        const CallMetadata& metadata) {
   const auto keys = metadata.equal_range(KeyName());
@@ -64,7 +64,7 @@ absl::StatusOr<std::shared_ptr<ParentOperation>> ResolveAttachedCall(std::string
     key = *std::move(only);
   }
   metadata.erase(KeyName());
-  // Copied from the call that the handler serves, it would name a grandparent.
+  // If it was copied from the call that the handler serves, it would identify a grandparent.
   metadata.erase(std::string(kParentMetadata));
   if (!key.empty()) {
     metadata.emplace(KeyName(), std::move(key));

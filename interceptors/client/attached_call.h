@@ -12,16 +12,16 @@
 
 namespace idempotency::internal {
 
-// As gRPC shows it to client interceptors, before it is sent.
+// In gRPC's type for client interceptors, before the call is sent.
 using CallMetadata = std::multimap<std::string, std::string>;
 
-// Gives a call that a guarded handler attached to itself its key and its
-// parent, and takes the marks of Attach off. `method` is as on the wire; a call
-// that needs no key and has none of its own goes without.
+// Sets the key and the parent on a call that a guarded handler attached to its execution, and
+// removes the marks of Attach. `method` is as on the wire. A call that needs no key and has no
+// key of its own is sent without one.
 //
-// The parent, for what the reply tells; nullptr for a call that is not
-// attached, whose metadata stays as it is. DOWNSTREAM_REFUSED if it must not
-// be sent:
+// Returns the parent, which the reply's retention is compared with; nullptr for a call that is
+// not attached, whose metadata does not change. DOWNSTREAM_REFUSED if the call must not be
+// sent:
 //   - Attach failed for it, or its execution has ended
 //   - it is attached twice
 //   - it would carry the parent's own key, or another one besides its own

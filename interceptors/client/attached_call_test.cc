@@ -44,7 +44,7 @@ std::shared_ptr<ParentOperation> MakeParent() {
                                 absl::FromUnixSeconds(1688086400)});
 }
 
-// The metadata of one call, before the interceptor and after it.
+// The metadata of one call, before and after the interceptor.
 class ResolveAttachedCallTest : public ::testing::Test {
  protected:
   absl::StatusOr<std::shared_ptr<ParentOperation>> Resolve(bool needs_key = true) {
@@ -134,7 +134,7 @@ TEST_F(ResolveAttachedCallTest, AnotherKeyIsOneTooMany) {
   ExpectRefused("another key");
 }
 
-// So that CallWithRetries can be given DownstreamKey("item-3").
+// So that DownstreamKey("item-3") can be passed to CallWithRetries.
 TEST_F(ResolveAttachedCallTest, TheSameKeyPinnedIsThatKey) {
   ASSERT_TRUE(WithKey(context_, parent_->KeyFor("item-3").value()).ok());
   ASSERT_TRUE(parent_->Attach(context_, "item-3").ok());
@@ -215,7 +215,7 @@ void ExpectRefused(const grpc::Status& status) {
 
 class RefusedCallTest : public AttachedCallTest {
  protected:
-  // Of an execution that has ended; another one goes on.
+  // The call of an execution that has ended; another one is still running.
   RefusedCallTest() {
     grpc::ClientContext other;
     EXPECT_TRUE(parent_->Attach(other).ok());

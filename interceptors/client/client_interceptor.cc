@@ -24,8 +24,8 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::Interceptor;
 using grpc::experimental::InterceptorBatchMethods;
 
-// Interceptors stand above gRPC's retries: this runs once for a call, and its
-// metadata goes out with every attempt.
+// Interceptors are above gRPC's retries: this one runs once for a call, and its metadata is
+// sent with every attempt.
 class KeyInterceptor final : public Interceptor {
  public:
   KeyInterceptor(std::string method, KeyedMethods::Answer keyed, RetentionWatch& retentions)
@@ -38,7 +38,7 @@ class KeyInterceptor final : public Interceptor {
                    InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       refusal_ = PutKey(*methods->GetSendInitialMetadata(), NeedsKey(*methods));
       if (!refusal_.ok()) {
-        // Answered here, in gRPC's place: it comes back with the receiving half.
+        // Answered here instead of by gRPC: the answer arrives with the receiving half.
         methods->Hijack();
         return;
       }
@@ -53,8 +53,8 @@ class KeyInterceptor final : public Interceptor {
  private:
   bool NeedsKey(InterceptorBatchMethods& methods) const {
     if (keyed_.with_key_field == nullptr) return keyed_.needs_key;
-    // A request comes in the same batch as the metadata, but for a stream whose
-    // requests follow: no policy can name a field of those.
+    // The request is in the same batch as the metadata, except for a stream whose requests
+    // follow: no policy can name a field of those.
     return methods.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE) &&
            LeavesKeyFieldEmpty(*keyed_.with_key_field, methods.GetSerializedSendMessage());
   }
@@ -99,7 +99,7 @@ class KeyInterceptorFactory final : public ClientInterceptorFactoryInterface {
  public:
   explicit KeyInterceptorFactory(LogSink log) : retentions_(ApplicationLog(std::move(log))) {}
 
-  // gRPC takes ownership; none for calls that get no key and are not attached.
+  // gRPC takes ownership. nullptr for calls that get no key and are not attached.
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
     const KeyedMethods::Answer keyed =
         keyed_methods_.Of(info->method(), info->type() == ClientRpcInfo::Type::UNARY);

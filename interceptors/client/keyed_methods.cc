@@ -9,14 +9,14 @@
 namespace idempotency::internal {
 namespace {
 
-// More methods than any program has stubs for. A proxy that forwards whatever
-// method it is asked for must not fill its memory with names.
+// More methods than any program has stubs for. A proxy that forwards arbitrary methods must not
+// fill its memory with their names.
 constexpr std::size_t kMaxKnown = 4096;
 
 }  // namespace
 
 KeyedMethods::Answer KeyedMethods::Of(std::string_view method, bool unary) {
-  // The map's own kind of view: abseil's is not the standard's everywhere.
+  // The map's type of view: abseil's is not always the standard's.
   const absl::string_view name(method.data(), method.size());
   {
     MutexLock lock(mutex_);

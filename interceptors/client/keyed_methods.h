@@ -11,26 +11,25 @@
 
 namespace idempotency::internal {
 
-// Which methods' calls get a key. Thread-safe.
+// Decides which methods' calls get a key. Thread-safe.
 class KeyedMethods {
  public:
   struct Answer {
     // The call needs a key.
     bool needs_key = false;
-    // Set for a method whose policy names a key_field (core/key_field.h): the
-    // call needs a key in its metadata only where that field is empty.
+    // Set for a method whose policy names a key_field (core/key_field.h): the call needs a key
+    // in its metadata only if that field is empty.
     const google::protobuf::MethodDescriptor* with_key_field = nullptr;
   };
 
   // `pool` must outlive this.
   explicit KeyedMethods(const google::protobuf::DescriptorPool& pool) : pool_(pool) {}
 
-  // What the method's own proto says (core/declared_policy.h): no key for
-  // KEY_NONE, so without the option for NO_SIDE_EFFECTS, IDEMPOTENT and
-  // streaming methods; a key for KEY_REQUIRED and KEY_OPTIONAL. A method that
-  // `pool` does not know needs one if it is `unary`: a key too many costs
-  // nothing, a missing one costs the call. `method` is as on the wire,
-  // "/payments.v1.Payments/Charge".
+  // The answer of the method's own proto (core/declared_policy.h): no key for KEY_NONE, so
+  // without the option for NO_SIDE_EFFECTS, IDEMPOTENT and streaming methods; a key for
+  // KEY_REQUIRED and KEY_OPTIONAL. A method that is not in `pool` needs a key if it is `unary`:
+  // a needless key costs nothing, but without a required one the call fails. `method` is as on
+  // the wire, "/payments.v1.Payments/Charge".
   Answer Of(std::string_view method, bool unary);
 
  private:

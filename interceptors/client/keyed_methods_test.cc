@@ -16,14 +16,14 @@ namespace {
 constexpr bool kUnary = true;
 
 KeyedMethods OfThisProgram() {
-  // Keeps the linker from leaving the descriptors out.
+  // Prevents the linker from dropping the descriptors.
   testdata::ChargeRequest::descriptor();
   return KeyedMethods(*google::protobuf::DescriptorPool::generated_pool());
 }
 
 TEST(KeyedMethodsTest, FollowsTheIdempotencyLevel) {
   KeyedMethods methods = OfThisProgram();
-  // Twice: the second answer comes from memory.
+  // Twice: the second answer is cached.
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(methods.Of("/idempotency.testdata.Till/Charge", kUnary).needs_key);
     EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/Balance", kUnary).needs_key);

@@ -34,7 +34,7 @@ bool LeavesKeyFieldEmpty(const google::protobuf::MethodDescriptor& method,
   if (!declared.ok()) return false;
   const absl::StatusOr<KeyField> field = KeyField::Resolve(method, declared->key_field());
   if (!field.ok()) return false;
-  // The generated type: nullptr in a program that has the descriptor alone.
+  // The generated type: nullptr in a program that has only the descriptor.
   const google::protobuf::Message* prototype =
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.input_type());
   if (prototype == nullptr) return false;

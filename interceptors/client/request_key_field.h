@@ -7,10 +7,9 @@
 
 namespace idempotency::internal {
 
-// True if `request`, a serialised request of `method`, has nothing in the field
-// that the method's own policy names as its key_field. False where that cannot
-// be found out: the request cannot be read, or the field cannot carry a key.
-// `request` may be nullptr.
+// True if `request`, a serialised request of `method`, has an empty value in the field that the
+// method's own policy names as its key_field. False if that cannot be determined: the request
+// cannot be parsed, or the field cannot carry a key. `request` may be nullptr.
 bool LeavesKeyFieldEmpty(const google::protobuf::MethodDescriptor& method,
                          const grpc::ByteBuffer* request);
 

@@ -10,7 +10,7 @@ bool RetentionWatch::Look(const std::string& method, std::string_view expires,
                           absl::Time parent_expires) {
   absl::Time step_expires;
   if (!absl::ParseTime(absl::RFC3339_full, AbslView(expires), &step_expires, nullptr)) return false;
-  // Replies tell whole seconds, rounded down.
+  // Replies contain whole seconds, rounded down.
   if (step_expires + absl::Seconds(1) >= parent_expires) return false;
   {
     MutexLock lock(mutex_);

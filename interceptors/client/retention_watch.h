@@ -13,15 +13,15 @@
 
 namespace idempotency::internal {
 
-// Warns where a callee forgets a step before its parent is forgotten: an
-// attempt that is resumed in between gets KEY_EXPIRED from it. Retentions of
-// two services can be compared nowhere else. Thread-safe.
+// Warns if a called service's record of a step expires before its parent's record: an attempt
+// that is resumed in between gets KEY_EXPIRED for the step. No other component can compare the
+// retentions of two services. Thread-safe.
 class RetentionWatch {
  public:
   explicit RetentionWatch(ApplicationLog log = ApplicationLog()) : log_(std::move(log)) {}
 
-  // `expires` is what the step's reply says (`idempotency-expires`, RFC 3339);
-  // anything else says nothing. Logs once for a method. True if it did.
+  // `expires` is the value of `idempotency-expires` (RFC 3339) in the step's reply; any other
+  // value is ignored. Logs once for a method. Returns true if it logged.
   bool Look(const std::string& method, std::string_view expires, absl::Time parent_expires);
 
  private:

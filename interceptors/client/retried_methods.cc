@@ -28,7 +28,7 @@ bool IsProtobufName(absl::string_view name) {
   return !name.empty();
 }
 
-// Whether its proto itself says that it is guarded, or `named` does.
+// True if its own proto declares it as guarded, or `named` is set.
 bool IsRetried(const MethodDescriptor& method, bool named) {
   const auto level = method.options().idempotency_level();
   if (level == MethodOptions::NO_SIDE_EFFECTS || level == MethodOptions::IDEMPOTENT) return true;

@@ -68,7 +68,7 @@ absl::string_view CodeName(grpc::StatusCode code) {
 }
 
 absl::Status ValidateBackoff(std::string_view field, absl::Duration backoff) {
-  // gRPC reads nanoseconds; less than one would be written as zero.
+  // gRPC's resolution is a nanosecond; a shorter duration would be written as zero.
   if (backoff >= absl::Nanoseconds(1) && backoff <= kMaxJsonDuration) return absl::OkStatus();
   return InvalidField(field, "must be positive and finite");
 }
@@ -110,7 +110,7 @@ absl::StatusOr<std::string> ServiceConfigJson(const RetryPolicy& policy,
   if (auto status = Validate(policy); !status.ok()) return status;
   const absl::StatusOr<std::set<RetriedName>> retried = RetriedMethods(guarded);
   if (!retried.ok()) return retried.status();
-  // An empty list of names would be gRPC's error, an empty name every method.
+  // gRPC rejects an empty list of names, and an empty name means every method.
   if (retried->empty()) return "{\"methodConfig\":[]}";
   std::vector<std::string> names;
   for (const RetriedName& name : *retried) {

@@ -33,7 +33,7 @@ std::vector<TillServer::Answer> Times(int count, const TillServer::Answer& answe
   return std::vector<TillServer::Answer>(count, answer);
 }
 
-// Short pauses, so that what a test waits for is what it is about.
+// Short pauses, so that a test waits only for the events under test.
 RetryPolicy QuickPolicy() {
   RetryPolicy policy;
   policy.initial_backoff = absl::Milliseconds(1);
@@ -62,7 +62,7 @@ class RetryPolicyTest : public ::testing::Test {
                       const std::set<std::string>& guarded = {kTill}) {
     return Call(&Till::Stub::Charge, policy, guarded);
   }
-  // How often a call that always fails arrives.
+  // The number of arrivals of a call that always fails.
   std::size_t Arrivals(Method method, const std::set<std::string>& guarded) {
     const std::size_t before = server_.arrivals().size();
     server_.Script(Times(10, {Unavailable(), {}, false, false}));
@@ -141,7 +141,7 @@ TEST_F(RetryPolicyTest, NegativePushbackStops) {
   EXPECT_THAT(server_.arrivals(), SizeIs(1));
 }
 
-// Why a guard's rejections are Trailers-Only.
+// The reason why a guard's rejections are Trailers-Only.
 TEST_F(RetryPolicyTest, InitialMetadataOnAFailureStops) {
   server_.Script({{Unavailable(), {}, true, false}});
   EXPECT_EQ(Charge().error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -164,8 +164,8 @@ TEST_F(RetryPolicyTest, RequestsOverTheBufferAreNot) {
   EXPECT_THAT(server_.arrivals(), SizeIs(1));
 }
 
-// A client that is rolled out before the guard: what no guard is known to
-// protect runs once.
+// A client that is rolled out before the guard: a method that no guard is known to protect runs
+// once.
 TEST_F(RetryPolicyTest, WithoutNamesOnlyWhatItsProtoDeclaresIsRetried) {
   EXPECT_EQ(Arrivals(&Till::Stub::Charge, {}), 1u) << "nothing says that it is guarded";
   EXPECT_EQ(Arrivals(&Till::Stub::Log, {}), 1u) << "KEY_NONE";

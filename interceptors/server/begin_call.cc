@@ -20,7 +20,7 @@ using internal::ValidateLabels;
 
 namespace {
 
-// What would be silently without effect where there is no method and no call.
+// Faults: members that would silently have no effect without a method and a call.
 PolicyFaults FaultsWithoutMethod(const MethodPolicy& policy) {
   PolicyFaults faults;
   if (policy.key != MethodPolicy::Key::kRequired) {

@@ -281,7 +281,7 @@ TEST_F(BeginTest, WhatIsForgottenIsLeftToItsLease) {
   { auto begun = Begin(); }
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
   EXPECT_EQ(Store().calls(Operation::kRelease), 0);
-  guard_.reset();  // does not wait for what was given up
+  guard_.reset();  // does not wait for abandoned operations
 }
 
 TEST_F(BeginTest, WhatIsForgottenUnderRecoveryIsUnknown) {
@@ -350,7 +350,7 @@ TEST_F(BeginTest, TheAsynchronousFormsDoNotBlock) {
   Guard().Begin(call_, *request, [&begun](absl::StatusOr<BegunOperation> operation) {
     begun.set_value(std::move(operation));
   });
-  request.reset();  // it is not needed any more
+  request.reset();  // no longer needed
   auto verdict = begun.get_future();
   EXPECT_EQ(verdict.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   Store().AnswerHeld(Operation::kReserve);
@@ -393,7 +393,7 @@ TEST_F(BeginTest, WhatACallbackThrowsEndsThere) {
   EXPECT_EQ(called, 4);
 }
 
-// A guard that waits for less than its callers do.
+// A guard that waits for a shorter time than its callers do.
 TEST_F(BeginTest, AGuardThatGoesFirstTellsEveryCallback) {
   options_.recording_timeout = absl::Hours(1);
   options_.closing_timeout = absl::ZeroDuration();
@@ -460,7 +460,7 @@ TEST_F(BeginTest, CallsThatCannotWorkAreRefusedUnasked) {
       EXPECT_EQ(DetailsOf(status).violations.at(0).field, "begin.labels");
     }
   }
-  // What a guarded method is called, on every host and on one of its own.
+  // The operation of a guarded method, on every host and on its own host.
   for (const char* name : {"/tills.Till/Charge", "api.example.com/tills.Till/Charge"}) {
     EXPECT_EQ(ReasonOf(refusal([&](BeginCall& call) { call.operation = name; })),
               Reason::kRequestInvalid)

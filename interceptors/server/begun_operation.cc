@@ -45,13 +45,12 @@ v1::Reply ReplyOf(const grpc::Status& failure) {
   return reply;
 }
 
-// OK for what the store acknowledged, and for nothing else.
+// OK only if the store acknowledged it.
 absl::Status AnswerOf(const Settlement::Outcome& outcome) {
   return outcome.error.ok() ? outcome.release : outcome.error;
 }
 
-// The application's own callback: what it throws must not unwind the guard's
-// threads.
+// Wraps the application's own callback: its exceptions must not unwind the guard's threads.
 BegunOperation::Done Contained(const LiveExecution& execution, BegunOperation::Done done) {
   return [name = execution.operation().name, log = execution.operation().log,
           done = std::move(done)](const absl::Status& status) {

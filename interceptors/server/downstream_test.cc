@@ -1,4 +1,4 @@
-// A handler's own calls: their keys, and what a callee records of its parent.
+// A handler's own calls: their keys, and the record of the parent at the called service.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/test/client_context_test_peer.h>
@@ -71,7 +71,7 @@ class DownstreamTest : public testing::Test {
     ChargeReply reply;
     return stub_->Charge(&context, {}, &reply);
   }
-  // What is recorded of a call whose caller says this of its parent.
+  // The recorded parent of a call whose caller sends this parent.
   v1::RecordKey ParentRecorded(const std::string& told) {
     EXPECT_TRUE(Charge({{std::string(kParentMetadata), told}}).ok());
     return store_->last_reserve().parent();

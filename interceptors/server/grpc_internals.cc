@@ -42,13 +42,13 @@ using google::protobuf::ServiceDescriptor;
 using grpc::internal::MethodHandler;
 using grpc::internal::RpcMethod;
 using grpc::internal::RpcServiceMethod;
-// The user's holder, seen through a type of ours: two pointers after the
-// virtual table, whatever they point to. CheckLayout() tries it.
+// The user's holder, accessed through a type of this library: two pointers after the virtual
+// table, of any target type. CheckLayout() tests it.
 using AnyHolder = grpc::MessageHolder<AnyMessage, AnyMessage>;
 using AnyCallbackHandler = grpc::internal::CallbackUnaryHandler<AnyMessage, AnyMessage>;
 
-// grpc::Service::GetHandler is protected; a pointer to it, named through a
-// class that may, works on any service.
+// grpc::Service::GetHandler is protected; a pointer to it, named through a derived class, works
+// on any service.
 class HandlerAccess : public grpc::Service {
  public:
   static MethodHandler* Get(grpc::Service& service, int index) {
@@ -64,8 +64,7 @@ std::string TypeNameOf(const MethodHandler& handler) {
   return status == 0 ? name.get() : typeid(handler).name();
 }
 
-// A template cannot be asked for by dynamic_cast without its arguments, so the
-// type's name decides.
+// dynamic_cast cannot find a template without its arguments, so the type's name decides.
 std::optional<MethodKind> KindOf(const MethodHandler& handler) {
   const std::string name = TypeNameOf(handler);
   const auto is = [&name](absl::string_view type) {
@@ -91,7 +90,7 @@ bool IsCallback(MethodKind kind) {
          kind == MethodKind::kCallbackClientStreaming;
 }
 
-// Whether a handler of this kind is what the descriptor says.
+// True if a handler of this kind matches the descriptor.
 bool Fits(MethodKind kind, const MethodDescriptor& method) {
   switch (kind) {
     case MethodKind::kSyncUnary:
@@ -137,7 +136,7 @@ v1::Reply Overloaded() {
 
 constexpr std::string_view kClientLeft = "the client had left before the handler ran";
 
-// A sync call: the thread that brought it waits inside RunHandler.
+// A sync call: the thread that delivered it waits inside RunHandler.
 class PendingSyncCall final : public PendingCall {
  public:
   PendingSyncCall(MethodHandler& inner, const MethodDescriptor& method, GuardLog& log,
@@ -164,7 +163,7 @@ class PendingSyncCall final : public PendingCall {
     decision_.NotifyOne();
   }
 
-  // Does what was decided, on gRPC's own thread.
+  // Waits for the decision and acts on it, on gRPC's own thread.
   void WaitAndAct() {
     {
       MutexLock lock(mutex_);
@@ -181,7 +180,7 @@ class PendingSyncCall final : public PendingCall {
   }
 
  private:
-  // What is sent instead of running the handler.
+  // The reply that is sent instead of running the handler.
   std::optional<v1::Reply> LastLook() {
     if (start_.not_run != nullptr &&
         (parameter_.server_context->IsCancelled() || ClientDeadlinePassed(context()))) {
@@ -192,8 +191,8 @@ class PendingSyncCall final : public PendingCall {
   }
 
   void Send(v1::Reply reply) {
-    // The handler would have destroyed the request, which lives in the call's
-    // arena; through the base, because its type is not known here.
+    // The handler would have destroyed the request, which is in the call's arena; through the
+    // base class, because its type is unknown here.
     static_cast<MessageLite*>(parameter_.request)->~MessageLite();
     const std::unique_ptr<Message> message(google::protobuf::MessageFactory::generated_factory()
                                                ->GetPrototype(method_.output_type())
@@ -218,8 +217,8 @@ class PendingSyncCall final : public PendingCall {
   std::optional<v1::Reply> reply_;
 };
 
-// Answers a callback call with a stored reply. Lives until gRPC is done with
-// it, which is before the message is given back.
+// Answers a callback call with a stored reply. Lives until gRPC has finished with it, which is
+// before the message is released.
 class StoredReplyReactor final : public grpc::ServerUnaryReactor {
  public:
   StoredReplyReactor(v1::Reply reply, AnyMessage* response, GuardLog& log) : address_(response) {
@@ -233,7 +232,7 @@ class StoredReplyReactor final : public grpc::ServerUnaryReactor {
     Unload(address_);
     const std::unique_ptr<StoredReplyReactor> self(this);
   }
-  // Nothing here takes time: no need for a thread of its own.
+  // No function here takes long: it needs no thread of its own.
   bool InternalInlineable() override { return true; }
 
  private:
@@ -259,10 +258,9 @@ class PendingCallbackCall final : public PendingCall,
 
   void Run(HandlerStart start) override {
     start_ = std::move(start);
-    // This is a thread of the connection's, which brings the verdicts of other calls
-    // too. It must not wait for a handler. Nor is an alarm a way out: all alarms that
-    // are due share a thread of gRPC's, so that one handler that blocks stops the
-    // others (docs/adr/0025).
+    // This is a thread of the connection's, which also delivers the verdicts of other calls. It
+    // must not wait for a handler. An alarm is no solution either: all due alarms share a
+    // thread of gRPC's, so that one blocking handler stops the others (docs/adr/0025).
     const auto begin = [self = shared_from_this()] { self->RunHandler(); };
     if (dependencies_.handlers.Run(begin) == WorkerPool::Outcome::kTaken) return;
     if (start_.not_run != nullptr) start_.not_run("too many handlers waited for a thread");
@@ -288,7 +286,7 @@ class PendingCallbackCall final : public PendingCall,
 
  private:
   void RunHandler() {
-    // IsCancelled() says nothing before the inner handler runs.
+    // IsCancelled() is not valid before the inner handler runs.
     if (start_.not_run != nullptr && ClientDeadlinePassed(context())) {
       start_.not_run(kClientLeft);
       Answer(Cancelled());
@@ -310,7 +308,7 @@ class PendingCallbackCall final : public PendingCall,
   HandlerStart start_;
 };
 
-// Stands in for the handler of the user's service.
+// Replaces the handler of the user's service.
 class GuardedHandler final : public MethodHandler {
  public:
   GuardedHandler(MethodHandler& inner, MethodKind kind, const MethodDescriptor& method,
@@ -327,7 +325,7 @@ class GuardedHandler final : public MethodHandler {
   }
 
   void RunHandler(const HandlerParameter& parameter) override {
-    // A request that could not be read is the handler's to refuse.
+    // The handler must refuse a request that could not be parsed.
     if (admitter_ == nullptr || !parameter.status.ok()) {
       inner_.RunHandler(parameter);
     } else if (!IsCallback(kind_)) {
@@ -359,8 +357,8 @@ class GuardedService final : public grpc::Service {
       const auto index = static_cast<std::size_t>(i);
       const MethodDescriptor& method = *descriptor.method(i);
       names_.push_back(absl::StrCat("/", descriptor.full_name(), "/", method.name()));
-      // Each object gets a handler of its own, and owns it: marking a method
-      // as callback deletes the one that it was added with.
+      // Each object gets and owns its own handler: marking a method as callback deletes the
+      // handler that it was added with.
       const auto handler = [&] {
         return std::make_unique<GuardedHandler>(*HandlerAccess::Get(original, i), kinds[index],
                                                 method, admitters[index], dependencies)
@@ -404,7 +402,7 @@ class ProbeService {};
 
 absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descriptor,
                                                  grpc::Service& service) {
-  // GetHandler would follow a null pointer.
+  // GetHandler would dereference a null pointer.
   if (service.has_generic_methods()) {
     return Unsupported(descriptor.full_name(), "it has generic methods");
   }
@@ -434,10 +432,9 @@ std::unique_ptr<grpc::Service> MakeGuardedService(const ServiceDescriptor& descr
 
 absl::Status CheckLayout() {
   ProbeHolder probe;
-  // Volatile and fenced, so that the optimiser cannot see what `probe` really
-  // is: it would take the call through AnyHolder for one that never happens
-  // (GCC 12 at -O2 does), and the reads for ones that its writes cannot reach.
-  // Real holders come out of gRPC as void*.
+  // Volatile and fenced, so that the optimiser cannot see the real type of `probe`: it would
+  // treat the call through AnyHolder as one that never happens (GCC 12 at -O2 does), and the
+  // reads as independent of its writes. gRPC provides real holders as void*.
   void* volatile opaque =
       static_cast<grpc::MessageHolder<v1::GetRequest, v1::GetResponse>*>(&probe);
   std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -1,9 +1,8 @@
-// The one place that depends on what gRPC calls internal, together with the
-// folder grpc_internals/.
+// The only code that depends on gRPC's internal interfaces, together with the folder
+// grpc_internals/.
 //
-// C++ gRPC has no public way to keep a handler from running: Hijack() is for
-// clients only (grpc/grpc issues 24017 and 22395). What is used instead, as it
-// stands in gRPC 1.51.1:
+// C++ gRPC has no public way to keep a handler from running: Hijack() is for clients only
+// (grpc/grpc issues 24017 and 22395). The interfaces that are used instead, as of gRPC 1.51.1:
 //   grpc::Service::{AddMethod, MarkMethodCallback, GetHandler}  protected
 //   grpc::internal::{MethodHandler, RpcServiceMethod, RpcMethodHandler,
 //     UnaryRunHandlerHelper, CallbackUnaryHandler, ServerStreamingHandler,
@@ -29,43 +28,42 @@
 
 namespace idempotency::internal::grpc_internals {
 
-// What a method's handler was found to be.
+// The kind of a method's handler.
 enum class MethodKind {
   kSyncUnary,
   kCallbackUnary,
   kSyncServerStreaming,
   kCallbackServerStreaming,
-  // Also those that stream both ways.
+  // Including those that stream both ways.
   kSyncClientStreaming,
   kCallbackClientStreaming,
 };
 
-// The kind of every method of `service`, in the descriptor's order.
-// FAILED_PRECONDITION naming the method that is of no such kind
-// (completion-queue, raw, streamed unary), or the service if it has generic
-// methods, which cannot be told apart from outside.
+// The kind of every method of `service`, in the descriptor's order. FAILED_PRECONDITION, whose
+// message names the method, for any other kind (completion-queue, raw, streamed unary), or the
+// service if it has generic methods, which cannot be distinguished from outside.
 absl::StatusOr<std::vector<MethodKind>> Classify(
     const google::protobuf::ServiceDescriptor& descriptor, grpc::Service& service);
 
-// What all services of a guard share.
+// The objects that all services of a guard share.
 struct GuardedServiceDependencies {
   // Run the handlers of the callback API.
   WorkerPool& handlers;
   GuardLog& log;
 };
 
-// A service with the same methods in the same order, to be registered instead
-// of `original`. A method with a admitter asks it before its handler runs; one
-// whose admitter is nullptr is handed through. `admitters` are in the descriptor's
-// order, non-null only for methods whose requests are not a stream. Gates,
-// original, what `dependencies` refers to, and the result outlive the server.
+// A service with the same methods in the same order, to be registered instead of `original`. A
+// method with an admitter queries it before its handler runs; a method whose admitter is
+// nullptr is passed through. `admitters` are in the descriptor's order, non-null only for
+// methods whose requests are not a stream. The admitters, `original`, the objects that
+// `dependencies` refers to, and the result must outlive the server.
 std::unique_ptr<grpc::Service> MakeGuardedService(
     const google::protobuf::ServiceDescriptor& descriptor, absl::Span<const MethodKind> kinds,
     absl::Span<CallAdmitter* const> admitters, GuardedServiceDependencies dependencies,
     grpc::Service& original);
 
-// OK if the gRPC and protobuf that this program was linked with are laid out
-// as this file assumes; otherwise FAILED_PRECONDITION saying what is not.
+// OK if the gRPC and protobuf libraries of this program have the layout that this file assumes;
+// otherwise FAILED_PRECONDITION, whose message names the difference.
 absl::Status CheckLayout();
 
 }  // namespace idempotency::internal::grpc_internals

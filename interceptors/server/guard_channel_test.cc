@@ -1,5 +1,5 @@
-// A guarded server on a real port, and what lies outside the guard: a daemon that
-// is not there, deadlines that no clock can count.
+// A guarded server on a real port, and conditions outside the guard: a daemon that is not
+// running, deadlines that no clock can represent.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
@@ -38,7 +38,7 @@ using testdata::Till;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kCharge[] = "/idempotency.testdata.Till/Charge";
-// What a verdict is waited for here; "at once" is far below it on any machine.
+// The verdict timeout of these tests; "at once" is far below it on any machine.
 constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr std::chrono::seconds kAtOnce{20};
 
@@ -100,7 +100,7 @@ class GuardChannelTest : public ::testing::TestWithParam<ConnectionOptions::Kind
   std::unique_ptr<ServerGuard> guard_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
-  // Refuses connections until a test serves there.
+  // Refuses connections until a test starts a server there.
   const testing::HeldPort daemon_port_;
 };
 
@@ -130,7 +130,7 @@ TEST_P(GuardChannelTest, WithoutADaemonCallsFailOpenAtOnceWhereTheyMay) {
   EXPECT_EQ(guard_->calls_failed_open(), 1u);
 }
 
-// What is logged past the application's logger.
+// Counts lines that bypass the application's logger.
 class CountingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   int lines() const { return lines_; }
@@ -187,7 +187,7 @@ TEST_P(GuardChannelTest, IsNotReadyForADaemonThatRefusesIt) {
   server->Shutdown(std::chrono::system_clock::now());
 }
 
-// What Go sends for a context without a deadline, and the largest of all.
+// The value that Go sends for a context without a deadline, and the largest of all.
 TEST_P(GuardChannelTest, ADeadlineThatNoClockCanCountIsNoneAndNotOneThatHasPassed) {
   Serve(ServerGuard::Create(std::make_unique<FakeConnection>(), options_).value());
   int calls = 0;

@@ -1,4 +1,4 @@
-// What Admission and Settlement do with a completion ledger's answers.
+// The use of a completion ledger's answers in Admission and Settlement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,7 +109,8 @@ class GuardLedgerTest : public testing::Test {
     FakeTransaction transaction{*ledger_, {}};
     return execution.RecordInTransaction(transaction, Message(text)).ok() && transaction.Commit();
   }
-  // An execution that died: its reservation is over, its commit is there or not.
+  // An execution that ended without an answer: its reservation has ended, with or without a
+  // commit.
   void DieAfter(bool commit) {
     const auto execution = Run();
     ASSERT_NE(execution, nullptr);
@@ -123,7 +124,7 @@ class GuardLedgerTest : public testing::Test {
     const auto* refused = std::get_if<Admission::Refused>(&decision);
     return refused == nullptr ? std::nullopt : ReasonOf(refused->why);
   }
-  // What the refused caller waits for before it calls again.
+  // The pause of the refused caller before its next call.
   static std::optional<absl::Duration> WaitOf(const Admission::Decision& decision) {
     const auto* refused = std::get_if<Admission::Refused>(&decision);
     return refused == nullptr ? std::nullopt : DetailsOf(refused->why).retry_delay;
@@ -187,7 +188,7 @@ TEST_F(GuardLedgerTest, AnAttemptAfterTheFirstDoesNotRunWhileTheLedgerIsAway) {
   EXPECT_EQ(RefusalOf(decision), Reason::kStoreUnavailable);
   EXPECT_EQ(WaitOf(decision), absl::Seconds(1));
   EXPECT_GT(ledger_->finds(), 1);
-  // Given back, so that the next try finds it.
+  // Released, so that the next try finds it.
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   ledger_->Fail(Away(), 0);
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
@@ -208,8 +209,8 @@ TEST_F(GuardLedgerTest, ARowOfAnotherRequestIsAMismatch) {
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
 }
 
-// Written by a program that computes another version: whether it is the same request cannot
-// be told, so its reply is nobody's, and nothing runs.
+// Written by a program with another fingerprint version: the requests cannot be compared, so no
+// caller gets its reply, and nothing runs.
 TEST_F(GuardLedgerTest, ARowWithoutACommonFingerprintVersionIsNoReply) {
   DieAfter(/*commit=*/true);
   ledger_->row().fingerprints = EncodeFingerprints({{2, std::string(32, 'd')}});
@@ -244,7 +245,7 @@ TEST_F(GuardLedgerTest, AnOkThatWasCommittedIsCompleted) {
   v1::Reply reply = Answer(Body("paid"));
   reply.add_trailing_metadata()->set_key("x");
   EXPECT_TRUE(Settle(execution, reply).error.ok());
-  // What the first caller gets is what is kept, with its metadata.
+  // The stored reply is the first caller's, with its metadata.
   EXPECT_EQ(store_->record().reply.SerializeAsString(), reply.SerializeAsString());
 }
 
@@ -305,8 +306,8 @@ TEST_F(GuardLedgerTest, AFailureWithoutACommitIsSettledAsEver) {
   EXPECT_EQ(ledger_->finds(), 1);
 }
 
-// By this a stream's messages are held back: those of an attempt that may run again must not
-// go out.
+// The expiry decides whether a stream's messages are held back: those of an attempt that may
+// run again must not be sent.
 TEST_F(GuardLedgerTest, OnlyWhatIsRecordedSaysWhenItIsForgotten) {
   const auto recorded = Settle(Run(), Answer("x"));
   EXPECT_TRUE(recorded.error.ok());
@@ -336,7 +337,7 @@ TEST_F(GuardLedgerTest, WhileTheLedgerIsAwayNothingIsSettled) {
   EXPECT_EQ(store_->calls(Operation::kRelease), 0);
   EXPECT_EQ(store_->calls(Operation::kComplete), 0);
   EXPECT_FALSE(execution->lost());
-  // It comes back, and the outcome is recorded without anybody asking.
+  // The ledger recovers, and the outcome is recorded without a new call.
   ledger_->Fail(Away(), 0);
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
@@ -377,7 +378,7 @@ using Ending = FakeTransaction::Ending;
 TEST_F(GuardLedgerTest, ACommitThatIsKnownIsNotAskedAbout) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
-  // Whatever the ledger would say.
+  // Independent of the ledger's answer.
   ledger_->Fail(Away(), 1'000'000);
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
   v1::Reply reply = Answer(Body("paid"));
@@ -618,7 +619,7 @@ TEST_F(GuardLedgerRecoveryTest, TheLedgerIsAskedBeforeTheRecoveryHandler) {
   GuardedOperation operation = *operation_;
   operation.recovery = [&](const RecoveryCase& recovery) {
     ++recoveries;
-    // A recovery commits what it finds out like any attempt.
+    // A recovery commits its result like any attempt.
     EXPECT_TRUE(Commit(*recovery.execution, "found out"));
     return RecoveryDecision::CompleteWith(Message("found out"));
   };
@@ -626,7 +627,7 @@ TEST_F(GuardLedgerRecoveryTest, TheLedgerIsAskedBeforeTheRecoveryHandler) {
   const auto execution = Run();
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
-  // Not there: the handler decides, and the ledger is asked for what it wrote.
+  // No row: the handler decides, and the ledger is queried for its row.
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
   EXPECT_EQ(recoveries, 1);
   EXPECT_EQ(ledger_->finds(), 2);
@@ -659,7 +660,7 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeStaysUnknownWhileTheLedgerIsAway
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
 }
 
-// As many of one method as there are threads, and the ledger answers of another.
+// As many of one method as there are threads; the ledger still answers another method.
 TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown) {
   std::promise<void> open;
   const std::shared_future<void> opened = open.get_future().share();
@@ -669,7 +670,7 @@ TEST_F(GuardLedgerRecoveryTest, ARecoveryThatFindsNoPlaceLeavesTheOutcomeUnknown
   const auto execution = Run();
   execution->reservation()->Release("died", v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN, [] {});
   ASSERT_TRUE(store_->WaitForState(v1::RECORD_STATE_UNKNOWN));
-  // First every thread is held, so that none makes room in the queue later.
+  // First every thread is occupied, so that none makes room in the queue later.
   std::promise<void> all_held;
   std::atomic<int> held{0};
   for (int i = 0; i < GuardThreads().recovery; ++i) {

@@ -16,11 +16,10 @@ using internal::PolicyFaults;
 
 namespace {
 
-// Under this hardly a reply would find room; more likely the unit is wrong.
+// In a smaller cache hardly a reply would fit; more likely the unit is wrong.
 constexpr std::size_t kMinReplayCacheBytes = 1024 * 1024;
 constexpr absl::Duration kMinReplayMaxAge = absl::Milliseconds(1);
-// A record that is removed by hand and still answered would be taken for one that is
-// there.
+// Bounds how long a record that was removed by hand is still replayed, and so seems to exist.
 constexpr absl::Duration kMaxReplayMaxAge = absl::Minutes(10);
 
 absl::Status Wrong(absl::string_view option, absl::string_view why) {
@@ -56,7 +55,7 @@ absl::Status ValidateReplayCache(const ReplayCacheOptions& options) {
 }  // namespace
 
 absl::Status ValidateGuardOptions(const GuardOptions& options) {
-  // The other parts are placeholders: the namespace is what is checked.
+  // The other parts are placeholders: only the namespace is checked.
   if (!ValidateRecordKey(RecordKey{options.name_space, "scope", "/operation", "key"}).ok()) {
     return Wrong("name_space", "must be 1-64 characters of a-z, 0-9, '.', '_' and '-'");
   }

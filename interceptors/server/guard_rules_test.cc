@@ -1,4 +1,4 @@
-// What the guard decides without a connection, a thread or a server.
+// The guard's decisions that need no connection, thread or server.
 #include <gmock/gmock.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/test/server_context_test_spouse.h>
@@ -151,7 +151,7 @@ TEST(RejectionTest, VerdictsThatDoNotRun) {
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kReplyNotKept);
   reply.set_code(5);
   EXPECT_TRUE(RejectionFor(verdict).ok());
-  reply.set_content(static_cast<v1::ReplyContent>(99));  // of a newer service
+  reply.set_content(static_cast<v1::ReplyContent>(99));  // from a newer service
   EXPECT_EQ(ReasonOf(RejectionFor(verdict)), Reason::kReplyNotKept);
   for (const v1::ReplyContent content : {v1::REPLY_CONTENT_REDACTED, v1::REPLY_CONTENT_REFERENCE}) {
     reply.set_content(content);

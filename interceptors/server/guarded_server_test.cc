@@ -24,7 +24,7 @@ using testdata::Till;
 using testing::HasSubstr;
 using Operation = FakeConnection::Operation;
 
-// Its handler waits until the test lets it return, or until its call is cancelled.
+// Its handler waits until the test allows it to return, or until its call is cancelled.
 class SlowTill final : public Till::Service {
  public:
   grpc::Status Charge(grpc::ServerContext* context, const ChargeRequest*,

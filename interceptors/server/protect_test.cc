@@ -1,4 +1,4 @@
-// What Protect and Install refuse.
+// The refusals of Protect and Install.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class SplitTill final : public Till::WithSplitStreamingMethod_Watch<Till::Servic
   }
 };
 
-// A generated class, but of a service that nothing describes.
+// A generated class, but of a service without a descriptor.
 struct Undescribed {
   static const char* service_full_name() { return "nowhere.Undescribed"; }
 };

@@ -49,15 +49,15 @@ absl::StatusOr<std::string> OneValue(const grpc::ServerContextBase& context,
       absl::StrCat("this method needs exactly one metadata entry '", key, "'"));
 }
 
-// gRPC's credentials for local connections authenticate every peer, under the
-// name of the transport ("local"), so that all callers would share one scope.
+// gRPC's credentials for local connections authenticate every peer, with the name of the
+// transport ("local") as identity, so that all callers would share one scope.
 bool NamesTheTransport(const grpc::AuthContext& auth) {
   return auth.GetPeerIdentityPropertyName() == GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME;
 }
 
-// A certificate may name its owner more than once; the set of names is the
-// identity, in whatever order the certificate lists them. A comma inside a name
-// is escaped, so that no one name reads like two.
+// A certificate may have several names of its owner; the set of names is the identity, in any
+// order in the certificate. A comma inside a name is escaped, so that no single name equals
+// two.
 std::string IdentityScope(std::vector<absl::string_view> names) {
   std::sort(names.begin(), names.end());
   std::string scope = absl::StrJoin(names, ",", [](std::string* out, absl::string_view name) {

@@ -41,10 +41,10 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
-// An operation is a path, after the host if the service has one of its own.
+// An operation is a path, prefixed by the host if the service has its own.
 std::string PathOf(const std::string& operation) { return operation.substr(operation.find('/')); }
 
-// FAILED_PRECONDITION if an option by method names one that is not there.
+// FAILED_PRECONDITION if a per-method option names a method that does not exist.
 absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
                         const std::set<std::string>& paths) {
   for (const auto& [name, config] : methods) {
@@ -55,8 +55,8 @@ absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
   return absl::OkStatus();
 }
 
-// What it throws must not unwind the guard's threads. A granted operation that
-// it drops so is abandoned, as one that goes away unsettled.
+// Its exceptions must not unwind the guard's threads. A granted operation that it drops in this
+// way is abandoned, as one that is destroyed unsettled.
 ServerGuard::Begun Contained(std::shared_ptr<GuardLog> log, const std::string& operation,
                              ServerGuard::Begun done) {
   return [log = std::move(log), operation,
@@ -70,7 +70,7 @@ ServerGuard::Begun Contained(std::shared_ptr<GuardLog> log, const std::string& o
 
 class Guard final : public ServerGuard {
  public:
-  // `cache` is what `connection` fills; nullptr while it is off.
+  // `connection` fills `cache`; nullptr while it is off.
   Guard(std::unique_ptr<Connection> connection, std::shared_ptr<ReplayCache> cache,
         GuardOptions options)
       : options_(std::move(options)),
@@ -87,7 +87,7 @@ class Guard final : public ServerGuard {
 
   ~Guard() override {
     Close();
-    // The application's code may still run there, on what the rest holds.
+    // The application's code may still run there, with references to the other members.
     pools_.Stop();
   }
 
@@ -128,25 +128,25 @@ class Guard final : public ServerGuard {
                       Begun done) override;
 
  private:
-  // One for each method. INVALID_ARGUMENT with everything that cannot work.
+  // One for each method. INVALID_ARGUMENT with all faults.
   absl::StatusOr<std::vector<ResolvedPolicy>> Resolve(const ServiceDescriptor& service) const;
   // Empty if there is none.
   ReplyLoader LoaderOf(const MethodDescriptor& method) const;
   GuardedOperation MakeOperation(std::string name, const MethodDescriptor& method,
                                  const ResolvedPolicy& policy);
-  // FAILED_PRECONDITION with every guarded method of every service that does not
-  // choose what an unknown outcome leads to.
+  // FAILED_PRECONDITION, which lists every guarded method of every service without a choice for
+  // unknown outcomes.
   absl::Status CheckChoices() const;
-  // INVALID_ARGUMENT unless records can be kept under `operation`.
+  // INVALID_ARGUMENT if `operation` is not valid in a record key.
   absl::Status ValidateOperation(const std::string& host, const std::string& operation) const;
 
   const GuardOptions options_;
   const std::shared_ptr<ReplayCache> cache_;
   const std::shared_ptr<GuardLog> log_;
-  // Before the reservations, whose timers give it work until they end.
+  // Before the reservations, whose timers give it tasks until they end.
   WorkerPools pools_;
   ReservationClient reservations_;
-  // nullptr unless it is asked for.
+  // nullptr unless the option is on.
   std::shared_ptr<BackgroundRecovery> background_recovery_;
   bool installed_ = false;
   // The policy of every method of a protected service, by operation.
@@ -185,7 +185,7 @@ ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
 GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& method,
                                       const ResolvedPolicy& policy) {
   GuardedOperation operation{std::move(name), policy.policy(), options_, reservations_, pools_};
-  // Install refuses what has not chosen; nothing runs again before that.
+  // Install refuses methods without a choice; nothing runs again before that.
   operation.on_unknown = policy.unknown_outcome().value_or(UnknownOutcome::kRecover);
   const auto config = options_.methods.find(MethodPath(method));
   if (config != options_.methods.end()) {
@@ -201,20 +201,21 @@ GuardedOperation Guard::MakeOperation(std::string name, const MethodDescriptor& 
 void Guard::BeginOperation(const BeginCall& call, const google::protobuf::Message& request,
                            Begun done) {
   GuardedOperation operation{call.operation, call.policy, options_, reservations_, pools_};
-  // Begin refuses what has not chosen.
+  // Begin refuses a call without a choice.
   operation.on_unknown =
       ChosenUnknownOutcome(call.policy, call.recovery, options_).value_or(UnknownOutcome::kRecover);
   operation.recovery = call.recovery;
   if (call.reply_type != nullptr) operation.reply_type = ReplyType(*call.reply_type);
   operation.unknown_outcomes = background_recovery_;
-  // How many operations there are is up to the application.
+  // The guard's log, not one per operation: the application determines the number of
+  // operations.
   operation.log = log_;
   OperationAdmission::Begin(std::move(operation), call, request,
                             Contained(log_, call.operation, std::move(done)));
 }
 
 absl::Status Guard::ValidateOperation(const std::string& host, const std::string& operation) const {
-  // A host with a path in it could make two operations one. Scope and key are
+  // A host that contains a path could make two operations equal. Scope and key are
   // placeholders.
   if (!absl::StrContains(host, '/') &&
       ValidateRecordKey({options_.name_space, "scope", operation, "key"}).ok()) {
@@ -334,7 +335,7 @@ absl::StatusOr<std::unique_ptr<Guard>> MakeGuard(std::unique_ptr<Connection> con
   return std::make_unique<Guard>(std::move(connection), std::move(cache), std::move(options));
 }
 
-// What an asynchronous form of Begin tells.
+// The result of an asynchronous form of Begin.
 template <typename Form>
 absl::StatusOr<BegunOperation> Verdict(const Form& form) {
   const auto begun = Awaited<absl::StatusOr<BegunOperation>>::Make();

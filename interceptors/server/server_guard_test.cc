@@ -42,7 +42,7 @@ constexpr char kKey[] = "order-1";
 using Handler =
     std::function<grpc::Status(grpc::ServerContextBase*, const ChargeRequest&, ChargeReply*)>;
 
-// What both APIs share: a handler that can be changed, and a count.
+// Shared by both APIs: a handler that can be changed, and a count.
 struct Book {
   Handler handler;
   std::atomic<int> runs{0};
@@ -91,7 +91,7 @@ class CallbackTill final : public Till::CallbackService {
   explicit CallbackTill(Book& book) : book_(book) {}
   grpc::ServerUnaryReactor* Charge(grpc::CallbackServerContext* context,
                                    const ChargeRequest* request, ChargeReply* reply) override {
-    // Called first: a reactor that was taken must be finished.
+    // Called first: a reactor that was returned must be finished.
     const grpc::Status status = book_.Charge(context, *request, reply);
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(status);
@@ -113,7 +113,7 @@ class CallbackTill final : public Till::CallbackService {
   Book& book_;
 };
 
-// Looks at every message as the type it should be, and adds a trailer.
+// Reads every message as its expected type, and adds a trailer.
 class Witness final : public grpc::experimental::Interceptor {
  public:
   explicit Witness(std::atomic<int>& charges) : charges_(charges) {}
@@ -155,7 +155,7 @@ struct Outcome {
   Metadata trailing;
 
   std::optional<Reason> reason() const { return ReasonOf(FromGrpcStatus(status)); }
-  // What is the handler's: without what the guard tells.
+  // The handler's metadata, without the guard's.
   Metadata own_trailing() const {
     Metadata own = trailing;
     for (const auto key : {kRecordMetadata, kExpiresMetadata, kReplayedMetadata}) {
@@ -226,7 +226,7 @@ class ServerGuardTest : public testing::Test {
     channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
   }
 
-  // One call, with the reply's bytes as they came.
+  // One call, with the reply's bytes as received.
   Outcome Charge(std::optional<std::string> key, std::int64_t amount_cents = 100) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -263,7 +263,7 @@ class ServerGuardTest : public testing::Test {
     return outcome;
   }
 
-  // Same reply, whatever the guard says about it.
+  // The same reply; the guard's metadata may differ.
   void ExpectSame(const Outcome& first, const Outcome& second) {
     EXPECT_EQ(first.status.error_code(), second.status.error_code());
     EXPECT_EQ(first.status.error_message(), second.status.error_message());
@@ -377,7 +377,7 @@ TYPED_TEST(ServerGuardTest, VerdictIsWaitedForNoLongerThanTheCallHas) {
   EXPECT_EQ(this->book_.runs, 0);
 }
 
-// The callback API cannot tell before the handler runs.
+// The callback API cannot detect it before the handler runs.
 using SyncServerGuardTest = ServerGuardTest<SyncTill>;
 TEST_F(SyncServerGuardTest, ClientThatHungUpBeforeTheVerdictIsNotRunFor) {
   Start();
@@ -403,7 +403,7 @@ TYPED_TEST(ServerGuardTest, ClientThatHangsUpDoesNotStopTheRecording) {
                             ChargeReply* reply) {
     context.TryCancel();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    // The callback API tells only after the handler has returned.
+    // The callback API reports it only after the handler has returned.
     while (TypeParam::kSync && !server_context->IsCancelled() &&
            std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
@@ -661,7 +661,7 @@ TYPED_TEST(ServerGuardTest, FailOpenRunsUnguardedOnlyWhenNoVerdictCanBeHad) {
   EXPECT_EQ(this->guard_->calls_failed_open(), 1u);
   EXPECT_EQ(this->store_->calls(Operation::kComplete), 1);
   EXPECT_EQ(this->book_.runs, 2);
-  // A guard that goes away is no store that is away.
+  // A guard that closes is not an unavailable store.
   this->guard_->Close();
   EXPECT_EQ(this->Charge("order-3").reason(), Reason::kStoreUnavailable);
   EXPECT_EQ(this->book_.runs, 2);
@@ -683,7 +683,7 @@ TYPED_TEST(ServerGuardTest, RefusalOfTheStoreDoesNotFailOpen) {
     this->store_->Fail(Operation::kReserve, answer, 1);
     const Outcome outcome = this->Charge(kKey);
     EXPECT_FALSE(outcome.status.ok()) << answer;
-    // The guard's own refusal is not its callers' business, and passes.
+    // A refusal of the guard itself does not concern its callers, and is temporary.
     EXPECT_EQ(outcome.reason(), ReasonOf(answer).value_or(Reason::kStoreUnavailable)) << answer;
     EXPECT_EQ(this->store_->calls(Operation::kReserve), ++asked) << "asked again after " << answer;
   }
@@ -716,13 +716,13 @@ TYPED_TEST(ServerGuardTest, CallIsCancelledOnceItsExecutionIsLost) {
   policy.lease = absl::Milliseconds(100);
   policy.cancel_when_lost = true;
   this->options_.methods[kCharge].policy = policy;
-  // The client hears of it before the handler has answered.
+  // The client gets the status before the handler has answered.
   std::promise<bool> lost;
   this->book_.handler = [&](grpc::ServerContextBase* context, const auto&, ChargeReply* reply) {
     this->store_->TakeOver();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    // In the callback API this handler is its reactor's: it hears of nothing
-    // before it has returned.
+    // In the callback API this handler is its reactor's: it gets no notification before it has
+    // returned.
     const auto stopped = [&] {
       return TypeParam::kSync ? context->IsCancelled() : Execution::FromContext(context)->lost();
     };

@@ -50,7 +50,7 @@ class SettlementTest : public testing::Test {
   }
   ~SettlementTest() override { pools_.Stop(); }
 
-  // The next attempt, under the policy and the options as they are now.
+  // The next attempt, under the present policy and options.
   std::shared_ptr<LiveExecution> Run() {
     std::promise<Admission::Decision> decided;
     Admission::Admit(std::make_shared<const GuardedOperation>(
@@ -70,7 +70,7 @@ class SettlementTest : public testing::Test {
     });
     return settled->get_future().get();
   }
-  // The reason of the release that a handler's answer leads to.
+  // The reason of the release after a handler's answer.
   std::string ReasonAfter(grpc::StatusCode code) {
     policy_.released = {code};
     Settle(Run(), ReplyOf(code, "no"));
@@ -128,7 +128,7 @@ TEST_F(SettlementTest, OfALargerReplyOnlyTheStatusIsKept) {
   EXPECT_FALSE(Kept().has_body());
 }
 
-// gRPC answers UNKNOWN for a handler that threw in the sync API, UNIMPLEMENTED in the other.
+// gRPC returns UNKNOWN for a handler that threw in the sync API, UNIMPLEMENTED in the other.
 TEST_F(SettlementTest, AReleaseNamesTheCodeAndWhetherTheHandlerMayHaveThrown) {
   EXPECT_THAT(ReasonAfter(grpc::StatusCode::UNAVAILABLE),
               AllOf(EndsWith("UNAVAILABLE"), Not(HasSubstr("threw"))));

@@ -17,79 +17,76 @@
 
 namespace idempotency {
 
-// How CallWithRetries repeats a call.
+// The options of CallWithRetries.
 struct CallRetries {
-  // How long one try may take. 10 s: a guarded method that waits for a running
-  // attempt answers well within it.
+  // The timeout of one try. 10 s: a guarded method that waits for a running attempt answers
+  // well within it.
   absl::Duration try_timeout = absl::Seconds(10);
-  // Between these a pause is drawn (DecorrelatedBackoff). 100 ms: a rolling
-  // restart's gap is of that order. 10 s: how late a recovered server is
-  // noticed. What a server asks for (google.rpc.RetryInfo, or the trailer
-  // grpc-retry-pushback-ms) comes first, if it is longer.
+  // The bounds of the random pauses between tries (DecorrelatedBackoff). 100 ms: the gap of a
+  // rolling restart is of that order. 10 s: the maximum delay until a recovered server is
+  // noticed. A longer delay that the server requests (google.rpc.RetryInfo, or the trailer
+  // grpc-retry-pushback-ms) takes precedence.
   absl::Duration min_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(10);
-  // Retried beside what IsRetryable() says of itself, if the status has no
-  // reason of ours: ABORTED and RESOURCE_EXHAUSTED, where the service says that
-  // they pass.
+  // Codes that are retried in addition to IsRetryable()'s own, if the status has no reason of
+  // the catalogue: ABORTED and RESOURCE_EXHAUSTED, if the service documents them as temporary.
   std::set<grpc::StatusCode> also_retried;
   // Bounds the retries of all calls that share it. Name the called service:
   //   retries.budget = &RetryBudget::ForService(payments::v1::Payments::service_full_name());
   // Null: the deadline is the only bound.
   RetryBudget* budget = &RetryBudget::ForService("");
-  // Ends the call early. Null: only the deadline does.
+  // Ends the call early. Null: only the deadline ends it.
   RetryCanceller* canceller = nullptr;
 };
 
-// Repeats one unary call to a guarded method, with one key, until it is
-// answered with something that IsRetryable() calls an answer: for windows
-// longer than gRPC's five attempts, such as a deployment of the server. `key`
-// is what makes the tries one operation: keep it with the work, so that another
-// process can go on with it. `call` must send the same request on every try.
+// Repeats one unary call to a guarded method, with one key, until it gets a status that is an
+// answer (IsRetryable() is false): for outages longer than gRPC's five attempts, such as a
+// deployment of the server. `key` makes the tries one operation: store it with the work, so
+// that another process can continue it. `call` must send the same request on every try.
 //
 //   payments::v1::ChargeReply reply;
 //   grpc::Status status = CallWithRetries(
 //       order.idempotency_key(), DeadlineIn(absl::Minutes(10)),
 //       [&](grpc::ClientContext& context) { return stub->Charge(&context, request, &reply); });
 //
-// Each try gets a context of its own, with the key pinned and a deadline set;
-// `call` may add to it and makes the call once. A try that it cancels by itself
-// is one that failed: use a RetryCanceller to end the whole.
+// Each try gets its own context, with the key and a deadline set; `call` may add to it and
+// makes the call once. A try that `call` itself cancels counts as failed: to end all tries, use
+// a RetryCanceller.
 //
-// Returns the last try's status, also when the tries end without an answer: the
-// next pause would pass `deadline`, the budget is empty, the server's pushback
-// forbids it, or the canceller was used. Such a status is indefinite: the
-// operation may have happened, and the same key tells, later. Without a try:
-//   INVALID_ARGUMENT / KEY_INVALID  no guard would take the key
-//   DEADLINE_EXCEEDED               `deadline` has passed already
-//   CANCELLED                       stopped already
+// Returns the last try's status, also when the tries end without an answer: the next pause
+// would pass `deadline`, the budget is empty, the server's pushback forbids another try, or the
+// canceller was used. Such a status is indefinite: the operation may have happened, and a later
+// call with the same key finds out. Without a try:
+//   INVALID_ARGUMENT / KEY_INVALID  no guard would accept the key
+//   DEADLINE_EXCEEDED               `deadline` has already passed
+//   CANCELLED                       the canceller was already used
 //
-// On a channel whose own retries are on, each try is up to five: the pauses and
-// the budget count tries. Leave them off (GRPC_ARG_ENABLE_RETRIES 0) where every
-// call goes through here.
+// On a channel whose own retries are on, each try is up to five: the pauses and the budget
+// count tries. Turn them off (GRPC_ARG_ENABLE_RETRIES 0) if every call uses this function.
 //
-// Only for methods that a guard protects, or that are idempotent by nature: a
-// lost answer is asked for again. Blocks. Thread-safe as far as `call` is.
+// Only for methods that a guard protects, or that are idempotent by nature: it repeats a call
+// whose answer was lost. Blocks. Thread-safe if `call` is.
 grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const CallRetries& retries = {});
 
-// The same for work that must survive a restart of this process: the key of
-// `work` comes from `keys`, where it is durable before it is first sent, and is
-// forgotten only when the work is done.
+// The same for work that must survive a restart of this process: the key of `work` comes from
+// `keys`, which stores it durably before it is first sent, and forgets it only when the work is
+// done.
 //
-// `settle` is given the answer, and writes the outcome down where the
-// application looks before it begins such work again. It returns true once that
-// is durable: the key is then forgotten. False keeps it, and the next run of
-// this work gets the same answer. It is not called while the outcome is open
-// (a status that IsRetryable(), or none at all because the store failed): the
-// key stays.
+// `settle` receives the answer, and records the outcome where the application looks before it
+// starts such work again. It returns true once that is durable: the key is then forgotten.
+// False keeps the key, and the next run of this work gets the same answer. It is not called
+// while the outcome is open (a status that IsRetryable(), or no status because the store
+// failed): the key is kept.
 //
-// Returns the status that settle was given, or the one that kept it from being
-// called: of `keys` (UNAVAILABLE / STORE_UNAVAILABLE or INVALID_ARGUMENT /
-// REQUEST_INVALID, nothing was sent) or of the last try. A key that could not
-// be forgotten is no failure: KeyStore::Unfinished() finds it.
+// Returns the status that `settle` received, or the one that prevented its call: of `keys`
+// (UNAVAILABLE / STORE_UNAVAILABLE or INVALID_ARGUMENT / REQUEST_INVALID, nothing was sent) or
+// of the last try. A key that could not be forgotten is not a failure: KeyStore::Unfinished()
+// finds it.
 //
-// What can go wrong in between, and why it does no harm: grpc_idempotency/client/key_store.h.
+// grpc_idempotency/client/key_store.h lists the possible failures in between, and why they do
+// no harm.
 grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const std::function<bool(const grpc::Status&)>& settle,

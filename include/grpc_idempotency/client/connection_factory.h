@@ -14,22 +14,22 @@
 namespace idempotency {
 
 struct SessionConnectionOptions {
-  // How many streams are kept open; each operation goes to the one that has the
-  // fewest unanswered. One gathers best. A stream stays with one daemon: where
-  // the channel leads to several and this client alone should keep all of them
-  // busy, as many as there are (grpc_idempotency/client/channel_arguments.h spreads them).
+  // The number of open streams; each operation goes to the stream that has the fewest
+  // unanswered ones. One stream batches best. A stream stays with one daemon: if the channel
+  // leads to several daemons and this client alone should use all of them, as many streams as
+  // daemons (grpc_idempotency/client/channel_arguments.h spreads them).
   int streams = 1;
-  // Reservations and reads that wait for room in the daemon's window. One more
-  // is answered OVERLOADED.
+  // The maximum number of reservations and reads that wait for room in the daemon's window. One
+  // more is answered with OVERLOADED.
   std::size_t max_waiting = limits::kMaxQueuedOperations;
-  // How long a daemon may owe an answer after its operation's deadline, while nothing
-  // else comes on that stream, before the stream is given up for one to the next daemon.
-  // Until then every call of this client waits for a daemon that is frozen. A daemon
-  // answers within milliseconds of a deadline unless its store holds the batch; a stream
-  // that is given up too early costs a repeat with the same tokens.
+  // How long a daemon's answer may be overdue after its operation's deadline, while nothing
+  // else arrives on that stream, before the client replaces the stream by one to the next
+  // daemon. Until then every call of this client waits for a daemon that hangs. A daemon
+  // answers within milliseconds of a deadline unless its store delays the batch; a stream that
+  // is replaced too early costs a repeat with the same tokens.
   std::chrono::steady_clock::duration silence_allowed = std::chrono::seconds(3);
-  // How long unary calls are used with a daemon that has no Session, before one
-  // stream is tried again.
+  // How long the client uses unary calls with a daemon that has no Session, before it tries one
+  // stream again.
   std::chrono::steady_clock::duration retry_session_after = std::chrono::minutes(5);
 };
 
@@ -37,17 +37,17 @@ struct ConnectionOptions {
   enum class Kind {
     // Streams, and unary calls with a daemon that does not have them.
     kSession,
-    // One call for each operation: for proxies that break long streams.
+    // One unary call for each operation: for proxies that break long streams.
     kUnary,
   };
   Kind kind = Kind::kSession;
   SessionConnectionOptions session;
-  // Where its log lines go, one for each change of its state (it has no connection, no
-  // sessions, or they are back); empty: spdlog's default logger.
+  // Receives one line for each change of the connection's state (it has no connection, no
+  // sessions, or has them again); empty: spdlog's default logger.
   LogSink log;
 };
 
-// A Connection to idempotencyd over `channel`, which may be remote (make it with
+// Creates a Connection to idempotencyd over `channel`, which may be remote (create it with
 // IdempotencydChannelArguments()) or grpc::Server::InProcessChannel().
 std::unique_ptr<Connection> MakeConnection(std::shared_ptr<grpc::Channel> channel,
                                            const ConnectionOptions& options = {});

@@ -9,10 +9,10 @@
 
 namespace idempotency {
 
-// Pins the key of one call, for retries that outlive this process: store the
-// key with the work, send it on every try. Once per context: a guard refuses a
-// call with two different keys. INVALID_ARGUMENT / KEY_INVALID for a key that
-// no guard would take; the context is then unchanged.
+// Sets the key of one call, for retries that outlive this process: store the key with the work,
+// and send it on every try. Once per context: a guard refuses a call with two different keys.
+// INVALID_ARGUMENT / KEY_INVALID for a key that no guard would accept; the context is then
+// unchanged.
 absl::Status WithKey(grpc::ClientContext& context, std::string_view key);
 
 }  // namespace idempotency

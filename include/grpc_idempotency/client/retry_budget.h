@@ -13,24 +13,22 @@ class TokenBucket;
 
 // Negative numbers count as 0.
 struct RetryBudgetOptions {
-  // What each call adds by its first try. 0.2: a server that fails gets a
-  // fifth more load by retries, not a multiple. Fewer would let a busy client
-  // give up on an ordinary restart; Finagle's default too.
+  // The tokens that each call adds by its first try. 0.2: a failing server gets a fifth more
+  // load by retries, not a multiple. With fewer a busy client would give up during an ordinary
+  // restart; also Finagle's default.
   double retries_per_call = 0.2;
-  // What each second adds, so that a client with few calls can sit a
-  // deployment out: with pauses around 5 s, 10 a second keep some 50 calls
-  // trying for as long as they like.
+  // The tokens that each second adds, so that a client with few calls can outlast a deployment:
+  // with pauses around 5 s, 10 a second keep some 50 calls retrying indefinitely.
   double retries_per_second = 10;
-  // What it holds at most, and at first: 10 s of the above, for the moment in
-  // which every call fails at once.
+  // The maximum, and the initial number: 10 s of the above, for the moment in which every call
+  // fails at once.
   double most = 100;
 };
 
-// Bounds the retries of many calls together: a token bucket that calls and time fill, and
-// that retries empty. Without a bound, a server that is slow because it is overloaded gets
-// every call several times, and does not recover. The calls to one service share one
-// budget, whatever the method or the channel: an overloaded service then does not take the
-// retries of another.
+// Bounds the retries of many calls together: a token bucket that calls and time fill, and that
+// retries empty. Without a bound, a server that is slow because it is overloaded gets every
+// call several times, and does not recover. The calls to one service share one budget, across
+// methods and channels: an overloaded service then does not take the retries of another.
 //
 // Thread-safe.
 class RetryBudget {

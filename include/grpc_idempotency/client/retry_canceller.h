@@ -9,8 +9,8 @@ namespace internal {
 class CancellableTries;
 }  // namespace internal
 
-// Ends calls of CallWithRetries from another thread: the process shuts down, or
-// whoever asked has left. One may stand for many calls. Outlives them.
+// Ends calls of CallWithRetries from another thread: the process shuts down, or the requester
+// has disconnected. One canceller may serve many calls, and must outlive them.
 //
 // Thread-safe.
 class RetryCanceller {
@@ -20,9 +20,8 @@ class RetryCanceller {
   RetryCanceller(const RetryCanceller&) = delete;
   RetryCanceller& operator=(const RetryCanceller&) = delete;
 
-  // Cancels the tries that are running, ends every pause, and lets no further
-  // try begin. For good. What was cancelled may have happened: its key is what
-  // finds out.
+  // Cancels the running tries, ends every pause, and prevents further tries, permanently. A
+  // cancelled operation may have happened: a repeat with its key finds out.
   void Cancel();
   bool cancelled() const;
 

@@ -9,27 +9,25 @@
 
 namespace idempotency {
 
-// Whether a rejection of that reason may turn into an answer by itself, so
-// that the same call with the same key is worth another try. True for
-// IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE and
-// OVERLOADED. Every other reason is an answer: the same
-// call gets it again, until somebody has changed something.
+// True if a rejection with that reason is temporary, so that the same call with the same key is
+// worth another try: for IN_FLIGHT, RESERVATION_LOST, OUTCOME_NOT_RECORDED, STORE_UNAVAILABLE
+// and OVERLOADED. Every other reason is an answer: the same call gets it again until an
+// operator or the application has changed something.
 bool IsRetryable(Reason reason);
 
-// Whether one more try of a guarded call, with the same key and the same
-// request, is safe and may help. In this order:
+// True if one more try of a guarded call, with the same key and the same request, is safe and
+// may help. In this order:
 //
-// - OK and FAILED_PRECONDITION: never. They are answers, whatever they carry.
+// - OK and FAILED_PRECONDITION: never. They are answers, with any details.
 // - A status with a reason of the catalogue: the reason decides.
-// - UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: yes. gRPC
-//   makes them when it lost the answer (a server that shuts down cancels its
-//   calls), so the operation may have happened: the key makes asking again
-//   safe, and asking again is the only way to know. UNIMPLEMENTED too: gRPC's
-//   callback API answers it when a handler throws, and no guard records it; from
-//   a server of the version before, it passes with the deployment.
-// - Any other: only if `named` has it. ABORTED and RESOURCE_EXHAUSTED without
-//   a reason come from the service itself or from what stands before it, and
-//   only its owner knows whether they pass.
+// - UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: yes. gRPC generates them when
+//   it lost the answer (a server that shuts down cancels its calls), so the operation may have
+//   happened: the key makes a repeat safe, and a repeat is the only way to know. UNIMPLEMENTED
+//   too: gRPC's callback API returns it when a handler throws, and no guard records it; from a
+//   server of the previous version, it disappears with the deployment.
+// - Any other: only if `named` contains it. ABORTED and RESOURCE_EXHAUSTED without a reason
+//   come from the service itself or from a proxy in front of it, and only its owner knows
+//   whether they are temporary.
 bool IsRetryable(const grpc::Status& status, const std::set<grpc::StatusCode>& named);
 
 }  // namespace idempotency

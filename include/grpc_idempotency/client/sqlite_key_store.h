@@ -15,25 +15,23 @@
 namespace idempotency {
 
 struct SqliteKeyStoreOptions {
-  // How long an operation waits for another process that is writing. Each
-  // holds the file for one commit, some milliseconds.
+  // How long an operation waits for another process that is writing. Each process locks the
+  // file for one commit, some milliseconds.
   absl::Duration busy_timeout = absl::Seconds(5);
 };
 
-// Keys in one SQLite file on a local file system, shared by any number of
-// processes of one machine. WAL with synchronous=FULL: a key that was returned
-// survives a crash of the process and of the machine. A new key costs one
-// fsync, a known one none.
+// A key store in one SQLite file on a local file system, shared by any number of processes of
+// one machine. WAL with synchronous=FULL: a key that was returned survives a crash of the
+// process and of the machine. A new key costs one fsync, a known one none.
 //
-// Thread-safe. Not to be used in a child that was forked while it was open.
+// Thread-safe. Must not be used in a child process that was forked while it was open.
 class SqliteKeyStore final : public KeyStore {
  public:
-  // Creates the file if there is none; the directory must exist.
-  //   FAILED_PRECONDITION  the file cannot be opened or written, is no
-  //                        database, belongs to another program or a newer
-  //                        version, or lies where SQLite cannot have a
-  //                        write-ahead log
-  // The message is for the operator: it names the path.
+  // Opens the file, and creates it if it does not exist; the directory must exist.
+  //   FAILED_PRECONDITION  the file cannot be opened or written, is not a database, belongs to
+  //                        another program or a newer version, or is on a file system where
+  //                        SQLite cannot have a write-ahead log
+  // The message is for the operator: it contains the path.
   static absl::StatusOr<std::unique_ptr<SqliteKeyStore>> Open(
       const std::string& path, const SqliteKeyStoreOptions& options = {});
 

@@ -13,12 +13,13 @@
 
 namespace idempotency {
 
-// Instead of grpc::CreateCustomChannel: a channel whose calls carry keys
-// (MakeClientInterceptor). Without arguments of the caller's own it retries
-// with the same key what the protos of this program declare as guarded, and
-// what is idempotent (retry_policy.h); for services whose protos say nothing
-// pass RetryingChannelArguments(policy, {"payments.v1.Payments"}). A program with interceptors of
-// its own makes its channel itself, with ours among them. `log` is MakeClientInterceptor's.
+// Replaces grpc::CreateCustomChannel: creates a channel whose calls carry keys
+// (MakeClientInterceptor). With the default arguments it retries, with the same key, the
+// methods that the protos of this program declare as guarded, and idempotent methods
+// (retry_policy.h). For services whose protos declare nothing, pass
+// RetryingChannelArguments(policy, {"payments.v1.Payments"}). A program with its own
+// interceptors creates its channel itself and includes MakeClientInterceptor() among them.
+// `log` is MakeClientInterceptor's.
 std::shared_ptr<grpc::Channel> CreateKeyedChannel(
     const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const grpc::ChannelArguments& arguments = RetryingChannelArguments(), LogSink log = nullptr);

@@ -17,21 +17,20 @@ namespace internal {
 class Observer;
 }  // namespace internal
 
-// The options of idempotencyd that mean something inside another program, with
-// its defaults, and two more.
+// The options of idempotencyd that apply inside another program, with the same defaults, and
+// two more.
 struct EmbeddedOptions : ServiceOptions {
-  // Bring a Postgres schema to the version of this build, as `idempotencyd
-  // migrate` would. Otherwise it must have that version already. A SQLite file
-  // is always brought up to date.
+  // True: migrate a Postgres schema to the version of this build, as `idempotencyd migrate`
+  // does. False: the schema must have that version already. A SQLite file is always migrated.
   bool migrate = false;
-  // Counts what the service does: ServiceMetrics::observer()
-  // (grpc_idempotency/embedded/service_metrics.h). nullptr: nothing is counted. Outlives the
-  // service and its channel.
+  // Receives the service's counts: ServiceMetrics::observer()
+  // (grpc_idempotency/embedded/service_metrics.h). nullptr: nothing is counted. Must outlive
+  // the service and its channel.
   internal::Observer* observer = nullptr;
 };
 
-// idempotencyd without a second process: the same service, batcher, sweeper and
-// stores inside this one. No port is opened; channel() leads to it.
+// idempotencyd without a second process: the same service, batcher, sweeper and stores inside
+// this process. It opens no port; clients use channel().
 //
 //   auto service = EmbeddedService::Open("sqlite:/var/lib/app/records.db").value();
 //   auto guard = ServerGuard::Create(service->channel(), options).value();
@@ -39,54 +38,53 @@ struct EmbeddedOptions : ServiceOptions {
 //   guard->Close();
 //   server->Shutdown();
 //   server.reset();
-//   guard.reset();    // waits for the recordings that are still under way,
-//   service.reset();  // which could not be made after this
+//   guard.reset();    // waits for outstanding recordings,
+//   service.reset();  // which are impossible after this
 //
-// Several guards and any other client may share the channel. A SQLite file
-// belongs to one service of one process at a time; a Postgres schema may be
-// shared with any number of processes, embedded or not.
+// Several guards and other clients may share the channel. A SQLite file belongs to one service
+// of one process at a time. Any number of processes, embedded or not, may share a Postgres
+// schema.
 //
-// channel() and store_status() are thread-safe. One thread opens and destroys.
+// channel() and store_status() are thread-safe. One thread opens and destroys the service.
 class EmbeddedService {
  public:
-  // `store` as for `idempotencyd serve --store`: sqlite:PATH, or a postgresql://
-  // URI. Errors say what to do and hold no part of a URI:
-  //   INVALID_ARGUMENT     the address, or an option that it names
-  //   FAILED_PRECONDITION  the file cannot be used, or is in use by another
-  //                        service; the Postgres schema is not that of this
-  //                        build
-  // Like the daemon, it opens while Postgres cannot be reached: calls are
-  // answered STORE_UNAVAILABLE, so guarded methods do not run, until it can.
+  // `store` as for `idempotencyd serve --store`: sqlite:PATH, or a postgresql:// URI. Error
+  // messages name the remedy, and contain no part of a URI:
+  //   INVALID_ARGUMENT     the address is invalid, or the option that the message names
+  //   FAILED_PRECONDITION  the file cannot be used, or another service uses it; or the Postgres
+  //                        schema does not have the version of this build
+  // Like the daemon, it opens while Postgres cannot be reached. Until Postgres can be reached,
+  // calls get STORE_UNAVAILABLE, so guarded methods do not run.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Open(
       const std::string& store, const EmbeddedOptions& options = EmbeddedOptions());
 
-  // Tells whoever waits for a running attempt that it still runs (IN_FLIGHT),
-  // answers every other call that has come in, then ends the sweeper and closes
-  // the store. Bounded by the store's own timeouts.
+  // Answers calls that wait for a running attempt with IN_FLIGHT, answers every other call that
+  // has arrived, then stops the sweeper and closes the store. Bounded by the store's own
+  // timeouts.
   //
-  // A channel may outlive it: calls then fail with STORE_UNAVAILABLE. What
-  // gRPC needs for that ends with the last of its owners, on that one's thread,
-  // which must not be one of gRPC's.
+  // The channel may outlive the service: calls then fail with STORE_UNAVAILABLE. The gRPC
+  // objects behind the channel are destroyed with its last owner, on that owner's thread, which
+  // must not be one of gRPC's.
   ~EmbeddedService();
   EmbeddedService(const EmbeddedService&) = delete;
   EmbeddedService& operator=(const EmbeddedService&) = delete;
 
-  // To the service, for ServerGuard::Create and v1::IdempotencyService::NewStub.
+  // The channel to the service, for ServerGuard::Create and v1::IdempotencyService::NewStub.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // What the store said when it was last looked at, which is done every second:
-  // OK, or why calls fail. For a health check.
+  // The store's status at its last check, which is made every second: OK, or the reason why
+  // calls fail. For a health check.
   absl::Status store_status() const;
 
  private:
-  // The gRPC server, and all that stands behind it.
+  // The gRPC server and its components.
   class Backend;
 
   explicit EmbeddedService(std::shared_ptr<Backend> backend);
 
   std::shared_ptr<Backend> backend_;
-  // An owner of the backend: gRPC 1.51 crashes when a call is made over an
-  // in-process channel whose server is shutting down or gone.
+  // Owns the backend too: gRPC 1.51 crashes when a call is made over an in-process channel
+  // whose server is shutting down or destroyed.
   std::shared_ptr<grpc::Channel> channel_;
 };
 

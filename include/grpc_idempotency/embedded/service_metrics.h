@@ -14,7 +14,7 @@ class Observer;
 }  // namespace internal
 
 // The metrics of an embedded service, with the names, types and labels that idempotencyd
-// exposes (docs/operations.md). In a library of its own, idempotency::metrics, which links
+// exposes (docs/operations.md). It is in a separate library, idempotency::metrics, which links
 // prometheus-cpp.
 //
 //   ServiceMetrics metrics;
@@ -22,7 +22,7 @@ class Observer;
 //   options.observer = metrics.observer();
 //   exposer.RegisterCollectable(metrics.registry());
 //
-// Outlives the service and its channel. Thread-safe.
+// Must outlive the service and its channel. Thread-safe.
 class ServiceMetrics {
  public:
   ServiceMetrics();
@@ -30,9 +30,9 @@ class ServiceMetrics {
   ServiceMetrics(const ServiceMetrics&) = delete;
   ServiceMetrics& operator=(const ServiceMetrics&) = delete;
 
-  // For EmbeddedOptions::observer, of one service: its gauges are the last values.
+  // For the EmbeddedOptions::observer of one service: a gauge shows the last value set.
   internal::Observer* observer();
-  // For an exposer of the program's. Never null.
+  // For the program's exposer. Never null.
   const std::shared_ptr<prometheus::Registry>& registry() const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace idempotency {
 
-// What can be set of the service wherever it runs: in idempotencyd, whose flags
-// have these names, or embedded in another program.
+// The options that the service has both in idempotencyd, whose flags have these names, and
+// embedded in another program.
 struct ServiceOptions {
   static constexpr int kMaxStoreConnections = 64;
   static constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(100);
@@ -18,28 +18,27 @@ struct ServiceOptions {
   static constexpr int kMinQueueMib = 32;
   static constexpr int kMaxQueueMib = 64 * 1024;
 
-  // One for each processor, from 2 to 4: more calls at the store than there are
-  // processors to serve them are no faster together, and each is slower.
+  // One for each processor, between 2 and 4: more concurrent store calls than processors do not
+  // finish sooner in total, and each call becomes slower.
   static int DefaultStoreConnections();
 
-  // Connections to Postgres for calls, which share them in batches, so that few are
-  // enough: 1 to 64. One more sweeps and one more watches. SQLite always has one
-  // writer.
+  // Connections to Postgres for calls, 1 to 64. Calls share them in batches, so few are enough.
+  // One more connection sweeps, and one more watches the store. SQLite always has one writer.
   int store_connections = DefaultStoreConnections();
-  // Between two passes that remove forgotten records: 100 ms to 24 h. One
-  // process sweeps a Postgres schema at a time.
+  // The time between two passes that remove expired records: 100 ms to 24 h. Only one process
+  // sweeps a Postgres schema at a time.
   absl::Duration sweep_interval = absl::Minutes(1);
-  // What may be held for callers, in MiB: 32 to 65,536. Operations that are queued or
-  // being done, those that wait, and replies until they have been written. Over it
-  // reservations and replays are refused (server/memory_budget.h). At least four times
-  // the largest reply, so that some of them go out together.
+  // The memory for callers' data, in MiB: 32 to 65,536. It counts operations that are queued or
+  // in progress, waiting operations, and replies until they are written. Above it reservations
+  // and replays are refused (server/memory_budget.h). At least four times the largest reply, so
+  // that several can be sent at once.
   int queue_mib = static_cast<int>(limits::kDefaultQueuedBytes / (1024 * 1024));
-  // When a session asks its client to go on with another one (docs/session.md). Only
-  // a server whose connections end by age has a use for it.
+  // The age at which a session makes its client change to a new session (docs/session.md). Only
+  // a server whose connections end by age needs it.
   absl::Duration session_age = absl::InfiniteDuration();
 };
 
-// OK, or INVALID_ARGUMENT naming the option that is out of its range.
+// OK, or INVALID_ARGUMENT, whose message names the option that is out of range.
 absl::Status ValidateServiceOptions(const ServiceOptions& options);
 
 }  // namespace idempotency

@@ -10,24 +10,23 @@
 
 namespace idempotency {
 
-// What the application's own database says about operations that were
-// committed there: one row each, written by Execution::RecordInTransaction in the
-// transaction of the effects. The guard only reads it.
+// The records that the application's own database holds about operations that were committed
+// there: one row each, written by Execution::RecordInTransaction in the transaction of the
+// effects. The guard only reads it.
 //
-// Thread-safe. Its methods block; the guard calls them on threads of its own.
+// Thread-safe. The methods block; the guard calls them on its own threads.
 class CompletionLedger {
  public:
   virtual ~CompletionLedger() = default;
 
-  // The row of one operation, from what is committed on the database that
-  // takes the writes. Never from a replica, nor through the application's own
-  // open transaction: that there is no row must mean that none is committed.
-  //   an entry               the operation is done
-  //   nullopt                no row is committed. One may still be in an open
-  //                          transaction, which is why a second attempt also
-  //                          inserts and fails.
-  //   RECORD_DAMAGED         there is a row that cannot be read
-  //   any other error        nobody knows: the database could not be asked
+  // Reads the row of one operation from the committed state of the database that takes the
+  // writes. Never from a replica, nor through the application's own open transaction: nullopt
+  // must mean that no row is committed.
+  //   an entry         the operation is done
+  //   nullopt          no row is committed. An open transaction may still hold one, which is
+  //                    why a second attempt also inserts, and fails.
+  //   RECORD_DAMAGED   the row cannot be read
+  //   any other error  the outcome is not known: the database could not be queried
   virtual absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) = 0;
 };
 

@@ -14,26 +14,25 @@ namespace internal {
 class GuardLog;
 }  // namespace internal
 
-// Whether the transaction of an execution may still be committed, right before
-// it is.
+// The permission to commit the transaction of an execution, checked right before the commit.
 struct LedgerCommitPermit {
-  // OK: it may.
+  // OK: the transaction may be committed; otherwise the reason why not.
   absl::Status why_not;
-  // Where a commit that fails is logged; null for the default.
+  // The log for failed commits; null for the default.
   std::shared_ptr<internal::GuardLog> log;
 };
 
-// How the commit of a transaction with a ledger row ended. A value type.
+// The outcome of the commit of a transaction with a ledger row. A value type.
 //
 // For each kind of transaction there is one overload of
 //   LedgerCommit CommitLedgerTransaction(Transaction&, const LedgerCommitPermit&);
-// in this namespace, beside its InsertLedgerRow. Without a permit it does not
-// commit, and nothing of the transaction can be committed afterwards.
+// in this namespace, beside its InsertLedgerRow. Without a permit it does not commit, and the
+// transaction can no longer be committed.
 class LedgerCommit {
  public:
   // The database acknowledged the commit, as durable as its commits are.
   static LedgerCommit Committed() { return LedgerCommit(absl::OkStatus(), /*known=*/true); }
-  // It is committed, but the standby that should have it did not confirm it.
+  // The transaction is committed, but the standby that should have it did not confirm it.
   static LedgerCommit Unconfirmed() { return LedgerCommit(absl::OkStatus(), /*known=*/false); }
   // Nothing of the transaction is committed.
   static LedgerCommit NotCommitted(absl::Status why) {
@@ -43,7 +42,7 @@ class LedgerCommit {
     return NotCommitted(MakeError(Reason::kStoreUnavailable,
                                   "the database refused the commit: nothing was committed"));
   }
-  // The database did not answer: only the ledger can say.
+  // The database did not answer: only the ledger can show the outcome.
   static LedgerCommit InDoubt() {
     return LedgerCommit(MakeError(Reason::kOutcomeNotRecorded,
                                   "the database gave no answer to the commit: call again with "
@@ -51,9 +50,9 @@ class LedgerCommit {
                         /*known=*/false);
   }
 
-  // What the handler gets.
+  // The status that the handler gets.
   const absl::Status& status() const { return status_; }
-  // It is committed, and nobody needs to look for the row.
+  // True: the transaction is committed, and the guard need not look for the row.
   bool known_committed() const { return known_committed_; }
 
  private:

@@ -15,9 +15,10 @@
 
 namespace idempotency {
 
-// One row of a completion ledger, as it is read. A value type.
+// One row of a completion ledger, as read. A value type.
 struct LedgerEntry {
-  // To be compared: two keys with one record id are an error, never a reply.
+  // The guard compares it with its own key: two keys with one record id are an error, never a
+  // reply.
   RecordKey record_key;
   std::vector<Fingerprint> fingerprints;
   // The attempt that committed.
@@ -26,7 +27,8 @@ struct LedgerEntry {
   // By the database's clock.
   absl::Time created_at;
 
-  // From what a row holds; RECORD_DAMAGED if that is not what LedgerRow gave.
+  // Decodes the columns of a row; RECORD_DAMAGED if they do not have the values that a
+  // LedgerRow had.
   static absl::StatusOr<LedgerEntry> Decode(RecordKey record_key, std::string_view fingerprints,
                                             std::uint32_t attempt, const EncodedReply& reply,
                                             absl::Time created_at);

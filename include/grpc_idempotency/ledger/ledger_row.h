@@ -17,24 +17,24 @@ namespace internal {
 class GuardLog;
 }  // namespace internal
 
-// One row of a completion ledger, as it is written. A value type.
+// One row of a completion ledger, as written. A value type.
 //
 // For each kind of transaction there is one overload of
 //   absl::Status InsertLedgerRow(Transaction&, const absl::StatusOr<LedgerRow>&);
-// in this namespace, found by its argument: postgres_ledger.h has the one for
-// pqxx, sqlite_ledger.h the one for sqlite3*. A plain INSERT, never ON CONFLICT
-// DO NOTHING. If it does not answer OK, also for a row that is an error from
-// the start, the transaction can no longer be committed.
+// in this namespace, found by its argument: postgres_ledger.h has the overload for pqxx,
+// sqlite_ledger.h the one for sqlite3*. It is a plain INSERT, never ON CONFLICT DO NOTHING. If
+// it does not return OK, also because the row that it gets is an error, the transaction can no
+// longer be committed.
 struct LedgerRow {
   RecordId record_id;
   RecordKey record_key;
-  // As EncodeFingerprints writes them.
+  // In the encoding of EncodeFingerprints().
   std::string fingerprints;
   std::uint32_t attempt = 0;
   EncodedReply reply;
-  // How long the row stands at least: twice as long as its record.
+  // The minimum lifetime of the row: twice its record's.
   absl::Duration life;
-  // Where the writing of the row is logged, null for the default; not part of it.
+  // The log for the insertion, null for the default; not a column.
   std::shared_ptr<internal::GuardLog> log;
 };
 

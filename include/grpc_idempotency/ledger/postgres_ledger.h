@@ -22,50 +22,49 @@ class transaction_base;
 namespace idempotency {
 
 // For Execution::RecordInTransaction: writes the row within `transaction`, a pqxx::work or
-// any other that is undone as a whole. A pqxx::nontransaction is refused with
-// FAILED_PRECONDITION, and so is a subtransaction: what stands outside of it
-// could still be committed. Blocks while another attempt's transaction that
-// wrote the same row is open. The transaction's commit will be durable:
-// synchronous_commit is switched on for it where it is off, local or
-// remote_write. Throws nothing.
+// another transaction that is rolled back as a whole. A pqxx::nontransaction is refused with
+// FAILED_PRECONDITION, and so is a subtransaction: effects outside of it could still be
+// committed. Blocks while another attempt's transaction that wrote the same row is open. Makes
+// the transaction's commit durable: sets synchronous_commit to on for it where it is off, local
+// or remote_write. Does not throw.
 absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                              const absl::StatusOr<LedgerRow>& row);
 
-// For Execution::Commit. A warning during the commit leaves the outcome to the
-// ledger: it may be that the synchronous standby did not confirm. Throws nothing.
+// For Execution::Commit. After a warning during the commit the guard reads the outcome from the
+// ledger: the synchronous standby may not have confirmed the commit. Does not throw.
 LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
                                      const LedgerCommitPermit& permit);
 
 struct PostgresLedgerOptions {
-  // The application's database, as libpq takes it: a URL or keywords and
-  // values. Of several hosts the one that takes writes is used.
+  // The application's database as a libpq connection string: a URL, or keywords and values. Of
+  // several hosts the one that takes writes is used.
   std::string conninfo;
-  // At most; opened when first needed. 8: one for each thread that asks
-  // (GuardThreads::ledger).
+  // The maximum number of connections, each opened at its first use. 8: one for each thread
+  // that queries the ledger (GuardThreads::ledger).
   int connections = 8;
   absl::Duration connect_timeout = absl::Seconds(2);
-  // How long one lookup may take; after it the session is given up.
+  // The timeout of one lookup; a session that exceeds it is closed.
   absl::Duration statement_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;
 };
 
 // A completion ledger in the application's Postgres, in the table that
-// migrations/postgres/001_completions.up.sql makes. Thread-safe.
+// migrations/postgres/001_completions.up.sql creates. Thread-safe.
 class PostgresLedger final : public CompletionLedger {
  public:
-  //   INVALID_ARGUMENT     an option cannot work
-  //   UNAVAILABLE          the database cannot be reached now; why is logged
-  //   FAILED_PRECONDITION  there is no table, or its key would not stop a
-  //                        second effect; the message says what to do
+  //   INVALID_ARGUMENT     an option is invalid
+  //   UNAVAILABLE          the database cannot be reached now; the cause is logged
+  //   FAILED_PRECONDITION  the table does not exist, or its key would not prevent a second
+  //                        effect; the message has the remedy
   static absl::StatusOr<std::unique_ptr<PostgresLedger>> Open(const PostgresLedgerOptions& options);
   ~PostgresLedger() override;
 
   absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override;
 
-  // Deletes up to `batch_rows` rows that nobody needs any more and answers how
-  // many: as idempotency_sweep_completions() in SQL. Call it from a timer until
-  // it answers less than a batch.
+  // Deletes up to `batch_rows` expired rows and returns their number, as
+  // idempotency_sweep_completions() does in SQL. Call it from a timer until it returns less
+  // than a batch.
   absl::StatusOr<std::int64_t> Sweep(int batch_rows = 1000);
 
  private:

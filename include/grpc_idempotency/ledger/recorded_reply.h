@@ -11,24 +11,24 @@
 
 namespace idempotency {
 
-// What RecordInTransaction commits as the operation's reply: made of the response message,
-// or of the status with which the handler declines. A value type.
+// The operation's reply that RecordInTransaction commits: made from the response message, or
+// from the status with which the handler declines. A value type.
 class RecordedReply {
  public:
-  // Serialised here and now, as gRPC will: pass the very object that the
-  // handler answers with, when nothing in it will change any more. A copy has
-  // its maps in another order. NOLINTNEXTLINE(google-explicit-constructor)
+  // Serialises the message immediately, as gRPC does later: pass the object that the handler
+  // answers with, when it no longer changes. A copy has its maps in another order.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   RecordedReply(const google::protobuf::MessageLite& message);
-  // Any status but OK, which is for streams. NOLINTNEXTLINE(google-explicit-constructor)
+  // Any status except OK, which is for streams. NOLINTNEXTLINE(google-explicit-constructor)
   RecordedReply(const grpc::Status& status);
 
-  // Of a server-streaming method: each message that the handler writes, in that
-  // order, also before it failed.
+  // For a server-streaming method: add each message that the handler writes, in the order of
+  // the writes, also those written before a failure.
   RecordedReply& AddStreamMessage(const google::protobuf::MessageLite& message);
 
-  // What the handler puts on its context is not seen here. Metadata that a
-  // replay must have even after a crash between commit and completion is named
-  // too; it is not sent from here.
+  // The metadata that the handler sets on its context is not recorded here. Add also here the
+  // metadata that a replay must have even after a crash between commit and completion; these
+  // entries are not sent with the first reply.
   RecordedReply& AddInitialMetadata(std::string_view key, std::string_view value);
   RecordedReply& AddTrailingMetadata(std::string_view key, std::string_view value);
 
@@ -38,8 +38,8 @@ class RecordedReply {
   v1::Reply reply_;
 };
 
-// Whether two replies are the same to a caller, byte for byte, apart from their
-// metadata.
+// True if a caller cannot distinguish the two replies: they are equal byte for byte, apart from
+// their metadata.
 bool SameOutcome(const v1::Reply& a, const v1::Reply& b);
 
 }  // namespace idempotency

@@ -19,39 +19,38 @@ struct sqlite3;
 
 namespace idempotency {
 
-// For Execution::RecordInTransaction: writes the row within the transaction that is open
-// on `database`; FAILED_PRECONDITION if there is none. Unless it answers OK the
-// transaction has been rolled back, and what the handler then writes would be
-// committed by itself: call it last, and return.
+// For Execution::RecordInTransaction: writes the row within the open transaction of `database`;
+// FAILED_PRECONDITION if there is none. If it does not return OK, the transaction has been
+// rolled back, and each later write of the handler would be committed by itself: call it last,
+// and return.
 absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>& row);
 
-// For Execution::Commit. Unless it is committed the transaction has been rolled
-// back, also where a reader keeps the file busy.
+// For Execution::Commit. If it does not commit, it rolls the transaction back, also if a reader
+// keeps the file busy.
 LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit);
 
 struct SqliteLedgerOptions {
-  // How long a lookup waits for a writer, unless the file is in WAL mode.
+  // The maximum wait of a lookup for a writer; in WAL mode lookups do not wait.
   absl::Duration busy_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;
 };
 
 // A completion ledger in the application's SQLite file, in the table that
-// migrations/sqlite/001_completions.up.sql makes. It has a connection of its
-// own: on the application's it would see rows that are not committed.
-// Thread-safe.
+// migrations/sqlite/001_completions.up.sql creates. It has its own connection: the
+// application's would show it uncommitted rows. Thread-safe.
 class SqliteLedger final : public CompletionLedger {
  public:
-  //   UNAVAILABLE          the file cannot be opened or read; why is logged
-  //   FAILED_PRECONDITION  there is no table; the message says what to do
+  //   UNAVAILABLE          the file cannot be opened or read; the cause is logged
+  //   FAILED_PRECONDITION  the table does not exist; the message has the remedy
   static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(
       const std::string& path, const SqliteLedgerOptions& options = {});
   ~SqliteLedger() override;
 
   absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override;
 
-  // Deletes up to `batch_rows` rows that nobody needs any more and answers how
-  // many. Call it from a timer until it answers less than a batch.
+  // Deletes up to `batch_rows` expired rows and returns their number. Call it from a timer
+  // until it returns less than a batch.
   absl::StatusOr<std::int64_t> Sweep(int batch_rows = 1000);
 
  private:

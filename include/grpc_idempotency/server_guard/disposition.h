@@ -3,12 +3,12 @@
 
 namespace idempotency {
 
-// What becomes of a reservation when its handler has answered.
+// The consequence for a reservation when its handler has answered.
 enum class Disposition {
   kComplete,        // the reply is recorded and replayed
   kRelease,         // nothing happened: the next attempt may run at once
-  kReleaseUnknown,  // nothing runs before the outcome is known
-  kLetLapse,        // the next attempt may run when the lease is over
+  kReleaseUnknown,  // nothing runs until the outcome is known
+  kLetLapse,        // the next attempt may run when the lease has expired
   kReleaseLater,    // a second execution is acceptable: it may run after a pause
 };
 

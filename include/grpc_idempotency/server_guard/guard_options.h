@@ -27,19 +27,19 @@
 namespace idempotency {
 
 struct GuardOptions {
-  // Whose records these are at idempotencyd. Required.
+  // The namespace of the guard's records at idempotencyd. Required.
   std::string name_space;
 
-  // Whose key a call carries. Required for a server without mutual TLS; see
-  // grpc_idempotency/server_guard/scope.h for the shipped ones. Left empty it is
-  // PeerIdentityScope(): without TLS nothing is assumed, and calls from peers
-  // without a verified identity fail with UNAUTHENTICATED.
+  // Determines the owner of a call's key. Required for a server without mutual TLS;
+  // grpc_idempotency/server_guard/scope.h has ready-made functions. Empty: PeerIdentityScope().
+  // Nothing is assumed without TLS: calls from peers without a verified identity fail with
+  // UNAUTHENTICATED.
   ScopeFunction scope;
 
-  // What an unknown outcome leads to, for every method and every BeginCall whose
-  // own policy does not say it (MethodPolicy::on_lease_expiry) and that has no
-  // recovery handler. nullopt: each of them says it, or there is a `ledger`;
-  // otherwise Install() and Begin() refuse. See docs/policies.md.
+  // The consequence of an unknown outcome, for every method and every BeginCall whose own
+  // policy does not choose one (MethodPolicy::on_lease_expiry) and that has no recovery
+  // handler. nullopt: each of them chooses, or there is a `ledger`; otherwise Install() and
+  // Begin() refuse. See docs/policies.md.
   std::optional<MethodPolicy::OnLeaseExpiry> on_unknown_outcome;
 
   // The settings of single methods, by full method name ("/payments.v1.Payments/Charge").
@@ -49,76 +49,74 @@ struct GuardOptions {
   //   };
   std::map<std::string, MethodConfig> methods;
 
-  // What is computed of every request and compared with what its record holds.
-  // One, or two while a new version rolls out: see docs/fingerprint.md.
+  // The algorithms for the fingerprint of every request, which is compared with its record's.
+  // One, or two during the rollout of a new version: see docs/fingerprint.md.
   std::vector<FingerprintAlgorithm> fingerprint_algorithms = {FingerprintAlgorithm::V1()};
 
-  // Keys the keys of calls that handlers make (Execution::Attach). The same on
-  // every replica of a service; 16 bytes or more. Left empty it is the
-  // namespace: then whoever knows a record id and a label can tell the key of
-  // that step, and, if the callee takes him for this service (the same scope),
-  // use it first. A change while operations are open makes those that are
-  // resumed call again under new keys: change it when none are.
+  // Secret for deriving downstream keys: the keys of calls that handlers make
+  // (Execution::Attach). The same on every replica of a service; 16 bytes or more. Empty: the
+  // namespace is used. An attacker who knows a record id and a label can then compute the key
+  // of that step, and can use it first if the called service accepts the attacker as this
+  // service (the same scope). After a change, operations that are resumed repeat their calls
+  // under new keys: change it when no operation is open.
   std::string downstream_secret;
 
-  // Where the server listens to the guard.
+  // Callbacks for the guard's events.
   GuardHooks hooks;
 
-  // Where the log lines go of the guard and of its connection to idempotencyd
-  // (unless `connection` has a `log` of its own); empty: spdlog's default logger. Of
-  // what calls can cause, one line a second is written for each kind of event and
-  // method, with the number of those that were left out. The connection writes one for
-  // each change of its state.
+  // The log of the guard and of its connection to idempotencyd (unless `connection` has its own
+  // `log`); empty: spdlog's default logger. For events that calls can cause, the guard writes
+  // at most one line a second for each kind of event and method, with the number of omitted
+  // lines. The connection writes one line for each change of its state.
   LogSink log;
 
-  // How many threads of its own the guard uses at most, for each kind of the
-  // application's code.
+  // The maximum number of the guard's threads, for each kind of application code.
   GuardThreads threads;
 
-  // How long a call may wait for idempotencyd's verdict, on top of the
-  // policy's max_wait, before it fails with STORE_UNAVAILABLE. Less if the
-  // call's own deadline is nearer. 2 s: long enough for a failover of the
-  // daemon behind a load balancer, short enough for a person waiting. It is for
-  // calls that were sent to a daemon, or wait for a connection that is being made:
-  // once every daemon has refused it, calls fail at once until one accepts.
+  // How long a call waits for idempotencyd's verdict, in addition to the policy's max_wait,
+  // before it fails with STORE_UNAVAILABLE. Less if the call's own deadline is earlier. 2 s:
+  // long enough for a failover of the daemon behind a load balancer, short enough for a waiting
+  // person. It applies to calls that were sent to a daemon, or that wait for a connection in
+  // progress: once every daemon has refused the connection, calls fail at once until one
+  // accepts.
   absl::Duration verdict_timeout = absl::Seconds(2);
 
-  // How long the reply is held back for idempotencyd to acknowledge it, before
-  // the caller is told OUTCOME_NOT_RECORDED (the recording goes on).
+  // How long the guard withholds the reply until idempotencyd acknowledges its recording. After
+  // that the caller gets OUTCOME_NOT_RECORDED (the recording goes on).
   absl::Duration recording_timeout = absl::Seconds(5);
 
-  // A reply over this is completed without its content.
+  // The maximum size of a stored reply: 1 byte to 8 MiB. A larger one is completed without its
+  // content.
   std::size_t max_reply_bytes = limits::kMaxReplyBytes;
 
-  // How idempotencyd is talked to, where the guard is made over a channel.
+  // The options of the connection to idempotencyd, if the guard is created with a channel.
   ConnectionOptions connection;
 
-  // What this guard remembers of completed operations; capacity 0 turns it off.
+  // The guard's cache of completed operations; capacity 0 turns it off.
   ReplayCacheOptions replay_cache;
-  // Runs recovery handlers also without a call, for records whose outcome this
-  // guard itself left unknown, with growing pauses (1 s to 5 min) until they are
-  // settled. It does not find what died with another process, or with this one:
-  // that waits for the next call of its key.
+  // Runs recovery handlers also without a call, for records whose outcome this guard itself
+  // left unknown, with growing pauses (1 s to 5 min) until they are settled. It does not find
+  // the unknown outcomes of other processes, nor of this process before a restart: those wait
+  // for the next call with their key.
   bool background_recovery = false;
-  // How many such records it remembers; further ones wait for their next call.
-  // 1,000: about 1 MB.
+  // The maximum number of such records; further ones wait for their next call. 1,000: about 1
+  // MB.
   std::size_t max_background_recoveries = 1000;
-  // The application's own database, where handlers commit their reply together
-  // with its effects (Execution::RecordInTransaction): exactly-once effects. Asked before
-  // an attempt after the first runs, and after RecordInTransaction before anything is
-  // recorded or released; while it cannot be reached, such attempts do not run.
-  // Where nothing else is chosen it decides what an unknown outcome leads to:
-  // what it has is replayed, anything else runs again. That is exactly once for
-  // handlers that commit all of their effects with RecordInTransaction, and for no others:
-  // a method that does not is given a choice of its own.
+  // The application's own database, in which handlers commit their reply together with its
+  // effects (Execution::RecordInTransaction): exactly-once effects. The guard queries it before
+  // an attempt after the first runs, and after RecordInTransaction before an outcome is
+  // recorded or released; while it cannot be reached, such attempts do not run. If no other
+  // choice is made, it decides the consequence of an unknown outcome: an operation that it
+  // contains is replayed, any other runs again. That is exactly once for handlers that commit
+  // all of their effects with RecordInTransaction, and for no others: give every other method a
+  // choice of its own.
   std::shared_ptr<CompletionLedger> ledger;
 
-  // How long the guard's destructor waits for recordings that the store has
-  // not acknowledged.
+  // How long the guard's destructor waits for recordings that the store has not acknowledged.
   absl::Duration closing_timeout = absl::Seconds(30);
 };
 
-// OK, or INVALID_ARGUMENT naming the option that cannot work.
+// OK, or INVALID_ARGUMENT, whose message names the invalid option.
 absl::Status ValidateGuardOptions(const GuardOptions& options);
 
 }  // namespace idempotency

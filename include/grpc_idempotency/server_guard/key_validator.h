@@ -8,16 +8,16 @@
 
 namespace idempotency {
 
-// What a method asks of its keys, beyond what is asked of every key. Gets the
-// key unquoted, a UUID in lower case. Anything but OK refuses the call with
-// KEY_INVALID; the message is the caller's advice and must not quote the key.
-// Called on gRPC's threads: it must be thread-safe and must not block.
+// A method's own requirement on its keys, beyond the general one (ParseIdempotencyKey()).
+// Receives the key unquoted, a UUID in lower case. A status other than OK refuses the call with
+// KEY_INVALID; its message is sent to the caller as advice and must not quote the key. Called
+// on gRPC's threads: it must be thread-safe and must not block.
 using KeyValidator = std::function<absl::Status(std::string_view key)>;
 
-// UUIDs of any version in the 36-character form, but not the nil UUID.
+// Accepts UUIDs of any version in the 36-character form, except the nil UUID.
 KeyValidator UuidKeys();
-// UUIDs of version 7, which tell when they were made: a key that comes back
-// after its record was forgotten is then refused (KEY_EXPIRED), not run again.
+// Accepts UUIDs of version 7, which contain their creation time: a key that is used again after
+// its record has expired is then refused (KEY_EXPIRED), and its operation does not run again.
 KeyValidator Uuidv7Keys();
 
 }  // namespace idempotency

@@ -16,31 +16,31 @@
 
 namespace idempotency {
 
-// How one method is guarded. A value type. Most methods have theirs in their
-// proto (docs/policies.md); the members are those of options.proto.
+// The policy for one method. A value type. Most methods declare it in their proto
+// (docs/policies.md); the members are those of options.proto.
 struct MethodPolicy {
   enum class Key {
-    kRequired,  // without a key the handler is never reached
-    kOptional,  // guarded when a key comes along
+    kRequired,  // a call without a key is refused; its handler does not run
+    kOptional,  // guarded if the call has a key
     kNone,      // passed through, not guarded
   };
   enum class InFlight {
     kReject,  // a concurrent duplicate gets IN_FLIGHT at once
-    kWait,    // it waits up to max_wait for the running attempt's reply
+    kWait,    // a duplicate waits up to max_wait for the running attempt's reply
   };
-  // What an unknown outcome leads to: the handler answered a code that is neither
-  // recorded nor released, or threw, or the lease of its attempt ran out.
+  // The consequence of an unknown outcome: the handler returned a code that is neither recorded
+  // nor released, or threw, or the lease of its attempt expired.
   enum class OnLeaseExpiry {
     kTakeOver,         // a second execution is acceptable
     kRequireRecovery,  // nothing runs again until the outcome is known
   };
 
   enum class Reply {
-    kFull,        // all of it is stored: a replay is the same, byte for byte
+    kFull,        // stored completely: a replay is the same, byte for byte
     kStatusOnly,  // code and message; a replay of OK is refused with REPLY_NOT_KEPT
-    kReference,   // what the handler named; a replay of OK is read anew by a loader
+    kReference,   // the handler's reference; a loader makes the replay of an OK
   };
-  // Of a server-streaming method.
+  // For a server-streaming method.
   enum class Stream {
     kHandThrough,  // not guarded
     kHoldBack,     // sent once the handler has finished and everything is stored
@@ -49,51 +49,57 @@ struct MethodPolicy {
 
   Key key = Key::kRequired;
   InFlight in_flight = InFlight::kReject;
+  // How long a concurrent duplicate waits: over 0, up to 60 s. Required with kWait, and refused
+  // without it.
   absl::Duration max_wait = absl::ZeroDuration();
+  // How long a reservation lasts without a heartbeat: 10 ms to 1 h. For so long a crashed server
+  // blocks its key.
   absl::Duration lease = limits::kDefaultLease;
-  // How long heartbeats go on while the handler runs, from the grant; not under
-  // the lease. Then the lease runs out, and at its end the execution is lost: a
-  // handler that hangs must not hold its key for ever.
+  // How long heartbeats continue while the handler runs, from the grant: 10 ms to 24 h, not
+  // less than the lease. Then the lease expires, and the execution is lost: a handler that
+  // hangs must not hold its key forever.
   absl::Duration max_lease = limits::kDefaultMaxLease;
-  // Cancel the call once its execution is lost: its context says so to the
-  // handler, and the client gets CANCELLED.
+  // Cancel the call once its execution is lost: the handler sees it in its context, and the
+  // client gets CANCELLED.
   bool cancel_when_lost = false;
+  // How long a record is kept, from its first reservation: 1 s to 366 days, not less than the
+  // lease.
   absl::Duration retention = limits::kDefaultRetention;
-  // How long the reply's content is kept; not over the retention. nullopt: as
-  // long as the record.
+  // How long the reply's content is kept, from the first reservation: 1 s up to the retention.
+  // Afterwards a replay of OK is refused with REPLY_NOT_KEPT, one of an error has code and
+  // message. nullopt: as long as the record.
   std::optional<absl::Duration> reply_retention;
-  // How long the key of a forgotten record is still refused (KEY_EXPIRED).
+  // How long the key of an expired record is still refused (KEY_EXPIRED): up to 366 days.
   absl::Duration tombstone = absl::ZeroDuration();
   // nullopt: not chosen here. Then a recovery handler decides, or
-  // GuardOptions::on_unknown_outcome, or GuardOptions::ledger; a guard without
-  // any of them refuses the method. There is no default: a second execution must
-  // be somebody's decision, and so must a key that stops at OUTCOME_UNKNOWN.
+  // GuardOptions::on_unknown_outcome, or GuardOptions::ledger; a guard without any of them
+  // refuses the method. There is no default: the owner of the method must decide on a second
+  // execution, and on a key that stops at OUTCOME_UNKNOWN.
   std::optional<OnLeaseExpiry> on_lease_expiry;
-  // Handler outcomes that are replayed. Every other code is indefinite. OK is
-  // always recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and
-  // UNIMPLEMENTED never can be: gRPC makes them itself.
+  // Handler codes that are recorded and replayed. Every other code is indefinite. OK is always
+  // recorded; CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, UNKNOWN and UNIMPLEMENTED never can
+  // be: gRPC generates them itself.
   std::set<grpc::StatusCode> recorded = DefaultRecorded();
-  // Codes by which the handler says that nothing happened: the next attempt may
-  // run at once, also under REQUIRE_RECOVERY. None of gRPC's own (those above,
-  // and INTERNAL), and none that is recorded. Only for a handler that makes these
-  // codes itself: passed on from another service they say nothing.
+  // Codes with which the handler reports that nothing happened: the next attempt may run at
+  // once, also under REQUIRE_RECOVERY. No code that gRPC generates (those above, and INTERNAL),
+  // and no code that is recorded. Only for a handler that makes these codes itself: a code
+  // passed on from another service proves nothing.
   std::set<grpc::StatusCode> released;
-  // Run the handler unguarded when no verdict can be had: no answer came
-  // (STORE_UNAVAILABLE), or the store has none. Never when the service refuses the
-  // call, or refuses this server (its credentials, for example), and never for a
-  // guard that is being closed. Promise 6 of the README does not hold for this
-  // method. Each such call is logged and counted
-  // (ServerGuard::calls_failed_open), and may be a second run.
+  // Run the handler unguarded when there is no verdict: no answer arrived (STORE_UNAVAILABLE),
+  // or the store has none. Never when the service refuses the call, or refuses this server (its
+  // credentials, for example), and never for a guard that is being closed. Promise 6 of the
+  // README does not hold for this method. Each such call is logged and counted
+  // (ServerGuard::calls_failed_open), and may be a second execution.
   bool fail_open = false;
   Reply reply = Reply::kFull;
   Stream stream = Stream::kHandThrough;
-  // What a captured stream may weigh.
+  // The maximum size of a captured stream: 1 byte to 8 MiB.
   std::size_t stream_limit_bytes = limits::kDefaultStreamBytes;
-  // The request's field that may carry the key, beside the metadata: a singular
-  // string of the request or, with dots, of a message in it. "" for none.
+  // The request's field that may carry the key, in addition to the metadata: a singular string
+  // of the request or, with dots, of a message nested in it. "": no field.
   std::string key_field;
-  // Metadata entries that belong to the request, in lower case: with another
-  // value it is another request.
+  // Metadata entries that belong to the request, in lower case: a call with another value is
+  // another request.
   std::vector<std::string> fingerprint_metadata;
 
   // How long a concurrent duplicate waits: max_wait with kWait, otherwise 0.
@@ -101,12 +107,13 @@ struct MethodPolicy {
     return in_flight == InFlight::kWait ? max_wait : absl::ZeroDuration();
   }
 
-  // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
-  // OUT_OF_RANGE, PERMISSION_DENIED: what a deterministic handler answers to
-  // the same request in the same way.
+  // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE,
+  // PERMISSION_DENIED: the codes that a deterministic handler returns for the same request each
+  // time.
   static std::set<grpc::StatusCode> DefaultRecorded();
-  // Without any option: kNone for streaming methods and for NO_SIDE_EFFECTS and
-  // IDEMPOTENT ones (protobuf's idempotency_level), kRequired for every other.
+  // The policy of a method without any option: kNone for streaming methods and for
+  // NO_SIDE_EFFECTS and IDEMPOTENT ones (protobuf's idempotency_level), kRequired for every
+  // other.
   static MethodPolicy DefaultFor(const google::protobuf::MethodDescriptor& method);
 };
 

@@ -10,12 +10,11 @@
 
 namespace idempotency {
 
-// Makes requests that mean the same the same, before they are compared: fills
-// in the server's defaults, rounds amounts, puts lists in order. Works on a
-// copy; the handler sees the request as it came. Anything but OK is the call's
-// answer: nothing is reserved and nothing runs. It must give the same result
-// for the same request for as long as records live (docs/fingerprint.md), and
-// is called on gRPC's threads: it must be thread-safe and must not block.
+// Makes requests with the same meaning equal before they are compared: fills in the server's
+// defaults, rounds amounts, sorts lists. Works on a copy; the handler gets the request as it
+// was sent. A status other than OK becomes the call's status: nothing is reserved and nothing
+// runs. It must give the same result for the same request for the lifetime of the records
+// (docs/fingerprint.md). Called on gRPC's threads: it must be thread-safe and must not block.
 using Normaliser = std::function<absl::Status(google::protobuf::Message& copy)>;
 
 // The same for one generated message type, which must be the method's request:

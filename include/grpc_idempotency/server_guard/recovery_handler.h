@@ -18,45 +18,44 @@
 
 namespace idempotency {
 
-// An operation whose outcome is not known: an attempt died, or failed without
-// saying what happened, under REQUIRE_RECOVERY. What a recovery handler is
-// given to find out.
+// An operation whose outcome is unknown: under REQUIRE_RECOVERY an attempt ended without an
+// answer, or failed with a code that does not show whether it had effects. The argument of a
+// recovery handler.
 struct RecoveryCase {
-  // As in the `idempotency-record` metadata. What effects are best kept under.
+  // As in the `idempotency-record` metadata. The best identity under which to store effects.
   std::string record_id;
   RecordKey record_key;
   // The attempt that recovers. Attempts before it may have had effects:
   // attempt - 1 was the last, and may have been a recovery itself.
   std::uint32_t attempt = 0;
-  // What Execution::Checkpoint() stored last, "" if nothing.
+  // The last checkpoint (Execution::Checkpoint()); "" if there is none.
   std::string checkpoint;
-  // Those of the record: what its first reservation gave.
+  // The record's labels, set by its first reservation.
   std::map<std::string, std::string> labels;
   // When the record was first reserved, by the store's clock.
   absl::Time created_at;
-  // Of the call that brought the recovery about, its fingerprint compared with
-  // the record's; nullptr in the background. Valid until the handler returns.
+  // The request of the call that started the recovery; its fingerprint has been compared with
+  // the record's. nullptr in the background. Valid until the handler returns.
   const google::protobuf::Message* request = nullptr;
-  // The recovery's own, with Checkpoint() for what takes long and lost() for
-  // when it took too long. Never nullptr from a guard.
+  // The recovery's own execution: Checkpoint() for long recoveries, and lost() for one that
+  // took too long. A guard never passes nullptr.
   Execution* execution = nullptr;
 };
 
-// What a recovery handler found out.
+// The result of a recovery handler.
 class RecoveryDecision {
  public:
   enum class Kind { kComplete, kRelease, kLeaveUnknown };
 
-  // The operation happened (or is done now): `reply` is recorded as its reply,
-  // and sent to this caller and every later one. It must be of the method's
-  // reply type.
+  // The operation happened (or the handler has done it now): `reply` is recorded as its reply,
+  // and sent to this caller and every later one. It must be of the method's reply type.
   static RecoveryDecision CompleteWith(const google::protobuf::Message& reply) {
     v1::Reply recorded;
     reply.SerializePartialToString(recorded.mutable_body());
     return {Kind::kComplete, std::move(recorded), reply.GetTypeName()};
   }
-  // The operation failed for good. Only a code that the method's policy
-  // records; OK (which needs a reply) and any other is LeaveUnknown(), logged.
+  // The operation failed permanently. Only a code that the method's policy records; OK (which
+  // needs a reply) and any other code count as LeaveUnknown(), and are logged.
   static RecoveryDecision CompleteWith(const grpc::Status& failure) {
     if (failure.ok()) return LeaveUnknown();
     v1::Reply recorded;
@@ -65,12 +64,11 @@ class RecoveryDecision {
     recorded.set_details(failure.error_details());
     return {Kind::kComplete, std::move(recorded), ""};
   }
-  // Nothing happened, and nothing can happen any more: the operation may run.
-  // On a call, its own handler runs next, under the reservation that the
-  // recovery held and as the same attempt; from the background the reservation
-  // is released, and the next call runs.
+  // Nothing happened, and nothing can happen any more: the operation may run. In a call, the
+  // call's own handler runs next, under the recovery's reservation and as the same attempt; in
+  // the background the reservation is released, and the next call runs.
   static RecoveryDecision Release() { return {Kind::kRelease, {}, ""}; }
-  // It cannot be told. The caller gets OUTCOME_UNKNOWN; the next call, and the
+  // The outcome is still unknown. The caller gets OUTCOME_UNKNOWN; the next call, and the
   // background, try again.
   static RecoveryDecision LeaveUnknown() { return {Kind::kLeaveUnknown, {}, ""}; }
 
@@ -88,26 +86,24 @@ class RecoveryDecision {
   std::string reply_type_;
 };
 
-// Finds out what became of an operation, and says so. Runs instead of the
-// method's handler, on a thread of the guard's: it may block, and should be
-// done within a few seconds, since the caller waits. It holds the operation's
-// reservation, with heartbeats, so no other recovery and no handler of this
-// record is granted beside it. What it throws is LeaveUnknown().
+// Finds out the outcome of an operation and returns it. Runs instead of the method's handler,
+// on a thread of the guard's: it may block, and should return within a few seconds, since the
+// caller waits. It holds the operation's reservation, with heartbeats, so that no other
+// recovery and no handler of this record is granted at the same time. An exception counts as
+// LeaveUnknown().
 //
-// It never runs for a fresh record, nor for one that was released, nor for one
-// that is taken over under TAKE_OVER.
+// It never runs for a new record, nor for one that was released, nor for one that is taken over
+// under TAKE_OVER.
 //
-// "No effect yet" is no proof. The owner of the dead attempt may be only slow:
-// cut off from the store, stopped, or waiting for a bank. It may still act after
-// you looked. Release() only what can no longer happen: because the effect is
-// bound to the record id or the attempt and you have taken its place (a row
-// inserted under the record id, a fence that only lets a higher attempt pass),
-// because the other side refuses it (a payment cancelled under its own key), or
-// because the process is known to have ended. Otherwise LeaveUnknown().
+// "No effect yet" is no proof. The owner of the earlier attempt may only be slow: disconnected
+// from the store, stopped, or waiting for a bank. It may still act after you looked. Release()
+// only if the effect can no longer happen: because the effect is bound to the record id or the
+// attempt and you have taken its place (a row inserted under the record id, a fence that only
+// lets a higher attempt pass), because the other side refuses it (a payment cancelled under its
+// own key), or because the process is known to have ended. Otherwise LeaveUnknown().
 using RecoveryHandler = std::function<RecoveryDecision(const RecoveryCase&)>;
 
-// A decision about a method that replies with `Reply`, and cannot be given
-// another method's reply.
+// A decision for a method that replies with `Reply`; it cannot hold another method's reply.
 template <typename Reply>
 class TypedRecoveryDecision {
  public:
@@ -123,13 +119,13 @@ class TypedRecoveryDecision {
   const RecoveryDecision& decision() const { return decision_; }
 
  private:
-  // Implicit for the four above. NOLINTNEXTLINE(google-explicit-constructor)
+  // Implicit, for the four functions above. NOLINTNEXTLINE(google-explicit-constructor)
   TypedRecoveryDecision(RecoveryDecision decision) : decision_(std::move(decision)) {}
 
   RecoveryDecision decision_;
 };
 
-// A RecoveryHandler in the types of its method. `request` is nullptr where
+// A RecoveryHandler with the types of its method. `request` is nullptr where
 // RecoveryCase::request is.
 template <typename Request, typename Reply>
 RecoveryHandler TypedRecovery(

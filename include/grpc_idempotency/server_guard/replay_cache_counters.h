@@ -6,17 +6,16 @@
 
 namespace idempotency {
 
-// What a replay cache did since it was made, and what it holds. A value type.
+// The activity of a replay cache since its creation, and its present size. A value type.
 struct ReplayCacheCounters {
   // Calls answered from the cache.
   std::uint64_t hits = 0;
-  // Calls that the store was asked about; the first call of every operation is
-  // one.
+  // Calls for which the guard queried the store, including the first call of every operation.
   std::uint64_t misses = 0;
-  // Entries that had to make room while they could still have been of use. If
-  // there are many, the capacity is too small.
+  // Entries evicted while they could still have been used. If there are many, the capacity is
+  // too small.
   std::uint64_t evictions = 0;
-  // What is held now, grants that wait for their reply among them.
+  // The present entries and their size, including grants that wait for their reply.
   std::size_t entries = 0;
   std::size_t bytes = 0;
 };

@@ -7,25 +7,23 @@
 
 namespace idempotency {
 
-// How much the guard remembers of completed operations, and for how long
-// (docs/replay_cache.md).
+// The size of the guard's cache of completed operations, and how long it keeps them
+// (docs/replay_cache.md). A value type.
 struct ReplayCacheOptions {
-  // What the kept replies may weigh, with their keys and the cache's own
-  // overhead. 0 turns the cache off: the store is asked about every call. From
-  // 1 MiB, if not 0. One reply may take 1 MiB of it, or a 64th if that is more
-  // (a quarter of a capacity under 4 MiB); a larger one is not kept.
+  // The maximum size of the kept replies, with their keys and the cache's own overhead. 0 turns
+  // the cache off: the guard queries the store for every call. At least 1 MiB, if not 0. One
+  // reply may take 1 MiB, or a 64th of the capacity if that is more (a quarter of a capacity
+  // under 4 MiB); a larger one is not kept.
   //
-  // On by default: a completed reply does not change, and a retry soon after
-  // the first reply is the commonest kind of all, often made just when things
-  // are slow. 64 MiB is 10 s of 3,000 operations a second with replies of 2 KB.
-  // What is not used is not allocated.
+  // On by default: a completed reply does not change, and a retry soon after the first reply is
+  // the most common kind of retry, often made when the system is slow. 64 MiB holds 10 s of
+  // 3,000 operations a second with replies of 2 KB. Unused capacity is not allocated.
   std::size_t capacity_bytes = 64 * 1024 * 1024;
 
-  // The store is asked again after this: 1 ms to 10 minutes. So long may it
-  // take until a guard follows a record that was removed or changed by hand.
-  // 10 s: covers the retries of one call (five within 10 s, by the retry policy
-  // of interceptors/client/), and is short for a person who has just removed a
-  // record from the store's tables.
+  // The age at which the guard queries the store again: 1 ms to 10 minutes. After a record was
+  // removed or changed by hand, a guard may use the old one for so long. 10 s: covers the
+  // retries of one call (five within 10 s, by the retry policy of interceptors/client/), and is
+  // short for an operator who has just removed a record from the store's tables.
   absl::Duration max_age = absl::Seconds(10);
 };
 

@@ -11,15 +11,14 @@
 
 namespace idempotency {
 
-// Makes the reply of an operation that has run, from what its handler named
-// with Execution::SetReference: a fresh read, whatever has become of it since.
+// Makes the reply of an operation that has run, from the reference that its handler set with
+// Execution::SetReference. It reads the object's present state, also if that has changed since.
 // `reply` is an empty message of the method's reply type.
 //   OK         the caller gets `reply`
-//   NOT_FOUND  it is gone: the caller gets REPLY_NOT_KEPT
-//   else       it cannot be read now: the caller gets STORE_UNAVAILABLE and may
-//              retry
-// Called on one of the guard's worker threads, several at once; it may block,
-// but must bound its own waits. What it throws counts as a failure.
+//   NOT_FOUND  the object no longer exists: the caller gets REPLY_NOT_KEPT
+//   any other  the object cannot be read now: the caller gets STORE_UNAVAILABLE and may retry
+// Called on one of the guard's worker threads, several at once; it may block, but must bound
+// its own waits. An exception counts as a failure.
 using ReplyLoader =
     std::function<absl::Status(const v1::Reference& reference, google::protobuf::Message& reply)>;
 

@@ -25,9 +25,8 @@
 
 namespace idempotency {
 
-// Makes the methods of a gRPC server idempotent: a call without a key is
-// refused, a retried one gets the first reply, byte for byte, and its handler
-// does not run again.
+// Makes the methods of a gRPC server idempotent. A call without a key is refused. A retried
+// call gets the first reply, byte for byte, and its handler does not run again.
 //
 //   auto guard = ServerGuard::Create(channel_to_idempotencyd, options).value();
 //   grpc::ServerBuilder builder;
@@ -38,52 +37,49 @@ namespace idempotency {
 //   guard->Close();
 //   server->Shutdown();
 //
-// For work that comes some other way (a completion-queue server, a queue, a
+// For work that does not arrive through a guarded method (a completion-queue server, a queue, a
 // job) there is Begin, which needs neither Protect nor Install:
 //
 //   BeginCall call{"inbox.deposit", topic, message.id()};
 //   call.policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
 //   auto begun = guard->Begin(call, message);
 //
-// The guard and the protected services must outlive the server. Protect and
-// Install are called before BuildAndStart by one thread; everything else is
-// thread-safe.
+// The guard and the protected services must outlive the server. One thread calls Protect and
+// Install, before BuildAndStart; all other methods are thread-safe.
 class ServerGuard {
  public:
   using InterceptorFactories =
       std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
 
-  // INVALID_ARGUMENT for options that cannot work, naming the option. Does not
-  // wait for idempotencyd (WaitUntilReady does), but begins to connect: where it
-  // cannot, one line of the log says so.
+  // INVALID_ARGUMENT for invalid options; the message names the option. Does not wait for
+  // idempotencyd (WaitUntilReady does), but starts to connect, and logs one line if it cannot.
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(
       std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options);
   // The same over any Connection.
   static absl::StatusOr<std::unique_ptr<ServerGuard>> Create(std::unique_ptr<Connection> connection,
                                                              GuardOptions options);
 
-  // Close(), then waits for outstanding recordings, for
-  // GuardOptions::closing_timeout at most.
+  // Close(), then waits for outstanding recordings (GuardOptions::closing_timeout at most).
   virtual ~ServerGuard() = default;
 
-  // Registers `service` in guarded form, instead of
-  // builder.RegisterService(service). Unary methods of the sync and of the
-  // callback API are guarded, and server-streaming ones whose policy sets
-  // `stream`; other streaming methods are handed through. Anything
-  // else (completion-queue, raw, streamed methods) is refused with
-  // FAILED_PRECONDITION naming the method (for generic ones the service: they
-  // cannot be told apart), a policy that does not fit its method with
-  // INVALID_ARGUMENT, and nothing is registered.
+  // Registers `service` in guarded form; replaces builder.RegisterService(service). It guards
+  // unary methods of the sync and of the callback API, and server-streaming ones whose policy
+  // sets `stream`; it passes other streaming methods through.
+  //   FAILED_PRECONDITION  the service has another kind of method (completion-queue, raw,
+  //                        streamed); the message names it (for generic methods the service,
+  //                        since they cannot be distinguished)
+  //   INVALID_ARGUMENT     a policy does not fit its method
+  // In both cases nothing is registered.
   template <typename ServiceClass>
   absl::Status Protect(grpc::ServerBuilder& builder, grpc::Service* service) {
     return ProtectService(builder, ServiceClass::service_full_name(), /*host=*/"", service);
   }
 
-  // The same instead of builder.RegisterService(host, service): for callers
-  // whose `:authority` is exactly `host`. The host is part of the operation
-  // ("api.example.com/payments.v1.Payments/Charge"), so the same path on two
-  // hosts shares no keys; policies are by path and hold for every host.
-  // INVALID_ARGUMENT for a host that is empty, too long or has a '/'.
+  // The same; replaces builder.RegisterService(host, service): for callers whose `:authority`
+  // is exactly `host`. The host is part of the operation
+  // ("api.example.com/payments.v1.Payments/Charge"), so the same path on two hosts shares no
+  // keys; policies are by path and apply to every host. INVALID_ARGUMENT for a host that is
+  // empty, too long or contains a '/'.
   template <typename ServiceClass>
   absl::Status Protect(grpc::ServerBuilder& builder, const std::string& host,
                        grpc::Service* service) {
@@ -91,75 +87,73 @@ class ServerGuard {
     return ProtectService(builder, ServiceClass::service_full_name(), host, service);
   }
 
-  // Installs the capturing interceptor, first in line, and the caller's own
-  // after it. Once per server, after every Protect. Do not call
-  // SetInterceptorCreators afterwards: guarded calls would fail (they never
-  // run unrecorded).
+  // Installs the capturing interceptor as the first, and the application's own after it. Call
+  // it once per server, after every Protect. Do not call SetInterceptorCreators afterwards:
+  // guarded calls would fail (they never run unrecorded).
   //
-  // What is recorded is the handler's reply. What the interceptors in `others`
-  // make of it (ModifySendMessage, ModifySendStatus, metadata) is not: they run
-  // for replays as for first replies, and make it anew each time. On a replay
-  // the bytes of the message that GetSendMessage() points to are fixed: to
-  // change them, give another one to ModifySendMessage. GetSendMessage() is
-  // nullptr when the guard withholds a reply. Messages of a guarded stream leave
-  // after every interceptor has seen them: there is no POST_SEND_MESSAGE.
+  // The guard records the handler's reply. It does not record the changes that the interceptors
+  // in `others` make (ModifySendMessage, ModifySendStatus, metadata): they run for replays as
+  // for first replies, and make their changes each time. On a replay the bytes of the message
+  // that GetSendMessage() points to are fixed: to change them, pass another message to
+  // ModifySendMessage. GetSendMessage() is nullptr when the guard withholds a reply. Messages
+  // of a guarded stream are sent after every interceptor has seen them: there is no
+  // POST_SEND_MESSAGE.
   //
-  // FAILED_PRECONDITION, with all of their names, for guarded methods that do not
-  // choose what an unknown outcome leads to (MethodPolicy::on_lease_expiry); for
-  // names in GuardOptions that no protected service has. Then no guarded method
-  // of the server runs.
+  // FAILED_PRECONDITION, and the message lists all names, for guarded methods without a choice
+  // for unknown outcomes (MethodPolicy::on_lease_expiry), and for names in GuardOptions that no
+  // protected service has. Then no guarded method of the server runs.
   absl::Status Install(grpc::ServerBuilder& builder, InterceptorFactories others = {}) {
     return InstallInterceptors(builder, std::move(others));
   }
 
-  // Asks whether a piece of work may run. Blocks until the verdict, for
-  // GuardOptions::verdict_timeout and the policy's max_wait at most; not on a
-  // thread of the guard's or of gRPC's. Answers what runs, what is replayed, or
-  // why not, with nothing done:
-  //   KEY_MISSING, KEY_INVALID, REQUEST_INVALID   `call` cannot work
+  // Requests permission to run a piece of work. Blocks until the verdict, at most for
+  // GuardOptions::verdict_timeout plus the policy's max_wait; do not call it on a thread of the
+  // guard's or of gRPC's. Returns an operation that runs or that is replayed. Otherwise it
+  // returns an error, and nothing was done:
+  //   KEY_MISSING, KEY_INVALID, REQUEST_INVALID   `call` is invalid
   //   IN_FLIGHT (with a retry delay)   another attempt is running
   //   KEY_REUSED        the key was used with a different request
-  //   KEY_EXPIRED       the key is too old to tell whether its work ran
-  //   OUTCOME_UNKNOWN   under REQUIRE_RECOVERY it is unknown what an attempt did
-  //   REPLY_NOT_KEPT    it is done, but its reply was not kept
-  //   STORE_UNAVAILABLE (with a retry delay)   no verdict could be had
-  // and what else idempotencyd answers (OVERLOADED, ...). ReasonOf() and
-  // DetailsOf() of grpc_idempotency/errors.h read them.
+  //   KEY_EXPIRED       the key is too old to know whether its work ran
+  //   OUTCOME_UNKNOWN   under REQUIRE_RECOVERY: the outcome of an attempt is unknown
+  //   REPLY_NOT_KEPT    the work is done, but its reply was not kept
+  //   STORE_UNAVAILABLE (with a retry delay)   the guard got no verdict
+  // and any other status of idempotencyd (OVERLOADED, ...). Read them with ReasonOf() and
+  // DetailsOf() of grpc_idempotency/errors.h.
   absl::StatusOr<BegunOperation> Begin(const BeginCall& call,
                                        const google::protobuf::Message& request);
   absl::StatusOr<BegunOperation> Begin(const BeginCall& call, const OpaqueRequest& request);
 
-  // The same without blocking. `done` is called once, on a thread of the
-  // guard's or inside Begin, and must not block; what it throws there is logged
-  // and ends there. `request` is not needed afterwards.
+  // The same without blocking. `done` is called once, on a thread of the guard's or inside
+  // Begin, and must not block; an exception from it is logged and ignored. `request` need not
+  // outlive the call.
   using Begun = std::function<void(absl::StatusOr<BegunOperation>)>;
   void Begin(const BeginCall& call, const google::protobuf::Message& request, Begun done);
   void Begin(const BeginCall& call, const OpaqueRequest& request, Begun done);
 
-  // Blocks until idempotencyd answers this guard: it can be reached, it gives the
-  // guard access to its namespace, and it reads its store. For a server that
-  // should not take calls before (without it guarded calls are answered
-  // STORE_UNAVAILABLE at once, or fail open, for as long as there is no
-  // connection), or for its readiness check. Answers
-  //   OK                 it does
+  // Blocks until idempotencyd serves this guard: it can be reached, it grants the guard access
+  // to its namespace, and it can read its store. For a server that must not accept calls
+  // earlier (without a connection, guarded calls fail with STORE_UNAVAILABLE at once, or fail
+  // open), or for its readiness check.
+  //   OK                 idempotencyd serves this guard
   //   STORE_UNAVAILABLE  not within `timeout`
-  //   any other          it refuses the guard, at once: PERMISSION_DENIED, ...
-  // Not on a thread of the guard's or of gRPC's.
+  //   any other          idempotencyd refuses the guard; returned at once: PERMISSION_DENIED,
+  //                      ...
+  // Do not call it on a thread of the guard's or of gRPC's.
   virtual absl::Status WaitUntilReady(absl::Duration timeout) = 0;
 
-  // Fails calls that wait for a verdict and refuses new ones, with
-  // STORE_UNAVAILABLE, so that Server::Shutdown is not held up. Handlers that
-  // run are still recorded. Safe to call twice.
+  // Fails calls that wait for a verdict and refuses new ones, with STORE_UNAVAILABLE, so that
+  // they do not delay Server::Shutdown. Running handlers are still recorded. Safe to call
+  // twice.
   virtual void Close() = 0;
 
-  // Zeros while GuardOptions::replay_cache is off.
+  // All zero if GuardOptions::replay_cache is off.
   virtual ReplayCacheCounters replay_cache() const = 0;
-  // How many calls ran unguarded because no verdict could be had
-  // (MethodPolicy::fail_open), since the guard was made.
+  // The number of calls that ran unguarded because the guard got no verdict
+  // (MethodPolicy::fail_open), since the guard was created.
   virtual std::uint64_t calls_failed_open() const = 0;
 
  protected:
-  // An empty `host` is every host that has no service of its own.
+  // An empty `host` stands for every host that has no service of its own.
   virtual absl::Status ProtectService(grpc::ServerBuilder& builder, const char* service_name,
                                       const std::string& host, grpc::Service* service) = 0;
   virtual absl::Status InstallInterceptors(grpc::ServerBuilder& builder,

@@ -24,8 +24,8 @@ namespace {
 
 void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_request) {
   const MethodPolicy& policy = operation.policy;
-  // Fresh, whoever asks again with what was asked before; known here, so that a
-  // grant can be asked for again.
+  // A new token for each call, also for a repeated request; known here, so that a grant can be
+  // requested again.
   reserve_request.set_request_token(Uuid::Random().ToString());
   *reserve_request.mutable_lease() = ToWire(policy.lease);
   *reserve_request.mutable_retention() = ToWire(policy.retention);
@@ -36,7 +36,7 @@ void Apply(const GuardedOperation& operation, v1::ReserveRequest& reserve_reques
     *reserve_request.mutable_tombstone() = ToWire(policy.tombstone);
   }
   reserve_request.set_on_lease_expiry(LeaseExpiryFor(operation.on_unknown));
-  // Both can find out what an attempt that died has done.
+  // Both can find out what an attempt without an answer has done.
   reserve_request.set_recover(operation.recovery != nullptr || operation.options.ledger != nullptr);
 }
 
@@ -74,7 +74,7 @@ VerdictEvent::Verdict VerdictOf(const v1::ReserveResponse& verdict) {
   return VerdictEvent::Verdict::kNone;
 }
 
-// Of the verdict that is set; the others are empty.
+// The attempt of the verdict that is set; the others are empty.
 std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
   return std::max({verdict.reserved().attempt(), verdict.replay().attempt(),
                    verdict.in_flight().attempt(), verdict.mismatch().attempt(),
@@ -94,8 +94,8 @@ void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
   Apply(*operation, reserve_request);
   const auto admission = std::make_shared<Concrete>(
       std::move(operation), std::move(reserve_request), deadline, std::move(done), request);
-  // Whatever of the request came from a caller: what the service would refuse does
-  // not leave, least of all together with the requests of others.
+  // Checks the caller's data in the request: a request that the service would refuse must not
+  // be sent, above all not together with the requests of other callers.
   if (const absl::Status valid = ValidateRequest(admission->reserve_request_); !valid.ok()) {
     admission->ReportVerdict(valid, valid);
     admission->Refuse(valid);
@@ -145,7 +145,7 @@ void Admission::OnVerdict(absl::StatusOr<ReserveAnswer> answer) {
   ReportVerdict(answer, rejection);
   if (!rejection.ok()) {
     if (verdict.has_mismatch()) {
-      // A client's bug. The record's id leads to it; the key stays out of logs.
+      // A client's bug. The record's id identifies it; the key must not be logged.
       operation_->log->Warn(LogEvent::kKeyReused, operation_->name,
                             ": key reused with a different request, record ", verdict.record_id());
     }
@@ -265,8 +265,8 @@ void Admission::Start(std::shared_ptr<LiveExecution> execution) {
                         execution->attempt(),
                         " was over before its handler could start; it is asked for again, record ",
                         execution->record_id());
-  // The same token renews the lease if nobody has taken over; then what was found
-  // out under this grant still holds.
+  // The same token renews the lease if no other attempt has taken over; then the results
+  // obtained under this grant are still valid.
   cleared_token_ = execution->grant().reservation_token();
   execution->reservation()->LetLapse();
   Request(/*max_wait=*/absl::ZeroDuration(),

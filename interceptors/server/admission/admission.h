@@ -17,24 +17,24 @@
 
 namespace idempotency::internal {
 
-// From a request for a reservation to what is to be done about the call: the
-// way in, whatever the call is. Settlement is the way out.
+// The entry of every call or operation: requests a reservation and decides what to do with the
+// call. Settlement is the exit.
 class Admission : public std::enable_shared_from_this<Admission> {
  public:
-  // It runs, and its outcome must be settled.
+  // The handler runs, and its outcome must be settled.
   struct Granted {
     std::shared_ptr<LiveExecution> execution;
   };
-  // It has run: this is what the caller gets.
+  // The operation has run, and the caller gets this reply.
   struct Replayed {
     v1::Reply reply;
   };
-  // It does not run.
+  // The handler does not run.
   struct Refused {
     absl::Status why;
-    // "" if it is not known.
+    // "" if unknown.
     std::string record_id;
-    // Nothing is known of the record: no answer came (KindOfAnswer() is kNone), and
+    // True if the record's state is unknown: no answer arrived (KindOfAnswer() is kNone), and
     // not because the guard is being closed. A refusal is an answer.
     bool no_verdict = false;
   };
@@ -42,10 +42,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // Called once, on any thread, possibly inside Admit; must not block.
   using Done = std::function<void(Decision)>;
 
-  // Asks what `request` says, which has record key, fingerprints, parent and
-  // labels; the rest is the operation's policy. Answered by `deadline`, or once a
-  // recovery handler has decided. `request`, which that handler is shown, lives
-  // until `done` is called.
+  // Sends `reserve_request`, which has record key, fingerprints, parent and labels; the
+  // operation's policy has the rest. Answered by `deadline`, or once a recovery handler has
+  // decided. `request` is passed to that handler, and must live until `done` is called.
   static void Admit(std::shared_ptr<const GuardedOperation> operation,
                     v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
                     const google::protobuf::Message* request = nullptr);
@@ -57,24 +56,23 @@ class Admission : public std::enable_shared_from_this<Admission> {
             Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
   void Request(absl::Duration max_wait, Scheduler::Time deadline);
-  // The hook, once.
+  // Calls the hook, once.
   void ReportVerdict(const absl::StatusOr<ReserveAnswer>& answer, const absl::Status& why);
   void OnVerdict(absl::StatusOr<ReserveAnswer> answer);
   void Grant(const ReserveAnswer& answer);
-  // What an earlier attempt committed decides before anything else does.
+  // The commit of an earlier attempt decides before anything else does.
   void ConsultLedger(const std::shared_ptr<LiveExecution>& execution);
   // The operation is done: `reply` is recorded, and this caller gets it.
   void Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply);
-  // It does not run in this attempt.
+  // The handler does not run in this attempt.
   void GiveBack(const std::shared_ptr<LiveExecution>& execution, const std::string& reason,
                 const absl::Status& why);
-  // Finds out, where an earlier attempt's outcome is unknown, before the handler
-  // runs.
+  // If the outcome of an earlier attempt is unknown, finds it out before the handler runs.
   void Recover(std::shared_ptr<LiveExecution> execution);
   void OnRecovered(std::shared_ptr<LiveExecution> execution, const Recovery::Result& result);
-  // The one way to Granted. A lease that is over by now (the ledger or the
-  // recovery handler was slow, and heartbeats failed) is asked for again with the
-  // same request token: nothing starts under it.
+  // The only path to Granted. If the lease has expired by now (the ledger or the recovery
+  // handler was slow, and heartbeats failed), it requests it again with the same request token:
+  // nothing starts under an expired lease.
   void Start(std::shared_ptr<LiveExecution> execution);
   // `labels` are the record's.
   void Replay(v1::Reply reply, const std::string& record_id, absl::Time expires_at,
@@ -86,9 +84,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   const Scheduler::Time deadline_;
   const Done done_;
   const google::protobuf::Message* const request_;
-  // Both are used by one thread after another: each step begins the next.
+  // Both are used by one thread after another: each step starts the next.
   bool reported_ = false;
-  // Of the grant that ledger and recovery handler have let pass.
+  // The token of the grant that the ledger and the recovery handler have cleared.
   std::string cleared_token_;
 };
 

@@ -1,5 +1,4 @@
-// The last look at the lease before a handler starts, on a clock that a test
-// moves.
+// The last check of the lease before a handler starts, on a clock that a test advances.
 #include "interceptors/server/admission/admission.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ namespace {
 
 using Operation = FakeConnection::Operation;
 
-// By the clock of the guard, and by that of the test.
+// By the clock of the guard, and by the clock of the test.
 constexpr std::chrono::minutes kVerdictTimeout{10};
 constexpr std::chrono::seconds kPatience{30};
 
@@ -44,7 +43,7 @@ class LeaseAtStartTest : public testing::Test {
   }
   ~LeaseAtStartTest() override {
     ledger_->Hold(false);
-    // The guard waits for those that run, by the clock that stands still.
+    // The guard waits for running executions, by the clock that stands still.
     for (const auto& execution : granted_) execution->reservation()->LetLapse();
     reservations_->Close();
     pools_.Stop();

@@ -88,8 +88,8 @@ void BackgroundRecovery::Try(const std::string& name) {
 
 void BackgroundRecovery::OnDecision(const std::string& name, const Admission::Decision& decision) {
   if (const auto* granted = std::get_if<Admission::Granted>(&decision)) {
-    // Nothing happened, as recovery found out, or another said before: the
-    // operation is its client's to run.
+    // Nothing happened, as recovery found out now, or another one did earlier: the client may
+    // run the operation.
     granted->execution->reservation()->Release("recovered: nothing happened",
                                                v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
   }

@@ -17,38 +17,37 @@
 
 namespace idempotency::internal {
 
-// Recovers in the background what this guard left open, so that an operation
+// Recovers the outcomes that this guard left unknown, in the background, so that an operation
 // does not stay UNKNOWN until its client calls again.
 //
-// It knows only what it was told in this process: the records whose outcome its
-// own executions and recoveries left unknown. What another process left, or
-// this one before it was restarted, waits for the next call of that key.
+// It handles only records of this process: those whose outcome its own executions and
+// recoveries left unknown. Unknown outcomes of other processes, or of this one before a
+// restart, wait for the next call with their key.
 //
-// Each record is asked for again with growing pauses, until it is settled, by
-// whomever, or its retention is over. Thread-safe.
+// It tries each record again with growing pauses, until the record is settled by any process,
+// or its retention has passed. Thread-safe.
 class BackgroundRecovery : public UnknownOutcomeSink,
                            public std::enable_shared_from_this<BackgroundRecovery> {
  public:
-  // What the first try waits, and the longest pause between two.
+  // The pause before the first try, and the longest pause between two.
   static constexpr absl::Duration kFirstPause = absl::Seconds(1);
   static constexpr absl::Duration kLongestPause = absl::Minutes(5);
 
-  // Remembers `limit` records at most and tries `at_once` of them at a time: half
-  // of the threads for recovery, so that recoveries for calls do not wait behind
-  // these. `scheduler` outlives every piece of work that was begun.
+  // Keeps `limit` records at most and tries `at_once` of them concurrently: half of the threads
+  // for recovery, so that recoveries for calls do not wait for these. `scheduler` outlives
+  // every task that was started.
   static std::shared_ptr<BackgroundRecovery> Make(Scheduler& scheduler, std::size_t limit,
                                                   std::size_t at_once);
 
-  // Does nothing for a record that is known already, for an operation without a
-  // recovery handler, and after Stop(); a record over the limit is dropped with a
-  // warning.
+  // Does nothing for a record that it already has, for an operation without a recovery handler,
+  // and after Stop(); a record over the limit is dropped with a warning.
   void Add(std::shared_ptr<const GuardedOperation> operation,
            const v1::ReserveRequest& reserve_request) override;
 
-  // Forgets everything; a try that has begun is settled.
+  // Drops all records; a try that has started is settled.
   void Stop();
 
-  // How many records are remembered.
+  // The number of kept records.
   std::size_t size();
 
  private:

@@ -53,7 +53,7 @@ void OperationAdmission::Begin(GuardedOperation operation, const BeginCall& call
   }
   std::string record_id = RecordIdFor(FromProto(reserve_request->record_key())).ToString();
   const auto shared = std::make_shared<const GuardedOperation>(std::move(operation));
-  // What a recovery handler is shown lives until the decision.
+  // The request that a recovery handler gets must live until the decision.
   std::shared_ptr<google::protobuf::Message> shown;
   if (shared->recovery) {
     shown.reset(request.New());

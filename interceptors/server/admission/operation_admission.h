@@ -13,14 +13,14 @@
 
 namespace idempotency::internal {
 
-// From the application's own words to a request, and from the decision to what
-// it is told: ServerGuard::Begin, as GuardedMethod is for calls of a server.
+// Converts a BeginCall to a request, and the decision to Begin's result: for
+// ServerGuard::Begin, as GuardedMethod does for calls of a server.
 class OperationAdmission {
  public:
   // Called once, on any thread, possibly inside Begin; must not block.
   using Done = std::function<void(absl::StatusOr<BegunOperation>)>;
 
-  // `operation` has what `call` says of it.
+  // `operation` has the settings of `call`.
   static void Begin(GuardedOperation operation, const BeginCall& call,
                     const google::protobuf::Message& request, Done done);
 

@@ -71,7 +71,7 @@ void Recovery::Start() {
 
 RecoveryDecision Recovery::Decide() {
   const GuardedOperation& operation = execution_->operation();
-  // A record that needs recovery from a method that has lost its handler.
+  // A record that needs recovery, of a method that no longer has a recovery handler.
   if (!operation.recovery) return RecoveryDecision::LeaveUnknown();
   try {
     return operation.recovery(CaseOf(*execution_, request_));

@@ -15,19 +15,18 @@
 
 namespace idempotency::internal {
 
-// One run of a recovery handler, from a grant that recovers to what it decided
-// being settled.
+// One run of a recovery handler, from a grant that recovers to the settlement of its decision.
 class Recovery : public std::enable_shared_from_this<Recovery> {
  public:
-  // The store has acknowledged it.
+  // The store has acknowledged the completion.
   struct Completed {
     v1::Reply reply;
     absl::Time expires_at;
   };
   // The reservation is still held.
   struct NoEffect {};
-  // It is not settled, for this reason: OUTCOME_UNKNOWN, RESERVATION_LOST,
-  // OUTCOME_NOT_RECORDED, or OVERLOADED if too many recoveries wait.
+  // Not settled, for this reason: OUTCOME_UNKNOWN, RESERVATION_LOST, OUTCOME_NOT_RECORDED, or
+  // OVERLOADED if too many recoveries wait.
   struct Open {
     absl::Status why;
   };
@@ -49,7 +48,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void Complete(const RecoveryDecision& decision);
   // The caller gets `why`.
   void LeaveUnknown(const absl::Status& why);
-  // Nothing that the application threw or got wrong is let through.
+  // Rejects exceptions and invalid decisions of the application's handler.
   absl::Status WhyNotRecordable(const RecoveryDecision& decision) const;
 
   const std::shared_ptr<LiveExecution> execution_;

@@ -1,5 +1,5 @@
-// Recovery from a grant to what its caller gets, by a call and in the
-// background, over a fake store.
+// Recovery from a grant to the caller's answer, by a call and in the background, over a fake
+// store.
 #include "interceptors/server/admission/recovery.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ class RecoveryTest : public testing::Test {
     pools_.Stop();
   }
 
-  // With what the test has changed so far.
+  // With the test's changes so far.
   std::shared_ptr<const GuardedOperation> MakeOperation() {
     GuardedOperation operation{"/till/Charge", policy_, options_,
                                *reservations_, pools_,  UnknownOutcome::kRecover};
@@ -95,7 +95,7 @@ class RecoveryTest : public testing::Test {
     return settled.get_future().get();
   }
 
-  // An attempt that stored a checkpoint and was never heard of again.
+  // An attempt that stored a checkpoint and ended without an answer.
   void LeaveADeadAttempt() {
     const auto execution = AskGranted();
     EXPECT_TRUE(execution->Checkpoint("half").ok());
@@ -135,7 +135,7 @@ TEST_F(RecoveryTest, NeverRunsForAFreshRecordOrAReleasedOne) {
   EXPECT_TRUE(Settle(first, grpc::StatusCode::UNAVAILABLE).ok());
   const auto second = AskGranted();
   EXPECT_EQ(second->attempt(), 2u);
-  // Or the end would wait for it.
+  // Otherwise the end would wait for it.
   second->reservation()->LetLapse();
   EXPECT_TRUE(store_->last_reserve().recover());
   EXPECT_TRUE(cases_.empty());
@@ -211,7 +211,7 @@ TEST_F(RecoveryTest, RecoveryThatLostItsReservationRunsAndSettlesNothing) {
       EXPECT_TRUE(recovery.execution->lost());
       return decision;
     };
-    // What was to run asks again, and hears of who has it now.
+    // The operation that was to run requests again; the refusal shows the present owner.
     EXPECT_EQ(AskRefused(), decision.kind() == RecoveryDecision::Kind::kRelease
                                 ? Reason::kInFlight
                                 : Reason::kReservationLost);
@@ -254,7 +254,7 @@ class BackgroundRecoveryTest : public RecoveryTest {
   void Remember(std::size_t limit) {
     background_recovery_ = BackgroundRecovery::Make(scheduler_, limit, /*at_once=*/2);
   }
-  // Time for one more try of the only record. It ends on other threads.
+  // Advances to one more try of the only record. It ends on other threads.
   void TryOnce() {
     const int before = store_->calls(Operation::kReserve);
     scheduler_.Advance(BackgroundRecovery::kLongestPause);
@@ -263,7 +263,7 @@ class BackgroundRecoveryTest : public RecoveryTest {
   bool WaitUntilForgotten() {
     return WaitUntil([this] { return background_recovery_->size() == 0; });
   }
-  // The next try is planned.
+  // True once the next try is scheduled.
   bool WaitUntilPlanned() {
     return WaitUntil([this] { return scheduler_.pending() == 1; });
   }
@@ -310,7 +310,7 @@ TEST_F(BackgroundRecoveryTest, TriesAgainWhatStaysUnknownAndForgetsWhatAnotherSe
   TryOnce();
   ASSERT_TRUE(WaitUntilPlanned());
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_UNKNOWN);
-  // A second try may have been due before that time was over.
+  // A second try may have been due before that time had passed.
   const std::uint32_t tried = store_->record().attempt;
   EXPECT_GE(tried, 2u);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };
@@ -331,7 +331,7 @@ TEST_F(BackgroundRecoveryTest, StoreThatIsAwayOnlyDelaysIt) {
   EXPECT_EQ(background_recovery_->size(), 1u);
 }
 
-// The attempt that has it now may leave its outcome open.
+// The attempt that now holds the record may leave its outcome open.
 TEST_F(BackgroundRecoveryTest, LooksAfterWhatAnotherAttemptTookOver) {
   Remember(10);
   recovery_ = [](const RecoveryCase&) { return RecoveryDecision::CompleteWith(Receipt()); };

@@ -21,9 +21,8 @@
 namespace idempotency::internal {
 namespace {
 
-// What gRPC's own retries wait inside one call while an attempt runs or pauses:
-// five tries then end within about 4 s, and a pause of a minute is for the
-// application to wait for.
+// The pause of gRPC's own retries inside one call while an attempt runs or pauses: five tries
+// then end within about 4 s. A pause of a minute is left to the application.
 constexpr absl::Duration kLongestPushback = absl::Seconds(1);
 
 absl::Status InFlightRejection(const v1::InFlight& in_flight) {
@@ -54,10 +53,10 @@ std::string WhatHappened(const v1::OutcomeUnknown& unknown) {
   return "nothing more is recorded of it";
 }
 
-// The trailer that times gRPC's own retries of a rejection.
+// The trailer that sets the delay of gRPC's own retries of a rejection.
 std::optional<std::string> PushbackFor(const absl::Status& rejection) {
   const std::optional<Reason> reason = ReasonOf(rejection);
-  // No number of retries changes it, whatever a client's retry policy names.
+  // Retries do not change it, under any retry policy of a client.
   if (reason == Reason::kOutcomeUnknown) return "-1";
   if (reason != Reason::kInFlight) return PushbackOf(rejection);
   ErrorDetails details = DetailsOf(rejection);
@@ -74,11 +73,11 @@ bool CanBeReplayed(const v1::Reply& reply) {
     case v1::REPLY_CONTENT_REFERENCE:
       return true;
     case v1::REPLY_CONTENT_STATUS_ONLY:
-      // An error's code and message are what callers act on. An OK without its
-      // message would pretend that there was none.
+      // Callers act on an error's code and message. An OK without its message would look like a
+      // reply with an empty one.
       return reply.code() != 0;
     default:
-      // Of a newer service.
+      // From a newer service.
       return false;
   }
 }
@@ -143,7 +142,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
     case v1::ReserveResponse::VERDICT_NOT_SET:
       break;
   }
-  // A verdict of a newer service: not understood, so nothing runs.
+  // A verdict of a newer service: unknown here, so nothing runs.
   ErrorDetails details;
   details.retry_delay = absl::Seconds(1);
   return MakeError(Reason::kStoreUnavailable,

@@ -13,7 +13,7 @@
 namespace idempotency::internal {
 namespace {
 
-// "" for all of it.
+// "" for the complete content.
 std::string_view ContentName(v1::ReplyContent content) {
   switch (content) {
     case v1::REPLY_CONTENT_REDACTED:
@@ -35,7 +35,7 @@ void AddTrailers(const MetadataEntries& entries, v1::Reply& reply) {
   }
 }
 
-// The stored reply as it goes out, whatever its body is.
+// The stored reply with its metadata, for any body.
 v1::Reply Told(ReplayedReply::Stored stored) {
   v1::Reply reply = std::move(stored.reply);
   AddTrailers(RecordMetadata(stored.record_id, stored.expires_at, /*replayed=*/true), reply);
@@ -76,7 +76,7 @@ absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply:
                       [&] { return operation.loader(reference, *message); });
   if (absl::IsNotFound(loaded)) return ReplyNotKept(stored.reply.code());
   if (!loaded.ok()) {
-    // Its text is the application's, and may hold what is in no log.
+    // Its message is the application's, and may contain data that must not be logged.
     operation.log->Error(LogEvent::kLoaderFailed, operation.name, ": record ", stored.record_id,
                          ": the reply loader failed: ", absl::StatusCodeToString(loaded.code()));
     return LoadFailed();
@@ -91,7 +91,7 @@ void ReplayedReply::Make(std::shared_ptr<const GuardedOperation> operation, Stor
                          Done done) {
   const v1::Reply& reply = stored.reply;
   const bool loads = reply.content() == v1::REPLY_CONTENT_REFERENCE;
-  // A reference without a loader is of a time when the method had one.
+  // A reference without a loader was stored when the method had one.
   if (!CanBeReplayed(reply) || (loads && !operation->loader)) {
     done(ReplyNotKept(reply.code()));
     return;

@@ -14,21 +14,21 @@
 
 namespace idempotency::internal {
 
-// From a stored reply to what a retry gets.
+// Makes a retry's reply from a stored reply.
 //
-// It tells of its record in trailing metadata, and where it is not the whole
-// first reply it says so there (`idempotency-content`):
+// Its trailing metadata identifies the record. If it is not the complete first reply,
+// `idempotency-content` is
 //   redacted     fields are left out
-//   reference    read anew by the method's loader
+//   reference    read by the method's loader
 //   status-only  the status of an error, without details, messages, metadata
-// An OK of which only the status was kept is no reply: REPLY_NOT_KEPT.
+// An OK with only its status kept cannot be replayed: REPLY_NOT_KEPT.
 class ReplayedReply {
  public:
   struct Stored {
     v1::Reply reply;
     std::string record_id;
     absl::Time expires_at;
-    // Of the attempt that ran first; "" if it had none.
+    // The traceparent of the attempt that ran first; "" if it had none.
     std::string traceparent;
   };
   // Called once, on any thread, possibly inside Make; must not block.

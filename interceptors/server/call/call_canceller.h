@@ -7,9 +7,9 @@
 
 namespace idempotency::internal {
 
-// Lets another thread cancel a call while its handler runs, and never later:
-// what it would touch goes away with the call. Nobody waits for anybody, since
-// gRPC may run anything inside its cancellation. Thread-safe.
+// Lets another thread cancel a call while its handler runs, and never later: the cancellation
+// uses objects that are destroyed with the call. No thread waits for another, since gRPC may
+// run arbitrary code inside its cancellation. Thread-safe.
 class CallCanceller {
  public:
   // From now until End() the call can be cancelled with `cancel`.
@@ -18,9 +18,8 @@ class CallCanceller {
   // Runs `cancel`, once. Does nothing before Begin() and after End().
   void Cancel();
 
-  // The handler has answered. `then`, which may let the call go, runs at once,
-  // or, if the call is just being cancelled, on that thread when it is done.
-  // Once per call.
+  // The handler has answered. Runs `then`, which may destroy the call, at once or, if the call
+  // is just being cancelled, on the cancelling thread when it is done. Once per call.
   void End(std::function<void()> then);
 
  private:

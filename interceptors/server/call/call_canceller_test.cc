@@ -31,8 +31,8 @@ TEST(CallCanceller, AnsweredCallIsNotCancelled) {
   EXPECT_EQ(cancelled, 0);
 }
 
-// As a handler that answers because it is cancelled: on the same thread, or on
-// another that must not be made to wait.
+// As with a handler that answers because it is cancelled: on the same thread, or on another one
+// that must not wait.
 TEST(CallCanceller, AnswerDuringTheCancellationGoesOnAfterIt) {
   CallCanceller canceller;
   bool inside = false;
@@ -55,7 +55,7 @@ TEST(CallCanceller, AnswerDuringTheCancellationGoesOnAfterIt) {
   EXPECT_FALSE(ended_inside);
 }
 
-// What is cancelled goes away with the call: never touched afterwards.
+// The cancelled objects are destroyed with the call: never used afterwards.
 TEST(CallCanceller, NeverTouchesACallThatHasGone) {
   for (int i = 0; i < 2000; ++i) {
     const auto canceller = std::make_shared<CallCanceller>();

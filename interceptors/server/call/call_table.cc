@@ -7,7 +7,7 @@
 namespace idempotency::internal {
 
 CallTable& CallTable::Instance() {
-  // Never destroyed: an interceptor may end after static destruction began.
+  // Never destroyed: an interceptor may end after static destruction has started.
   static CallTable* const instance = std::make_unique<CallTable>().release();
   return *instance;
 }
@@ -19,7 +19,7 @@ CallTable::Shard& CallTable::ShardOf(const grpc::ServerContextBase* context) {
 void CallTable::Enter(const grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call) {
   Shard& shard = ShardOf(context);
   MutexLock lock(shard.mutex);
-  // What was there is destroyed after the lock is given up, with the argument.
+  // The old entry is destroyed after the lock is released, with the argument.
   shard.calls[context].swap(call);
 }
 

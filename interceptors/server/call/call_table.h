@@ -17,22 +17,22 @@ namespace idempotency::internal {
 
 class GuardedCall;
 
-// The guarded calls of this process, by their context: how a method's admitter and
-// Execution::FromContext() find what the interceptor entered. Contexts are compared,
-// never touched. Sharded, thread-safe.
+// The guarded calls of this process, by their context: a method's admitter and
+// Execution::FromContext() find here the calls that the interceptor entered. Contexts are
+// compared, never dereferenced. Sharded, thread-safe.
 class CallTable {
  public:
   static CallTable& Instance();
 
-  // gRPC reuses the memory of contexts, and an interceptor may outlive its
-  // own: an older entry under the same address is replaced.
+  // gRPC reuses the memory of contexts, and an interceptor may outlive its context: an older
+  // entry with the same address is replaced.
   void Enter(const grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call);
-  // Does nothing if another call has taken the address over.
+  // Does nothing if another call now has the address.
   void Leave(const grpc::ServerContextBase* context, const GuardedCall* call);
   // nullptr for a call that was not entered.
   std::shared_ptr<GuardedCall> Find(const grpc::ServerContextBase* context);
 
-  // How many calls there are, for tests.
+  // The number of calls, for tests.
   std::size_t size();
 
  private:

@@ -29,8 +29,8 @@ void Copy(const Metadata& from, google::protobuf::RepeatedPtrField<v1::MetadataE
   }
 }
 
-// A handler that forwards another service's trailers must not pass that
-// service's record off as its own.
+// A handler that forwards another service's trailers must not send that service's record as its
+// own.
 void RemoveRecordMetadata(Metadata& metadata) {
   for (auto entry = metadata.begin(); entry != metadata.end();) {
     entry = IsRecordMetadata(entry->first) ? metadata.erase(entry) : std::next(entry);
@@ -50,7 +50,7 @@ CapturingInterceptor::~CapturingInterceptor() {
 }
 
 void CapturingInterceptor::Intercept(Batch* batch) {
-  // On another thread than the call's, and none of our business.
+  // Called on another thread than the call's, and irrelevant here.
   if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_CANCEL)) {
     batch->Proceed();
     return;
@@ -63,7 +63,7 @@ void CapturingInterceptor::Intercept(Batch* batch) {
     EndIfStatus(*batch);
     return;
   }
-  // A handler may send it ahead of its reply.
+  // A handler may send it before its reply.
   if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
     RemoveRecordMetadata(*batch->GetSendInitialMetadata());
     Copy(*batch->GetSendInitialMetadata(), reply_.mutable_initial_metadata());
@@ -80,7 +80,7 @@ void CapturingInterceptor::EndIfStatus(Batch& batch) {
     return;
   }
   if (call_->stream() != nullptr && call_->stream()->writer().blocks()) {
-    // What follows waits: it must stay on this thread, which is the handler's.
+    // The following code waits: it must stay on this thread, which is the handler's.
     const auto ended = std::make_shared<std::promise<void>>();
     call_->canceller().End([ended] { ended->set_value(); });
     ended->get_future().wait();
@@ -88,7 +88,7 @@ void CapturingInterceptor::EndIfStatus(Batch& batch) {
     Settle(batch);
     return;
   }
-  // The call may go once the batch has proceeded.
+  // The call may be destroyed once the batch has proceeded.
   call_->canceller().End([this, &batch] {
     if (call_->execution() == nullptr) {
       batch.Proceed();
@@ -100,10 +100,9 @@ void CapturingInterceptor::EndIfStatus(Batch& batch) {
 }
 
 void CapturingInterceptor::CaptureMessage(Batch& batch) {
-  // Serialised here, in the same way as gRPC will: asking the batch for its
-  // bytes would take the message away from the interceptors behind this one.
-  // Not in protobuf's deterministic form, which would put a map in another
-  // order than the first caller sees.
+  // Serialised here, in the same way as gRPC does later: requesting the bytes from the batch
+  // would take the message away from the interceptors after this one. Not in protobuf's
+  // deterministic form, which would give a map another order than in the first reply.
   const auto* message = static_cast<const google::protobuf::MessageLite*>(batch.GetSendMessage());
   if (message == nullptr) return;
   if (call_->stream() == nullptr) {
@@ -136,8 +135,8 @@ void CapturingInterceptor::Settle(Batch& batch) {
         [this, &batch](const Settlement::Outcome& outcome) { Finish(batch, outcome); });
     return;
   }
-  // The messages must be sent by a thread that may wait for them. gRPC would
-  // let this one wait for the status anyway.
+  // A thread that may wait must send the messages. gRPC would let this one wait for the status
+  // in any case.
   const auto settled = std::make_shared<std::promise<Settlement::Outcome>>();
   Settlement::Settle(
       call_->execution(), std::move(reply_),
@@ -151,7 +150,7 @@ void CapturingInterceptor::Finish(Batch& batch, const Settlement::Outcome& outco
     error = FinishHeldBack(batch, outcome);
   }
   if (!error.ok()) Replace(batch, error);
-  // Once the batch has proceeded the call, and this, may be gone.
+  // Once the batch has proceeded, the call and this object may be destroyed.
   Proceed(batch, outcome.expires_at);
 }
 
@@ -160,14 +159,14 @@ absl::Status CapturingInterceptor::FinishHeldBack(Batch& batch,
   GuardedStream& stream = *call_->stream();
   const bool recorded = outcome.error.ok() && outcome.expires_at > absl::InfinitePast();
   if (recorded && !stream.over_limit()) return absl::OkStatus();
-  // Messages of an attempt that may run again, or that are too many: the
-  // caller gets the status alone.
+  // Messages of an attempt that may run again, or too many messages: the caller gets only the
+  // status.
   stream.writer().Discard();
   if (batch.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
     batch.ModifySendMessage(nullptr);
   }
   if (!recorded) return outcome.error;
-  // What every retry will get.
+  // The status that every retry will get.
   if (code_ == 0) return ReplyNotKept(code_);
   batch.GetSendTrailingMetadata()->insert({std::string(kContentMetadata), "status-only"});
   return absl::OkStatus();

@@ -15,15 +15,14 @@
 
 namespace idempotency::internal {
 
-// Holds a handler's reply back until the store has acknowledged it. First in
-// line: behind another interceptor, a trailer that one adds would be recorded
-// and added again on every replay.
+// Withholds a handler's reply until the store has acknowledged it. The first interceptor: after
+// another one, a trailer that the other adds would be recorded, and added again on every
+// replay.
 //
-// Never waits inside Intercept: gRPC's thread goes on, and the batch proceeds
-// from the thread that brings the store's answer. (A stream of the sync API is
-// the exception: there it waits on the handler's own thread.) The context and the batch
-// stay alive until it has proceeded; afterwards they are not touched, since
-// the interceptor may outlive them.
+// Never waits inside Intercept: it returns gRPC's thread, and the thread that delivers the
+// store's answer proceeds with the batch. (The exception is a stream of the sync API, which
+// waits on the handler's own thread.) The context and the batch stay alive until the batch has
+// proceeded; the interceptor, which may outlive them, does not use them afterwards.
 class CapturingInterceptor final : public grpc::experimental::Interceptor {
  public:
   CapturingInterceptor(grpc::ServerContextBase* context, std::shared_ptr<GuardedCall> call);
@@ -34,22 +33,22 @@ class CapturingInterceptor final : public grpc::experimental::Interceptor {
  private:
   using Batch = grpc::experimental::InterceptorBatchMethods;
 
-  // Takes what the handler answered, as it comes: the initial metadata and the
-  // messages of a stream may go out ahead of the status.
+  // Captures the handler's answer in parts: the initial metadata and the messages of a stream
+  // may be sent before the status.
   void CaptureMessage(Batch& batch);
   void CaptureStatus(Batch& batch);
   void Settle(Batch& batch);
   // Settles, if the batch carries the status.
   void EndIfStatus(Batch& batch);
   void Finish(Batch& batch, const Settlement::Outcome& outcome);
-  // What of a pending-back stream the caller gets; an error goes out in place of
-  // the handler's status.
+  // Decides what the caller gets of a held-back stream; an error is sent in place of the
+  // handler's status.
   absl::Status FinishHeldBack(Batch& batch, const Settlement::Outcome& outcome);
-  // Sends `error` in the handler's place, and nothing of its reply.
+  // Sends `error` instead of the handler's status, and nothing of its reply.
   void Replace(Batch& batch, const absl::Status& error);
   void Proceed(Batch& batch, absl::Time expires_at);
 
-  // Only compared once the reply has gone.
+  // Only compared after the reply is sent.
   grpc::ServerContextBase* const context_;
   const std::shared_ptr<GuardedCall> call_;
   v1::Reply reply_;

@@ -12,16 +12,14 @@ namespace idempotency::internal {
 
 class ReservationClient;
 
-// One call of a guarded method: where its admitter and its interceptor meet.
+// One call of a guarded method, shared by its admitter and its interceptor.
 //
-// The admitter writes it before the handler runs or an answer is sent, the handler
-// and the interceptor read it afterwards; in between gRPC hands the call over
-// with a lock.
+// The admitter writes it before the handler runs or an answer is sent, and the handler and the
+// interceptor read it afterwards; in between gRPC passes the call on with a lock.
 class GuardedCall {
  public:
-  // Which method it is of is known only at its admitter: the same path may be
-  // served on several hosts. Until then it belongs to a guard, which is told
-  // from others by its reservations.
+  // Only the call's admitter knows its method: the same path may be served on several hosts.
+  // Until then the call belongs to a guard, which its reservations identify.
   explicit GuardedCall(const ReservationClient& guard) : guard_(guard) {}
 
   bool IsOf(const ReservationClient& guard) const { return &guard_ == &guard; }
@@ -32,20 +30,20 @@ class GuardedCall {
     execution_ = std::move(execution);
     stream_ = std::move(stream);
   }
-  // It will not after all.
+  // The handler will not run after all.
   std::shared_ptr<LiveExecution> Withdraw() {
     stream_ = nullptr;
     return std::move(execution_);
   }
   // nullptr unless the handler runs under a reservation.
   const std::shared_ptr<LiveExecution>& execution() const { return execution_; }
-  // nullptr unless its replies are a stream, too.
+  // nullptr unless, in addition, its replies are a stream.
   const std::shared_ptr<GuardedStream>& stream() const { return stream_; }
 
   // Cancels the call while its handler runs; thread-safe.
   CallCanceller& canceller() { return canceller_; }
 
-  // The stored reply was OK and had no message: none is to be sent.
+  // The stored reply was OK and had no message: none must be sent.
   void OmitMessage() { omit_message_ = true; }
   bool omits_message() const { return omit_message_; }
 

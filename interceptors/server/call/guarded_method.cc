@@ -23,7 +23,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Its handler does not run after all.
+// The call's handler does not run after all.
 std::shared_ptr<LiveExecution> GiveBack(GuardedCall& call, std::string reason) {
   std::shared_ptr<LiveExecution> execution = call.Withdraw();
   execution->reservation()->Release(std::move(reason), v1::RELEASE_OUTCOME_NOTHING_HAPPENED, [] {});
@@ -92,7 +92,7 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeReserveRequest(PendingCall
   for (const Fingerprint& fingerprint : *fingerprints) {
     *reserve_request.add_fingerprints() = ToProto(fingerprint);
   }
-  // So that the record leads to the trace of the attempt that ran first.
+  // So that the record has the trace of the attempt that ran first.
   if (auto trace = TraceparentIn(pending.context(), *operation_->log); trace.has_value()) {
     (*reserve_request.mutable_labels())[std::string(kTraceparent)] = *std::move(trace);
   }
@@ -157,7 +157,7 @@ void GuardedMethod::RunUnguarded(const Call& call) {
   calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
   operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
                         ": no verdict could be had: a call runs unguarded, as its policy says");
-  // A client that has left has nothing run for it.
+  // Nothing runs for a client that has disconnected.
   call.pending->Run({nullptr, [](std::string_view /*reason*/) {}});
 }
 

@@ -16,21 +16,20 @@
 
 namespace idempotency::internal {
 
-// One guarded method: asks for a verdict on each of its calls and acts on it.
-// Thread-safe.
+// One guarded method: requests a verdict for each of its calls and acts on it. Thread-safe.
 class GuardedMethod final : public CallAdmitter {
  public:
   GuardedMethod(RequestIdentity identity, GuardedOperation operation);
 
   void Admit(std::shared_ptr<PendingCall> pending) override;
 
-  // Calls that ran unguarded because no verdict could be had.
+  // Calls that ran unguarded because there was no verdict.
   std::uint64_t calls_failed_open() const {
     return calls_failed_open_.load(std::memory_order_relaxed);
   }
 
  private:
-  // A call together with what the interceptor knows of it.
+  // A call together with its entry from the interceptor.
   struct Call {
     std::shared_ptr<PendingCall> pending;
     std::shared_ptr<GuardedCall> guarded;

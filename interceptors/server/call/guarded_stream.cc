@@ -7,8 +7,8 @@
 namespace idempotency::internal {
 namespace {
 
-// What each message weighs besides its bytes, so that empty ones, too, come to
-// an end.
+// The size that each message counts in addition to its bytes, so that a stream of empty
+// messages also reaches the limit.
 constexpr std::size_t kMessageOverheadBytes = 8;
 
 }  // namespace
@@ -28,7 +28,7 @@ void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
     captured_.Clear();
     if (holds_back_) writer_->Discard();
   } else if (captures_) {
-    // As gRPC serialises it, see CapturingInterceptor.
+    // Serialised as gRPC does: see CapturingInterceptor.
     message.SerializePartialToString(captured_.add_stream());
   }
 }

@@ -12,26 +12,26 @@
 
 namespace idempotency::internal {
 
-// The replies of one guarded server-streaming call on their way out: what is
-// captured of them for the record, and how they leave. Its messages come one
-// after another; apart from that thread-compatible.
+// The replies of one guarded server-streaming call while they are sent: the part that is
+// captured for the record, and the way to the client. Its messages arrive one after another;
+// apart from that thread-compatible.
 class GuardedStream {
  public:
   GuardedStream(const MethodPolicy& policy, std::shared_ptr<StreamWriter> writer);
 
-  // Nothing leaves before the record is durable.
+  // Nothing is sent before the record is durable.
   bool holds_back() const { return holds_back_; }
-  // The handler's writes send its messages themselves: nothing is pending back and
-  // nothing is captured (any more). They fail once the client has left, which
-  // ends handlers that would go on for ever.
+  // The handler's writes send its messages directly: nothing is held back and nothing is
+  // captured (any more). They fail once the client has disconnected, which ends handlers that
+  // would run forever.
   bool lets_writes_through() const { return !holds_back_ && !captures_; }
   bool over_limit() const { return over_limit_; }
   StreamWriter& writer() const { return *writer_; }
 
-  // Takes the bytes of a message that the handler wrote.
+  // Captures the bytes of a message that the handler wrote.
   void Capture(const google::protobuf::MessageLite& message);
-  // Puts what was captured into the reply, which ended the stream; content
-  // STATUS_ONLY if that is not all.
+  // Moves the captured messages into the reply that ended the stream; content STATUS_ONLY if
+  // messages are missing.
   void MoveTo(v1::Reply& reply);
 
  private:

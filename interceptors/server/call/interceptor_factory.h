@@ -15,12 +15,11 @@
 
 namespace idempotency::internal {
 
-// Makes the capturing interceptor for calls of guarded methods, and none for
-// any other: even an idle one costs a call more than the guard itself.
-// Thread-safe.
+// Creates the capturing interceptor for calls of guarded methods only: even an idle interceptor
+// costs a call more than the guard itself. Thread-safe.
 class InterceptorFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  // gRPC tells a path, "/payments.v1.Payments/Charge", but no host.
+  // gRPC provides a path, "/payments.v1.Payments/Charge", but no host.
   using Paths = absl::flat_hash_set<std::string>;
 
   // `guard` outlives it.

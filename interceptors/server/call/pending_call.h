@@ -15,22 +15,19 @@
 
 namespace idempotency::internal {
 
-// What becomes of a decision that a handler runs, until it does. Both may be
-// empty.
+// The functions that gRPC's side calls between the decision to run a handler and its start.
+// Both may be empty.
 struct HandlerStart {
-  // Called on the thread that is to run the handler, right before it: time has
-  // passed since the decision. With a reply the handler does not run, and the
-  // reply is sent in its place.
+  // Called on the handler's thread, right before the handler: time has passed since the
+  // decision. If it returns a reply, the handler does not run, and the reply is sent instead.
   std::function<std::optional<v1::Reply>()> last_look;
-  // The handler does not run, for this reason. Empty: the client is not looked
-  // for.
+  // The handler does not run, for this reason. Empty: the call does not check whether the
+  // client has disconnected.
   std::function<void(std::string_view reason)> not_run;
 };
 
-// A call with one request that has arrived and stands before its handler.
-// Exactly one of
-// Run and Answer is called, once, from any thread; the call must not be
-// touched afterwards.
+// A call with one request that has arrived and whose handler has not started. Exactly one of
+// Run and Answer is called, once, from any thread; the call must not be used afterwards.
 class PendingCall {
  public:
   virtual ~PendingCall() = default;
@@ -38,25 +35,24 @@ class PendingCall {
   virtual grpc::ServerContextBase& context() = 0;
   virtual const google::protobuf::Message& request() = 0;
 
-  // Where the messages of a server-streaming call leave, to be made before Run;
-  // nullptr for a unary one. Used while the handler runs and its reply is sent.
+  // The writer for the messages of a server-streaming call, made before Run; nullptr for a
+  // unary one. Used while the handler runs and its reply is sent.
   virtual std::shared_ptr<StreamWriter> MakeStreamWriter() = 0;
 
-  // Lets the handler run, on a thread that it may block. If the client is found
-  // to have left the call ends with CANCELLED instead, and if too many handlers
-  // wait for a thread with OVERLOADED.
+  // Runs the handler, on a thread that it may block. If the client has disconnected, the call
+  // ends with CANCELLED instead, and if too many handlers wait for a thread, with OVERLOADED.
   virtual void Run(HandlerStart start) = 0;
 
-  // Answers in the handler's place. Without initial metadata in `reply` and
-  // with a code other than OK the answer is Trailers-Only.
+  // Answers instead of the handler. Without initial metadata in `reply` and with a code other
+  // than OK the answer is Trailers-Only.
   virtual void Answer(v1::Reply reply) = 0;
 };
 
-// Who decides about the calls of one method. Thread-safe.
+// Decides about the calls of one method. Thread-safe.
 class CallAdmitter {
  public:
   virtual ~CallAdmitter() = default;
-  // Must not block, throw, or keep the call for ever.
+  // Must not block, throw, or keep the call forever.
   virtual void Admit(std::shared_ptr<PendingCall> call) = 0;
 };
 

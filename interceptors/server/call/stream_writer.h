@@ -8,12 +8,12 @@
 
 namespace idempotency::internal {
 
-// Where the messages of a guarded stream leave for the client, one after
-// another. They are taken out of the handler's own writes, so that those
-// neither send what is pending back nor fail because the client has left.
+// Sends the messages of a guarded stream to the client, one after another. They are taken out
+// of the handler's own writes, so that those writes neither send held-back messages nor fail
+// because the client has disconnected.
 //
-// Closed at first: messages gather. Thread-safe. Callbacks run on any thread,
-// possibly inside the call, and may be the last that happens to the RPC.
+// Closed at first: messages accumulate. Thread-safe. Callbacks run on any thread, possibly
+// inside the call, and may be the RPC's last action.
 class StreamWriter {
  public:
   // False if a message could not be sent.
@@ -21,16 +21,16 @@ class StreamWriter {
 
   virtual ~StreamWriter() = default;
 
-  // True if messages leave inside Put, Open and Drain, which wait for it: with
-  // gRPC's sync API they must be called by a thread that may.
+  // True if Put, Open and Drain send messages themselves and wait for it: with gRPC's sync API
+  // only a thread that may wait calls them.
   virtual bool blocks() const = 0;
 
-  // Adds a message, or, without one, a mark. `passed`, if there is one, is
-  // called once it and everything before it has left or never will.
+  // Adds a message or, without one, a mark. `passed`, if not empty, is called once it and
+  // everything before it are sent or never will be.
   virtual void Put(std::optional<grpc::ByteBuffer> message, std::function<void()> passed) = 0;
-  // Messages leave from now on. The call's initial metadata must be on its way.
+  // Sends messages from now on. The call's initial metadata must be sent before.
   virtual void Open() = 0;
-  // Drops what gathered and what is still to come.
+  // Drops the accumulated messages and all later ones.
   virtual void Discard() = 0;
   // Open(); `drained` is called once nothing is left.
   virtual void Drain(Drained drained) = 0;

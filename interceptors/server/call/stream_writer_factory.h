@@ -14,8 +14,8 @@
 
 namespace idempotency::internal {
 
-// Makes the writer interceptor for calls of guarded streams, after
-// InterceptorFactory has entered them in the call table. Thread-safe.
+// Creates the writer interceptor for calls of guarded streams, after InterceptorFactory has
+// entered them in the call table. Thread-safe.
 class StreamWriterFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   explicit StreamWriterFactory(absl::flat_hash_set<std::string> paths) : paths_(std::move(paths)) {}

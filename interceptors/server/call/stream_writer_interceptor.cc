@@ -17,7 +17,7 @@ bool Has(Batch& batch, InterceptionHookPoints point) {
   return batch.QueryInterceptionHookPoint(point);
 }
 
-// The bytes as gRPC would send them; the batch has no message any more.
+// Takes the bytes as gRPC would send them; the batch then has no message.
 std::optional<grpc::ByteBuffer> Take(Batch& batch) {
   grpc::ByteBuffer* const serialized = batch.GetSerializedSendMessage();
   // Another interceptor may have withheld it.
@@ -27,8 +27,8 @@ std::optional<grpc::ByteBuffer> Take(Batch& batch) {
   return taken;
 }
 
-// A status goes out after the messages before it. Where one of them did not
-// leave, an OK would pretend that the stream was whole.
+// Sends a status after the messages before it. If one of them was not sent, an OK would claim
+// that the stream was complete.
 void End(GuardedStream& stream, Batch& batch) {
   stream.writer().Drain([&batch](bool all_sent) {
     if (!all_sent) {
@@ -43,7 +43,7 @@ void End(GuardedStream& stream, Batch& batch) {
 
 void Write(GuardedStream& stream, Batch& batch) {
   if (stream.lets_writes_through()) {
-    // After what the writer still holds: gRPC takes one message at a time.
+    // After the messages that the writer still has: gRPC takes one message at a time.
     stream.writer().Put(std::nullopt, [&batch] { batch.Proceed(); });
     return;
   }
@@ -55,8 +55,8 @@ void Write(GuardedStream& stream, Batch& batch) {
   }
 }
 
-// The batch that begins the reply on the wire: its initial metadata must go
-// before the first message, so the message follows on its own.
+// The batch that starts the reply on the wire: its initial metadata must be sent before the
+// first message, so the message follows separately.
 void Begin(GuardedStream& stream, Batch& batch) {
   if (Has(batch, InterceptionHookPoints::PRE_SEND_MESSAGE) && !stream.lets_writes_through()) {
     stream.writer().Put(Take(batch), nullptr);
@@ -68,12 +68,12 @@ void Begin(GuardedStream& stream, Batch& batch) {
 }  // namespace
 
 void StreamWriterInterceptor::Intercept(Batch* batch) {
-  // On another thread than the call's, and none of our business.
+  // Called on another thread than the call's, and irrelevant here.
   if (Has(*batch, InterceptionHookPoints::PRE_SEND_CANCEL)) {
     batch->Proceed();
     return;
   }
-  // A copy: once the batch has proceeded the call, and this, may be gone.
+  // A copy: once the batch has proceeded, the call and this object may be destroyed.
   const std::shared_ptr<GuardedStream> stream = call_ == nullptr ? nullptr : call_->stream();
   if (stream != nullptr && Has(*batch, InterceptionHookPoints::PRE_SEND_STATUS)) {
     End(*stream, *batch);

@@ -10,10 +10,9 @@
 
 namespace idempotency::internal {
 
-// Takes the messages of a guarded stream out of the handler's writes and gives
-// them to its writer. Last in line: the application's interceptors have seen
-// each message, as the type that it is, and what they made of it is what is
-// sent.
+// Takes the messages of a guarded stream out of the handler's writes and passes them to the
+// writer. The last interceptor: the application's interceptors have seen each message with its
+// type, and their changes are sent.
 class StreamWriterInterceptor final : public grpc::experimental::Interceptor {
  public:
   // `call` may be nullptr.

@@ -17,18 +17,18 @@
 
 namespace idempotency::internal {
 
-// What is guarded, and how: a method of a server, or an operation that has no
-// server. Its references outlive it. Immutable.
+// A guarded method of a server, or an operation without a server, with its settings. Its
+// references outlive it. Immutable.
 struct GuardedOperation {
-  // What its records are kept under.
+  // The operation in its record keys.
   std::string name;
   MethodPolicy policy;
   const GuardOptions& options;
   ReservationClient& reservations;
   WorkerPools& pools;
-  // What was chosen for it, wherever; the one that is safe without a word.
+  // The choice for unknown outcomes, from any level of the settings; by default the safe one.
   UnknownOutcome on_unknown = UnknownOutcome::kRecover;
-  // Of its replies. Replies of a type that is not known are stored as they are.
+  // The type of its replies. Replies of an unknown type are stored unchanged.
   ReplyType reply_type = {};
   // Makes replays under MethodPolicy::Reply::kReference; empty otherwise.
   ReplyLoader loader = nullptr;

@@ -8,7 +8,7 @@
 
 namespace idempotency::internal {
 
-// Calls a hook that is not empty. What it throws is logged and dropped. Thread-safe.
+// Calls a hook that is not empty. Exceptions are logged and ignored. Thread-safe.
 void CallHook(GuardLog& log, const std::function<void(const VerdictEvent&)>& hook,
               const VerdictEvent& event);
 void CallHook(GuardLog& log, const std::function<void(const RecordedEvent&)>& hook,

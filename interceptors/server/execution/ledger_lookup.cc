@@ -31,7 +31,7 @@ absl::Status TooManyLookups() {
                    std::move(details));
 }
 
-// What is found under the record's id, held against the record itself.
+// Compares the ledger's row for the record's id with the record itself.
 LedgerLookup::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key,
                            const v1::ReserveRequest& reserve_request) {
   if (entry.record_key != record_key) {
@@ -56,13 +56,12 @@ LedgerLookup::Answer Judge(const LedgerEntry& entry, const RecordKey& record_key
                    "the completion ledger's row and the request have no fingerprint in common");
 }
 
-// Blocks. A failure to ask is STORE_UNAVAILABLE, whatever the ledger calls it.
+// Blocks. A failed query is STORE_UNAVAILABLE, with any status of the ledger.
 LedgerLookup::Answer Find(const LiveExecution& execution) {
   const RecordKey record_key = FromProto(execution.reserve_request().record_key());
   const std::string& name = execution.operation().name;
   GuardLog& log = *execution.operation().log;
-  // A ledger may be the application's own; nothing that it throws may unwind a
-  // worker.
+  // A ledger may be the application's own; its exceptions must not unwind a worker.
   try {
     const absl::StatusOr<std::optional<LedgerEntry>> found =
         execution.operation().options.ledger->Find(RecordIdFor(record_key));
@@ -99,7 +98,7 @@ LedgerLookup::LedgerLookup(std::shared_ptr<LiveExecution> execution, Time deadli
 
 void LedgerLookup::Start() {
   if (deadline_ != Time::max()) {
-    // Also while a lookup hangs in the ledger: its caller waits no longer.
+    // Also while a lookup hangs in the ledger: its caller no longer waits.
     MutexLock lock(mutex_);
     timer_ = execution_->operation().reservations.scheduler().RunAtOrWhenStopped(
         deadline_, [self = shared_from_this()] { self->Finish(Unreachable()); });
@@ -113,7 +112,7 @@ void LedgerLookup::Try() {
     case WorkerPool::Outcome::kTaken:
       return;
     case WorkerPool::Outcome::kFull:
-      // Who has a deadline is a call that has not begun, and can come again.
+      // A lookup with a deadline belongs to a call that has not started, and can be repeated.
       if (deadline_ == Time::max()) {
         OnAnswer(TooManyLookups());
       } else {
@@ -133,7 +132,7 @@ void LedgerLookup::OnAnswer(Answer answer) {
 }
 
 bool LedgerLookup::TryAgain() {
-  // Whoever holds the reservation now asks for itself.
+  // The present holder of the reservation does its own lookup.
   if (execution_->lost()) return false;
   Scheduler& scheduler = execution_->operation().reservations.scheduler();
   MutexLock lock(mutex_);

@@ -13,21 +13,19 @@
 
 namespace idempotency::internal {
 
-// One lookup to the application's completion ledger: did this operation
-// commit, in whatever attempt? Asked on the guard's threads for it, and again
-// while the ledger cannot be reached. Thread-safe; keeps itself alive until it
-// has answered.
+// One lookup in the application's completion ledger: whether any attempt of this operation has
+// committed. Runs on the guard's ledger threads, and is repeated while the ledger cannot be
+// reached. Thread-safe; keeps itself alive until it has answered.
 class LedgerLookup : public std::enable_shared_from_this<LedgerLookup> {
  public:
   using Time = Scheduler::Time;
   //   a reply            the operation is done, and this is its reply
   //   nullopt            it is not committed
-  //   STORE_UNAVAILABLE  the ledger was not reached by the deadline, or before
-  //                      the reservation was lost or the guard stopped; or there
-  //                      is a deadline and too many lookups wait
-  //   any other error    a row is there that is no answer to this request:
-  //                      KEY_REUSED (of an earlier life of the record),
-  //                      FINGERPRINT_UNKNOWN, RECORD_DAMAGED,
+  //   STORE_UNAVAILABLE  the ledger was not reached by the deadline, or before the reservation
+  //                      was lost or the guard stopped; or there is a deadline and too many
+  //                      lookups wait
+  //   any other error    the row does not answer this request: KEY_REUSED (it belongs to an
+  //                      earlier record of the key), FINGERPRINT_UNKNOWN, RECORD_DAMAGED,
   //                      RECORD_ID_COLLISION
   using Answer = absl::StatusOr<std::optional<v1::Reply>>;
   // Called once, on any thread, possibly inside Run; must not block.
@@ -42,7 +40,7 @@ class LedgerLookup : public std::enable_shared_from_this<LedgerLookup> {
   void Start();
   void Try();
   void OnAnswer(Answer answer);
-  // False if nothing more is to be tried.
+  // False if there is no further try.
   bool TryAgain();
   void Finish(Answer answer);
 
@@ -52,7 +50,7 @@ class LedgerLookup : public std::enable_shared_from_this<LedgerLookup> {
   Mutex mutex_;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Empty once it was told.
+  // Empty once it was called.
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -60,8 +60,8 @@ std::optional<v1::Reference> LiveExecution::reference() const {
 }
 
 absl::Status LiveExecution::Checkpoint(std::string_view progress) {
-  // Shared: the thread that brings the answer may still be inside set_value()
-  // when this one goes on.
+  // Shared: the thread that delivers the answer may still be inside set_value() when this one
+  // continues.
   const auto stored = std::make_shared<std::promise<absl::Status>>();
   reservation_->Checkpoint(std::string(progress),
                            [stored](absl::Status status) { stored->set_value(std::move(status)); });
@@ -84,7 +84,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
         "GuardOptions.ledger is not set: the guard would never look for the row");
   }
   const grpc::StatusCode code = StatusCodeFrom(reply.reply().code());
-  // OK comes with the message, or for a stream with as many as there are.
+  // OK has a message, or for a stream any number of messages.
   const bool is_stream = operation_->policy.stream != MethodPolicy::Stream::kHandThrough;
   const bool fits = is_stream ? !reply.reply().has_body()
                               : reply.reply().stream().empty() &&
@@ -107,8 +107,8 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   row.fingerprints = EncodeFingerprints(fingerprints);
   row.attempt = attempt();
   row.reply = EncodeReply(reply.reply());
-  // Both times are the store's, so that no other clock shortens it. The record
-  // may live for longer than the policy says now.
+  // Both times are the store's, so that no other clock shortens it. The record may live longer
+  // than the present policy says.
   const absl::Duration record_life =
       grant_.has_created_at() ? expires_at() - FromWire(grant_.created_at()) : absl::ZeroDuration();
   row.life = 2 * std::max(record_life, operation_->policy.retention);

@@ -24,7 +24,7 @@ namespace idempotency::internal {
 // settled. Thread-safe.
 class LiveExecution final : public Execution {
  public:
-  // `request` is what was asked, `grant` what was answered.
+  // `reserve_request` is the request for the reservation, `grant` its answer.
   LiveExecution(std::shared_ptr<const GuardedOperation> operation,
                 const v1::ReserveRequest& reserve_request, const v1::ReserveResponse& grant,
                 std::shared_ptr<Reservation> reservation);
@@ -32,16 +32,15 @@ class LiveExecution final : public Execution {
   const GuardedOperation& operation() const { return *operation_; }
   const std::shared_ptr<const GuardedOperation>& shared_operation() const { return operation_; }
   const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
-  // What the reservation was asked for with: key, fingerprints, parent, labels.
+  // The request for the reservation: key, fingerprints, parent, labels.
   const v1::ReserveRequest& reserve_request() const { return reserve_request_; }
   const v1::Reserved& grant() const { return grant_; }
-  // When the record is forgotten, as known at its reservation.
+  // When the record expires, as known at its reservation.
   absl::Time expires_at() const;
   bool no_effect() const { return no_effect_.load(std::memory_order_acquire); }
-  // What the handler said that its reply refers to; nullopt if it did not.
+  // The reference that the handler set for its reply; nullopt if it set none.
   std::optional<v1::Reference> reference() const;
-  // The type of its reply, told before it is settled where the operation itself
-  // does not know.
+  // Sets the type of its reply, before it is settled, if the operation itself does not have it.
   void RepliesWith(const google::protobuf::Descriptor& type);
   ReplyType reply_type() const;
 
@@ -52,10 +51,10 @@ class LiveExecution final : public Execution {
   const std::map<std::string, std::string>& labels() const override { return labels_; }
   absl::Status Checkpoint(std::string_view progress) override;
   void Checkpoint(std::string progress, std::function<void(absl::Status)> done) override;
-  // What this execution is known to have committed; nullopt if it has not, or if
-  // only the ledger can say.
+  // The reply that this execution is known to have committed; nullopt if it has not committed,
+  // or if only the ledger can show it.
   std::optional<v1::Reply> committed() const;
-  // RecordInTransaction was called: there may be a row in the ledger.
+  // RecordInTransaction was called: the ledger may have a row.
   bool ledger_row_begun() const { return ledger_row_begun_.load(std::memory_order_acquire); }
   void MarkNoEffect() override { no_effect_.store(true, std::memory_order_release); }
   absl::StatusOr<std::string> DownstreamKey(std::string_view label) const override;
@@ -82,7 +81,7 @@ class LiveExecution final : public Execution {
   mutable Mutex mutex_;
   std::optional<v1::Reference> reference_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::Reply> committed_ ABSL_GUARDED_BY(mutex_);
-  // Made when it is first asked for: most handlers call nobody.
+  // Created at its first use: most handlers make no calls.
   mutable std::once_flag parent_made_;
   mutable std::shared_ptr<ParentOperation> parent_;
   ReplyType reply_type_ ABSL_GUARDED_BY(mutex_);

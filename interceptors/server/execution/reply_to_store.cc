@@ -30,7 +30,7 @@ v1::Reply ReplyToStore(const LiveExecution& execution, v1::Reply reply) {
     case MethodPolicy::Reply::kStatusOnly:
       return WithoutContent(reply);
     case MethodPolicy::Reply::kReference:
-      // An error made nothing that could be read: it is stored itself.
+      // An error created no object to read: the error itself is stored.
       if (reply.code() == 0) return ReferenceReply(execution, reply);
       break;
     case MethodPolicy::Reply::kFull:

@@ -6,10 +6,9 @@
 
 namespace idempotency::internal {
 
-// What is stored of a handler's reply: what the operation's policy says,
-// without the fields that are never stored, within GuardOptions::max_reply_bytes
-// (a reply over that is stored without its content). A reply whose content is
-// STATUS_ONLY already stays so.
+// The part of a handler's reply that is stored, by the operation's policy, without the fields
+// that are never stored, within GuardOptions::max_reply_bytes (a larger reply is stored without
+// its content). A reply whose content is already STATUS_ONLY is not changed.
 v1::Reply ReplyToStore(const LiveExecution& execution, v1::Reply reply);
 
 }  // namespace idempotency::internal

@@ -25,8 +25,8 @@ absl::Status NotRecorded(std::string_view message) {
   return MakeError(Reason::kOutcomeNotRecorded, message);
 }
 
-// The reply is recorded, but a batch of gRPC's that was to carry a failure
-// cannot carry a message: the caller fetches it with its next try.
+// The reply is recorded, but a gRPC batch for a failure cannot carry a message: the caller gets
+// the reply with its next try.
 absl::Status AnsweredByLedger() {
   ErrorDetails details;
   details.retry_delay = absl::ZeroDuration();
@@ -44,7 +44,7 @@ void Settlement::Settle(std::shared_ptr<LiveExecution> execution, v1::Reply repl
 
 void Settlement::GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done) {
   execution->MarkNoEffect();
-  // Of the codes that no policy can have recorded, the one that says "again".
+  // A code that no policy can record, and that makes callers retry.
   v1::Reply reply;
   reply.set_code(static_cast<int>(grpc::StatusCode::UNAVAILABLE));
   const auto settlement = Make(std::move(execution), std::move(reply), std::move(done));
@@ -93,7 +93,7 @@ void Settlement::LookUpInLedger() {
                            "asked yet: call again with the same idempotency key")});
         });
   }
-  // Heartbeats go on meanwhile.
+  // Heartbeats continue meanwhile.
   LedgerLookup::Run(execution_, Scheduler::Time::max(),
                     [self = shared_from_this()](const LedgerLookup::Answer& committed) {
                       self->OnLedger(committed);
@@ -104,7 +104,7 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   const std::string& name = execution_->operation().name;
   GuardLog& log = *execution_->operation().log;
   if (ReasonOf(committed.status()) == Reason::kStoreUnavailable) {
-    // The reservation is lost, or the guard stops: who asks next finds out.
+    // The reservation is lost, or the guard stops: the next attempt finds out.
     instead_ = NotRecorded(
         "the operation finished, but the completion ledger could not be asked: call again with "
         "the same idempotency key");
@@ -190,7 +190,7 @@ void Settlement::Release(v1::ReleaseOutcome outcome, absl::Duration pause) {
 std::string Settlement::HandlersAnswer() const {
   std::string answer =
       "the handler answered " + absl::StatusCodeToString(static_cast<absl::StatusCode>(code_));
-  // What gRPC answers for a handler that threw, in the sync and the callback API.
+  // The codes that gRPC returns for a handler that threw, in the sync and the callback API.
   if (code_ == grpc::StatusCode::UNKNOWN || code_ == grpc::StatusCode::UNIMPLEMENTED) {
     answer += ", or threw";
   }
@@ -198,7 +198,7 @@ std::string Settlement::HandlersAnswer() const {
 }
 
 absl::Status Settlement::LossIfRefused() const {
-  // A failure must not be taken for the operation's: another attempt decides.
+  // A failure must not count as the operation's: another attempt decides.
   return execution_->reservation()->refused() ? ReservationLost() : instead_;
 }
 
@@ -217,7 +217,7 @@ void Settlement::OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer)
   execution_->operation().log->Error(LogEvent::kNotRecorded, execution_->operation().name,
                                      ": record ", execution_->record_id(), ": ",
                                      answer.status().message());
-  // Whoever took it over may leave it open again.
+  // The attempt that took it over may leave it open again.
   if (ReasonOf(answer.status()) == Reason::kReservationLost &&
       execution_->operation().on_unknown == UnknownOutcome::kRecover) {
     LeaveOpen();

@@ -16,31 +16,30 @@
 
 namespace idempotency::internal {
 
-// The way out of an execution: what becomes of its reservation once its
-// handler has answered, by the operation's policy, and what its caller gets.
+// The exit of an execution: settles its reservation once its handler has answered, by the
+// operation's policy, and decides what its caller gets.
 class Settlement : public std::enable_shared_from_this<Settlement> {
  public:
   struct Outcome {
-    // OK: the caller gets the handler's reply. Anything else goes out in its
-    // place, and nothing of the reply.
+    // OK: the caller gets the handler's reply. Any other status is sent instead of the reply.
     absl::Status error;
-    // When the record is forgotten; InfinitePast if there is no reply in it.
+    // When the record expires; InfinitePast if it has no reply.
     absl::Time expires_at = absl::InfinitePast();
-    // Where the reservation was given back: the store's answer to that
-    // (Reservation::release_answer). OK where it was not.
+    // If the reservation was released: the store's answer to that
+    // (Reservation::release_answer). Otherwise OK.
     absl::Status release = absl::OkStatus();
   };
   // Called once, on any thread, possibly inside Settle; must not block.
   using Done = std::function<void(const Outcome&)>;
 
-  // Settle or Complete, once per execution. Settle is for what a handler
-  // answered. After RecordInTransaction the completion ledger is asked first, unless the
-  // commit is known to have succeeded (Execution::Commit), and it decides: what
-  // is committed is completed with the committed reply, whatever the handler
-  // answered, and an OK without a commit is not completed.
+  // Call one of Settle, GiveBack and Complete, once per execution. Settle is for a handler's
+  // answer. After RecordInTransaction it queries the completion ledger first, unless the commit
+  // is known to have succeeded (Execution::Commit), and the ledger decides: a committed
+  // operation is completed with the committed reply, also if the handler answered differently,
+  // and an OK without a commit is not completed.
   static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
-  // The same for an execution whose owner says that nothing happened: whatever
-  // the policy, the next attempt may run. `reason` is kept with the record.
+  // The same for an execution whose owner reports that nothing happened: the next attempt may
+  // run, under every policy. `reason` is kept with the record.
   static void GiveBack(std::shared_ptr<LiveExecution> execution, std::string reason, Done done);
   // For an execution whose reply is known without its handler.
   static void Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
@@ -58,14 +57,14 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   void Dispose(Disposition disposition);
   void Record();
   void Release(v1::ReleaseOutcome outcome, absl::Duration pause = absl::ZeroDuration());
-  // RESERVATION_LOST if the store has said that the record is another's;
-  // otherwise what goes out in the reply's place, if anything does.
+  // RESERVATION_LOST if the store has reported that another attempt holds the record; otherwise
+  // the status that is sent instead of the reply, if any.
   absl::Status LossIfRefused() const;
-  // What the record says of a release that was given no reason.
+  // The record's reason for a release that was given none.
   std::string HandlersAnswer() const;
-  // Leaves an outcome that nobody knows to the background, if it recovers.
+  // Passes an unknown outcome to background recovery, if it is on.
   void LeaveOpen();
-  // The caller gets `why`, and the next attempt may run, or find out.
+  // The caller gets `why`, and the next attempt may run, or recover.
   void Abandon(const absl::Status& why);
   void OnCompleted(const absl::StatusOr<v1::CompleteResponse>& answer);
   void Finish(const Outcome& outcome);
@@ -73,16 +72,16 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   const std::shared_ptr<LiveExecution> execution_;
   const grpc::StatusCode code_;
   v1::Reply reply_;
-  // Of a release; "": what the handler answered.
+  // The reason of a release; "": the handler's answer.
   std::string release_reason_;
-  // What the caller gets although the reply is recorded or given up.
+  // The status that the caller gets although the reply is recorded or given up.
   absl::Status instead_;
 
   Mutex mutex_;
-  // What is told of an execution that the ledger has not decided: it will.
+  // Reported for an execution that the ledger has not decided yet: it will.
   Disposition disposition_ ABSL_GUARDED_BY(mutex_) = Disposition::kLetLapse;
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Empty once the caller was told.
+  // Empty once the caller has its answer.
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 

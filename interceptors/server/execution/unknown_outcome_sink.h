@@ -9,14 +9,13 @@ namespace idempotency::internal {
 
 struct GuardedOperation;
 
-// Who sees to the operations that end with an outcome which nobody knows.
-// Implementations are thread-safe.
+// Receives the operations that ended with an unknown outcome. Implementations are thread-safe.
 class UnknownOutcomeSink {
  public:
   virtual ~UnknownOutcomeSink() = default;
 
-  // The outcome of what `request` asked for is open, and nobody works on it
-  // here any more.
+  // The outcome of the operation of `reserve_request` is open, and no code of this guard works
+  // on it any more.
   virtual void Add(std::shared_ptr<const GuardedOperation> operation,
                    const v1::ReserveRequest& reserve_request) = 0;
 };

@@ -1,5 +1,5 @@
-// A stand-in for every generated message type, through which gRPC's templates
-// are used for types that are not known here. Part of grpc_internals.cc.
+// A substitute for every generated message type, with which gRPC's templates are used for types
+// that are unknown here. Part of grpc_internals.cc.
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_ANY_MESSAGE_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_ANY_MESSAGE_H_
 
@@ -18,23 +18,23 @@
 
 namespace idempotency::internal::grpc_internals {
 
-// Stands for a generated message whose type is not known here. Never read or
-// written as such: only its address is passed on.
+// Represents a generated message whose type is unknown here. Never read or written as this
+// type: only its address is passed on.
 //
-// Not in an anonymous namespace: compilers take the classes derived from
-// MessageHolder<AnyMessage, AnyMessage> in a file for all that there are if its
-// name cannot be known elsewhere, and would call one of them instead of the
-// user's holder. So it is too with whole-program devirtualisation (clang's
-// -fwhole-program-vtables), which these files must be built without.
+// Not in an anonymous namespace: if the name cannot be known in other files, compilers assume
+// that the classes derived from MessageHolder<AnyMessage, AnyMessage> in this file are all that
+// exist, and would call one of them instead of the user's holder. Whole-program
+// devirtualisation (clang's -fwhole-program-vtables) makes the same assumption: these files
+// must be built without it.
 class AnyMessage {};
 
-// The stored bytes of replies that are on their way out, by the address of the
-// message that gRPC was given. gRPC must be given the real message, because
-// other interceptors cast GetSendMessage() to it; but serialising that again
-// would put its maps in another order than the first reply had. Thread-safe.
+// The stored bytes of replies that are being sent, by the address of the message that gRPC
+// received. gRPC must receive the real message, because other interceptors cast
+// GetSendMessage() to it; but serialising that again would give its maps another order than in
+// the first reply. Thread-safe.
 class StoredBytes {
  public:
-  // Never destroyed: calls may end after static destruction has begun.
+  // Never destroyed: calls may end after static destruction has started.
   static StoredBytes& Instance() {
     static StoredBytes* const instance = std::make_unique<StoredBytes>().release();
     return *instance;
@@ -76,8 +76,8 @@ class StoredBytes {
 
 namespace grpc {
 
-// Hands out stored bytes where there are some, and otherwise serialises the
-// message, which may be one that another interceptor put in its place.
+// Returns the stored bytes if there are some, and otherwise serialises the message, which
+// another interceptor may have replaced.
 template <>
 class SerializationTraits<idempotency::internal::grpc_internals::AnyMessage> {
  public:

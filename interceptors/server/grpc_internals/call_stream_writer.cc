@@ -27,14 +27,13 @@ CoreBuffer ToCore(const grpc::ByteBuffer& buffer) {
   if (buffer.Dump(&slices).ok()) {
     for (const grpc::Slice& slice : slices) core.push_back(slice.c_slice());
   }
-  // Takes references of its own.
+  // Takes its own references.
   CoreBuffer result(grpc_raw_byte_buffer_create(core.data(), core.size()));
   for (const grpc_slice& slice : core) grpc_slice_unref(slice);
   return result;
 }
 
-// The queue; how a message is sent is up to the API. One is on its way at a
-// time, as gRPC asks.
+// The queue; the API's subclass sends the messages. One is sent at a time, as gRPC requires.
 class CallStreamWriter : public StreamWriter,
                          public std::enable_shared_from_this<CallStreamWriter> {
  public:
@@ -71,15 +70,15 @@ class CallStreamWriter : public StreamWriter,
  protected:
   explicit CallStreamWriter(const grpc::internal::Call& call) : call_(call) {}
 
-  // Sends `message`, which stays as it is until then: whether it has left, or
-  // nullopt if OnSent will tell.
+  // Sends `message`, which does not change until it is sent. Returns whether it was sent, or
+  // nullopt if OnSent will report that.
   virtual std::optional<bool> Send(grpc_byte_buffer* message) = 0;
   void OnSent(bool ok) {
     Pass(ok);
     Advance();
   }
 
-  // False if gRPC does not take it.
+  // False if gRPC refuses it.
   bool Start(grpc_byte_buffer* message, void* tag) {
     grpc_op op = {};
     op.op = GRPC_OP_SEND_MESSAGE;
@@ -100,8 +99,8 @@ class CallStreamWriter : public StreamWriter,
     return broken_;
   }
 
-  // Sends what waits, one after another. Never with the lock pending: gRPC may
-  // answer on this thread.
+  // Sends the waiting messages, one after another. Never with the lock held: gRPC may answer on
+  // this thread.
   void Advance() {
     while (Next()) {
       std::optional<bool> sent = true;
@@ -111,19 +110,19 @@ class CallStreamWriter : public StreamWriter,
     }
   }
 
-  // True if there is something to be done, by this thread alone.
+  // True if there is work, for this thread alone.
   bool Next() {
     MutexLock lock(mutex_);
     if (!open_ || busy_ || waiting_.empty()) return false;
     busy_ = true;
-    // After a failure nothing can leave any more.
+    // After a failure nothing more can be sent.
     if (waiting_.front().message.has_value() && !broken_) {
       sending_ = ToCore(*waiting_.front().message);
     }
     return true;
   }
 
-  // The first one has left, or never will.
+  // The first one was sent, or never will be.
   void Pass(bool ok) {
     std::function<void()> passed;
     {
@@ -142,10 +141,10 @@ class CallStreamWriter : public StreamWriter,
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
   bool discarding_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
-  // The first one that waits is being sent.
+  // The first waiting message is being sent.
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Item> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Belongs to whom `busy_` was set for.
+  // Owned by the thread that set `busy_`.
   CoreBuffer sending_;
 };
 
@@ -170,7 +169,7 @@ class CallbackStreamWriter final : public CallStreamWriter {
       const std::shared_ptr<CallbackStreamWriter> self = std::move(static_cast<Tag*>(tag)->self);
       self->OnSent(ok != 0);
     };
-    // What it runs goes on with a batch of gRPC's, and never into a reactor.
+    // The tag's function continues a gRPC batch, and never enters a reactor.
     tag_.inlineable = 1;
   }
   bool blocks() const override { return false; }
@@ -185,7 +184,7 @@ class CallbackStreamWriter final : public CallStreamWriter {
 
  private:
   struct Tag : grpc_completion_queue_functor {
-    // While gRPC has the tag.
+    // Set while gRPC has the tag.
     std::shared_ptr<CallbackStreamWriter> self;
   };
 

@@ -11,11 +11,11 @@
 
 namespace idempotency::internal::grpc_internals {
 
-// The writer of a call of the sync API, whose completion queue is asked for
-// each message by the thread that sends it. The call outlives what is sent: a
-// status, which ends a call, goes through Drain.
+// The writer of a call of the sync API: the thread that sends a message waits for it on the
+// call's completion queue. The call outlives the sent messages: a status, which ends a call,
+// goes through Drain.
 std::shared_ptr<StreamWriter> MakeSyncStreamWriter(const grpc::internal::Call& call);
-// Of the callback API.
+// For the callback API.
 std::shared_ptr<StreamWriter> MakeCallbackStreamWriter(const grpc::internal::Call& call);
 
 }  // namespace idempotency::internal::grpc_internals

@@ -21,10 +21,10 @@ bool IsLegal(const v1::MetadataEntry& entry) {
 
 }  // namespace
 
-// ServerContextBase's own setters are what the handler would have called.
+// Calls ServerContextBase's own setters, as the handler would have done.
 void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context) {
-  // gRPC aborts the process on metadata that may not go over the wire, and a
-  // record may have been settled by hand.
+  // gRPC aborts the process on metadata that is invalid on the wire, and a record may have been
+  // settled manually.
   for (const v1::MetadataEntry& entry : reply.initial_metadata()) {
     if (IsLegal(entry)) context.AddInitialMetadata(entry.key(), entry.value());
   }

@@ -1,4 +1,4 @@
-// What a stored reply needs to become a gRPC one. Part of grpc_internals.cc.
+// Converts a stored reply to a gRPC one. Part of grpc_internals.cc.
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_REPLY_H_
 
@@ -14,14 +14,14 @@
 
 namespace idempotency::internal::grpc_internals {
 
-// Sets what the handler would have set: metadata and compression level.
+// Sets metadata and compression level as the handler would have.
 void SetMetadata(const v1::Reply& reply, grpc::ServerContextBase& context);
 
 grpc::Status StatusOf(const v1::Reply& reply);
 
-// Fills `message` with the stored bytes, for interceptors that look at it, and
-// has gRPC send exactly these bytes for its address, until Unload. Bytes that do
-// not parse (a newer build wrote them) are sent as they are, and that is logged.
+// Parses the stored bytes into `message`, for interceptors that read it, and makes gRPC send
+// exactly these bytes for its address, until Unload. Bytes that do not parse (written by a
+// newer build) are sent unchanged, and that is logged.
 void Load(google::protobuf::MessageLite& message, std::string body, GuardLog& log);
 void Unload(const void* message);
 

@@ -24,7 +24,7 @@ using google::protobuf::MessageFactory;
 using google::protobuf::MessageLite;
 using grpc::internal::MethodHandler;
 
-// One message of a stream, of its real type, that is sent as its stored bytes.
+// One message of a stream, of its real type, sent as its stored bytes.
 class StoredMessage {
  public:
   StoredMessage(const Descriptor& type, std::string bytes, GuardLog& log)
@@ -43,14 +43,14 @@ class StoredMessage {
   const std::unique_ptr<Message> message_;
 };
 
-// An OK would pretend that the stream was whole.
+// An OK would claim that the stream was complete.
 grpc::Status NotSent() {
   return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
                       "a stored message of the stream could not be sent: it is over the server's "
                       "limit, or the client has left");
 }
 
-// A recovery handler decides for one message: it is the stream.
+// A recovery handler completes with one message: it becomes the stream.
 void TakeBodyAsStream(v1::Reply& reply) {
   if (!reply.has_body()) return;
   reply.mutable_stream()->Clear();
@@ -58,14 +58,14 @@ void TakeBodyAsStream(v1::Reply& reply) {
   reply.clear_body();
 }
 
-// It lives in the call's arena; through the base, because its type is not known
-// here. gRPC's handlers for AnyMessage, which are given it, only "destroy" it
-// once more as an AnyMessage, and that does nothing.
+// The request is in the call's arena; destroyed through the base class, because its type is
+// unknown here. gRPC's handlers for AnyMessage, which receive it, only "destroy" it once more
+// as an AnyMessage, and that does nothing.
 void DestroyRequest(const MethodHandler::HandlerParameter& parameter) {
   static_cast<MessageLite*>(parameter.request)->~MessageLite();
 }
 
-// Lives until gRPC is done with the call.
+// Lives until gRPC has finished with the call.
 class StoredStreamReactor final : public grpc::ServerWriteReactor<AnyMessage> {
  public:
   StoredStreamReactor(const Descriptor& type, v1::Reply reply, GuardLog& log)

@@ -11,14 +11,14 @@
 
 namespace idempotency::internal::grpc_internals {
 
-// Answers a call in place of its handler: the stored messages, byte for byte and
-// one after another, then the status. `type` is their type. The request is
-// destroyed, as the handler would have done.
+// Answers a call instead of its handler: sends the stored messages, byte for byte and one after
+// another, then the status. `type` is their type. Destroys the request, as the handler would
+// have.
 //
-// Of the sync API; returns when everything was sent.
+// For the sync API; returns when everything is sent.
 void SendStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
                       const google::protobuf::Descriptor& type, v1::Reply reply, GuardLog& log);
-// Of the callback API; `type` and `log` outlive the call.
+// For the callback API; `type` and `log` outlive the call.
 void StartStoredStream(const grpc::internal::MethodHandler::HandlerParameter& parameter,
                        const google::protobuf::Descriptor& type, v1::Reply reply, GuardLog& log);
 

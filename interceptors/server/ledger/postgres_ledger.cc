@@ -37,19 +37,19 @@ constexpr char kInsert[] =
     " fingerprints, attempt, reply, reply_digest, created_at, sweepable_at)"
     " SELECT $1::uuid, $2, $3, $4, $5, $6::bytea, $7::bigint, $8::bytea, $9::bytea, t.now,"
     " t.now + $10::bigint * interval '1 microsecond' FROM clock_timestamp() AS t(now)"
-    // What its commit says is believed without a look at the row: the commit waits
-    // until it is durable, and says so if the standby did not confirm it.
+    // The result of its commit is trusted without a query for the row: the commit waits until
+    // it is durable, and reports if the standby did not confirm it.
     " RETURNING CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')"
     " THEN set_config('synchronous_commit', 'on', true) END,"
     " CASE WHEN current_setting('client_min_messages') = 'error'"
     " THEN set_config('client_min_messages', 'warning', true) END";
 
-// Always one row, so that a replica cannot pass for an empty ledger.
+// Always returns one row, so that a replica cannot look like an empty ledger.
 //
-// A row can be seen although its commit's wait for a synchronous standby was
-// broken off, and a failover would take it back with its effects. So where commits
-// wait for a standby, a lookup that finds a row writes a message to the log, and
-// its own commit waits until all that it saw is there too.
+// A row can be visible although its commit's wait for a synchronous standby was interrupted,
+// and a failover would remove it with its effects. So if commits wait for a standby, a lookup
+// that finds a row writes a message to the WAL, and its own commit waits until everything that
+// it saw is on the standby too.
 constexpr char kFind[] =
     "SELECT pg_is_in_recovery(), c.record_id IS NOT NULL, c.namespace, c.scope, c.operation,"
     " c.key, c.fingerprints, c.attempt, c.reply, c.reply_digest,"
@@ -59,8 +59,8 @@ constexpr char kFind[] =
     " WHERE current_setting('synchronous_standby_names') <> '') END"
     " FROM (VALUES (1)) AS always LEFT JOIN idempotency_completions c ON c.record_id = $1::uuid";
 
-// Each column that is used, and how many keys stop a second row of one id at
-// the INSERT itself. A deferrable one would not: it is looked at in the commit.
+// Each column that is used, and the number of keys that stop a second row of one id at the
+// INSERT itself. A deferrable key would not: it is checked at the commit.
 constexpr char kCheckColumns[] =
     "SELECT record_id, namespace, scope, operation, key, fingerprints, attempt, reply,"
     " reply_digest, created_at, sweepable_at FROM idempotency_completions LIMIT 0";
@@ -80,8 +80,8 @@ absl::Status Unreachable() {
   return MakeError(Reason::kStoreUnavailable, "the completion ledger's database gave no answer");
 }
 
-// A statement that fails makes the whole transaction fail, also for a caller
-// that looks away.
+// A failing statement makes the whole transaction fail, also for a caller that ignores the
+// error.
 void Spoil(pqxx::transaction_base& transaction) {
   try {
     transaction.exec("SELECT 'this attempt may not commit'::integer");
@@ -103,14 +103,14 @@ void Append(std::string_view keyword, std::string_view value, std::string& conni
   conninfo.append("' ");
 }
 
-// Nothing if libpq cannot read what was given.
+// nullopt if libpq cannot parse the given string.
 std::optional<std::string> Conninfo(const PostgresLedgerOptions& options) {
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
       PQconninfoParse(options.conninfo.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
   if (given == nullptr) return std::nullopt;
   // Of several values for one keyword the last counts.
   std::string conninfo;
-  // libpq takes one second for none.
+  // libpq's minimum is two seconds.
   const absl::Duration connect = absl::Ceil(options.connect_timeout, absl::Seconds(1));
   Append("connect_timeout", absl::StrCat(std::max<std::int64_t>(absl::ToInt64Seconds(connect), 2)),
          conninfo);
@@ -140,7 +140,7 @@ absl::StatusOr<std::optional<LedgerEntry>> ToEntry(const pqxx::row& row) {
   return *std::move(entry);
 }
 
-// Hears of commits that the synchronous standby did not confirm.
+// Detects commits that the synchronous standby did not confirm.
 class Notices : public pqxx::errorhandler {
  public:
   using errorhandler::errorhandler;
@@ -151,8 +151,7 @@ class Notices : public pqxx::errorhandler {
   bool unconfirmed = false;
 };
 
-// Notes whether the server says anything beside its answer. Whoever else listens
-// hears it too.
+// Detects any notice of the server beside its answer. Other handlers still receive the notice.
 class AnyNotice : public pqxx::errorhandler {
  public:
   using errorhandler::errorhandler;
@@ -170,31 +169,31 @@ class Session {
   Session(const std::string& conninfo, const PostgresLedgerOptions& options,
           SocketWatchdog& watchdog)
       : watchdog_(watchdog),
-        // The server gives up first, with the session intact.
+        // The server's timeout expires first, which keeps the session intact.
         reply_timeout_(
             absl::ToChronoMilliseconds(options.statement_timeout + absl::Milliseconds(500))),
         connection_(conninfo),
         socket_(connection_.sock()),
         notices_(connection_) {
 #include <pqxx/internal/ignore-deprecated-pre.hxx>
-    // A new session would lack what is set here.
+    // A new session would lack the settings made here.
     connection_.inhibit_reactivation(true);
 #include <pqxx/internal/ignore-deprecated-post.hxx>
-    // Makes notices name the function that they come from.
+    // Makes notices contain the function that they come from.
     connection_.set_verbosity(pqxx::connection_base::verbose);
     Watched([&] {
       pqxx::nontransaction alone(connection_);
       alone.exec(absl::StrCat("SET statement_timeout TO ",
                               absl::ToInt64Milliseconds(options.statement_timeout),
                               ";SET default_transaction_isolation TO 'read committed'"
-                              // So that a lookup waits for the standby, whatever the default.
+                              // So that a lookup waits for the standby, with any default.
                               ";SELECT set_config('synchronous_commit', 'on', false)"
                               " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));
     });
   }
 
-  // Runs `call` on a transaction of its own for each statement; throws what it
-  // throws. After any failure the session is not used again.
+  // Runs `call` with a separate transaction for each statement; throws its exceptions. After
+  // any failure the session is not used again.
   void Run(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
     broken_ = true;
     Watched([&] {
@@ -205,7 +204,7 @@ class Session {
     broken_ = false;
   }
 
-  // Looked at by the pool. What a server says to an idle session is a farewell.
+  // Checked by the pool. Data from the server on an idle session means that it is closing.
   bool Usable() {
     if (broken_ || !connection_.is_open()) return false;
     pollfd socket = {connection_.sock(), POLLIN, 0};
@@ -312,7 +311,7 @@ LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
   return LedgerCommit::InDoubt();
 }
 
-// The pool, and what outlives its sessions.
+// The pool, and the objects that outlive its sessions.
 class PostgresLedger::Sessions {
  public:
   Sessions(std::string conninfo, const PostgresLedgerOptions& options)
@@ -321,7 +320,7 @@ class PostgresLedger::Sessions {
         log_(options.log),
         pool_(PoolOptions(options), Clock::System(), [this] { return Connect(); }) {}
 
-  // UNAVAILABLE unless `call` went through.
+  // UNAVAILABLE unless `call` succeeded.
   absl::Status Run(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
     auto session = pool_.Acquire();
     if (!session.ok()) return session.status();
@@ -329,7 +328,7 @@ class PostgresLedger::Sessions {
       (*session)->Run(call);
       return absl::OkStatus();
     } catch (const pqxx::sql_error& failure) {
-      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: a reserve_request failed, SQLSTATE ",
+      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: a lookup failed, SQLSTATE ",
                 failure.sqlstate());
     } catch (const std::exception&) {
       log_.Warn(LogEvent::kLedgerUnavailable, "ledger: the session is lost");
@@ -360,7 +359,7 @@ class PostgresLedger::Sessions {
       session->connection().prepare("find", kFind);
       return session;
     } catch (const std::exception& failure) {
-      // libpq's text names host, port, user and database; never the password.
+      // libpq's message contains host, port, user and database; never the password.
       log_.Warn(LogEvent::kLedgerUnavailable, "ledger: cannot connect: ", failure.what());
       return absl::UnavailableError("cannot connect to the completion ledger's database");
     }
@@ -397,7 +396,7 @@ absl::StatusOr<std::optional<LedgerEntry>> PostgresLedger::Find(const RecordId& 
   absl::StatusOr<std::optional<LedgerEntry>> found = Unreachable();
   const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
     const pqxx::result rows = transaction.exec_prepared("find", record_id.ToString());
-    // A primary that became a replica, say. The session is not used again.
+    // For example a primary that became a replica. The session is not used again.
     if (rows[0][0].as<bool>()) throw pqxx::failure("the server does not take writes");
     found = ToEntry(rows[0]);
   });

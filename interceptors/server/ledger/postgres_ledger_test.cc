@@ -1,4 +1,4 @@
-// What the completion ledger relies on in a real Postgres.
+// The behaviour of a real Postgres on which the completion ledger depends.
 #include "grpc_idempotency/ledger/postgres_ledger.h"
 
 #include <gmock/gmock.h>
@@ -84,7 +84,7 @@ class PostgresLedgerTest : public ::testing::Test {
     pqxx::work work(*application_);
     work.exec_params("INSERT INTO charges VALUES ($1)", row.record_key.key);
     const absl::Status recorded = InsertLedgerRow(work, row);
-    // As a handler would that does not look.
+    // As a handler does that ignores the error.
     work.commit();
     return recorded;
   }
@@ -95,14 +95,14 @@ class PostgresLedgerTest : public ::testing::Test {
 };
 
 TEST_F(PostgresLedgerTest, CommitsWithARow) {
-  // As the database may have it by default.
+  // As in the database's default, possibly.
   pqxx::nontransaction(*application_).exec("SET synchronous_commit TO off");
   pqxx::nontransaction(*application_).exec("SET client_min_messages TO error");
   {
     pqxx::work work(*application_);
     work.exec("INSERT INTO charges VALUES ('x')");
     ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
-    // What is believed is durable, and a standby that is away can be heard of.
+    // A trusted commit is durable, and the failure of a standby is reported.
     EXPECT_EQ(work.exec1("SHOW synchronous_commit")[0].as<std::string>(), "on");
     EXPECT_EQ(work.exec1("SHOW client_min_messages")[0].as<std::string>(), "warning");
     const LedgerCommit commit = CommitLedgerTransaction(work, {});
@@ -145,7 +145,7 @@ TEST_F(PostgresLedgerTest, ACommitWithoutAnAnswerIsInDoubt) {
   work.exec("INSERT INTO charges VALUES ('x')");
   ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
   const std::string pid = work.exec1("SELECT pg_backend_pid()")[0].as<std::string>();
-  // Waits until the session has ended: the commit finds nobody.
+  // Waits until the session has ended: the commit has no session.
   Run(absl::StrCat("SELECT pg_terminate_backend(", pid, ", 20000)"));
   const LedgerCommit commit = CommitLedgerTransaction(work, {});
   EXPECT_EQ(ReasonOf(commit.status()), Reason::kOutcomeNotRecorded);
@@ -192,7 +192,7 @@ TEST_F(PostgresLedgerTest, WaitsForAnOpenTransactionOfTheSameRow) {
     pqxx::work first(other);
     ASSERT_TRUE(InsertLedgerRow(first, row).ok());
     auto second = std::async(std::launch::async, [&] { return Charge(row); });
-    // Until it is seen to wait.
+    // Until it waits.
     while (schema_->Value("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype ="
                           " 'transactionid'") == "0") {
       ASSERT_EQ(second.wait_for(std::chrono::milliseconds(5)), std::future_status::timeout);
@@ -252,7 +252,7 @@ TEST_F(PostgresLedgerTest, RefusesAKeyThatWouldStopNothing) {
 TEST_F(PostgresLedgerTest, AReplicaIsNoAnswer) {
   const auto ledger = Open(",pg_catalog").value();
   EXPECT_TRUE(ledger->Find(RowFor("order-1").record_id).ok());
-  // Stands before the server's own on the path.
+  // It precedes the server's own function in the search path.
   Run("CREATE FUNCTION pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'");
   const auto replica = Open(",pg_catalog").value();
   EXPECT_EQ(ReasonOf(replica->Find(RowFor("order-1").record_id).status()),
@@ -341,7 +341,7 @@ TEST_F(PostgresLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
     EXPECT_THAT(std::string(Open().status().message()), HasSubstr("second effect")) << key;
     Run("DROP INDEX loose");
   }
-  // One that could not be finished, since there are two rows already.
+  // An index that could not be completed, since there are two rows already.
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(Charge(RowFor("twice")).ok());
   EXPECT_FALSE(schema_
                    ->Execute("CREATE UNIQUE INDEX CONCURRENTLY loose ON idempotency_completions"
@@ -361,7 +361,7 @@ TEST_F(PostgresLedgerTest, WhatTheConninfoSaysCountsButForWhatTheLedgerNeeds) {
                                         " application_name = '",
                                         schema_->options().schema, "''s\\'")),
             "1");
-  // The scope holds a character that is two bytes, and one in that encoding.
+  // The scope contains a character that is two bytes in UTF-8, and one in that encoding.
   const LedgerRow row = RowFor("order-1");
   ASSERT_TRUE(Charge(row).ok());
   EXPECT_EQ((*ledger)->Find(row.record_id).value().value().record_key, row.record_key);
@@ -384,7 +384,7 @@ TEST_F(PostgresLedgerTest, AServerThatTakesNoWritesIsNotOpened) {
   EXPECT_EQ(PostgresLedger::Open(options).status().code(), absl::StatusCode::kUnavailable);
 }
 
-// One that failed is not used again; one that did not is.
+// A failed session is not used again; any other is.
 TEST_F(PostgresLedgerTest, ASessionIsKeptUntilAQuestionFails) {
   const auto ledger = Open().value();
   const auto sessions = [this] {
@@ -406,7 +406,7 @@ TEST_F(PostgresLedgerTest, ASessionIsKeptUntilAQuestionFails) {
     EXPECT_EQ(ReasonOf(ledger->Sweep().status()), Reason::kStoreUnavailable);
   }
   ASSERT_TRUE(ledger->Find(id).ok());
-  // That of the failed lookup ends a moment later.
+  // The session of the failed lookup ends a moment later.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (sessions().find(first) != std::string::npos &&
          std::chrono::steady_clock::now() < deadline) {
@@ -439,8 +439,8 @@ TEST_F(PostgresLedgerTest, ASweepTakesAThousandRowsUnlessItIsToldOtherwise) {
   EXPECT_EQ(ledger->Sweep().value(), 1);
 }
 
-// A warning of the application's own leaves the outcome to the ledger, and still reaches the
-// other error handlers of the application's connection.
+// The application's own warning leaves the outcome to the ledger, and still reaches the other
+// error handlers of the application's connection.
 TEST_F(PostgresLedgerTest, AWarningDuringTheCommitIsHeardByTheApplicationToo) {
   Run("CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$"
       " BEGIN RAISE WARNING 'careful'; RETURN NULL; END $$;"
@@ -484,7 +484,7 @@ class PostgresLedgerStandbyTest : public PostgresLedgerTest {
     Run("SET synchronous_commit TO local");
     Run(absl::StrCat("ALTER SYSTEM SET synchronous_standby_names TO '", names, "'"));
     Run("SELECT pg_reload_conf()");
-    // Sessions that are there learn of it in their own time, new ones at once.
+    // Existing sessions get the setting with a delay, new ones at once.
     std::string seen;
     do {
       application_ = std::make_unique<pqxx::connection>(Conninfo());
@@ -492,7 +492,7 @@ class PostgresLedgerStandbyTest : public PostgresLedgerTest {
       seen = look.exec1("SHOW synchronous_standby_names")[0].as<std::string>();
     } while (seen != names);
   }
-  // Runs it in a thread until it waits for the standby, and breaks the wait off.
+  // Runs it in a thread until it waits for the standby, and interrupts the wait.
   template <typename Call>
   void Cancelled(Call call) {
     std::thread caller([&] {
@@ -520,7 +520,7 @@ TEST_F(PostgresLedgerStandbyTest, ARowThatTheStandbyDidNotConfirmIsNoAnswer) {
   absl::StatusOr<std::optional<LedgerEntry>> found = std::nullopt;
   Cancelled([&] { found = ledger->Find(row.record_id); });
   EXPECT_EQ(ReasonOf(found.status()), Reason::kStoreUnavailable);
-  // Nothing was seen, so there is nothing to confirm.
+  // No row was read, so there is nothing to confirm.
   EXPECT_FALSE(ledger->Find(RowFor("order-2").record_id).value().has_value());
 
   SetStandbys("");

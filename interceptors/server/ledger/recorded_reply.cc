@@ -19,7 +19,7 @@ void Add(v1::MetadataEntry& entry, std::string_view key, std::string_view value)
 }  // namespace
 
 RecordedReply::RecordedReply(const google::protobuf::MessageLite& message) {
-  // Exactly as the capturing interceptor does it.
+  // Exactly as in the capturing interceptor.
   message.SerializePartialToString(reply_.mutable_body());
 }
 

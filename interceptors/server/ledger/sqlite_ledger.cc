@@ -19,7 +19,7 @@ using internal::MutexLock;
 
 namespace {
 
-// OR ROLLBACK: a handler that looks away has nothing left to commit.
+// OR ROLLBACK: a handler that ignores the error has nothing left to commit.
 constexpr char kInsert[] =
     "INSERT OR ROLLBACK INTO idempotency_completions (record_id, namespace, scope, operation, key,"
     " fingerprints, attempt, created_at, sweepable_at, reply_digest, reply)"
@@ -30,7 +30,7 @@ constexpr char kFind[] =
 constexpr char kSweep[] =
     "DELETE FROM idempotency_completions WHERE record_id IN (SELECT record_id"
     " FROM idempotency_completions WHERE sweepable_at < ?1 ORDER BY sweepable_at LIMIT ?2)";
-// How many keys of record_id alone there are.
+// The number of keys on record_id alone.
 constexpr char kCheckKey[] =
     "SELECT count(*) FROM pragma_index_list('idempotency_completions') AS l WHERE l.\"unique\""
     " AND NOT l.partial AND (SELECT group_concat(i.name) FROM pragma_index_info(l.name) AS i)"
@@ -48,7 +48,7 @@ Statement Prepare(sqlite3* database, const char* sql) {
   return Statement(statement);
 }
 
-// What is bound outlives the step; a failure to bind shows there.
+// The bound data outlives the step; the step reports a failure to bind.
 void BindBlob(const Statement& statement, int index, const void* data, std::size_t size) {
   sqlite3_bind_blob64(statement.get(), index, size == 0 ? "" : data, size, SQLITE_STATIC);
 }
@@ -64,14 +64,14 @@ std::string Text(const Statement& statement, int column) {
 }
 
 absl::Status Unreachable(sqlite3* database, GuardLog& log) {
-  // Not sqlite3_errmsg: it can quote SQL.
+  // Not sqlite3_errmsg: it can contain SQL.
   const int code = sqlite3_extended_errcode(database);
   log.Warn(LogEvent::kLedgerUnavailable, "ledger: sqlite: ", sqlite3_errstr(code), " (result code ",
            code, ")");
   return MakeError(Reason::kStoreUnavailable, "the completion ledger's file gave no answer");
 }
 
-// Whatever the statement has left open.
+// Rolls back any transaction that the statement left open.
 absl::Status RolledBack(sqlite3* database, absl::Status why) {
   if (sqlite3_get_autocommit(database) == 0) {
     sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);
@@ -136,8 +136,8 @@ LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit
   GuardLog::Or(permit.log)
       .Warn(LogEvent::kLedgerRowNotWritten,
             "ledger: sqlite: a commit failed: ", sqlite3_errstr(code), " (result code ", code, ")");
-  // A transaction that is still open was not committed: a reader keeps the file
-  // busy, say.
+  // A transaction that is still open was not committed: for example because a reader keeps the
+  // file busy.
   if (sqlite3_get_autocommit(database) != 0) return LedgerCommit::InDoubt();
   const LedgerCommit refused = LedgerCommit::NotCommitted();
   return LedgerCommit::NotCommitted(RolledBack(database, refused.status()));
@@ -158,8 +158,7 @@ struct SqliteLedger::File {
 absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
     const std::string& path, const SqliteLedgerOptions& options) {
   sqlite3* opened = nullptr;
-  // For writing: a journal that a crash left behind is played back by whoever
-  // reads first.
+  // Opened for writing: after a crash the first reader replays the journal.
   const int result =
       sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   // Even a failed open leaves a handle to close.

@@ -64,7 +64,7 @@ class SqliteLedgerTest : public ::testing::Test {
   void Run(const std::string& sql) {
     EXPECT_EQ(Try(sql), SQLITE_OK) << sqlite3_errmsg(application_);
   }
-  // An effect and its row in one transaction; commits without looking.
+  // An effect and its row in one transaction; commits without checking the result.
   absl::Status Charge(const LedgerRow& row) {
     Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
     const absl::Status recorded = InsertLedgerRow(application_, row);
@@ -187,7 +187,7 @@ TEST_F(SqliteLedgerTest, RefusesAKeyThatWouldStopNothing) {
               HasSubstr("second effect"));
 }
 
-// Each of these would let a second row of one operation in.
+// Each of these would allow a second row of one operation.
 TEST_F(SqliteLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
   Run("CREATE TABLE copy AS SELECT * FROM idempotency_completions;"
       "DROP TABLE idempotency_completions;"
@@ -234,7 +234,8 @@ TEST_F(SqliteLedgerTest, AQuestionWaitsForAWriterAsLongAsItMay) {
   EXPECT_TRUE(found.get().value().has_value());
 }
 
-// What the handler ended itself is not there to be committed: only the ledger can say.
+// A transaction that the handler ended itself cannot be committed: only the ledger can show its
+// outcome.
 TEST_F(SqliteLedgerTest, ACommitOfWhatIsNotOpenAnyMoreIsInDoubt) {
   Run("BEGIN IMMEDIATE; INSERT INTO charges VALUES ('x')");
   ASSERT_TRUE(InsertLedgerRow(application_, RowFor("order-1")).ok());

@@ -18,7 +18,7 @@
 
 namespace idempotency::internal {
 
-// What a line of the guard's is about.
+// The subject of a line of the guard's.
 enum class LogEvent {
   kKeyReused,
   kInvalidParent,
@@ -48,10 +48,9 @@ enum class LogEvent {
 inline constexpr std::size_t kLogEvents =
     static_cast<std::size_t>(LogEvent::kRecoveryPostponed) + 1;
 
-// The log of a guard, or of one of its methods. Whatever happens while calls are
-// served can be caused by a caller, in any number: so of each event one line a
-// second is written, with the number of those that were left out before it.
-// Parts are put together only if the line is written. Thread-safe.
+// The log of a guard, or of one of its methods. A caller can cause any number of the events
+// that happen while calls are served; so for each event one line a second is written, with the
+// number of lines omitted before it. The line is composed only if it is written. Thread-safe.
 class GuardLog {
  public:
   // An empty `sink` is spdlog's default logger. `clock` outlives it.
@@ -60,13 +59,13 @@ class GuardLog {
   GuardLog(const GuardLog&) = delete;
   GuardLog& operator=(const GuardLog&) = delete;
 
-  // To spdlog's default logger, shared by whatever was given no other.
+  // Writes to spdlog's default logger; shared by all objects that have no other log.
   static const std::shared_ptr<GuardLog>& Default();
   // `log`, or Default() if it is null.
   static GuardLog& Or(const std::shared_ptr<GuardLog>& log) { return log ? *log : *Default(); }
 
-  // The same sink, with a count of its own for each event: calls of one method
-  // hide no line about another.
+  // The same sink, with separate counts for each event: calls of one method suppress no line
+  // about another.
   std::shared_ptr<GuardLog> ForMethod() const;
 
   template <typename... Parts>
@@ -82,7 +81,7 @@ class GuardLog {
     Write(LogSeverity::kError, event, parts...);
   }
 
-  // For what happens once in a guard's life: not throttled.
+  // For events that happen once in a guard's life: not throttled.
   void Once(LogSeverity severity, std::string_view line) const;
 
  private:

@@ -8,7 +8,7 @@ namespace idempotency::internal {
 bool CanBeRecorded(grpc::StatusCode code) { return !ProvesNothing(code); }
 
 bool CanBeReleased(grpc::StatusCode code) {
-  // gRPC's own too, and so passed on from a call that may have had an effect.
+  // gRPC generates it too, so it may be passed on from a call that had an effect.
   return CanBeRecorded(code) && code != grpc::StatusCode::OK && code != grpc::StatusCode::INTERNAL;
 }
 
@@ -23,7 +23,7 @@ Disposition DispositionFor(const MethodPolicy& policy, UnknownOutcome on_unknown
   if (no_effect) return Disposition::kRelease;
   if (CanBeReleased(code) && policy.released.count(code) > 0) return Disposition::kRelease;
   if (on_unknown == UnknownOutcome::kRecover) return Disposition::kReleaseUnknown;
-  // The handler stopped waiting for work that may still be in the air.
+  // The handler stopped waiting for work that may still be in progress.
   const bool abandoned =
       code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED;
   // Never at once: the caller's retries would run it again and again.

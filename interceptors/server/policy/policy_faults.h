@@ -6,8 +6,8 @@
 
 namespace idempotency::internal {
 
-// What cannot work in a method's policy, all of it, so that it is mended in one
-// go. Each names a member as options.proto does, and the reason.
+// All faults of a method's policy, so that they can be corrected together. Each names a member
+// as options.proto does, and the reason.
 using PolicyFaults = std::vector<std::string>;
 
 }  // namespace idempotency::internal

@@ -18,7 +18,7 @@
 namespace idempotency::internal {
 namespace {
 
-// google/protobuf/duration.proto: what a Duration may hold.
+// google/protobuf/duration.proto: the range of a Duration.
 constexpr std::int64_t kMaxDurationSeconds = 315'576'000'000;
 constexpr std::int32_t kMaxDurationNanos = 999'999'999;
 
@@ -55,7 +55,7 @@ void ReadDurations(const v1::Policy& option, MethodPolicy& policy, PolicyFaults&
   if (option.has_lease()) {
     ReadDuration("lease", option.lease(), policy.lease, faults);
   } else {
-    // As the service does with a lease that is not given.
+    // As the service does without a given lease.
     policy.lease = std::min(policy.lease, std::max(policy.retention, limits::kMinLease));
   }
   if (option.has_max_lease()) {

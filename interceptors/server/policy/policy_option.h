@@ -9,9 +9,9 @@
 
 namespace idempotency::internal {
 
-// The method's default with what `option` sets in its place. What only the
-// option can get wrong (a code in two lists, a Duration that is none) is added
-// to `faults` and keeps its default; ranges are for policy_rules.h.
+// The method's default, with the members that `option` sets replaced. Faults that only an
+// option can have (a code in two lists, an invalid Duration) are added to `faults` and leave
+// the default; ranges are checked in policy_rules.h.
 MethodPolicy PolicyFromOption(const google::protobuf::MethodDescriptor& method,
                               const v1::Policy& option, PolicyFaults& faults);
 

@@ -78,7 +78,7 @@ void CheckCodes(const MethodPolicy& policy, PolicyFaults& faults) {
   }
 }
 
-// Why no metadata entry of this name can belong to a request, or "".
+// The reason why no metadata entry of this name can belong to a request, or "".
 absl::string_view Objection(absl::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';

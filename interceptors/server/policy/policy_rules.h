@@ -8,14 +8,13 @@
 
 namespace idempotency::internal {
 
-// What every policy must keep to, wherever it comes from: the proto or code.
+// The rules for every policy, from a proto or from code.
 
-// What cannot work whatever the policy is for: ranges, and members that
-// exclude each other.
+// The faults of a policy for any method: ranges, and members that exclude each other.
 PolicyFaults FaultsOf(const MethodPolicy& policy);
 
-// What cannot work for the calls of `method`: its kind, its request's fields,
-// metadata. The other function's faults are not among them.
+// The faults of a policy for the calls of `method`: its kind, its request's fields, metadata.
+// The other function's faults are not among them.
 PolicyFaults FaultsFor(const google::protobuf::MethodDescriptor& method,
                        const MethodPolicy& policy);
 

@@ -1,4 +1,4 @@
-// From a method's proto and the code to the policy that holds for it.
+// From a method's proto and the code to the method's effective policy.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ struct Read {
   PolicyFaults faults;
 };
 
-// What `option`, in protobuf's text format, makes of a method without one.
+// The policy that `option`, in protobuf's text format, gives a method without one.
 Read ReadOption(const std::string& option, const std::string& method = "Plain") {
   v1::Policy parsed;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(option, &parsed)) << option;
@@ -61,7 +61,7 @@ Read ReadOption(const std::string& option, const std::string& method = "Plain") 
   return read;
 }
 
-// Everything that is wrong with it.
+// All faults of the option.
 std::string Faults(const std::string& option, const std::string& method = "Plain") {
   Read read = ReadOption(option, method);
   PolicyFaults all = read.faults;
@@ -151,7 +151,7 @@ TEST(PolicyFaultsTest, CodesOfGrpcsOwn) {
                 HasSubstr(absl::StrCat("recorded names ", code)));
     EXPECT_THAT(Faults(absl::StrCat("released: STATUS_CODE_", code)),
                 HasSubstr(absl::StrCat("released names ", code)));
-    // They are indefinite anyway, and a proto may say so.
+    // They are always indefinite, and a proto may list them.
     EXPECT_EQ(Faults(absl::StrCat("indefinite: STATUS_CODE_", code)), "");
   }
   EXPECT_THAT(Faults("released: STATUS_CODE_INTERNAL"), HasSubstr("released names INTERNAL"));
@@ -262,7 +262,7 @@ TEST(PolicyFaultsTest, StreamLimit) {
               HasSubstr("stream_limit_bytes"));
 }
 
-// What code has put together, which no option could say.
+// The faults of a policy made in code, which no option could express.
 std::string FaultsOfMade(const std::function<void(MethodPolicy&)>& change) {
   MethodPolicy policy;
   change(policy);
@@ -329,7 +329,7 @@ TEST(PolicyOptionTest, AStreamMayBeLimitedToOneByte) {
 }
 
 TEST(PolicyOptionTest, DurationsWithASignInOnePartOnly) {
-  // Of half a second less than nothing: a Duration, though none for a tombstone.
+  // A negative number of nanoseconds: a valid Duration, but invalid for a tombstone.
   EXPECT_THAT(Faults("tombstone { nanos: -1 }"), Not(HasSubstr("no valid Duration")));
   EXPECT_THAT(Faults("tombstone { seconds: -1 nanos: -1 }"), Not(HasSubstr("no valid Duration")));
   EXPECT_THAT(Faults("tombstone { seconds: -1 }"), Not(HasSubstr("no valid Duration")));
@@ -432,7 +432,7 @@ TEST(ResolvedPolicyTest, WhatCodeMakesIsCheckedToo) {
   EXPECT_THAT(absl::StrJoin(faults, "; "), AllOf(HasSubstr("lease inf"), HasSubstr("nothing")));
 }
 
-// What the log says at start-up, for every method of a service.
+// The start-up log for every method of a service.
 TEST(ResolvedPolicyTest, DescriptionsAreTheGoldenOnes) {
   std::string told;
   for (int i = 0; i < Service().method_count(); ++i) {
@@ -458,7 +458,7 @@ std::unique_ptr<ServerGuard> MakeGuard(GuardOptions options) {
 TEST(ResolvedPolicyTest, AnOptionThatCannotBeReadIsAFault) {
   google::protobuf::FileDescriptorProto file;
   testdata::ChargeRequest::descriptor()->file()->CopyTo(&file);
-  // The pool knows no other file.
+  // The pool has no other file.
   file.clear_dependency();
   for (auto& message : *file.mutable_message_type()) {
     for (auto& field : *message.mutable_field()) field.clear_options();
@@ -500,7 +500,7 @@ TEST(PoliciesAtStartUpTest, EveryFaultOfEveryMethodIsTold) {
             HasSubstr("/idempotency.testdata.Mistaken/Waiting: in_flight WAIT is for unary")));
 }
 
-// Of two services, so that all of them are known at once.
+// Methods of two services, so that all of them are reported together.
 TEST(PoliciesAtStartUpTest, EveryMethodWithoutAChoiceIsToldWithTheWaysOut) {
   GuardOptions options = SomeCode();
   options.on_unknown_outcome = std::nullopt;
@@ -520,8 +520,8 @@ TEST(PoliciesAtStartUpTest, EveryMethodWithoutAChoiceIsToldWithTheWaysOut) {
   EXPECT_THAT(message, AllOf(HasSubstr("TAKE_OVER, if a second execution is acceptable"),
                              HasSubstr("GuardOptions::ledger"), HasSubstr("recovery handler"),
                              HasSubstr("GuardOptions::on_unknown_outcome")));
-  // Those that choose, in the proto, in code or with a recovery handler, and
-  // those that are not guarded.
+  // Methods with a choice, in the proto, in code or with a recovery handler, and methods that
+  // are not guarded.
   for (const char* method : {"Everything", "Replaced", "Repeating", "Read", "Off", "TurnedOff"}) {
     EXPECT_THAT(message, Not(HasSubstr(method)));
   }

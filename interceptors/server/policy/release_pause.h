@@ -8,11 +8,11 @@
 
 namespace idempotency::internal {
 
-// How long a record is not granted again after an attempt with an unknown
-// outcome, where a second execution is acceptable: 1 s, 4 s, 16 s, then 60 s.
-// The first is short enough for a failure that is over soon. The second outlasts
-// gRPC's own retries (5 tries within about 4 s, since a guard's pushback is 1 s at
-// most): one call of a retrying client makes two executions at most, not five.
+// How long a record is not granted again after an attempt with an unknown outcome, if a second
+// execution is acceptable: 1 s, 4 s, 16 s, then 60 s. The first is short enough for a brief
+// failure. The second outlasts gRPC's own retries (5 tries within about 4 s, since a guard's
+// pushback is 1 s at most): one call of a retrying client makes two executions at most, not
+// five.
 inline constexpr absl::Duration kFirstReleasePause = absl::Seconds(1);
 inline constexpr int kReleasePauseGrowth = 4;
 inline constexpr absl::Duration kLongestReleasePause = absl::Minutes(1);

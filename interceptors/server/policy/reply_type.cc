@@ -26,7 +26,7 @@ using google::protobuf::Reflection;
 using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
 
-// An Any in an Any in an Any ...: each level copies what it holds.
+// An Any in an Any in an Any ...: each level copies its content.
 constexpr int kMaxPackedDepth = 16;
 // google.rpc.Status.details, repeated Any.
 constexpr int kStatusDetailsField = 3;
@@ -42,7 +42,7 @@ std::vector<const FieldDescriptor*> FieldsOf(const Descriptor& type) {
   return fields;
 }
 
-// Looks at every type once: types may hold each other.
+// Visits every type once: types may contain each other.
 bool MayHoldSecrets(const Descriptor& type, absl::flat_hash_set<const Descriptor*>& seen) {
   if (!seen.insert(&type).second) return false;
   if (type.full_name() == Any::descriptor()->full_name()) return true;
@@ -55,7 +55,7 @@ bool MayHoldSecrets(const Descriptor& type, absl::flat_hash_set<const Descriptor
   return false;
 }
 
-// Clears marked fields. Each function answers whether there was one.
+// Clears marked fields. Each function returns whether there was one.
 class Redactor {
  public:
   bool Redact(Message& message) {
@@ -90,7 +90,7 @@ class Redactor {
     return found;
   }
 
-  // By reflection: the Any may be of another pool than the generated one.
+  // By reflection: the Any may come from a pool other than the generated one.
   bool RedactPacked(Message& any) {
     const Reflection& reflection = *any.GetReflection();
     const FieldDescriptor* const url = any.GetDescriptor()->FindFieldByNumber(1);
@@ -126,7 +126,7 @@ class Redactor {
   int packed_depth_ = 0;
 };
 
-// True if it was looked through; `found` if there was something to leave out.
+// True if it could be checked; sets `found` if something was removed.
 bool RedactBytes(const ReplyType& type, std::string& bytes, bool& found) {
   const std::unique_ptr<Message> message = type.New();
   if (message == nullptr || !message->ParsePartialFromString(bytes)) return false;
@@ -137,8 +137,8 @@ bool RedactBytes(const ReplyType& type, std::string& bytes, bool& found) {
   return true;
 }
 
-// Read as unknown fields: google.rpc.Status need not be linked. Details that
-// are none are a handler's own bytes, without marks.
+// Parsed as unknown fields: google.rpc.Status need not be linked. Details of another type are a
+// handler's own bytes, without marks.
 bool RedactDetails(std::string& details) {
   UnknownFieldSet status;
   if (!status.ParseFromString(details)) return false;

@@ -11,11 +11,11 @@
 
 namespace idempotency::internal {
 
-// The message type of an operation's replies, and what of them is not stored.
+// The message type of an operation's replies, and the fields in them that are not stored.
 // Immutable.
 class ReplyType {
  public:
-  // Not known.
+  // An unknown type.
   ReplyType() = default;
   explicit ReplyType(const google::protobuf::Descriptor& type);
 
@@ -24,19 +24,17 @@ class ReplyType {
   // nullptr if the type is not known.
   std::unique_ptr<google::protobuf::Message> New() const;
 
-  // Leaves out of `reply` what must not be stored: in its messages every field
-  // marked REPLY_REDACT, at any depth; the same inside google.protobuf.Any, in
-  // messages and in the details of a status. A packed message of a type that
-  // is not linked into this program may hold such fields: its value is left
-  // out, unless it is one of google.protobuf's or google.rpc's own. The content
-  // becomes REDACTED if anything was there to leave out, and the bytes stay as
-  // they are if not. A message that does not parse cannot be looked through:
-  // nothing but code and message is left.
+  // Removes the data that must not be stored from `reply`: in its messages every field marked
+  // REPLY_REDACT, at any depth; the same inside google.protobuf.Any, in messages and in the
+  // details of a status. A packed message of a type that is not linked into this program may
+  // have such fields: its value is removed, unless it is a type of google.protobuf or
+  // google.rpc. If anything was removed, the content becomes REDACTED; otherwise the bytes do
+  // not change. A message that does not parse cannot be checked: only code and message remain.
   void Redact(v1::Reply& reply) const;
 
  private:
   const google::protobuf::Descriptor* type_ = nullptr;
-  // A marked field or an Any can stand in its messages.
+  // Its messages can contain a marked field or an Any.
   bool may_hold_secrets_ = false;
 };
 

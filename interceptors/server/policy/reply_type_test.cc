@@ -26,7 +26,7 @@ Card SecretCard() {
   return card;
 }
 
-// What is left of `message` when it is a reply's body.
+// The stored part of `message` as a reply's body.
 template <typename Message>
 v1::Reply Redacted(const Message& message) {
   v1::Reply reply;
@@ -78,7 +78,7 @@ TEST(ReplyTypeTest, MarkedFieldsGoAtAnyDepth) {
 
 TEST(ReplyTypeTest, MarkedMemberOfAOneofLeavesItUnset) {
   Wallet wallet;
-  wallet.set_pin("");  // set, though empty: it was there
+  wallet.set_pin("");  // set, though empty: it was present
   const v1::Reply reply = Redacted(wallet);
   EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_REDACTED);
   EXPECT_EQ(BodyOf<Wallet>(reply).access_case(), Wallet::ACCESS_NOT_SET);
@@ -203,7 +203,8 @@ TEST(ReplyTypeTest, DetailsOfAStatusAreLookedThrough) {
   EXPECT_EQ(plain.details(), before);
 }
 
-// Only `details` of a google.rpc.Status are packed messages, whatever else reads like one.
+// Only `details` of a google.rpc.Status are packed messages, even if other fields parse as
+// such.
 TEST(ReplyTypeTest, OtherFieldsOfAStatusAreKept) {
   google::protobuf::Any card;
   card.PackFrom(SecretCard());
@@ -217,7 +218,7 @@ TEST(ReplyTypeTest, OtherFieldsOfAStatusAreKept) {
     ReplyType(*Wallet::descriptor()).Redact(reply);
     EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_UNSPECIFIED);
     EXPECT_EQ(reply.details(), details);
-    // And beside one that is packed.
+    // The same beside a packed one.
     reply.set_details(absl::StrCat(details, "\x1a", length, packed));
     ReplyType(*Wallet::descriptor()).Redact(reply);
     EXPECT_EQ(reply.content(), v1::REPLY_CONTENT_REDACTED);

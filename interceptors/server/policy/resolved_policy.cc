@@ -71,7 +71,7 @@ std::string TextOf(const std::set<grpc::StatusCode>& codes) {
 struct Member {
   absl::string_view name;
   std::string value;
-  // Also worth telling where it is the default.
+  // Included even if it is the default.
   bool always;
 };
 
@@ -105,7 +105,7 @@ std::vector<Member> MembersOf(const MethodPolicy& policy) {
 
 enum class Origin { kProto, kCode, kDefault };
 
-// By value: what the proto or the code only repeats is no news.
+// By value: a proto or code that repeats the default is not the origin.
 Origin OriginOf(const std::string& by_default, const std::string& declared,
                 const std::string& resolved) {
   if (resolved != declared) return Origin::kCode;

@@ -13,21 +13,20 @@
 
 namespace idempotency::internal {
 
-// The policy that holds for one method, and where it comes from. A value type.
+// The effective policy of one method, and the origin of its members. A value type.
 class ResolvedPolicy {
  public:
-  // The method's default, then its proto's option, then the code's:
-  // MethodConfig::policy in the place of both, and MethodConfig::adjust on
-  // top. What cannot work is added to `faults`.
+  // The method's default, then its proto's option, then the code's: MethodConfig::policy
+  // replaces both, and MethodConfig::adjust changes the result. Faults are added to `faults`.
   static ResolvedPolicy Of(const google::protobuf::MethodDescriptor& method,
                            const GuardOptions& options, PolicyFaults& faults);
 
   const MethodPolicy& policy() const { return resolved_; }
-  // nullopt if nobody has chosen.
+  // nullopt if no choice was made.
   std::optional<UnknownOutcome> unknown_outcome() const { return unknown_outcome_; }
 
-  // All that counts, in one line, by origin; then what a crash and a failure lead
-  // to:
+  // The effective members in one line, by origin; then the consequences of a crash and of a
+  // failure:
   //   proto: in_flight WAIT, max_wait 2s; code: lease 5s; default: key REQUIRED, ...;
   //   after a crash it runs again when the lease is over (5s); after a failure ...
   //   not guarded: key NONE (default)

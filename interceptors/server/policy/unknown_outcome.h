@@ -12,32 +12,31 @@
 
 namespace idempotency::internal {
 
-// What an unknown outcome leads to: the handler answered an indefinite code or
-// threw, or the lease of its attempt ran out.
+// The consequence of an unknown outcome: the handler returned an indefinite code or threw, or
+// the lease of its attempt expired.
 enum class UnknownOutcome {
   kRunAgain,   // a second execution is acceptable
-  kAskLedger,  // what the completion ledger has is the reply; the rest runs again
-  kRecover,    // nothing runs again before the outcome is known
+  kAskLedger,  // an operation in the completion ledger is replayed; others run again
+  kRecover,    // nothing runs again until the outcome is known
 };
 
-// What was chosen for a method or a BeginCall with this policy and this recovery
-// handler (which may be empty); nullopt if nothing was. The first of these
-// decides: the policy's own choice; the recovery handler; the choice for the
-// whole server; the completion ledger.
+// The choice for a method or a BeginCall with this policy and this recovery handler (which may
+// be empty); nullopt if there is none. The first of these decides: the policy's own choice; the
+// recovery handler; the choice for the whole server; the completion ledger.
 std::optional<UnknownOutcome> ChosenUnknownOutcome(const MethodPolicy& policy,
                                                    const RecoveryHandler& recovery,
                                                    const GuardOptions& options);
 
-// Never LEASE_EXPIRY_UNSPECIFIED. The ledger's is TAKE_OVER: the guard asks the
-// ledger before any attempt after the first runs, and the ledger's primary key
-// lets one of them commit.
+// Never LEASE_EXPIRY_UNSPECIFIED. The ledger's is TAKE_OVER: the guard queries the ledger
+// before any attempt after the first runs, and the ledger's primary key lets only one of them
+// commit.
 v1::LeaseExpiry LeaseExpiryFor(UnknownOutcome chosen);
 
 // "after a crash ...; after a failure ...", for the start-up log.
 std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const MethodPolicy& policy,
                                    const RecoveryHandler& recovery, const GuardOptions& options);
 
-// What can be chosen, for an error about what has chosen nothing.
+// The possible choices, for the error about a missing choice.
 std::string UnknownOutcomeChoices();
 
 }  // namespace idempotency::internal

@@ -12,10 +12,9 @@
 
 namespace idempotency::internal {
 
-// Calls code of the application's; what it throws must not unwind through gRPC.
-// The answer is the function's (a Status or a StatusOr), or INTERNAL if it
-// threw, which is logged. `what` is for the log and the caller: "the scope
-// function".
+// Calls the application's code; its exceptions must not unwind through gRPC. Returns the
+// function's result (a Status or a StatusOr), or INTERNAL if it threw, which is logged. `what`
+// is for the log and the caller: "the scope function".
 template <typename Function>
 auto CallApplication(GuardLog& log, std::string_view operation, std::string_view what,
                      const Function& function) -> decltype(function()) {

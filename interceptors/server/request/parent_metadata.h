@@ -10,10 +10,10 @@
 
 namespace idempotency::internal {
 
-// The record in whose handler the call was made, as the caller says
-// (`idempotency-parent-bin`): its `key` is the parent's record id. For people
-// who follow a workflow; nothing is decided by it, since any caller can say
-// anything. What cannot be a parent is logged and left out.
+// The record of the handler that made the call, as claimed by the caller
+// (`idempotency-parent-bin`): its `key` is the parent's record id. For operators who trace a
+// workflow; no decision depends on it, since any caller can send any value. A value that cannot
+// be a parent is logged and left out.
 std::optional<v1::RecordKey> ParentOf(const grpc::ServerContextBase& context,
                                       GuardLog& log = *GuardLog::Default());
 

@@ -13,9 +13,8 @@
 
 namespace idempotency::internal {
 
-// One fingerprint for each algorithm, in their order. Algorithms may be the
-// application's own: INTERNAL if one throws or answers with what cannot be a
-// digest, which is logged.
+// One fingerprint for each algorithm, in their order. Algorithms may be the application's own:
+// INTERNAL if one throws or returns an invalid digest, which is logged.
 absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
     GuardLog& log, absl::Span<const FingerprintAlgorithm> algorithms,
     const FingerprintInput& input);

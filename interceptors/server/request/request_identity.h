@@ -20,11 +20,11 @@
 
 namespace idempotency::internal {
 
-// By what the calls of one method are recognised: the key that a call carries,
-// and the fingerprints of its request. Immutable.
+// Identifies the calls of one method: computes the key of a call and the fingerprints of its
+// request. Immutable.
 class RequestIdentity {
  public:
-  // INVALID_ARGUMENT, naming the method, for a key field that cannot be used.
+  // INVALID_ARGUMENT, whose message names the method, for a key field that cannot be used.
   // `options` outlives it.
   static absl::StatusOr<RequestIdentity> Make(const google::protobuf::MethodDescriptor& method,
                                               const MethodPolicy& policy,
@@ -32,14 +32,13 @@ class RequestIdentity {
                                               std::shared_ptr<GuardLog> log = GuardLog::Default());
 
   // The key from the policy's field and from the metadata.
-  //   KEY_MISSING  there is none
-  //   KEY_INVALID  malformed, both and different, refused by the validator
+  //   KEY_MISSING  there is no key
+  //   KEY_INVALID  malformed; or both present and different; or refused by the validator
   absl::StatusOr<std::string> KeyOf(const grpc::ServerContextBase& context,
                                     const google::protobuf::Message& request) const;
 
-  // Of the request as the normaliser leaves it, one for each algorithm of the
-  // options. The normaliser's error, or INTERNAL if the application's code
-  // failed.
+  // The fingerprints of the normalised request, one for each algorithm of the options. The
+  // normaliser's error, or INTERNAL if the application's code failed.
   absl::StatusOr<std::vector<Fingerprint>> FingerprintsOf(
       const grpc::ServerContextBase& context, const google::protobuf::Message& request) const;
 

@@ -10,9 +10,8 @@
 
 namespace idempotency::internal {
 
-// The call's W3C `traceparent`, for the label that keeps the first attempt's with the
-// record. A value that does not have that form is logged and left out: it costs its
-// caller the trace and nothing else.
+// The call's W3C `traceparent`, for the label that stores the first attempt's with the record.
+// A malformed value is logged and left out: its caller only loses the trace.
 std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context, GuardLog& log);
 
 }  // namespace idempotency::internal

@@ -9,7 +9,7 @@
 namespace idempotency::internal {
 namespace {
 
-// What is needed of a request when its answer comes.
+// The part of a request that is needed when its answer arrives.
 struct SentReserve {
   v1::RecordKey key;
   ReplayCache::Fingerprints fingerprints;
@@ -23,7 +23,7 @@ void Learn(ReplayCache& cache, const SentReserve& sent, const v1::ReserveRespons
       cache.Keep(sent.key, {sent.fingerprints, answer}, sent.asked);
       return;
     case v1::ReserveResponse::kMismatch:
-      // Of a request that differs; it says nothing against the reply held.
+      // The answer to a different request; it does not affect the cached reply.
       return;
     default:
       cache.DropReplay(sent.key);
@@ -31,7 +31,7 @@ void Learn(ReplayCache& cache, const SentReserve& sent, const v1::ReserveRespons
   }
 }
 
-// The replay of what `request` completes, but for its times.
+// The replay of the reply that `request` completes, except for its times.
 ReplayCache::Answer ReplayOf(const ReplayCache::Answer& grant, const v1::CompleteRequest& request) {
   const v1::Reserved& reserved = grant.response.reserved();
   ReplayCache::Answer answer;

@@ -8,10 +8,10 @@
 
 namespace idempotency::internal {
 
-// A Connection that fills a cache of replays from what passes through: a `replay`
-// of the service, and a Complete that the service acknowledged for a grant that
-// it gave through here. What is kept is the service's answer, field by field.
-// Who asks the cache does so before coming here. Thread-safe.
+// A Connection that fills a cache of replays from its traffic: from a `replay` of the service,
+// and from a Complete that the service acknowledged for a grant that passed through here. It
+// keeps the service's answer, field by field. Callers query the cache before they call this
+// connection. Thread-safe.
 class CachingConnection final : public Connection {
  public:
   CachingConnection(std::unique_ptr<Connection> inner, std::shared_ptr<ReplayCache> cache);
@@ -22,7 +22,7 @@ class CachingConnection final : public Connection {
   using Reserve = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
   using Complete = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
 
-  // Each keeps the answer before it reaches the caller.
+  // Each stores the answer in the cache before the caller gets it.
   void KeepAnswer(Reserve& call) const;
   void KeepAnswer(Complete& call) const;
 

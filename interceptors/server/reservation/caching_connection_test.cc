@@ -46,15 +46,14 @@ class CachingConnectionTest : public testing::Test {
     request.set_request_token(TokenOf(key));
     return request;
   }
-  // The same for the same key.
+  // Returns the same token for the same key.
   static std::string TokenOf(const std::string& key) {
     Uuid::Bytes bytes;
     const Sha256Digest digest = Sha256(key);
     std::copy_n(digest.begin(), bytes.size(), bytes.begin());
     return Uuid(bytes).ToString();
   }
-  // The verdict, if it is not held back: the cache's, and the store's where it
-  // has none.
+  // The verdict, if it is not held back: the cache's, or the store's if the cache has none.
   absl::StatusOr<v1::ReserveResponse> Reserve(const v1::ReserveRequest& request) {
     const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
     if (known != nullptr) return known->response;
@@ -126,7 +125,7 @@ TEST_F(CachingConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
   }
 }
 
-// The kept reply is made here, so it is held against the store's own answer.
+// The cached reply is built in this process, so it is compared with the store's own answer.
 TEST_F(CachingConnectionTest, AnAcknowledgedReplyIsGivenWithoutAskingAsTheStoreWould) {
   const auto grant = Reserve("order-1");
   ASSERT_TRUE(grant.ok() && grant->has_reserved());
@@ -218,7 +217,7 @@ TEST_F(CachingConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
   const int before = asked();
   EXPECT_TRUE(Reserve(ReserveRequestFor("order-1", "other"))->has_mismatch());
   EXPECT_EQ(asked(), before + 1);
-  // It says nothing against the reply that is held.
+  // It does not affect the cached reply.
   EXPECT_TRUE(Reserve("order-1")->has_replay());
   EXPECT_EQ(asked(), before + 1);
 }

@@ -11,7 +11,7 @@
 namespace idempotency::internal {
 namespace {
 
-// The same again may succeed.
+// True if a repeat may succeed.
 bool IsPassing(const absl::Status& status) {
   const AnswerKind kind = KindOfAnswer(status);
   return kind == AnswerKind::kNone || kind == AnswerKind::kBusy;
@@ -95,7 +95,7 @@ void CheckpointQueue::Finish(std::uint64_t id, const absl::Status& answer) {
     MutexLock lock(mutex_);
     const auto found = std::find_if(waiting_.begin(), waiting_.end(),
                                     [id](const Waiting& waiting) { return waiting.id == id; });
-    // Told already.
+    // Already answered.
     if (found == waiting_.end()) return;
     scheduler_.Cancel(found->timer);
     done = std::move(found->done);

@@ -17,16 +17,16 @@
 
 namespace idempotency::internal {
 
-// The checkpoints of one reservation on their way to the store: one at a time,
-// in the order given, each repeated until it is answered or its caller was told
-// STORE_UNAVAILABLE. Thread-safe.
+// The queue of one reservation's checkpoints for the store: sent one at a time, in the order
+// given, each repeated until it is answered or its caller got STORE_UNAVAILABLE. Thread-safe.
 class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
  public:
   using Stored = std::function<void(absl::Status)>;
   // One try; `answered` is called once, on any thread.
   using Send = std::function<void(const std::string& progress, Stored answered)>;
 
-  // A handler that waits for each has one; this is for those that do not.
+  // A handler that waits for each has one in the queue; the limit is for those that do not
+  // wait.
   static constexpr std::size_t kMaxWaiting = 16;
 
   static std::shared_ptr<CheckpointQueue> Make(Scheduler& scheduler, absl::Duration timeout,
@@ -46,7 +46,7 @@ class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
 
   CheckpointQueue(Scheduler& scheduler, absl::Duration timeout, Send send);
 
-  // Sends the first in line, if there is one.
+  // Sends the first in the queue, if there is one.
   void SendFirst();
   void OnAnswer(std::uint64_t id, const absl::Status& answer);
   // True if the first is `id` and will be sent again.
@@ -60,7 +60,7 @@ class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
   Mutex mutex_;
   std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
-  // A try is under way, or will be.
+  // A try is in progress, or scheduled.
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
 };

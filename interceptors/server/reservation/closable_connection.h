@@ -9,9 +9,8 @@
 
 namespace idempotency::internal {
 
-// A Connection that can be taken away while others still hold a reference to
-// it: after Close() every call is answered with STORE_UNAVAILABLE at once.
-// Thread-safe.
+// A Connection that can be closed while other objects still have a reference to it: after
+// Close() every call is answered with STORE_UNAVAILABLE at once. Thread-safe.
 class ClosableConnection final : public Connection {
  public:
   explicit ClosableConnection(std::unique_ptr<Connection> connection);
@@ -20,8 +19,8 @@ class ClosableConnection final : public Connection {
 
   void Send(AnyConnectionCall call, Deadline deadline) override;
 
-  // Waits for calls that are being made, then destroys the connection, which
-  // answers what is outstanding. Safe to call twice.
+  // Waits for calls that are being made, then destroys the connection, which answers the
+  // outstanding ones. Safe to call twice.
   void Close();
 
  private:

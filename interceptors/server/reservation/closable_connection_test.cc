@@ -19,7 +19,7 @@
 namespace idempotency::internal {
 namespace {
 
-// What the connection behind was called for.
+// The calls of the inner connection.
 struct Seen {
   std::vector<std::string> calls;
   // Called inside of Reserve.
@@ -93,7 +93,7 @@ TEST_F(ClosableConnectionTest, ClosingWaitsForTheCallsThatAreInside) {
   std::thread caller([&] { EXPECT_TRUE(Call(&Connection::Reserve).ok()); });
   entered.get_future().wait();
   std::thread closer([&] { connection_.Close(); });
-  // From here on it has seen the call inside.
+  // From here on it has received the call inside.
   while (Call(&Connection::Get).ok()) std::this_thread::yield();
   leave.set_value();
   caller.join();

@@ -21,17 +21,17 @@ namespace {
 using Fingerprints = ReplayCache::Fingerprints;
 using Moment = ReplayCache::Moment;
 
-// Enough that the threads of one server seldom meet at a lock. A shard is worth
-// having from 4 MiB: under that, replies of some size would not fit.
+// Enough that the threads of one server rarely contend for a lock. A shard has at least 4 MiB:
+// larger replies would not fit in less.
 constexpr std::size_t kMaxShards = 16;
 constexpr std::size_t kMinShardBytes = 4 * 1024 * 1024;
-// One entry may take a quarter of its shard: more, and one reply would empty it.
+// One entry may take a quarter of its shard: a larger one would evict nearly all others.
 constexpr std::size_t kEntryShare = 4;
-// Four fifths of a shard are for what was given again.
+// Four fifths of a shard are for answers that were given again.
 constexpr std::size_t kProtectedNumerator = 4;
 constexpr std::size_t kProtectedDenominator = 5;
 
-// The four parts of a key, owned by somebody else.
+// The four parts of a key, not owned.
 using Parts = std::tuple<std::string_view, std::string_view, std::string_view, std::string_view>;
 
 Parts PartsOf(const v1::RecordKey& key) {
@@ -87,9 +87,8 @@ bool Same(const Fingerprints& a, const Fingerprints& b) {
   });
 }
 
-// All that an entry takes: the list's node, about two slots of the set, the
-// block of the shared answer, and what these point to. What the allocator adds
-// is not counted.
+// The memory of an entry: the list's node, about two slots of the set, the block of the shared
+// answer, and the data that these point to. The allocator's overhead is not counted.
 std::size_t WeightOf(const RecordKey& key, const ReplayCache::Answer& answer) {
   constexpr std::size_t kNode = sizeof(Entry) + 2 * sizeof(void*);
   constexpr std::size_t kSlots = 2 * (sizeof(Entries::iterator) + 1);
@@ -102,7 +101,7 @@ std::size_t WeightOf(const RecordKey& key, const ReplayCache::Answer& answer) {
 
 }  // namespace
 
-// A part of the cache, with a lock of its own.
+// A part of the cache, with its own lock.
 class ReplayCache::Shard {
  public:
   explicit Shard(std::size_t capacity)
@@ -138,7 +137,7 @@ class ReplayCache::Shard {
 
   // `added` has one entry.
   void Keep(Entries added, const Moment& now) {
-    // What goes is destroyed after the lock was given back.
+    // Dropped entries are destroyed after the lock is released.
     Entries dropped;
     MutexLock lock(mutex_);
     const auto held = by_key_.find(KeyView{PartsOf(added.front().key), added.front().hash});
@@ -170,7 +169,7 @@ class ReplayCache::Shard {
   }
 
  private:
-  // nullptr if there is none; one whose time is over goes to `dropped`.
+  // nullptr if there is none; an expired one is moved to `dropped`.
   const Entries::iterator* FindAlive(const KeyView& key, const Moment& now, Entries& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto held = by_key_.find(key);
@@ -196,8 +195,8 @@ class ReplayCache::Shard {
     }
   }
 
-  // From the far ends of both lists, which are the oldest but for what was
-  // given again since. So a cache that is in use holds little that is over.
+  // Drops from the ends of both lists, whose entries are the oldest except for those given
+  // again since. So a cache in use contains few expired entries.
   void DropWhatIsOver(const Moment& now, Entries& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (Entries* const list : {&probation_, &protected_}) {
       while (!list->empty() && IsOver(list->back().end, now)) {
@@ -225,7 +224,7 @@ class ReplayCache::Shard {
   const std::size_t protected_capacity_;
 
   mutable Mutex mutex_;
-  // Newest first: by when they came, and by when they were last given.
+  // Newest first: by the time of arrival, and by the time when they were last given.
   Entries probation_ ABSL_GUARDED_BY(mutex_);
   Entries protected_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<Entries::iterator, EntryHash, EntryEq> by_key_ ABSL_GUARDED_BY(mutex_);
@@ -278,7 +277,7 @@ std::shared_ptr<const ReplayCache::Answer> ReplayCache::FindGrant(
 void ReplayCache::Keep(const v1::RecordKey& key, Answer answer, Moment asked) {
   Entries added(1);
   Entry& entry = added.front();
-  // Part by part: normalised or not, it is compared with what is asked next.
+  // Part by part, normalised or not: it is compared with the next request's parts.
   entry.key = {key.namespace_(), key.scope(), key.operation(), key.key()};
   entry.hash = ViewOf(entry.key, hash_mask_).hash;
   entry.asked = asked;

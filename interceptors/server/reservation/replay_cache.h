@@ -19,37 +19,35 @@ namespace idempotency::internal {
 
 // The store's last answers about completed operations, by record key.
 //
-// When an answer is given again. The verdict on a completed record depends on
-// the record, which does not change, and on the fingerprints of the request.
-// So an answer is good for a request with the same four parts of the key and
-// the same fingerprints, all versions of them, and for no other: whether a
-// request that differs is a mismatch is left to the store.
+// Which requests get a cached answer. The verdict on a completed record depends on the record,
+// which does not change, and on the fingerprints of the request. So an answer is valid for a
+// request with the same four parts of the key and the same fingerprints, all versions of them,
+// and for no other: the store decides whether a different request is a mismatch.
 //
-// How long. The record was alive when the store answered, and the store
-// answered after it was asked. So counted from before the request was sent,
-//   - max_age passes at most, by the monotonic and by the wall clock, whichever
-//     is first: the monotonic clock stands still while a machine is suspended,
-//     the wall clock can be set back;
-//   - the record's life from completion to expiry, both by the store's clock,
-//     passes at most;
-//   - expires_at, read from the guard's wall clock, is not passed.
-// An answer is therefore never given later than max_age after the request, no
-// matter what the clocks do, and outlives its record by no more than the guard's
-// clock is behind the store's, max_age at most.
+// How long. The record existed when the store answered, and the store answered after the
+// request was sent. So, counted from before the request was sent, an answer is valid only while
+// - no more than max_age has passed, by the monotonic and by the wall clock: the monotonic
+//   clock stops while a machine is suspended, and the wall clock can be set back;
+// - no more than the record's life from completion to expiry has passed, both by the store's
+//   clock;
+// - the guard's wall clock has not reached expires_at.
+// An answer is therefore never given later than max_age after the request, for any behaviour of
+// the clocks, and outlives its record by no more than the guard's clock is behind the store's,
+// max_age at most.
 //
-// What makes room. A segmented LRU: an answer begins on probation and becomes
-// protected when it is given again. Most operations are never retried; in a
-// plain LRU each of them would push a reply out that somebody is retrying.
+// Eviction. A segmented LRU: an answer starts on probation and becomes protected when it is
+// given again. Most operations are never retried; in a plain LRU each of them would evict a
+// reply that a client is retrying.
 //
-// Grants are kept too, with max_age and in the same room, so that the reply
-// that completes one can be kept with the fingerprints of its request.
+// Grants are cached too, with max_age and within the same capacity, so that the reply that
+// completes one can be cached with the fingerprints of its request.
 //
-// Thread-safe. Finding an answer copies nothing and allocates nothing.
+// Thread-safe. A lookup copies nothing and allocates nothing.
 class ReplayCache {
  public:
   using Fingerprints = google::protobuf::RepeatedPtrField<v1::Fingerprint>;
 
-  // What was asked, and when: by both clocks, before the request was sent.
+  // The time of a request, by both clocks, before it was sent.
   struct Moment {
     std::chrono::steady_clock::time_point monotonic;
     absl::Time wall;
@@ -60,8 +58,8 @@ class ReplayCache {
     v1::ReserveResponse response;
   };
 
-  // `options` with a capacity that is not 0; `clock` outlives the cache. Only
-  // the bits of `hash_mask` tell keys apart before their parts do: a test lets
+  // `options` with a capacity that is not 0; `clock` outlives the cache. Keys are first
+  // compared by the bits of their hashes in `hash_mask`, then by their parts: a test can make
   // all of them collide.
   ReplayCache(const ReplayCacheOptions& options, const Clock& clock,
               std::size_t hash_mask = ~std::size_t{0});
@@ -71,28 +69,27 @@ class ReplayCache {
 
   Moment Now() const { return {clock_.Monotonic(), clock_.Now()}; }
 
-  // The replay that the store would answer; nullptr if it must be asked.
+  // The replay that the store would answer; nullptr if the store must be queried.
   std::shared_ptr<const Answer> FindReplay(const v1::RecordKey& key,
                                            const Fingerprints& fingerprints);
-  // The grant that `reservation_token` was minted for; nullptr if it is not
-  // known (any more).
+  // The grant with `reservation_token`; nullptr if it is not cached (any more).
   std::shared_ptr<const Answer> FindGrant(const v1::RecordKey& key,
                                           std::string_view reservation_token);
 
-  // Keeps `answer` in place of what is held for the key, unless that was asked
-  // for later, or the answer is over max_entry_bytes().
+  // Stores `answer` in place of the cached one for the key, unless that one was requested
+  // later, or `answer` is over max_entry_bytes().
   void Keep(const v1::RecordKey& key, Answer answer, Moment asked);
-  // The store has said something else: a replay that is held is forgotten.
+  // The store has returned another verdict: drops the cached replay.
   void DropReplay(const v1::RecordKey& key);
 
-  // What one entry may weigh.
+  // The maximum size of one entry.
   std::size_t max_entry_bytes() const { return max_entry_bytes_; }
   ReplayCacheCounters counters() const;
 
  private:
   class Shard;
 
-  // When an answer, asked for at `asked`, is no longer given.
+  // The time from which an answer, requested at `asked`, is no longer given.
   Moment EndOf(const v1::ReserveResponse& response, Moment asked) const;
   Shard& ShardOf(std::size_t hash) const;
 

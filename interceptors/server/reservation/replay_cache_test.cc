@@ -72,7 +72,7 @@ class ReplayCacheTest : public testing::Test {
     return cache_.FindReplay(key, Prints({{1, 'a'}})) != nullptr;
   }
   bool Has(const std::string& key) { return Has(Key(key)); }
-  // By how much the cache grows.
+  // The growth of the cache.
   std::size_t WeightOf(const v1::RecordKey& key, const ReplayCache::Answer& answer) {
     const std::size_t before = cache_.counters().bytes;
     cache_.Keep(key, answer, cache_.Now());
@@ -102,8 +102,7 @@ TEST_F(ReplayCacheTest, PartsThatReadTheSameInARowAreDifferentKeys) {
   EXPECT_FALSE(Has(other));
 }
 
-// Anything but the same request is the store's to answer: it may know of a
-// version that differs.
+// The store must answer every other request: it may know a version that differs.
 TEST_F(ReplayCacheTest, OnlyTheSameFingerprintsAreAnswered) {
   ReplayCache::Answer answer = Replay();
   answer.fingerprints = Prints({{1, 'a'}, {2, 'b'}});
@@ -152,7 +151,7 @@ TEST_F(ReplayCacheTest, AnAnswerThatCameTooLateIsNotKept) {
 
 TEST_F(ReplayCacheTest, EndsWithItsRecord) {
   ReplayCache::Answer answer = Replay();
-  // Completed yesterday: what is left is known by the wall clock alone.
+  // Completed yesterday: only the wall clock shows the remaining time.
   Set(*answer.response.mutable_replay()->mutable_completed_at(), clock_.Now() - absl::Hours(24));
   Set(*answer.response.mutable_replay()->mutable_expires_at(), clock_.Now() + absl::Seconds(3));
   Keep("order-1", answer);
@@ -267,10 +266,10 @@ TEST_F(ReplayCacheTest, EachPartOfTheKeyAndTheFingerprintsWeighTheirLength) {
   EXPECT_GE(WeightOf(Key("order-2"), answer), with_short_parts + kLong - 64);
 }
 
-// Else a cache of small replies takes a multiple of its capacity, or uses little of it.
+// Otherwise a cache of small replies takes a multiple of its capacity, or uses little of it.
 TEST_F(ReplayCacheTest, WhatTheCacheAddsToAnEntryWeighsToo) {
   const ReplayCache::Answer answer = Replay(0);
-  // Too long to be held within a string itself.
+  // Too long to be stored inside a string object.
   v1::RecordKey key = Key(std::string(32, 'k'));
   key.set_namespace_(std::string(32, 'n'));
   key.set_scope(std::string(32, 's'));
@@ -296,7 +295,7 @@ TEST_F(ReplayCacheTest, WhatWasRetriedOutlastsWhatWasNot) {
   Keep("retried", Replay(8 * 1024));
   Keep("not-retried", Replay(8 * 1024));
   EXPECT_TRUE(Has("retried"));
-  // Several times the capacity of operations that nobody retries.
+  // Several times the capacity of operations that no client retries.
   for (int i = 0; i < 500; ++i) Keep(absl::StrCat("order-", i), Replay(8 * 1024));
   EXPECT_TRUE(Has("retried"));
   EXPECT_FALSE(Has("not-retried"));
@@ -323,7 +322,7 @@ TEST_F(ReplayCacheTest, WhatWasRetriedAgainOutlastsWhatWasRetriedOnce) {
     ASSERT_TRUE(Has(absl::StrCat("once-", i)));
   }
   ASSERT_TRUE(Has("often"));
-  // Those of one retry have to leave.
+  // The entries that were given again once must be evicted.
   for (int i = 60; i < 120; ++i) {
     Keep(absl::StrCat("once-", i), Replay(8 * 1024));
     ASSERT_TRUE(Has(absl::StrCat("once-", i)));
@@ -349,7 +348,7 @@ TEST_F(ReplayCacheTest, WhatFitsExactlyIsHeldAndFourFifthsOfItProtected) {
   for (const char* key : {"a", "b", "c", "d", "j"}) EXPECT_TRUE(has(key)) << key;
 }
 
-// What leaves without ever having been given again takes nothing from the share either.
+// An entry that is evicted without having been given again takes nothing from the share either.
 TEST_F(ReplayCacheTest, WhatWasNeverRetriedLeavesTheShareOfTheProtectedAsItWas) {
   for (int i = 0; i < 500; ++i) Keep(absl::StrCat("never-", i), Replay(8 * 1024));
   for (int i = 0; i < 250; ++i) {

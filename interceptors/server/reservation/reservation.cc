@@ -16,32 +16,32 @@ namespace {
 
 using Time = Scheduler::Time;
 
-// When a caller that lost its reservation may ask for the winner's reply: if
-// the winner still runs, IN_FLIGHT tells it better.
+// The delay after which a caller that lost its reservation may request the winner's reply: if
+// the winner still runs, IN_FLIGHT has a better one.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 
-// The store has spoken: this token does not hold the record any more.
+// True if the store has answered that this token no longer holds the record.
 bool IsLost(const absl::Status& status) {
   const auto reason = ReasonOf(status);
   return reason == Reason::kReservationLost || reason == Reason::kRecordNotFound;
 }
 
-// The same again may succeed.
+// True if a repeat may succeed.
 bool MayPass(const absl::Status& status) {
   const AnswerKind kind = KindOfAnswer(status);
   return kind == AnswerKind::kNone || kind == AnswerKind::kBusy;
 }
 
-// The service finds the request itself wrong. What keeps the whole guard out, which
-// has no reason of the service's, may be put right meanwhile.
+// True if the service rejects the request itself. A refusal of the whole guard, which has no
+// reason of the service's, may be corrected meanwhile.
 bool IsRefused(const absl::Status& status) {
   const auto reason = ReasonOf(status);
   return reason.has_value() && reason != Reason::kStoreUnavailable &&
          KindOfAnswer(status) == AnswerKind::kRefused;
 }
 
-// The store will never take this reply as it is: malformed by its rules, or
-// larger than a message may be (gRPC's own RESOURCE_EXHAUSTED, no reason).
+// True if the store will never accept this reply unchanged: malformed by its rules, or larger
+// than a message may be (gRPC's own RESOURCE_EXHAUSTED, no reason).
 bool RefusesContent(const absl::Status& status) {
   const auto reason = ReasonOf(status);
   if (reason.has_value()) return reason == Reason::kRequestInvalid;
@@ -86,7 +86,7 @@ Reservation::Reservation(StoreContext context, Grant grant, absl::Duration calle
 
 void Reservation::Start() {
   MutexLock lock(mutex_);
-  // From the lease that is left: a repeated grant may be close to its end.
+  // From the remaining lease: a repeated grant may be close to its end.
   const absl::Duration left = absl::FromChrono(lease_deadline_ - context_.scheduler.Now());
   ScheduleBeat(After(context_.scheduler.Now(), std::min(left, grant_.lease) / 3));
 }
@@ -149,8 +149,8 @@ void Reservation::OnLeaseDeadline() {
 }
 
 void Reservation::ScheduleBeat(Time when) {
-  // Once the outcome is known it is kept from being run again for as long as it
-  // takes to record it.
+  // Once the outcome is known, the lease is extended for as long as the recording takes, so
+  // that the operation does not run again.
   if (phase_ == Phase::kRunning && when >= beats_until_) {
     beats_over_ = true;
     return;
@@ -170,8 +170,8 @@ void Reservation::Beat() {
   {
     MutexLock lock(mutex_);
     if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
-    // Not before: a call that is over within a third of its lease, as nearly
-    // all are, has nothing to watch for.
+    // Not before: a call that ends within a third of its lease, as nearly all do, needs no
+    // watch.
     if (phase_ == Phase::kRunning && lease_watch_ == 0 && !lost_notified_) WatchLease();
   }
   const Time sent = context_.scheduler.Now();
@@ -184,8 +184,8 @@ void Reservation::OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>
   NoteExtended(sent, answer);
   MutexLock lock(mutex_);
   if (refused_ || (phase_ != Phase::kRunning && phase_ != Phase::kCompleting)) return;
-  // After a failure soon again: while a store comes and goes, many tries are
-  // what saves the lease. But never so soon that it would be a flood.
+  // Soon again after a failure: with an unstable store, many tries save the lease. But never so
+  // often that they flood it.
   ScheduleBeat(answer.ok()
                    ? After(sent, grant_.lease / 3)
                    : After(context_.scheduler.Now(), std::min(grant_.lease / 10, kLongestRepeat)));
@@ -219,7 +219,7 @@ void Reservation::Checkpoint(std::string progress, Stored done) {
   {
     MutexLock lock(mutex_);
     if (checkpoints_ == nullptr) {
-      // Weak: the queue is ours.
+      // Weak: this object owns the queue.
       checkpoints_ = CheckpointQueue::Make(
           context_.scheduler, caller_timeout_,
           [weak = weak_from_this()](const std::string& waiting, Stored answered) {
@@ -237,7 +237,7 @@ void Reservation::Checkpoint(std::string progress, Stored done) {
 
 void Reservation::SendCheckpoint(const std::string& progress, Stored answered) {
   const Time sent = context_.scheduler.Now();
-  // Past max_lease a checkpoint is no way to hold on to the key.
+  // After max_lease a checkpoint must not extend the lease.
   v1::ExtendRequest request = MakeExtend(sent < beats_until_ ? grant_.lease : limits::kMinLease);
   request.set_checkpoint(progress);
   context_.connection.Extend(
@@ -356,7 +356,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
   {
     MutexLock lock(mutex_);
     const Time again = After(context_.scheduler.Now(), backoff_.Next());
-    // Past the lease a release has nothing left to give back.
+    // After the lease there is nothing left to release.
     if (MayPass(answer) && again < lease_deadline_) {
       context_.scheduler.RunAt(again, [self = shared_from_this()] { self->TryRelease(); });
       return;
@@ -365,7 +365,7 @@ void Reservation::OnReleased(const absl::Status& answer) {
       context_.log->Warn(LogEvent::kNotReleased, "a reservation could not be released (",
                          absl::StatusCodeToString(answer.code()), "): it ends with its lease");
     }
-    // What was not answered stays open.
+    // An unanswered release stays open.
     if (!IsIndefinite(answer)) release_answer_ = IsLost(answer) ? ReservationLost() : answer;
     End();
   }

@@ -19,18 +19,17 @@
 
 namespace idempotency::internal {
 
-// RESERVATION_LOST with the guard's code, ABORTED, and a wait: the status that the caller
-// of an attempt that the store refused gets. Its retry finds the winner.
+// RESERVATION_LOST with the guard's code, ABORTED, and a retry delay: the status for the caller
+// of an attempt that the store refused. The caller's retry gets the winner's reply.
 absl::Status ReservationLost();
 
-// The life of one reservation, from its grant to its end: heartbeats at a
-// third of the lease while the handler runs, up to max_lease, then exactly one
-// of Complete, Release and LetLapse.
+// The lifecycle of one reservation, from its grant to its end: heartbeats at a third of the
+// lease while the handler runs, up to max_lease, then exactly one of Complete, Release and
+// LetLapse.
 //
-// It keeps itself alive until it has ended, and works on its own deadlines:
-// neither the client's hanging up nor the end of the RPC stops it. Callbacks
-// run on the connection's or the scheduler's thread and must not block.
-// Thread-safe.
+// It keeps itself alive until it has ended, and uses its own deadlines: neither a client's
+// disconnection nor the end of the RPC stops it. Callbacks run on the connection's or the
+// scheduler's thread and must not block. Thread-safe.
 class Reservation : public std::enable_shared_from_this<Reservation> {
  public:
   using Time = Scheduler::Time;
@@ -43,9 +42,9 @@ class Reservation : public std::enable_shared_from_this<Reservation> {
     v1::RecordKey record_key;
     std::string reservation_token;
     absl::Duration lease;
-    // By our own clock, counted from before Reserve was sent.
+    // By the guard's own clock, counted from before Reserve was sent.
     Time lease_deadline;
-    // How long heartbeats go on while the handler runs, from Make().
+    // How long heartbeats continue while the handler runs, from Make().
     absl::Duration max_lease = limits::kDefaultMaxLease;
   };
 
@@ -54,58 +53,55 @@ class Reservation : public std::enable_shared_from_this<Reservation> {
   static std::shared_ptr<Reservation> Make(StoreContext context, Grant grant,
                                            absl::Duration caller_timeout);
 
-  // Begins the heartbeats.
+  // Starts the heartbeats.
   void Start();
 
-  // True once the store refused the token, or while our own count says that
-  // the lease has run out: another attempt may be running.
+  // True once the store has refused the token, or while the lease has expired by the guard's
+  // own clock: another attempt may be running.
   bool lost() const;
-  // The store has spoken: the token does not hold the record any more.
+  // True if the store has answered that the token no longer holds the record.
   bool refused() const;
 
-  // `on_lost` is called once, when the reservation is lost: its lease runs out
-  // while the handler runs, or the store refuses its token. At once if that has
-  // happened; never if it ends before.
+  // `on_lost` is called once, when the reservation is lost: its lease expires while the handler
+  // runs, or the store refuses its token. Called at once if that has already happened; never if
+  // the reservation ends before.
   void OnLost(Lost on_lost);
 
-  // Stores what the next attempt receives, and lengthens the lease as a
-  // heartbeat does. `done` is called once, with
+  // Stores the progress for the next attempt, and extends the lease as a heartbeat does. `done`
+  // is called once, with
   //   OK                 durable
   //   REQUEST_INVALID    empty, or over limits::kMaxCheckpointBytes
-  //   RESERVATION_LOST   (ABORTED) not stored: another attempt may run, or this
-  //                      one has answered
+  //   RESERVATION_LOST   (ABORTED) not stored: another attempt may run, or this one has
+  //                      answered
   //   OVERLOADED         too many are waiting; not stored
-  //   STORE_UNAVAILABLE  no answer within caller_timeout. It may be stored yet.
-  // Stored one after another, in the order given.
+  //   STORE_UNAVAILABLE  no answer within caller_timeout. It may still be stored.
+  // Checkpoints are stored one after another, in the order given.
   void Checkpoint(std::string progress, Stored done);
 
   // Records the reply. `done` is called once, with
   //   OK                    acknowledged: the reply is durable
-  //   RESERVATION_LOST      (ABORTED) another attempt took over; this reply is
-  //                         not the record's
-  //   OUTCOME_NOT_RECORDED  no answer within caller_timeout. Recording goes on,
-  //                         the lease being extended, until one of the above.
-  // A reply that the store refuses as such is completed without its content:
-  // better a record that says "done" than one that says "run again".
+  //   RESERVATION_LOST      (ABORTED) another attempt took over; this reply is not the record's
+  //   OUTCOME_NOT_RECORDED  no answer within caller_timeout. Recording continues, and the lease
+  //                         is extended, until one of the above.
+  // If the store rejects the reply itself, it is completed without its content: a record that
+  // is done is better than an operation that runs again.
   void Complete(v1::Reply reply, Completed done);
 
-  // Gives the reservation back; repeated until answered or the lease is over.
-  // `done` is called once it was answered, or given up, or after
-  // caller_timeout; release_answer() then says which. The record is not granted
-  // again before `pause` is over.
+  // Releases the reservation; repeated until answered or until the lease has expired. `done` is
+  // called once: when it is answered, or given up, or after caller_timeout; release_answer()
+  // then has the result. The record is not granted again before `pause` has passed.
   void Release(std::string reason, v1::ReleaseOutcome outcome, Released done,
                absl::Duration pause = absl::ZeroDuration());
 
-  // What became of Release:
+  // The result of Release:
   //   OK                    acknowledged
-  //   RESERVATION_LOST      (ABORTED) the record is another attempt's
-  //   OUTCOME_NOT_RECORDED  not acknowledged; unless it is before the lease is
-  //                         over, the reservation ends with its lease
-  //   any other             the service refuses it, and the reservation ends
-  //                         with its lease
+  //   RESERVATION_LOST      (ABORTED) another attempt holds the record
+  //   OUTCOME_NOT_RECORDED  not acknowledged; unless it is before the lease expires, the
+  //                         reservation ends with its lease
+  //   any other             the service refuses it, and the reservation ends with its lease
   absl::Status release_answer() const;
 
-  // Stops the heartbeats and leaves the rest to the lease.
+  // Stops the heartbeats; the reservation ends with its lease.
   void LetLapse();
 
  private:
@@ -120,7 +116,7 @@ class Reservation : public std::enable_shared_from_this<Reservation> {
   void NoteExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);
   v1::ExtendRequest MakeExtend(absl::Duration lease) const;
 
-  // Looks again when the lease should be over.
+  // Checks the lease again at its deadline.
   void WatchLease() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnLeaseDeadline();
   void NoteRefused();
@@ -154,7 +150,7 @@ class Reservation : public std::enable_shared_from_this<Reservation> {
   Scheduler::TaskId beat_ ABSL_GUARDED_BY(mutex_) = 0;
   // max_lease is over.
   bool beats_over_ ABSL_GUARDED_BY(mutex_) = false;
-  // 0: nobody watches.
+  // 0: the lease is not watched.
   Scheduler::TaskId lease_watch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_notified_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Lost> on_lost_ ABSL_GUARDED_BY(mutex_);

@@ -19,7 +19,7 @@ absl::Status Closed() {
                    std::move(details));
 }
 
-// When a caller that found too many others comes back: they have their answers then.
+// The delay for a caller that found too many others: they have their answers by then.
 constexpr absl::Duration kBusyKeyDelay = absl::Milliseconds(500);
 
 v1::ReserveResponse InFlightHere() {
@@ -56,13 +56,13 @@ ReservationClient::ReservationClient(std::unique_ptr<Connection> connection,
 ReservationClient::~ReservationClient() {
   Close();
   const Scheduler::Time now = Now();
-  // A request whose answer never came can hold a key for a lease, no more.
+  // A request without an answer can hold a key for a lease at most.
   context_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
   if (!context_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
     context_.log->Once(LogSeverity::kError,
                        "the guard goes away with operations that the store was not told of");
   }
-  // First nothing is begun any more, then what is outstanding is answered.
+  // First stop starting tasks, then answer the outstanding calls.
   scheduler_->Stop();
   connection_.Close();
 }

@@ -24,31 +24,31 @@
 
 namespace idempotency::internal {
 
-// Every reservation of one guard: asked for, held, recorded. Knows nothing of
-// gRPC servers. Thread-safe.
+// Requests, holds and records all reservations of one guard. Independent of gRPC servers.
+// Thread-safe.
 class ReservationClient {
  public:
-  // How long the destructor waits for outstanding recordings.
-  // `cache`, which may be nullptr, answers what it can.
+  // `recording_timeout` is the caller_timeout of reservations; `closing_timeout` is how long
+  // the destructor waits for outstanding recordings. `cache`, which may be nullptr, answers the
+  // requests that it can.
   ReservationClient(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                     absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
                     std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
                     const ReserveLimits& limits = {},
                     std::shared_ptr<GuardLog> log = GuardLog::Default());
-  // Close(); waits until everything is recorded, released or known to be lost,
-  // closing_timeout at most (for requests without an answer 2 s); then stops.
-  // A reply that was not recorded by then
-  // is lost, and its operation runs again after the lease (or becomes UNKNOWN).
+  // Close(); waits until everything is recorded, released or known to be lost, closing_timeout
+  // at most (for requests without an answer 2 s); then stops. A reply that was not recorded by
+  // then is lost, and its operation runs again after the lease (or becomes UNKNOWN).
   ~ReservationClient();
   ReservationClient(const ReservationClient&) = delete;
   ReservationClient& operator=(const ReservationClient&) = delete;
 
-  // As ReserveCall; STORE_UNAVAILABLE at once after Close(), and `in_flight` at
-  // once where so many ask for the same record already (ReserveLimits).
+  // As ReserveCall; STORE_UNAVAILABLE at once after Close(), and `in_flight` at once if too
+  // many requests for the same record are open already (ReserveLimits).
   void Request(v1::ReserveRequest request, absl::Duration max_wait, Scheduler::Time deadline,
                ReserveCall::Done done);
 
-  // Takes a granted reservation into care; its heartbeats have begun.
+  // Takes over a granted reservation and starts its heartbeats.
   std::shared_ptr<Reservation> Hold(Reservation::Grant grant);
 
   // Repeats a read until the service answers: see StoreProbe.
@@ -66,7 +66,7 @@ class ReservationClient {
  private:
   using RequestId = std::uint64_t;
 
-  // A request that somebody waits for.
+  // A request with a waiting caller.
   struct SentReserve {
     std::shared_ptr<ReserveCall> request;
     std::size_t key = 0;
@@ -74,7 +74,7 @@ class ReservationClient {
     bool waits = false;
   };
 
-  // Counts one more; nullptr if its key has its share, and nothing is counted.
+  // Counts one more request; nullptr, and nothing is counted, if its key is at its limit.
   std::shared_ptr<ReserveCall> Admit(v1::ReserveRequest& request, absl::Duration max_wait,
                                      Scheduler::Time deadline, ReserveCall::Done& done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -91,10 +91,10 @@ class ReservationClient {
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   RequestId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  // In the order in which they were asked, which is the order of Close().
+  // In the order of the requests, which is the order of Close().
   absl::btree_map<RequestId, SentReserve> waiting_ ABSL_GUARDED_BY(mutex_);
-  // How many of them there are of a key, by its hash: two keys of one hash share what
-  // one has. And how many of them wait for a running attempt.
+  // The number of requests for each key, by its hash (two keys with one hash share one limit),
+  // and the number of requests that wait for a running attempt.
   absl::flat_hash_map<std::size_t, std::size_t> of_key_ ABSL_GUARDED_BY(mutex_);
   std::size_t waits_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -116,7 +116,7 @@ class ConnectionTo final : public Connection {
   FakeConnection& store_;
 };
 
-// The key would stay taken until its lease ends.
+// The key would stay reserved until its lease ends.
 TEST(ReservationClientTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
   FakeConnection store;
   store.HoldAnswers(Operation::kReserve);
@@ -157,7 +157,7 @@ class ReserveLimitsTest : public testing::Test {
                            });
   }
 
-  // So that nobody has a reservation to end.
+  // So that no caller has a reservation to end.
   void AnswerAll() {
     v1::ReserveResponse in_flight;
     in_flight.mutable_in_flight()->set_attempt(1);
@@ -170,7 +170,7 @@ class ReserveLimitsTest : public testing::Test {
   std::optional<ReservationClient> reservations_;
 };
 
-// A session carries kMaxSessionInFlight; what is left is for other calls.
+// A session carries kMaxSessionInFlight; the rest is for other calls.
 TEST_F(ReserveLimitsTest, TheDefaultsAreSharesOfASession) {
   const ReserveLimits limits;
   EXPECT_EQ(limits.of_a_key * 16, limits::kMaxSessionInFlight);
@@ -283,7 +283,7 @@ TEST(ReservationClientTest, DestructorWaitsForARecording) {
   EXPECT_TRUE(acknowledged);
 }
 
-// What a guard logs that goes away with a reply on its way to the store.
+// The log of a guard that is destroyed while a reply is being recorded.
 std::vector<std::string> LinesAtTheEnd(bool acknowledged) {
   std::vector<std::string> lines;
   auto connection = std::make_unique<FakeConnection>();

@@ -68,13 +68,13 @@ class ReservationTest : public testing::Test {
     reservation_->Release(
         "reason", outcome, [this] { ++answers_; }, pause);
   }
-  // As if the method had declared so short a one.
+  // As if the method had declared such a short lease.
   void StartWithLease(absl::Duration lease, absl::Duration max_lease = limits::kDefaultMaxLease) {
     grant_.lease = lease;
     grant_.lease_deadline = scheduler_.Now() + absl::ToChronoNanoseconds(lease);
     Start(max_lease);
   }
-  // Everything that was owed is done and nothing is left to happen.
+  // True if all work is done and no task is scheduled.
   bool Ended() {
     return recordings_->WaitUntilIdle(std::chrono::steady_clock::now()) &&
            scheduler_.pending() == 0;
@@ -106,7 +106,7 @@ TEST_F(ReservationTest, ExtendsAtAThirdOfTheLease) {
   Complete();
 }
 
-// A grant that was asked for again comes with what is left of its lease.
+// A grant that was requested again has the remaining time of its lease.
 TEST_F(ReservationTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
   grant_.lease_deadline = scheduler_.Now() + std::chrono::seconds(6);
   Start();
@@ -114,7 +114,7 @@ TEST_F(ReservationTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
   EXPECT_EQ(store_.calls(Operation::kExtend), 0);
   scheduler_.Advance(absl::Milliseconds(1));
   EXPECT_EQ(store_.calls(Operation::kExtend), 1);
-  // From then on from the whole lease, which the heartbeat brought.
+  // After that from the whole lease, which the heartbeat extended.
   scheduler_.Advance(absl::Milliseconds(9'999));
   EXPECT_EQ(store_.calls(Operation::kExtend), 1);
   scheduler_.Advance(absl::Milliseconds(1));
@@ -126,10 +126,10 @@ TEST_F(ReservationTest, TheFirstHeartbeatComesAtAThirdOfTheLeaseThatIsLeft) {
 // A try that gets no answer ends long before the lease, so that the next one saves it.
 TEST_F(ReservationTest, AHeartbeatWithoutAnAnswerIsSoonFollowedByAnother) {
   store_.Hold(Operation::kExtend);
-  // The first one falls due at 10 s, and is given up at 12 s.
+  // The first one is due at 10 s, and is given up at 12 s.
   scheduler_.Advance(absl::Seconds(13));
   EXPECT_EQ(store_.calls(Operation::kExtend), 2);
-  // The second one is answered within its time, and the beats go on.
+  // The second one is answered within its time, and the heartbeats continue.
   store_.AnswerHeld(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(60));
   EXPECT_GE(store_.calls(Operation::kExtend), 6);
@@ -201,18 +201,18 @@ TEST_F(ReservationTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
   EXPECT_FALSE(reservation_->lost());
   scheduler_.Advance(absl::Milliseconds(1));
   EXPECT_TRUE(reservation_->lost());
-  // The store answers again, and nobody took over.
+  // The store answers again, and no other attempt took over.
   scheduler_.Advance(absl::Seconds(10));
   EXPECT_FALSE(reservation_->lost());
   Complete();
 }
 
-// The store began to count before its answer was on the way.
+// The store started to count before its answer was sent.
 TEST_F(ReservationTest, AnExtendedLeaseIsCountedFromBeforeItWasAskedFor) {
   store_.Hold(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(11));
   store_.AnswerHeld(Operation::kExtend);
-  // Asked for at 10 s, so over at 40 s.
+  // Requested at 10 s, so it ends at 40 s.
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Milliseconds(28'999));
   EXPECT_FALSE(reservation_->lost());
@@ -283,7 +283,7 @@ TEST_F(ReservationTest, OutcomeIsRepeatedWhileTheGuardIsKeptOut) {
   EXPECT_TRUE(Ended());
 }
 
-// The same as a guard in between says it: with what it stands for.
+// The same error passed on by a guard in between, with the code that it stands for.
 TEST_F(ReservationTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
   ErrorDetails details;
   details.metadata[std::string(kStatusCodeDetail)] = "7";
@@ -315,7 +315,7 @@ TEST_F(ReservationTest, ACompletionThatIsNeverAnsweredIsAskedForAgainAfterEachTr
   scheduler_.Advance(absl::Milliseconds(1) + kLongestRepeat);
   EXPECT_EQ(store_.calls(Operation::kComplete), 2);
   EXPECT_EQ(answers_, 0);
-  // What was stored with the first try is acknowledged to the second one.
+  // The reply stored by the first try is acknowledged to the second one.
   store_.AnswerHeld(Operation::kComplete);
   EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(outcome_.ok()) << outcome_;
@@ -607,7 +607,7 @@ TEST_F(ReservationTest, EndingDropsTheTimersAtOnce) {
   EXPECT_TRUE(Ended());
 }
 
-// Task numbers are shared with everybody who uses the scheduler.
+// Task numbers are shared by all users of the scheduler.
 TEST(RecordingTimersTest, EndingCancelsNobodyElsesTask) {
   FakeScheduler scheduler;
   bool ran = false;
@@ -659,7 +659,7 @@ TEST_F(ReservationTest, AnAnsweredHeartbeatOfAReservationThatHasEndedIsTheLast) 
   EXPECT_TRUE(Ended());
 }
 
-// The record is another's then, but this attempt's end was known before.
+// Another attempt holds the record then, but this attempt's end was known before.
 TEST_F(ReservationTest, ARefusalAfterTheEndIsToldToNobody) {
   store_.Hold(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(10));
@@ -693,7 +693,7 @@ TEST_F(ReservationTest, ARefusedCompletionIsToldAsALossAndNotAsAFault) {
   EXPECT_TRUE(lines_.empty()) << lines_.front();
 }
 
-// A record that was forgotten holds no reservation either.
+// An expired record holds no reservation either.
 TEST_F(ReservationTest, ARecordThatIsGoneIsALoss) {
   store_.Fail(Operation::kExtend, MakeError(Reason::kRecordNotFound, "no such record"), 1);
   scheduler_.Advance(absl::Seconds(10));
@@ -761,7 +761,7 @@ TEST_F(ReservationTest, AnOutcomeAfterMaxLeaseIsExtendedAtATenthOfAShortLease) {
   EXPECT_TRUE(Ended());
 }
 
-// Twice a second at most: the store that comes back is asked by many.
+// Twice a second at most: a recovering store gets requests from many guards.
 TEST_F(ReservationTest, AnOutcomeAfterMaxLeaseIsExtendedHalfASecondLaterUnderALongLease) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Minutes(1));
@@ -849,7 +849,7 @@ TEST_F(ReservationTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
   Checkpoint("second");
   scheduler_.Advance(absl::Seconds(2));
   ASSERT_EQ(stored_.size(), 1u) << "the first";
-  // Each try of the first, also those that were given up.
+  // Each try of the first, including those that were given up.
   store_.Fail(Operation::kExtend, Away(), store_.calls(Operation::kExtend));
   store_.AnswerHeld(Operation::kExtend);
   ASSERT_EQ(stored_.size(), 2u);
@@ -891,7 +891,7 @@ TEST_F(ReservationTest, ACheckpointIsRefusedOnceItsReservationIsGone) {
   EXPECT_EQ(store_.calls(Operation::kExtend), 1);
 }
 
-// The lease was out of reach for a while; the store decides whether it still holds.
+// The store could not be reached for a while; it decides whether the lease still holds.
 TEST_F(ReservationTest, ACheckpointWithinMaxLeaseFindsALeaseAgainThatRanOutUnheard) {
   store_.Fail(Operation::kExtend, Away(), 1000);
   scheduler_.Advance(absl::Seconds(31));

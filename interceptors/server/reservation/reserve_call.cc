@@ -21,13 +21,13 @@ namespace {
 using Time = Scheduler::Time;
 
 constexpr absl::Duration kMinPursuit = absl::Seconds(30);
-// What a caller is told to wait when the store gave no hint itself.
+// The retry delay for a caller if the store gave none.
 constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
-// The request may have been granted without our hearing of it.
+// True if the request may have been granted although no answer arrived.
 bool IsOpen(const absl::Status& status) { return KindOfAnswer(status) == AnswerKind::kNone; }
 
-// Told of a grant whose lease was over before its answer came.
+// True for a grant whose lease had expired before its answer arrived.
 bool CameTooLate(const absl::StatusOr<v1::ReserveResponse>& answer, Time sent, Time now) {
   return answer.ok() && answer->has_reserved() &&
          now >= After(sent, FromWire(answer->reserved().lease_remaining()));
@@ -43,16 +43,16 @@ absl::Status Unavailable(std::string_view message, const absl::Status& cause) {
   return MakeError(Reason::kStoreUnavailable, message, std::move(details));
 }
 
-// One request, however often it is sent.
+// The request that every try sends.
 v1::ReserveRequest Asked(v1::ReserveRequest request, absl::Duration max_wait) {
   if (request.request_token().empty()) request.set_request_token(Uuid::Random().ToString());
   if (max_wait > absl::ZeroDuration()) *request.mutable_max_wait() = ToWire(max_wait);
   return request;
 }
 
-// What the guard's caller is told. The service's own refusals are passed on. Whether
-// the guard itself is refused (identity, configuration, what stands between) is not
-// the caller's business: it is told STORE_UNAVAILABLE, of the same kind of answer.
+// The status for the guard's caller. The service's own refusals are passed on. A refusal of the
+// guard itself (identity, configuration, a proxy in between) does not concern the caller: it
+// becomes STORE_UNAVAILABLE, which counts as the same kind of answer.
 absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
   if (IsOpen(failure)) {
     return Unavailable("the idempotency store gave no verdict; nothing was run", failure);
@@ -94,7 +94,7 @@ ReserveCall::ReserveCall(StoreContext context, v1::ReserveRequest request, absl:
 void ReserveCall::Start() {
   Send(request_, deadline_);
   MutexLock lock(mutex_);
-  // Answered at once, as a connection does that is closed: nothing to watch for.
+  // Answered at once, as by a closed connection: there is nothing to watch.
   if (done_ == nullptr) return;
   timer_ = context_.scheduler.RunAtOrWhenStopped(deadline_, [self = shared_from_this()] {
     self->Abandon(Unavailable("the idempotency store gave no verdict in time; nothing was run",
@@ -130,12 +130,12 @@ void ReserveCall::Send(const v1::ReserveRequest& request, Time deadline) {
 void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer) {
   {
     MutexLock lock(mutex_);
-    // Nothing was granted that would have to be found again, and nothing is
-    // gained by keeping the caller.
+    // Nothing was granted that a repeat would have to find, and a longer wait would not help
+    // the caller.
     const bool never_sent = !maybe_sent_ && IsNotConnected(answer.status());
     maybe_sent_ = true;
     if (!never_sent && IsOpen(answer.status()) && Repeat()) return;
-    // The same token renews the lease, if nobody has taken over.
+    // The same token renews the lease, if no other attempt has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
       context_.log->Warn(LogEvent::kLateGrant,
                          "a grant came after its lease had ended, and is asked for again (lease ",
@@ -183,8 +183,8 @@ void ReserveCall::ReleaseGrant(Time sent, const v1::Reserved& grant) {
   held.lease_deadline = After(sent, FromWire(grant.lease_remaining()));
   Reservation::Make(context_, std::move(held), kTryTimeout)
       ->Release("the caller had stopped waiting",
-                // Nothing of this grant's; what an earlier attempt did is as
-                // unknown as before.
+                // This grant had no effect; the effect of an earlier attempt is as unknown as
+                // before.
                 grant.recovering() ? v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN
                                    : v1::RELEASE_OUTCOME_NOTHING_HAPPENED,
                 [] {});

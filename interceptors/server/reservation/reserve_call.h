@@ -14,57 +14,57 @@
 
 namespace idempotency::internal {
 
-// The service's answer to Reserve, and when the request was sent: leases are
-// counted from there.
+// The service's answer to Reserve, and the time when the request was sent, from which leases
+// are counted.
 struct ReserveAnswer {
   v1::ReserveResponse response;
   Scheduler::Time sent;
 };
 
-// One request for a reservation, asked until it is answered.
+// One request for a reservation, repeated until it is answered.
 //
-// A try that fails with its outcome open may still have been granted, so it is
-// repeated with the same request token. A caller that has stopped waiting is
-// told so, but the request is pursued further, and a grant that nobody waits
-// for is released: otherwise the key would be stuck for a lease. That ends
-// after the lease or 30 s, whichever is longer, when nothing can be held, and where
-// too many are pursued already (ReserveLimits::pursued).
+// A try whose outcome is open may still have been granted, so it is repeated with the same
+// request token. A caller that has stopped waiting gets its answer, but the request is pursued
+// further, and a grant without a waiting caller is released: otherwise the key would be blocked
+// for a lease. Pursuit ends after the lease or 30 s, the longer of the two, when no grant can
+// be held any more, and it is left out if too many requests are pursued already
+// (ReserveLimits::pursued).
 //
-// If no try was ever sent, because there is no connection to the service, the
-// caller gets STORE_UNAVAILABLE at once and the request is not repeated.
+// If no try was ever sent, because there is no connection to the service, the caller gets
+// STORE_UNAVAILABLE at once and the request is not repeated.
 //
-// A grant whose lease was over when it came is asked for again too: nothing may
-// run under it, and its repeat is granted with a new lease, or says who took over.
+// A grant whose lease had expired when it arrived is requested again too: nothing may run under
+// it, and the repeat is granted with a new lease, or reports the attempt that took over.
 //
 // Thread-safe. Keeps itself alive until it is answered or given up.
 class ReserveCall : public std::enable_shared_from_this<ReserveCall> {
  public:
   using Time = Scheduler::Time;
-  // Called once, on any thread, possibly inside Start(). An error of the
-  // service's own is passed on; everything else is STORE_UNAVAILABLE. KindOfAnswer()
-  // is what it was of what came.
+  // Called once, on any thread, possibly inside Start(). An error of the service's own is
+  // passed on; every other error becomes STORE_UNAVAILABLE. KindOfAnswer() classifies the
+  // answer.
   using Done = std::function<void(absl::StatusOr<ReserveAnswer>)>;
 
-  // `request` has everything but max_wait; without a request token it gets a
-  // fresh one. The answer is wanted by `deadline`.
+  // `request` has everything except max_wait; without a request token it gets a new one. The
+  // caller needs the answer by `deadline`.
   static std::shared_ptr<ReserveCall> Make(StoreContext context, v1::ReserveRequest request,
                                            absl::Duration max_wait, Time deadline, Done done);
 
   void Start();
 
-  // The caller waits no longer: `done` gets `status` if it has not been called.
+  // The caller stops waiting: `done` gets `status` if it has not been called.
   void Abandon(const absl::Status& status);
 
  private:
   ReserveCall(StoreContext context, v1::ReserveRequest request, absl::Duration max_wait,
               Time deadline, Done done);
 
-  // `request` is only looked at.
+  // `request` is only read.
   void Send(const v1::ReserveRequest& request, Time deadline);
   void SendAgain();
   void OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer);
-  // True if the request was put off to be asked again: not if nobody waits for it and
-  // there is no place to pursue it.
+  // True if the request is scheduled to be sent again: not if no caller waits for it and there
+  // is no place to pursue it.
   bool Repeat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseGrant(Time sent, const v1::Reserved& grant);
   void Finish(absl::StatusOr<ReserveAnswer> answer);
@@ -72,20 +72,20 @@ class ReserveCall : public std::enable_shared_from_this<ReserveCall> {
   const StoreContext context_;
   const Time wait_until_;
   const Time deadline_;
-  // When a grant that we never heard of can be held no longer.
+  // The time after which a grant whose answer was lost can no longer be held.
   const Time pursue_until_;
 
-  // As it is asked the first time.
+  // The request of the first try.
   const v1::ReserveRequest request_;
   Mutex mutex_;
   OutstandingWork::Hold hold_ ABSL_GUARDED_BY(mutex_);
-  // Set once it is pursued although nobody waits.
+  // Set once it is pursued without a waiting caller.
   Places::Place pursuit_ ABSL_GUARDED_BY(mutex_);
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   Scheduler::TaskId timer_ ABSL_GUARDED_BY(mutex_) = 0;
   // A try may have reached the service.
   bool maybe_sent_ ABSL_GUARDED_BY(mutex_) = false;
-  // Empty once the caller was told.
+  // Empty once it was called.
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
 

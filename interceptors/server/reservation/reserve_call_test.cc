@@ -74,7 +74,7 @@ TEST_F(ReserveCallTest, PassesTheVerdictOn) {
   EXPECT_TRUE(Ended());
 }
 
-// The lease runs while the answer is on the way.
+// The lease runs while the answer is being sent.
 TEST_F(ReserveCallTest, TellsWhenTheVerdictWasAskedForNotWhenItCame) {
   const auto asked = scheduler_.Now();
   store_.Hold(Operation::kReserve);
@@ -110,7 +110,7 @@ TEST_F(ReserveCallTest, WhatWasNeverSentIsToldAtOnceAndNotPursued) {
   EXPECT_TRUE(Ended());
 }
 
-// It may be granted: only the service can tell.
+// It may be granted: only the service has the answer.
 TEST_F(ReserveCallTest, WhatMayHaveBeenSentIsPursuedWhileThereIsNoConnection) {
   store_.Fail(Operation::kReserve, Away(), 1, /*after=*/true);
   store_.Fail(Operation::kReserve, NotConnected(), 3);
@@ -220,7 +220,7 @@ TEST_F(ReserveCallTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
   EXPECT_TRUE(Ended());
 }
 
-// Each call of a long outage leaves a request behind.
+// Each call during a long outage leaves a request behind.
 TEST_F(ReserveCallTest, OnlySoManyQuestionsArePursuedThatNobodyWaitsFor) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
   for (int i = 0; i < 50; ++i) Ask();
@@ -268,7 +268,7 @@ TEST_F(ReserveCallTest, AnInvalidRequestIsRefusedAndNotAskedForAgain) {
   EXPECT_TRUE(Ended());
 }
 
-// As another guard in between passes it on, for which the store refuses it.
+// As passed on by another guard in between, for which the store refuses it.
 TEST_F(ReserveCallTest, ARefusalPassedOnKeepsItsKindAndItsHintAndNoDetailOfTheRequest) {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(7);
@@ -300,7 +300,7 @@ TEST_F(ReserveCallTest, ATokenThatComesWithTheQuestionIsKept) {
   EXPECT_EQ(store_.last_reserve().request_token(), request_token_);
 }
 
-// A caller that waits has time: one try may take all of it.
+// A waiting caller has time: one try may take all of it.
 TEST_F(ReserveCallTest, ARepeatWaitsAsLongAsTheCallerDoes) {
   store_.Fail(Operation::kReserve, Away(), 1);
   store_.Hold(Operation::kReserve);
@@ -314,7 +314,7 @@ TEST_F(ReserveCallTest, ARepeatWaitsAsLongAsTheCallerDoes) {
   EXPECT_GT(FromWire(store_.last_reserve().max_wait()), absl::Seconds(19));
 }
 
-// A grant may be held for so long: only then it ends by itself.
+// A grant may be held for this long: only then it ends by itself.
 TEST_F(ReserveCallTest, APursuitLastsAsLongAsALongLease) {
   lease_ = absl::Minutes(2);
   store_.Fail(Operation::kReserve, Away(), 100'000, /*after=*/true);

@@ -7,18 +7,18 @@
 
 namespace idempotency::internal {
 
-// How many of a guard's requests for a reservation may be open, so that neither the
-// duplicates of one key nor an outage of the store take what other calls need.
+// The maximum numbers of a guard's open requests for a reservation, so that neither the
+// duplicates of one key nor an outage of the store use up the resources of other calls.
 struct ReserveLimits {
-  // Of one key. Over it a call is answered `in_flight` by the guard itself: so many
-  // others are asking for the same record that one of them has it or will have it.
+  // Requests of one key. Over it the guard itself answers a call with `in_flight`: so many
+  // requests for the same record are open that one of them has it or will have it.
   std::size_t of_a_key = limits::kMaxSessionInFlight / 16;
-  // Of those that wait for a running attempt: half of what a session may have in
-  // flight. Over it a request is asked without its max_wait, and is answered at once.
+  // Requests that wait for a running attempt: half of a session's limit. Over it a request is
+  // sent without its max_wait, and is answered at once.
   std::size_t waiting = limits::kMaxSessionInFlight / 2;
-  // Of those that nobody waits for any more, and that are repeated nevertheless until
-  // it is known that they hold nothing. Over it they are not: what they may have been
-  // granted ends with its lease.
+  // Requests without a waiting caller, which are repeated until it is known that they hold
+  // nothing. Over it they are not: a reservation that they may have been granted ends with its
+  // lease.
   std::size_t pursued = 1024;
 };
 

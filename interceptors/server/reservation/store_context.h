@@ -14,12 +14,12 @@
 
 namespace idempotency::internal {
 
-// What a reservation needs to talk to the store. All of it outlives every
-// piece of work that was begun.
+// The objects that a reservation uses to communicate with the store. All of them outlive every
+// task that was started.
 struct StoreContext {
   Connection& connection;
   Scheduler& scheduler;
-  // Requests for a reservation, and reservations that are held.
+  // Requests for a reservation, and held reservations.
   std::shared_ptr<OutstandingWork> requests;
   std::shared_ptr<OutstandingWork> recordings;
   // ReserveLimits::pursued.
@@ -27,13 +27,13 @@ struct StoreContext {
   std::shared_ptr<GuardLog> log = GuardLog::Default();
 };
 
-// How long one try of an operation may take before it is repeated. Above the
-// worst commit latency seen in storage tests, well under the default lease.
+// The timeout of one try of an operation; then it is repeated. Above the worst commit latency
+// in storage tests, well under the default lease.
 inline constexpr absl::Duration kTryTimeout = absl::Seconds(2);
-// Repeats of an operation: at first quickly, for a connection that was just
-// re-made, later so that a store that comes back is not flooded: each operation
-// that waits asks about three times a second, and the daemon refuses it without
-// asking the store.
+// Pauses between repeats of an operation: at first short, for a connection that was just
+// re-established, later longer, so that a recovering store is not flooded: each waiting
+// operation sends about three requests a second, and the daemon refuses them without querying
+// the store.
 inline constexpr absl::Duration kFirstRepeat = absl::Milliseconds(20);
 inline constexpr absl::Duration kLongestRepeat = absl::Milliseconds(500);
 

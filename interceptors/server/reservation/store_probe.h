@@ -14,16 +14,16 @@
 
 namespace idempotency::internal {
 
-// Repeats a read until the service answers it. The record does not exist; the read
-// needs a connection, access to the namespace, and the store. Changes nothing.
-// Thread-safe; keeps itself alive until `done` was called.
+// Repeats a read until the service answers it. The record does not exist; the read needs a
+// connection, access to the namespace, and the store. Changes nothing. Thread-safe; keeps
+// itself alive until `done` was called.
 class StoreProbe : public std::enable_shared_from_this<StoreProbe> {
  public:
   using Time = Scheduler::Time;
   //   OK           the service has read its store for this guard
   //   the last failure (STORE_UNAVAILABLE if there was none)   not by `deadline`
-  //   any other    the service refuses the guard, at once: asking again will not
-  //                change that
+  //   any other    the service refuses the guard; returned at once, since a repeat would not
+  //                change it
   // Called once, on any thread, possibly inside Run; must not block.
   using Done = std::function<void(const absl::Status&)>;
 

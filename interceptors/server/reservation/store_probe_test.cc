@@ -16,7 +16,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Answers a read when a test says so, and does nothing else.
+// Answers a read when a test triggers it, and does nothing else.
 class Reads final : public Connection {
  public:
   void Send(AnyConnectionCall call, Deadline deadline) override {
@@ -112,7 +112,7 @@ TEST_F(StoreProbeTest, NoAnswerByTheDeadlineIsUnavailable) {
   scheduler_.Advance(absl::Milliseconds(1));
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(ReasonOf(answers_[0]), Reason::kStoreUnavailable);
-  // What comes then is too late, and is no reason to ask again.
+  // A later answer is too late, and does not cause a repeat.
   reads_.Answer(Away());
   scheduler_.Advance(absl::Seconds(5));
   EXPECT_EQ(answers_.size(), 1u);
@@ -130,7 +130,7 @@ TEST_F(StoreProbeTest, AnAnswerAfterTheDeadlineStartsNothing) {
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
 
-// One that is never answered is given up long before the deadline.
+// A try without an answer is given up long before the deadline.
 TEST_F(StoreProbeTest, ATryTakesTwoSecondsAtMost) {
   Run(absl::Minutes(1));
   EXPECT_EQ(reads_.last_deadline, scheduler_.Now() + absl::ToChronoNanoseconds(kTryTimeout));

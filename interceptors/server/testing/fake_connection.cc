@@ -18,7 +18,7 @@ constexpr char kRecordId[] = "01890a5d-ac96-774b-bcce-b302099a8057";
 constexpr std::int64_t kCreatedAt = 1688000000;
 constexpr std::int64_t kExpiresAt = 4102444800;  // 2100-01-01
 
-// As the service: first it parses, which strings that are no UTF-8 prevent.
+// As in the service: first it parses, which strings that are not UTF-8 prevent.
 template <typename Request>
 absl::Status Refusal(const Request& request) {
   Request arrived;
@@ -96,7 +96,7 @@ void FakeConnection::Ask(Operation operation, const Request& request, Deadline d
     Script& script = scripts_[operation];
     ++script.calls;
     changed_.NotifyAll();
-    // One whose deadline has passed is not sent.
+    // A call whose deadline has passed is not sent.
     const bool in_time = scheduler_.Now() < deadline;
     if (in_time && script.gate != Gate::kBeforeTheStore) answer = Work(script, work);
     if (in_time && script.gate != Gate::kOpen) {
@@ -216,7 +216,7 @@ absl::StatusOr<v1::CompleteResponse> FakeConnection::Decide(const v1::CompleteRe
   const auto held = Held(request.record_key(), request.reservation_token());
   if (!held.ok()) return held.status();
   if ((*held)->state == v1::RECORD_STATE_RELEASED) return Lost();
-  // Another reply than the one that is stored.
+  // A reply that differs from the stored one.
   if ((*held)->state == v1::RECORD_STATE_COMPLETED &&
       (*held)->reply.SerializeAsString() != request.reply().SerializeAsString()) {
     return Lost();

@@ -19,11 +19,11 @@
 
 namespace idempotency::internal {
 
-// A Connection over a small model of the service's decisions, in memory, that
-// can be told to fail and to be late. It refuses what the service refuses
-// (core/request_rules.h), and what could not be parsed at the other end. A call is
-// answered by its deadline, with STORE_UNAVAILABLE where the store has not answered; what
-// it asked for may still happen. Leases never run out by themselves. Thread-safe.
+// A Connection to a small in-memory model of the service's decisions that a test can make fail
+// or delay. It refuses the requests that the service refuses (core/request_rules.h), and those
+// that the other end could not parse. A call is answered by its deadline, with
+// STORE_UNAVAILABLE if the store has not answered; its request may still take effect. Leases
+// never expire by themselves. Thread-safe.
 class FakeConnection final : public Connection {
  public:
   enum class Operation { kReserve, kComplete, kRelease, kExtend };
@@ -33,12 +33,12 @@ class FakeConnection final : public Connection {
     std::string reservation_token;
     std::string request_token;
     std::uint32_t attempt = 0;
-    // Of the first fingerprint.
+    // The digest of the first fingerprint.
     std::string digest;
     std::vector<Fingerprint> fingerprints;
     v1::Reply reply;
     std::string release_reason;
-    // What the release asked for; it never runs out by itself, and holds nobody.
+    // The pause of the release; it never passes by itself, and blocks no caller.
     absl::Duration release_pause;
     google::protobuf::Map<std::string, std::string> labels;
     v1::LeaseExpiry on_lease_expiry = v1::LEASE_EXPIRY_UNSPECIFIED;
@@ -46,11 +46,11 @@ class FakeConnection final : public Connection {
     std::string checkpoint;
   };
 
-  // Deadlines by the system's time, on a thread of its own.
+  // Deadlines by the system's time, on its own thread.
   FakeConnection();
-  // By this one, which outlives it.
+  // Deadlines by `scheduler`, which outlives it.
   explicit FakeConnection(Scheduler& scheduler);
-  // Answers what is held back with STORE_UNAVAILABLE.
+  // Answers the held calls with STORE_UNAVAILABLE.
   ~FakeConnection() override;
 
   void Send(AnyConnectionCall call, Deadline deadline) override;
@@ -58,26 +58,25 @@ class FakeConnection final : public Connection {
   // The next `times` calls of `operation` fail with `status` and do nothing;
   // with `after` they do their work first.
   void Fail(Operation operation, absl::Status status, int times, bool after = false);
-  // None fails any more. Before a guard closes that asked a store which was away: it goes
-  // on asking, and waits until it is answered.
+  // Removes all failures. Call it before closing a guard whose store was unavailable: the guard
+  // repeats its requests, and waits until they are answered.
   void Recover();
-  // From now on calls of `operation` wait in front of the store. What they ask for
-  // happens in AnswerHeld(), also where their callers have been answered meanwhile.
+  // From now on calls of `operation` wait in front of the store. Their requests take effect in
+  // AnswerHeld(), also if their callers have been answered meanwhile.
   void Hold(Operation operation);
-  // The same, but what they ask for happens at once: only the answers wait.
+  // The same, but their requests take effect at once: only the answers wait.
   void HoldAnswers(Operation operation);
-  // Lets calls through again, those held back first.
+  // Lets calls through again, the held ones first.
   void AnswerHeld(Operation operation);
   // Every later Reserve gets this answer.
   void SetVerdict(v1::ReserveResponse verdict);
   // Another attempt takes the only record over.
   void TakeOver();
-  // The attempt of the only record ended without a trace, under
-  // REQUIRE_RECOVERY.
+  // The attempt of the only record ended without an answer, under REQUIRE_RECOVERY.
   void LoseTrace();
 
   int calls(Operation operation) const;
-  // False if there were not so many within 10 s.
+  // False if there were fewer within 10 s.
   bool WaitForCalls(Operation operation, int calls) const;
   // The record of the only key; empty if there is none.
   Record record() const;
@@ -102,7 +101,7 @@ class FakeConnection final : public Connection {
   template <typename Response>
   struct Waiting;
 
-  // What the store does for each request.
+  // The store's work for each request.
   absl::StatusOr<v1::CompleteResponse> Decide(const v1::CompleteRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ReleaseResponse> Decide(const v1::ReleaseRequest& request)
@@ -113,16 +112,16 @@ class FakeConnection final : public Connection {
   template <typename Call>
   void Serve(Operation operation, Call& call, Deadline deadline);
 
-  // Refuses `request`, or has it answered by `work`, or as the test has said.
+  // Refuses `request`, or answers it with `work`, or as the test has set.
   template <typename Request, typename Response>
   void Ask(Operation operation, const Request& request, Deadline deadline,
            std::function<absl::StatusOr<Response>()> work, Callback<Response> done);
-  // What the store answers, once it is asked.
+  // The store's answer.
   template <typename Response>
   absl::StatusOr<Response> Work(Script& script,
                                 const std::function<absl::StatusOr<Response>()>& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Has it answered at its deadline, unless it was before.
+  // Answers it at its deadline, unless it was answered before.
   template <typename Response>
   void WatchDeadline(const std::shared_ptr<Waiting<Response>>& waiting, Deadline deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -135,7 +134,7 @@ class FakeConnection final : public Connection {
   absl::StatusOr<Record*> Held(const v1::RecordKey& key, const std::string& token)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Null with a scheduler of the test's.
+  // Null if the test has its own scheduler.
   const std::unique_ptr<TimerThread> own_timer_;
   Scheduler& scheduler_;
   mutable Mutex mutex_;

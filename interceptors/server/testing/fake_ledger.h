@@ -19,7 +19,7 @@
 
 namespace idempotency::internal {
 
-// A completion ledger in memory that can be told to be away. Thread-safe.
+// A completion ledger in memory that a test can make unavailable. Thread-safe.
 class FakeLedger final : public CompletionLedger {
  public:
   absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override {
@@ -40,12 +40,12 @@ class FakeLedger final : public CompletionLedger {
     return *std::move(entry);
   }
 
-  // False if there is a row of this id: a second effect would have happened.
+  // False if a row with this id exists: a second effect would have happened.
   bool Commit(const LedgerRow& row) {
     MutexLock lock(mutex_);
     return rows_.emplace(row.record_id, row).second;
   }
-  // A row that was written another way.
+  // The only row, for a test to change.
   LedgerRow& row() {
     MutexLock lock(mutex_);
     return rows_.begin()->second;
@@ -66,7 +66,7 @@ class FakeLedger final : public CompletionLedger {
     MutexLock lock(mutex_);
     return finds_;
   }
-  // False if there were not so many within 10 s.
+  // False if there were fewer within 10 s.
   bool WaitForFinds(int finds) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     MutexLock lock(mutex_);
@@ -86,13 +86,13 @@ class FakeLedger final : public CompletionLedger {
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// A transaction of the database that a FakeLedger is in.
+// A transaction of the database that contains a FakeLedger.
 struct FakeTransaction {
   enum class Ending { kAcknowledged, kUnconfirmed, kRefused, kAnswerLost, kCommitLost };
 
   FakeLedger& ledger;
   std::optional<LedgerRow> row;
-  // What becomes of a commit by CommitLedgerTransaction.
+  // The result of a commit by CommitLedgerTransaction.
   Ending ending = Ending::kAcknowledged;
   // Called between row and commit.
   std::function<void()> before_commit = nullptr;

@@ -11,8 +11,7 @@
 
 namespace idempotency::internal {
 
-// Time that passes when a test says so; tasks run on the test's thread.
-// Thread-safe.
+// A scheduler whose time a test advances; tasks run on the test's thread. Thread-safe.
 class FakeScheduler final : public Scheduler {
  public:
   Time Now() const override {
@@ -43,7 +42,7 @@ class FakeScheduler final : public Scheduler {
     dropped.swap(tasks_);
   }
 
-  // Runs everything that falls due, each at its own time.
+  // Runs all tasks that become due, each at its own time.
   void Advance(absl::Duration by) {
     const Time end = Now() + absl::ToChronoNanoseconds(by);
     while (Task task = NextUntil(end)) task();
@@ -55,7 +54,7 @@ class FakeScheduler final : public Scheduler {
   }
 
  private:
-  // Empty, and the time at `end`, when nothing is due before.
+  // Empty, and sets the time to `end`, if no task is due before.
   Task NextUntil(Time end) {
     MutexLock lock(mutex_);
     const auto first = tasks_.begin();

@@ -34,8 +34,8 @@ std::string Frame(std::uint8_t type, std::uint8_t flags, std::uint8_t stream,
   return frame + payload;
 }
 
-// RFC 7541, section 6.2.2: a literal without indexing, with a new name, neither
-// part in Huffman's code. Parts of up to 126 bytes.
+// RFC 7541, section 6.2.2: a literal without indexing, with a new name, neither part
+// Huffman-coded. Parts of up to 126 bytes.
 std::string Header(const std::string& name, const std::string& value) {
   std::string field(1, '\0');
   field.push_back(static_cast<char>(name.size()));
@@ -73,7 +73,7 @@ class Socket {
     return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
   }
-  // "" at the end, or when nothing comes.
+  // "" at the end, or when no data arrives.
   std::string Receive(std::size_t size) const {
     std::string bytes(size, '\0');
     for (std::size_t got = 0; got < size;) {

@@ -7,10 +7,10 @@
 
 namespace idempotency::internal {
 
-// One unary gRPC call in bare HTTP/2 to a port of this host, without TLS, with
-// exactly these headers beside those that every call has: gRPC's own client
-// writes some of them as it sees fit. Blocks, 30 s at most. True if the server
-// answered with a message: a call that it refuses has none.
+// Makes one unary gRPC call in plain HTTP/2 to a port of this host, without TLS, with exactly
+// these headers in addition to those of every call: gRPC's own client writes some of them in
+// its own way. Blocks, 30 s at most. True if the server answered with a message: a refused call
+// has none.
 bool RawCallGetsAMessage(int port, const std::string& path, const std::string& request,
                          const std::vector<std::pair<std::string, std::string>>& headers);
 

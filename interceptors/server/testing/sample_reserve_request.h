@@ -8,8 +8,8 @@
 
 namespace idempotency::internal {
 
-// A reservation of `key` that the service takes, for a request that `content`
-// stands for; without a request token and with default terms.
+// A request for a reservation of `key` that the service accepts, with the fingerprint of
+// `content`; without a request token and with default terms.
 inline v1::ReserveRequest SampleReserveRequest(const std::string& key = "order-1",
                                                const std::string& content = "content") {
   v1::ReserveRequest reserve_request;

@@ -9,8 +9,8 @@
 
 namespace idempotency::internal {
 
-// What a callback is told, for a thread that waits for it. Shared by the two:
-// the waiting one may be gone before the telling one is. Thread-safe.
+// A callback's value, for a thread that waits for it. Shared by the two: the waiting thread may
+// finish before the callback does. Thread-safe.
 template <typename Value>
 class Awaited {
  public:

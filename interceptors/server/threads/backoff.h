@@ -8,9 +8,8 @@
 
 namespace idempotency::internal {
 
-// How long to wait before each repeat: doubling from `first` to `longest`, a
-// random half of it, so that guards which failed together do not come back
-// together. Thread-compatible.
+// The pause before each repeat: doubles from `first` to `longest`, with a random half, so that
+// guards that failed at the same time do not return at the same time. Thread-compatible.
 class Backoff {
  public:
   Backoff(absl::Duration first, absl::Duration longest) : next_(first), longest_(longest) {}

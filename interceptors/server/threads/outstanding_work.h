@@ -9,12 +9,12 @@
 
 namespace idempotency::internal {
 
-// Counts what the guard still owes to the store, so that it can wait for it
-// before it goes away. Thread-safe.
+// Counts the guard's outstanding work for the store, so that its destructor can wait for it.
+// Thread-safe.
 class OutstandingWork : public std::enable_shared_from_this<OutstandingWork> {
  public:
-  // One piece of work; it is done when the last copy is gone. Keeps the count
-  // alive, so that it may be dropped at any time.
+  // One task; it is done when the last copy is destroyed. Keeps the count alive, so that it may
+  // be dropped at any time.
   using Hold = std::shared_ptr<void>;
   Hold Begin();
 

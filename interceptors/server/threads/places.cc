@@ -17,7 +17,7 @@ Places::Place Places::TryTake() const {
   do {
     if (free == 0) return nullptr;
   } while (!count_->free.compare_exchange_weak(free, free - 1));
-  // The count itself, and what is done when the place is left.
+  // The count itself, and the action when the place is released.
   return Place(count_.get(), [count = count_](void*) { ++count->free; });
 }
 

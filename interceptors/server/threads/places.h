@@ -6,13 +6,13 @@
 
 namespace idempotency::internal {
 
-// A fixed number of places for work of one kind. Thread-safe.
+// A fixed number of places for tasks of one kind. Thread-safe.
 class Places {
  public:
   explicit Places(std::size_t count);
 
-  // A place, free again when the last copy is gone; nullptr if all are taken. Keeps
-  // the count alive, so that the Places may go first.
+  // A place, free again when the last copy is destroyed; nullptr if all are taken. Keeps the
+  // count alive, so that the Places may be destroyed first.
   using Place = std::shared_ptr<void>;
   Place TryTake() const;
 

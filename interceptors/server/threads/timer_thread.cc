@@ -30,7 +30,7 @@ Scheduler::TaskId TimerThread::Plan(Time when, Planned planned) {
 }
 
 void TimerThread::Cancel(TaskId id) {
-  // Destroyed after the lock is given up: what it holds may call back here.
+  // Destroyed after the lock is released: objects that it owns may call back here.
   Task dropped;
   MutexLock lock(mutex_);
   const auto time = times_.find(id);

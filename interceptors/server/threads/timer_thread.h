@@ -25,7 +25,7 @@ class TimerThread final : public Scheduler {
   TaskId RunAtOrWhenStopped(Time when, Task task) override;
   void Cancel(TaskId id) override;
 
-  // What it runs when it stops, it runs on the thread that stops it.
+  // The tasks of the stop run on the thread that calls Stop().
   void Stop() override;
 
  private:

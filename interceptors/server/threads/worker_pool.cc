@@ -8,7 +8,7 @@
 namespace idempotency::internal {
 namespace {
 
-// What pthread_setname_np takes, without the zero at the end.
+// The limit of pthread_setname_np, without the terminating zero.
 constexpr std::size_t kMaxThreadNameBytes = 15;
 
 }  // namespace
@@ -27,7 +27,7 @@ WorkerPool::Outcome WorkerPool::Run(std::function<void()> work) {
   work_.push_back(std::move(work));
   Summon();
   if (!threads_.empty()) return Outcome::kTaken;
-  // Nobody would come for it.
+  // No thread would run it.
   work_.pop_back();
   return Outcome::kFull;
 }
@@ -48,7 +48,7 @@ void WorkerPool::Begin() {
     threads_.emplace_back([this, name] { Loop(name); });
     summoned_ = true;
   } catch (const std::system_error&) {
-    // The process has as many threads as it may have: those that are there go on.
+    // The process has reached its thread limit: the existing threads continue.
   }
 }
 
@@ -61,7 +61,7 @@ void WorkerPool::Loop(const std::string& name) {
   std::function<void()> work;
   while (Next(work)) {
     work();
-    // What it holds must not wait for the next piece.
+    // Its captured objects must be destroyed before the next task.
     work = nullptr;
   }
 }
@@ -77,7 +77,7 @@ bool WorkerPool::Next(std::function<void()>& work) {
   if (work_.empty()) return false;
   work = std::move(work_.front());
   work_.pop_front();
-  // This thread may be held up by what it takes.
+  // This thread may block in its task.
   Summon();
   return true;
 }

@@ -13,15 +13,14 @@
 
 namespace idempotency::internal {
 
-// Threads for work that may block. A piece of work that blocks holds one thread
-// and nothing else: as long as there are fewer threads than the limit, the next
-// piece gets another one. Threads are begun when they are needed, and stay.
-// Thread-safe.
+// Threads for tasks that may block. A blocking task occupies one thread and nothing else: while
+// there are fewer threads than the limit, the next task gets another one. Threads start when
+// they are needed, and stay. Thread-safe.
 class WorkerPool {
  public:
   enum class Outcome {
-    kTaken,    // it will run
-    kFull,     // it will not: too much work waits, or no thread could be begun
+    kTaken,    // the task will run
+    kFull,     // it will not: too many tasks wait, or no thread could be started
     kStopped,  // it will not: Stop() was called
   };
 
@@ -34,19 +33,19 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs `work` on one of the threads. Work begins in the order given. Does not
-  // block. `work` must not throw.
+  // Runs `work` on one of the threads. Tasks start in the order given. Does not block. `work`
+  // must not throw.
   Outcome Run(std::function<void()> work);
 
-  // Refuses new work, runs what was taken, and joins. Not from a worker. Safe to
-  // call twice.
+  // Refuses new tasks, runs the accepted ones, and joins. Not from a worker. Safe to call
+  // twice.
   void Stop();
 
  private:
   void Loop(const std::string& name);
-  // False once there will be no more work.
+  // False if there are no more tasks.
   bool Next(std::function<void()>& work);
-  // Sees to it that a thread comes for what waits, if there may be one more.
+  // Wakes or starts a thread for the waiting tasks, if one more is allowed.
   void Summon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -61,8 +60,8 @@ class WorkerPool {
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   // Threads that wait for work.
   std::size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
-  // A thread was begun or woken and has not come yet. It sends for the next one
-  // itself, so that a burst of short work wakes few threads.
+  // A thread was started or woken and has not arrived yet. It summons the next one itself, so
+  // that a burst of short tasks wakes few threads.
   bool summoned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kLong{30};
 
-// Work that does not end before it may.
+// A task that does not end before the test allows it.
 class Gate {
  public:
   std::function<void()> Blocked() {
@@ -30,7 +30,7 @@ class Gate {
     };
   }
   void Open() { open_.set_value(); }
-  // A piece that was taken may not have begun yet.
+  // A task that was accepted may not have started yet.
   bool AwaitBegun(int pieces) const {
     const auto limit = std::chrono::steady_clock::now() + kLong;
     while (begun_ < pieces && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
@@ -73,7 +73,7 @@ TEST(WorkerPool, EachPieceThatBlocksCostsOneThread) {
   gate.Open();
 }
 
-// Taken in one go: nobody comes by later to see that the first are stuck.
+// Accepted together: no later call notices that the first ones are blocked.
 TEST(WorkerPool, WhatStandsBehindBlockedPiecesIsFetched) {
   Gate gate;
   WorkerPool pool("test", 4);
@@ -114,7 +114,7 @@ TEST(WorkerPool, HasNoMoreThreadsThanItMay) {
   std::promise<void> second_begun;
   std::promise<void> first_done;
   WorkerPool pool("guard-kind", 2);
-  // Each thread has work, however slowly one of them starts.
+  // Each thread has a task, even if one of them starts slowly.
   pool.Run([&] {
     second_begun.get_future().wait_for(std::chrono::seconds(20));
     note_name();
@@ -124,7 +124,7 @@ TEST(WorkerPool, HasNoMoreThreadsThanItMay) {
     note_name();
     second_begun.set_value();
   });
-  // A pool that is stopped begins no more threads.
+  // A stopped pool starts no more threads.
   first_done.get_future().wait();
   for (int i = 0; i < 200; ++i) pool.Run(note_name);
   pool.Stop();

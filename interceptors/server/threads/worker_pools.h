@@ -6,7 +6,7 @@
 
 namespace idempotency::internal {
 
-// Where a guard runs the application's code: a pool for each kind. Thread-safe.
+// The pools that run the application's code: one for each kind. Thread-safe.
 struct WorkerPools {
   explicit WorkerPools(const GuardThreads& threads = {})
       : handlers("guard-run", threads.handlers),

@@ -8,7 +8,7 @@ MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at
   MetadataEntries entries;
   if (!record_id.empty()) entries.emplace_back(kRecordMetadata, record_id);
   if (expires_at > absl::UnixEpoch() && expires_at != absl::InfiniteFuture()) {
-    // RFC 3339, in whole seconds: rounded down, it is never promised too long.
+    // RFC 3339, in whole seconds: rounded down, so that it never promises too long.
     entries.emplace_back(kExpiresMetadata,
                          absl::FormatTime("%Y-%m-%dT%H:%M:%SZ",
                                           absl::FromUnixSeconds(absl::ToUnixSeconds(expires_at)),

@@ -12,18 +12,17 @@ namespace idempotency::internal {
 
 using MetadataEntries = std::vector<std::pair<std::string, std::string>>;
 
-// What a guarded reply tells of its record, always in trailing metadata: it
-// works for every outcome, and initial metadata on a rejection would stop
-// gRPC's own retries. Leaves out an empty record id, a time that is not known,
-// and `idempotency-replayed` unless true.
+// The metadata of a guarded reply about its record, always trailing metadata: it works for
+// every outcome, and initial metadata on a rejection would prevent gRPC's own retries. Leaves
+// out an empty record id, an unknown time, and `idempotency-replayed` unless true.
 MetadataEntries RecordMetadata(std::string_view record_id, absl::Time expires_at, bool replayed);
 
-// What a replay tells besides: the W3C traceparent of the attempt that ran
-// first, so that a replay leads to the original trace. Empty if it had none.
+// A replay's additional metadata: the W3C traceparent of the attempt that ran first, so that a
+// replay leads to the original trace. Empty if it had none.
 MetadataEntries TraceMetadata(std::string_view first_traceparent);
 
-// True for the keys that the guard writes, and for the caller's word of its own
-// record, which a handler may have copied. They are never stored.
+// True for the keys that the guard writes, and for the caller's metadata about its own record,
+// which a handler may have copied. They are never stored.
 bool IsRecordMetadata(std::string_view key);
 
 }  // namespace idempotency::internal

@@ -7,14 +7,14 @@
 namespace idempotency::internal {
 namespace {
 
-// Version 00 is this long; later versions may go on after another '-'.
+// Version 00 has this length; later versions may continue after another '-'.
 constexpr std::size_t kLength = 55;
 constexpr std::size_t kTraceIdAt = 3;
 constexpr std::size_t kTraceIdLength = 32;
 constexpr std::size_t kParentIdAt = 36;
 constexpr std::size_t kParentIdLength = 16;
 constexpr std::size_t kFlagsAt = 53;
-// Labels end here; nobody writes so much behind it yet.
+// The limit of a label's value; no version has so much behind it yet.
 constexpr std::size_t kMaxLength = 256;
 
 bool IsLowerHex(std::string_view text) {
@@ -45,7 +45,7 @@ bool IsTraceparent(std::string_view value) {
 }
 
 const std::string& TraceparentOf(const google::protobuf::Map<std::string, std::string>& labels) {
-  // Never destroyed: calls may end after static destruction has begun.
+  // Never destroyed: calls may end after static destruction has started.
   static const std::string& none = *std::make_unique<const std::string>().release();
   const auto found = labels.find(std::string(kTraceparent));
   return found == labels.end() ? none : found->second;

@@ -8,14 +8,13 @@
 
 namespace idempotency::internal {
 
-// The metadata entry of W3C Trace Context, and the label that keeps the first
-// attempt's with the record.
+// The metadata entry of W3C Trace Context, and the label that stores the first attempt's with
+// the record.
 inline constexpr std::string_view kTraceparent = "traceparent";
 
-// True for a traceparent that leads somewhere: version "-" trace id "-" parent
-// id "-" flags in lower-case hex, ids not zero, version not ff; what a later version
-// has behind that is visible ASCII. So it is a label as it stands. Source: W3C Trace
-// Context, section 3.2.
+// True for a valid traceparent: version "-" trace id "-" parent id "-" flags in lower-case hex,
+// ids not zero, version not ff; further parts of a later version are visible ASCII. So it is
+// usable as a label. Source: W3C Trace Context, section 3.2.
 bool IsTraceparent(std::string_view value);
 
 // The label's value; "" if there is none.

@@ -10,7 +10,7 @@ namespace {
 TEST(TraceparentTest, TakesWhatW3cTraceContextDefines) {
   EXPECT_TRUE(IsTraceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
   EXPECT_TRUE(IsTraceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"));
-  // A later version may say more.
+  // A later version may have more parts.
   EXPECT_TRUE(IsTraceparent("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more"));
 }
 
@@ -32,7 +32,7 @@ TEST(TraceparentTest, RefusesWhatLeadsNowhere) {
        }) {
     EXPECT_FALSE(IsTraceparent(value)) << value;
   }
-  // The bytes behind, too: a header may hold any.
+  // The bytes after it too: a header may contain any byte.
   const std::string later = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-";
   EXPECT_TRUE(IsTraceparent(later));
   for (int byte = 0; byte < 256; ++byte) {

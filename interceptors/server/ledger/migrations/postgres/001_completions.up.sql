@@ -1,14 +1,14 @@
 -- The completion ledger of grpc-idempotency, for an application's own database:
--- one row per operation that was committed, written in the transaction of its
--- effects. The primary key is what makes a second effect impossible: a second
--- attempt's INSERT fails, and its transaction with it. So
+-- one row per committed operation, written in the transaction of its effects. The
+-- primary key prevents a second effect: a second attempt's INSERT fails, and its
+-- transaction with it. So
 --
 --   * never write it with ON CONFLICT DO NOTHING;
 --   * the key stays on record_id alone, and is not deferrable. The table can
 --     therefore not be partitioned by time (the partition's column would have
 --     to be part of the key, and the same operation would fit into two);
---   * rows are deleted by idempotency_sweep_completions() only: a row that is
---     gone too early lets its operation run again.
+--   * only idempotency_sweep_completions() deletes rows: a row that is deleted
+--     too early lets its operation run again.
 --
 -- The application's role needs INSERT, the guard's SELECT, the sweep's DELETE
 -- and SELECT. A guard finds the table through its role's search_path.
@@ -26,21 +26,21 @@ CREATE TABLE idempotency_completions (
   -- The attempt that committed.
   attempt bigint NOT NULL CHECK (attempt >= 1),
 
-  -- An idempotency.v1.Reply, and its SHA-256, by which damage is known.
+  -- An idempotency.v1.Reply, and its SHA-256, which detects damage.
   reply bytea NOT NULL,
   reply_digest bytea NOT NULL CHECK (octet_length(reply_digest) = 32),
 
   created_at timestamptz NOT NULL,
-  -- At least twice the record's life after created_at: by then the record is
-  -- forgotten and nobody asks for the row, whatever the two databases' clocks.
+  -- At least twice the record's life after created_at: by then the record has
+  -- expired and no guard queries the row, for any clocks of the two databases.
   sweepable_at timestamptz NOT NULL CHECK (sweepable_at > created_at)
 );
 
 CREATE INDEX idempotency_completions_sweepable ON idempotency_completions (sweepable_at);
 
--- Deletes up to `batch_rows` rows that nobody needs any more, the oldest first,
--- and says how many. Call it from a timer until it answers less than a batch,
--- each call in a transaction of its own.
+-- Deletes up to `batch_rows` expired rows, the oldest first, and returns their
+-- number. Call it from a timer until it returns less than a batch, each call in
+-- its own transaction.
 CREATE FUNCTION idempotency_sweep_completions(batch_rows integer DEFAULT 1000) RETURNS bigint
 LANGUAGE sql AS $$
   WITH swept AS (

@@ -1,3 +1,3 @@
--- Only where no guard has a ledger on this database any more: without the rows
--- an operation that committed may run again.
+-- Only if no guard uses a ledger in this database any more: without the rows a
+-- committed operation may run again.
 DROP TABLE idempotency_completions;

@@ -1,8 +1,7 @@
 -- The completion ledger of grpc-idempotency, for an application's own database:
--- one row per operation that was committed, written in the transaction of its
--- effects. The primary key is what makes a second effect impossible: never
--- write it with OR IGNORE or OR REPLACE, and delete rows by their sweepable_at
--- only.
+-- one row per committed operation, written in the transaction of its effects. The
+-- primary key prevents a second effect: never write it with OR IGNORE or OR
+-- REPLACE, and delete rows by their sweepable_at only.
 CREATE TABLE idempotency_completions (
   -- 16 bytes.
   record_id BLOB NOT NULL PRIMARY KEY CHECK (length(record_id) = 16),
@@ -15,10 +14,10 @@ CREATE TABLE idempotency_completions (
   fingerprints BLOB NOT NULL,
   -- The attempt that committed.
   attempt INTEGER NOT NULL CHECK (attempt >= 1),
-  -- Microseconds since 1970, UTC. A row stands for twice its record's life.
+  -- Microseconds since 1970, UTC. A row is kept for twice its record's life.
   created_at INTEGER NOT NULL,
   sweepable_at INTEGER NOT NULL CHECK (sweepable_at > created_at),
-  -- SHA-256 of reply, by which damage is known.
+  -- SHA-256 of reply, which detects damage.
   reply_digest BLOB NOT NULL CHECK (length(reply_digest) = 32),
   -- An idempotency.v1.Reply.
   reply BLOB NOT NULL
