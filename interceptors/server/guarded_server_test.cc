@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/mutex.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
@@ -72,11 +74,15 @@ class GuardedServerTest : public testing::Test {
     store_ = connection.get();
     auto guard = Guard(std::move(connection));
     grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     ASSERT_TRUE(guard->Protect<Till>(builder, &till_).ok());
     auto server = GuardedServer::Start(builder, std::move(guard));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    stub_ = Till::NewStub(server_->server().InProcessChannel({}));
+    // Not in the process: that transport breaks its calls when its server shuts down.
+    stub_ = Till::NewStub(
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
   }
 
   grpc::Status Charge() {
