@@ -105,6 +105,12 @@ class IncludesTest(unittest.TestCase):
                 self.assertTrue(used in public or part_of(used) is None,
                                 f"{PUBLIC}{header} includes {used}, which is not installed")
 
+    def test_each_public_header_has_an_example(self):
+        listed = subprocess.run(["git", "ls-files", "examples/*.cc", "examples/*.h"], cwd=ROOT,
+                                check=True, capture_output=True, text=True).stdout.split()
+        shown = {header for file in listed for header in includes(file)}
+        self.assertEqual(sorted(public_headers() - shown), [])
+
     def test_what_is_not_public_is_in_internal(self):
         for file in sources():
             text = (ROOT / file).read_text(encoding="utf-8")
