@@ -126,8 +126,9 @@ void InFlightWaiters::StopWaiting(const WaiterPtr& waiter) {
   Todo todo;
   {
     MutexLock lock(mutex_);
-    if (waiter->caller.load() == Waiter::Caller::kWaits)
+    if (waiter->caller.load() == Waiter::Caller::kWaits) {
       waiter->caller = Waiter::Caller::kTakesAnswer;
+    }
     AnswerCancelled(waiter, todo);
   }
   Do(std::move(todo));

@@ -1,5 +1,6 @@
 // The service inside another program, with its metrics: service_options.h, service_metrics.h.
 #include <prometheus/exposer.h>
+#include <prometheus/registry.h>
 
 #include <memory>
 #include <string>

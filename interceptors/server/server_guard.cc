@@ -293,8 +293,8 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
   if (installed_) return absl::FailedPreconditionError("the guard is installed already");
   std::set<std::string> known_paths;
   for (const auto& [operation, policy] : policies_) known_paths.insert(PathOf(operation));
-  if (const absl::Status known = CheckNames(options_.methods, known_paths); !known.ok())
-    return known;
+  const absl::Status known = CheckNames(options_.methods, known_paths);
+  if (!known.ok()) return known;
   if (const absl::Status chosen = CheckChoices(); !chosen.ok()) return chosen;
   for (const auto& [operation, policy] : policies_) {
     log_->Once(LogSeverity::kInfo, absl::StrCat(operation, ": ", policy.Description()));
