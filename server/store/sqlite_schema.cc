@@ -144,9 +144,9 @@ absl::Status CheckSqliteSchema(SqliteConnection& connection, const std::string& 
         absl::StrCat(path, " is the database of another program; choose another path"));
   }
   if (*version > kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " has schema version ", *version, ", this build knows ", kVersion,
-                     " at most; run the newer version that wrote it"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " has schema version ", *version,
+                                                      ", this build supports at most ", kVersion,
+                                                      "; run the newer version that wrote it"));
   }
   return absl::OkStatus();
 }

@@ -44,7 +44,7 @@ TEST_F(GuardLogTest, OneLineASecondForEachEventWithACountOfTheRest) {
   EXPECT_THAT(lines_, SizeIs(1));
   clock_.monotonic += std::chrono::milliseconds(1);
   log_.Warn(LogEvent::kKeyReused, "reused, record ", 8);
-  EXPECT_EQ(lines_.back(), "reused, record 8 (20000 more were left out)");
+  EXPECT_EQ(lines_.back(), "reused, record 8 (20000 more were suppressed)");
   clock_.monotonic += std::chrono::seconds(1);
   log_.Warn(LogEvent::kKeyReused, "reused, record ", 9);
   EXPECT_EQ(lines_.back(), "reused, record 9");
