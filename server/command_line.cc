@@ -93,7 +93,7 @@ absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
   if (text == "info") return LogLevel::kInfo;
   if (text == "warn") return LogLevel::kWarn;
   if (text == "error") return LogLevel::kError;
-  return absl::InvalidArgumentError("takes debug, info, warn or error");
+  return absl::InvalidArgumentError("must be debug, info, warn or error");
 }
 
 // Names the flag in an error about its value.
@@ -195,7 +195,8 @@ absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(absl::string_view tex
 
 absl::Status ValidateTls(const TlsFiles& tls) {
   if (tls.certificate.empty() != tls.key.empty()) {
-    return absl::InvalidArgumentError("--tls_cert and --tls_key go together; give both or neither");
+    return absl::InvalidArgumentError(
+        "--tls_cert and --tls_key must be set together; set both or neither");
   }
   if (!tls.client_ca.empty() && tls.certificate.empty()) {
     return absl::InvalidArgumentError("--tls_client_ca needs --tls_cert and --tls_key");
@@ -263,14 +264,14 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
 
   if (flags.to != MigrateFlags::kNewest) options.to = flags.to;
   if (options.status && options.to.has_value()) {
-    return absl::InvalidArgumentError("--status changes nothing, so it does not go with --to");
+    return absl::InvalidArgumentError("--status changes nothing: it cannot be combined with --to");
   }
   if (options.status && (options.yes || !options.grant_to.empty())) {
     return absl::InvalidArgumentError(
-        "--status changes nothing, so it does not go with --yes or --grant_to");
+        "--status changes nothing: it cannot be combined with --yes or --grant_to");
   }
   if (options.yes && !options.to.has_value()) {
-    return absl::InvalidArgumentError("--yes confirms going back: name the version with --to");
+    return absl::InvalidArgumentError("--yes confirms a downgrade: set the version with --to");
   }
   return options;
 }
@@ -306,10 +307,12 @@ absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args
   HealthFlags flags(&options);
   if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    return absl::InvalidArgumentError("--tls_cert and --tls_key go together; give both or neither");
+    return absl::InvalidArgumentError(
+        "--tls_cert and --tls_key must be set together; set both or neither");
   }
   if (!options.tls_name.empty() && options.tls_ca.empty()) {
-    return absl::InvalidArgumentError("--tls_name needs --tls_ca: nothing is verified without");
+    return absl::InvalidArgumentError(
+        "--tls_name needs --tls_ca: without it no certificate is verified");
   }
   if (flags.address.empty()) return options;
   absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(flags.address);
@@ -341,7 +344,8 @@ bool AsksForHelp(absl::Span<const absl::string_view> args) {
 
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args) {
   if (args.empty()) {
-    return absl::InvalidArgumentError("nothing to do; write `idempotencyd serve --store=ADDRESS`");
+    return absl::InvalidArgumentError(
+        "no command is given; write `idempotencyd serve --store=ADDRESS`");
   }
   const absl::string_view command = args.front();
   const absl::Span<const absl::string_view> rest = args.subspan(1);

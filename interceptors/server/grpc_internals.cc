@@ -121,7 +121,7 @@ bool ClientDeadlinePassed(const grpc::ServerContextBase& context) {
 v1::Reply Cancelled() {
   v1::Reply reply;
   reply.set_code(static_cast<int>(grpc::StatusCode::CANCELLED));
-  reply.set_message("the client disconnected before the operation began");
+  reply.set_message("the call was cancelled before the operation began");
   return reply;
 }
 
@@ -135,7 +135,7 @@ v1::Reply Overloaded() {
                         /*record_id=*/"");
 }
 
-constexpr std::string_view kClientLeft = "the client disconnected before the handler ran";
+constexpr std::string_view kClientLeft = "the call was cancelled before the handler ran";
 
 // A sync call: the thread that brought it waits inside RunHandler.
 class PendingSyncCall final : public PendingCall {

@@ -110,7 +110,7 @@ absl::Status Unreadable(const SqliteConnection& connection, const std::string& p
     default:
       return absl::FailedPreconditionError(absl::StrCat(
           path, " cannot be read or written (", sqlite3_errstr(connection.error_code()),
-          "); look at its file system and permissions"));
+          "); check its file system and permissions"));
   }
 }
 

@@ -34,7 +34,7 @@ void End(GuardedStream& stream, Batch& batch) {
     if (!all_sent) {
       batch.ModifySendStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
                                           "a message of the stream could not be sent: it is over "
-                                          "the server's limit, or the client has disconnected"));
+                                          "the server's limit, or the call was cancelled"));
     }
     batch.Proceed();
   });
