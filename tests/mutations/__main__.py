@@ -16,18 +16,18 @@ from .workshop import Failed, Workshop
 def parse(arguments, names):
     parser = argparse.ArgumentParser(
         prog="scripts/prove-mutations.sh",
-        description="Plants one bug after the other (tests/mutations/patches) into a scratch "
+        description="Applies one bug after the other (tests/mutations/patches) to a scratch "
                     "copy of the product, builds it, and expects that the suites that the "
                     "patch names fail.",
-        epilog="Exit status: 0 if every one was caught, 1 if one was not, 2 for a bad argument "
-               "or a product that does not pass as it is.")
-    parser.add_argument("--list", action="store_true", help="tell what there is, and what is to "
-                        "catch it")
-    parser.add_argument("--quick", action="store_true", help="only a few, of every kind")
+        epilog="Exit status: 0 if every bug was caught, 1 if one was not, 2 for a bad argument "
+               "or a product that fails without a bug.")
+    parser.add_argument("--list", action="store_true", help="list the patches, and the suites that "
+                        "must catch them")
+    parser.add_argument("--quick", action="store_true", help="only some of every kind")
     parser.add_argument("--markdown", metavar="FILE", type=pathlib.Path,
-                        help="put the rows into the table of this page")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="of the build")
-    parser.add_argument("name", nargs="*", help="only these")
+                        help="write the rows into the table of this page")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="parallel jobs of the build")
+    parser.add_argument("name", nargs="*", help="only these patches")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.name if name not in names]
     if unknown:
