@@ -22,10 +22,10 @@
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 
-ABSL_FLAG(std::string, idempotencyd, "", "Where idempotencyd serves; empty: no guarded port.");
+ABSL_FLAG(std::string, idempotencyd, "", "Address of idempotencyd; empty: no guarded port.");
 ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's receipt.");
 ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
-          "What the guard may remember; 0 asks idempotencyd each time.");
+          "Size of the guard's replay cache; 0 queries idempotencyd each time.");
 
 namespace idempotency::internal::bench {
 namespace {

@@ -1,6 +1,5 @@
-// Puts load on idempotencyd or on a Charges server and prints what it saw as one
-// line of JSON. bench/comparison drives it; by hand it is the quickest way to
-// see one number.
+// Puts load on idempotencyd or on a Charges server and prints its measurements as one
+// line of JSON. bench/comparison runs it; run it by hand to measure a single number.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
@@ -44,39 +43,39 @@
 #include "grpc_idempotency/client/connection_factory.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:7411", "The server: idempotencyd, or a Charges server.");
-ABSL_FLAG(bool, unary, false, "A call for each operation, in place of a Session stream.");
-ABSL_FLAG(int, in_flight, 64, "Pieces under way at a time (closed loops).");
+ABSL_FLAG(bool, unary, false, "One call per operation instead of a Session stream.");
+ABSL_FLAG(int, in_flight, 64, "Concurrent pieces (closed loops).");
 ABSL_FLAG(double, rate, 1000, "Pieces per second (`mixed`).");
-ABSL_FLAG(absl::Duration, warmup, absl::Milliseconds(500), "Runs first and is not counted.");
-ABSL_FLAG(absl::Duration, duration, absl::Seconds(5), "How long is counted.");
-ABSL_FLAG(absl::Duration, timeout, absl::Seconds(10), "How long one answer may take.");
-ABSL_FLAG(std::uint64_t, pieces, 0, "Ends after so many pieces; 0: when the time is over.");
+ABSL_FLAG(absl::Duration, warmup, absl::Milliseconds(500), "Warm-up time before the measurement.");
+ABSL_FLAG(absl::Duration, duration, absl::Seconds(5), "Duration of the measurement.");
+ABSL_FLAG(absl::Duration, timeout, absl::Seconds(10), "Time limit for one answer.");
+ABSL_FLAG(std::uint64_t, pieces, 0, "Ends after this number of pieces; 0: after the duration.");
 ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's body.");
-ABSL_FLAG(std::string, name_space, "bench", "Whose records.");
+ABSL_FLAG(std::string, name_space, "bench", "Namespace of the records.");
 ABSL_FLAG(double, hashed_share, 0, "Share of the keys that are UUIDv4 instead of UUIDv7.");
-ABSL_FLAG(std::uint64_t, seed, 0, "Of the keys; 0 takes another one each time.");
+ABSL_FLAG(std::uint64_t, seed, 0, "Seed of the keys; 0 takes another seed each time.");
 ABSL_FLAG(std::int64_t, first_key_ms, 0,
-          "Unix time in the first key, for keys that come again; 0: fresh keys.");
-ABSL_FLAG(std::uint64_t, keys, 10000, "How many keys `replays` and --key=replayed go through.");
+          "Unix time in the first key, for repeated keys; 0: fresh keys.");
+ABSL_FLAG(std::uint64_t, keys, 10000, "Number of keys that `replays` and --key=replayed use.");
 ABSL_FLAG(std::string, key, "none", "`charges`: none (unguarded), fresh or replayed.");
 ABSL_FLAG(std::vector<std::string>, offer, {},
           "`offered`: NAMESPACE:RATE:MAX_IN_FLIGHT,... in cycles per second.");
 ABSL_FLAG(int, streams, 1, "Streams of the session.");
 ABSL_FLAG(int, waiters, 64, "`hot_wait`: duplicates that wait.");
-ABSL_FLAG(int, rounds, 10, "`hot_wait`: how often.");
+ABSL_FLAG(int, rounds, 10, "`hot_wait`: number of rounds.");
 
 namespace idempotency::internal::bench {
 namespace {
 
-constexpr char kUsage[] = R"(puts load on a server and prints one line of JSON.
+constexpr char kUsage[] = R"(Puts load on a server and prints one line of JSON.
 
   idempotency-bench cycles    Reserve + Complete of fresh keys, --in_flight at a time
   idempotency-bench replays   Reserve of --keys completed ones: run `cycles` first with
                               the same --seed and --first_key_ms, and --pieces=KEYS
   idempotency-bench charges   calls of a Charges server, guarded (--key) or not
   idempotency-bench mixed     first calls, replays and waiting duplicates, at a --rate,
-                              counted from when each was due; needs keys as `replays`
-  idempotency-bench offered   cycles of several namespaces, each at a rate of its own
+                              counted from the due time of each; needs keys as `replays`
+  idempotency-bench offered   cycles of several namespaces, each at its own rate
   idempotency-bench hot_wait  one slow execution with many waiting duplicates
 
 Example: cycles of 64 callers for 5 s, against a daemon on SQLite:

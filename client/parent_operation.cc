@@ -41,8 +41,8 @@ absl::StatusOr<std::string> ParentOperation::Derive(std::string_view method,
                                                     std::string_view label) const {
   if (facts_.created_at == absl::InfinitePast()) {
     return MakeError(Reason::kDownstreamRefused,
-                     "idempotencyd does not say when a record was made, which downstream keys are "
-                     "made of: run a newer one");
+                     "idempotencyd does not return the record's creation time, which downstream "
+                     "keys need: run a newer idempotencyd");
   }
   return DownstreamKey(facts_.secret, {facts_.created_at, facts_.record_id, method, label});
 }
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> ParentOperation::Derive(std::string_view method,
 absl::StatusOr<std::string> ParentOperation::KeyFor(std::string_view label) const {
   if (label.empty() || label.size() > limits::kMaxDownstreamLabelBytes) {
     return MakeError(Reason::kDownstreamRefused,
-                     absl::StrCat("a label of a downstream call has 1-",
+                     absl::StrCat("the label of a downstream call must be 1-",
                                   limits::kMaxDownstreamLabelBytes, " bytes"));
   }
   return Derive(/*method=*/"", label);
@@ -93,10 +93,10 @@ absl::StatusOr<std::string> ParentOperation::KeyOfOnlyCall(std::string_view meth
   if (!called_.insert(std::string(method)).second) {
     return MakeError(
         Reason::kDownstreamRefused,
-        absl::StrCat("a second call to ", AbslView(method),
-                     " without a label: when the handler runs again, which of them is which could "
-                     "not be told. Attach each call with a label of its own; a call that is made "
-                     "again keeps its label"));
+        absl::StrCat(
+            "a second call to ", AbslView(method),
+            " has no label: a later attempt of the handler could not distinguish the calls. Attach "
+            "each call with its own label; a repeated call keeps its label"));
   }
   return key;
 }

@@ -44,8 +44,9 @@ grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
   CancellableTries never_cancelled;
   CancellableTries& tries =
       retries.canceller != nullptr ? CancellableTries::Of(*retries.canceller) : never_cancelled;
-  if (tries.cancelled()) return {grpc::StatusCode::CANCELLED, "stopped before any try"};
-  grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline had passed before any try");
+  if (tries.cancelled()) return {grpc::StatusCode::CANCELLED, "cancelled before the first attempt"};
+  grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED,
+                    "the deadline passed before the first attempt");
   DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
   if (retries.budget != nullptr) retries.budget->AddCall();
   while (!tries.cancelled()) {

@@ -62,7 +62,7 @@ absl::Status Overloaded() {
 absl::Status TooLarge() {
   return InvalidField("session.operation",
                       absl::StrCat("is over the ", limits::kMaxMessageBytes,
-                                   " bytes that idempotencyd takes in one message"));
+                                   " bytes that idempotencyd accepts in one message"));
 }
 
 // How a stream ended, for operations that were not at fault: that another one made
@@ -288,7 +288,7 @@ std::string_view SessionConnection::TakeFrame(StreamState& state, v1::SessionRes
   transport_errors_.Answered();
   if (!state.established()) {
     if (frame.limits().max_in_flight() == 0 || frame.limits().max_frame_bytes() == 0) {
-      return "its first frame tells no limits";
+      return "its first frame contains no limits";
     }
     Establish(state, frame);
   }
@@ -305,11 +305,11 @@ std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAn
   const auto found = operations_.find(answer.id());
   if (found == operations_.end() || found->second->state != &state) {
     if (state.SettleAbandoned(answer.id())) return {};
-    return "it answered what was not requested, or was answered before";
+    return "it answered an operation that was not sent or was answered before";
   }
   Operation& operation = found->second;
   if (!answer.has_error() && !operation->IsAnswer(answer)) {
-    return "it answered with a response of another kind";
+    return "its response is not of the operation's kind";
   }
   state.Settle(*operation);
   actions.Answer(std::move(operation), answer);
@@ -323,7 +323,8 @@ void SessionConnection::Establish(StreamState& state, const v1::SessionResponse&
   if (unary_only_) {
     unary_only_ = false;
     try_session_at_ = Time::max();
-    log_.Write(LogSeverity::kInfo, "idempotencyd has sessions now: unary calls are no longer used");
+    log_.Write(LogSeverity::kInfo,
+               "idempotencyd supports sessions now: unary calls are no longer used");
   }
 }
 
@@ -334,8 +335,8 @@ void SessionConnection::CloseStream(StreamState& state, std::string_view rule, T
   if (now < next_complaint_at_) return;
   next_complaint_at_ = now + kPauseBetweenComplaints;
   log_.Write(LogSeverity::kError,
-             absl::StrCat("idempotencyd broke a rule of its session: ", AbslView(rule),
-                          "; what is outstanding is sent again"));
+             absl::StrCat("idempotencyd violated the session protocol: ", AbslView(rule),
+                          "; outstanding operations are sent again"));
 }
 
 void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
@@ -400,7 +401,7 @@ void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now) 
                                   [](const auto& state) { return state->established(); });
   if (no_session && !others && !unary_only_) {
     unary_only_ = true;
-    log_.Write(LogSeverity::kInfo, "idempotencyd has no sessions: using unary calls");
+    log_.Write(LogSeverity::kInfo, "idempotencyd does not support sessions: using unary calls");
   }
   if (unary_only_) {
     try_session_at_ = now + options_.retry_session_after;

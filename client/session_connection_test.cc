@@ -1158,7 +1158,7 @@ TEST_P(RogueServer, LosesItsStream) {
   stream(1).Say(never_asked);
   Settle();
   EXPECT_TRUE(stream(1).cancelled());
-  EXPECT_EQ(log_.Count("broke a rule"), 1u);
+  EXPECT_EQ(log_.Count("violated the session protocol"), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, RogueServer, ::testing::Range(0, 6));
@@ -1302,7 +1302,7 @@ TEST_F(SessionConnectionTest, SessionsAreTriedAgainAndTaken) {
   stream(1).End(unimplemented);
   await_stream(3);
   EXPECT_EQ(unary_calls_, 1);
-  EXPECT_EQ(log_.Count("idempotencyd has no sessions"), 1u);
+  EXPECT_EQ(log_.Count("idempotencyd does not support sessions"), 1u);
   EXPECT_EQ(log_.count(), 1u);
   // Nothing is put on it before it is known to work.
   Reserve("2");
@@ -1313,7 +1313,7 @@ TEST_F(SessionConnectionTest, SessionsAreTriedAgainAndTaken) {
   Settle();
   EXPECT_EQ(unary_calls_, 2);
   EXPECT_EQ(stream(2).frames().size(), 1u);
-  EXPECT_EQ(log_.Count("idempotencyd has sessions now"), 1u);
+  EXPECT_EQ(log_.Count("idempotencyd supports sessions now"), 1u);
   EXPECT_EQ(log_.count(), 2u);
 }
 

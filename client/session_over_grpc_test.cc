@@ -180,14 +180,14 @@ TEST_F(SessionOverGrpcTest, ADaemonFromBeforeSessionsIsServedByUnaryCalls) {
   }
   EXPECT_EQ(service_.unary_calls(), 100);
   EXPECT_EQ(service_.sessions_opened(), 1);
-  EXPECT_THAT(lines(), ElementsAre("idempotencyd has no sessions: using unary calls"));
+  EXPECT_THAT(lines(), ElementsAre("idempotencyd does not support sessions: using unary calls"));
 }
 
 TEST_F(SessionOverGrpcTest, AServerThatAnswersBeforeItsFirstFrameIsNotBelieved) {
   service_.KeepFirstFrame();
   const Reserved answer = Ask(*connection_, "k").get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
-  EXPECT_THAT(lines(), Contains(StartsWith("idempotencyd broke a rule of its session")));
+  EXPECT_THAT(lines(), Contains(StartsWith("idempotencyd violated the session protocol")));
 }
 
 TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEverybody) {

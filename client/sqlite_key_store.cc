@@ -168,7 +168,7 @@ absl::Status PrepareFile(sqlite3* database, const std::string& path) {
     return CannotUse(path, "is the database of another program; choose another path");
   }
   if (*version != kVersion) {
-    return CannotUse(path, absl::StrCat("has schema version ", *version, ", this build knows ",
+    return CannotUse(path, absl::StrCat("has schema version ", *version, ", this build supports ",
                                         kVersion, "; run the newer version that wrote it"));
   }
   return absl::OkStatus();
@@ -187,9 +187,9 @@ absl::Status Configure(sqlite3* database, const std::string& path, absl::Duratio
     const bool busy = (mode.result() & 0xff) == SQLITE_BUSY;
     if (!busy || std::chrono::steady_clock::now() >= give_up) {
       return CannotUse(
-          path, absl::StrCat("cannot have a write-ahead log (", sqlite3_errstr(mode.result()),
-                             "); use a file of its own, writable for this user, on a "
-                             "local file system"));
+          path,
+          absl::StrCat("cannot use a write-ahead log (", sqlite3_errstr(mode.result()),
+                       "); use a separate file, writable for this user, on a local file system"));
     }
     sqlite3_sleep(5);
   }

@@ -302,7 +302,7 @@ TEST_F(SqliteKeyStoreTest, AFileThatStaysLockedIsRefusedAfterTheBusyTimeout) {
   ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
   const auto in_the_making = SqliteKeyStore::Open(path_, options);
-  EXPECT_THAT(in_the_making.status().ToString(), HasSubstr("cannot have a write-ahead log"));
+  EXPECT_THAT(in_the_making.status().ToString(), HasSubstr("cannot use a write-ahead log"));
   sqlite3_close(other);
 
   Open();
@@ -325,9 +325,9 @@ TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
   ExpectRefused(folder_.path(), "cannot be opened");
   ExpectRefused(folder_.File("missing/keys.sqlite"), "must exist");
   std::ofstream(folder_.File("text")) << std::string(4096, 'x');
-  ExpectRefused(folder_.File("text"), "a file of its own");
+  ExpectRefused(folder_.File("text"), "a separate file");
   // To SQLite a database that is gone when it is closed.
-  ExpectRefused("", "a file of its own");
+  ExpectRefused("", "a separate file");
 }
 
 TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndLeftAlone) {

@@ -31,8 +31,8 @@ std::string DescribeFailure(grpc::StatusCode code) {
     default:
       return absl::StrCat("the call to idempotencyd failed with status code ",
                           static_cast<int>(code),
-                          " and no reason of its own: check the address, the credentials and what "
-                          "stands between, then repeat the call with the same tokens");
+                          " and without a reason: check the address, the credentials and any proxy "
+                          "between, then repeat the call with the same tokens");
   }
 }
 
@@ -59,9 +59,10 @@ absl::Status TransportErrorReporter::Failed(const grpc::Status& status) {
   const bool ours =
       code == grpc::StatusCode::DEADLINE_EXCEEDED || code == grpc::StatusCode::CANCELLED;
   if (!ours && !fails() && state_.exchange(State::kFails) != State::kFails) {
-    log_.Write(LogSeverity::kWarning,
-               absl::StrCat("calls to idempotencyd fail, until it answers (again): status code ",
-                            static_cast<int>(code), ": ", status.error_message()));
+    log_.Write(
+        LogSeverity::kWarning,
+        absl::StrCat("calls to idempotencyd fail, reported once until it answers: status code ",
+                     static_cast<int>(code), ": ", status.error_message()));
   }
   ErrorDetails details;
   details.retry_delay = kRetryDelay;

@@ -34,7 +34,7 @@ TEST(FieldFaultsTest, NamesEveryFaultInItsOrder) {
 
 TEST(FieldFaultsTest, AFaultOfTheKeyIsTheReason) {
   ErrorDetails of_key;
-  of_key.violations.push_back({"record_key.key", "an idempotency key is needed"});
+  of_key.violations.push_back({"record_key.key", "an idempotency key is required"});
   FieldFaults faults;
   faults.Add("record_key.scope", "is empty");
   faults.Add(MakeError(Reason::kKeyMissing, "record_key.key: is needed", of_key));

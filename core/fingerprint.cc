@@ -47,7 +47,7 @@ absl::Status ValidateShapes(absl::Span<const Shape> shapes) {
       faults.Add(absl::StrCat("fingerprints[", i, "].", member), absl::StrCat(description...));
     };
     if (shapes[i].version == 0) fault("version", "must be at least 1");
-    if (IsRepeated(shapes, i)) fault("version", "stands there twice");
+    if (IsRepeated(shapes, i)) fault("version", "is duplicated");
     if (shapes[i].version == 1 && shapes[i].digest_bytes != kVersion1DigestBytes) {
       fault("digest", "must be ", kVersion1DigestBytes, " bytes for version 1");
     } else if (!HasDigestSize(shapes[i].digest_bytes)) {

@@ -33,12 +33,12 @@ absl::StatusOr<std::string> Unquote(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '"') {
       if (i + 1 == text.size()) return key;
-      return Invalid(kKeyMetadata, "something follows the closing quote");
+      return Invalid(kKeyMetadata, "characters follow the closing quote");
     }
     if (text[i] == '\\') {
       ++i;
       if (i == text.size() || (text[i] != '"' && text[i] != '\\')) {
-        return Invalid(kKeyMetadata, "in quotes, a backslash stands before '\"' or '\\' only");
+        return Invalid(kKeyMetadata, "in quotes, a backslash may only precede '\"' or '\\'");
       }
     }
     key.push_back(text[i]);

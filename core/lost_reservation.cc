@@ -15,10 +15,10 @@ struct Entry {
 
 // In the order of the enumeration.
 constexpr std::array<Entry, 5> kCauses = {{
-    {"RECORD_EXPIRED", "the record is past its end; its outcome can be stored no more"},
+    {"RECORD_EXPIRED", "the record has expired; its outcome can no longer be stored"},
     {"SUPERSEDED", "another attempt holds this record, or held it last; reserve again"},
     {"RELEASED", "this attempt was released; reserve again, with a new request token"},
-    {"COMPLETED", "this attempt was completed already; reserve again for the reply that is kept"},
+    {"COMPLETED", "this attempt is already completed; reserve again for the stored reply"},
     {"OUTCOME_UNKNOWN",
      "the outcome of this attempt is unknown; complete it, or reserve again with `recover`"},
 }};

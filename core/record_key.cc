@@ -58,7 +58,7 @@ absl::Status BadKey(Reason reason, std::string_view field, std::string_view desc
 }
 
 absl::Status ValidateKey(std::string_view key, std::string_view field) {
-  if (key.empty()) return BadKey(Reason::kKeyMissing, field, "an idempotency key is needed");
+  if (key.empty()) return BadKey(Reason::kKeyMissing, field, "an idempotency key is required");
   if (key.size() > limits::kMaxKeyBytes || !std::all_of(key.begin(), key.end(), IsVisibleAscii)) {
     return BadKey(Reason::kKeyInvalid, field,
                   absl::StrCat("must be 1-", limits::kMaxKeyBytes, " visible ASCII characters"));

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures the service beside what it could at best be, on this machine. Installs
-# and builds what it needs first, starts everything itself and ends it again.
+# Measures the service against its theoretical best on this machine. First installs
+# and builds its dependencies; starts every process itself and stops it afterwards.
 #
-#   scripts/bench.sh --quick          an impression, in under 4 minutes
+#   scripts/bench.sh --quick          a rough result, in under 4 minutes
 #   scripts/bench.sh                  everything; an hour, and 30 GB of disk
 #   scripts/bench.sh --json=FILE      all numbers, for `python3 -m bench.comparison.report`
 #   scripts/bench.sh --only=KEY,...   only these measures
-#   scripts/bench.sh --no-build ...   with what is built already
+#   scripts/bench.sh --no-build ...   with the existing build
 #   scripts/bench.sh --help           every measure and option
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Breaks a whole system on this machine in every way it knows and checks that each
-# promise was kept. Installs and builds what it needs first, starts everything
-# itself and ends it again.
+# Injects every known fault into a whole system on this machine and checks that each
+# promise was kept. First installs and builds its dependencies; starts every process
+# itself and stops it afterwards.
 #
 #   scripts/chaos.sh --quick        ten minutes at most (default)
 #   scripts/chaos.sh --nightly      about an hour, most of it faults
-#   scripts/chaos.sh --seed=N       what is done and broken follows from the seed
+#   scripts/chaos.sh --seed=N       determines the calls and the faults
 #   scripts/chaos.sh --json=FILE    write the report there
-#   scripts/chaos.sh --no-build ... with what is built already
+#   scripts/chaos.sh --no-build ... with the existing build
 #   scripts/chaos.sh --no-previous  without earlier builds of the daemon, which are
 #                                   built once and take some minutes
 #   scripts/chaos.sh --help         every option
@@ -47,6 +47,6 @@ if [ "$build" = 1 ]; then
   }
   rm -f "$log"
   cmake --build --preset release --target idempotencyd chaos_proxy chaos_bank chaos_clients
-  [ "$previous" = 0 ] || tests/chaos/build_previous.sh || echo "== going on without it"
+  [ "$previous" = 0 ] || tests/chaos/build_previous.sh || echo "== continuing without earlier builds"
 fi
 exec /usr/bin/python3 -m tests.chaos.campaign "${arguments[@]}"

@@ -5,8 +5,8 @@ over files of a compilation database.
   scripts/clang_tidy.py build/tidy               every file that this project builds
   scripts/clang_tidy.py build/tidy FILE...       only these
 
-Two things make that quick, and the preset `tidy` builds both: the headers of others
-are read once (cmake/precompiled.h), and the checks look only at code of ours
+Two things make that fast, and the preset `tidy` builds both: third-party headers
+are read once (cmake/precompiled.h), and the checks examine only the project's code
 (scripts/tidy/own_code.cc).
 
 Exit status: 0 if every file is clean, 1 if one is not.

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # For other scripts to source.
 
-# configure PRESET [CMAKE_ARGUMENT...]: what CMake says is shown only if it fails.
+# configure PRESET [CMAKE_ARGUMENT...]: prints CMake's output only if it fails.
 configure() {
   local said
   said="$(cmake --preset "$@" 2>&1)" || {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Reports the lines that the last test run executed, and fails when the core,
-# the stores or the guard fall under 90 %.
+# the stores or the guard are below 90 %.
 #
 #   scripts/coverage.sh [build/asan]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build="${1:-build/asan}"
 
-# Of files that no target has any more: their old line numbers fit nothing.
+# Files that no target contains any more: their line numbers are outdated.
 find "$build" -name '*.gcno' | while read -r notes; do
   [ -e "${notes%.gcno}.o" ] || rm -f "$notes" "${notes%.gcno}.gcda"
 done

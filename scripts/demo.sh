@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Shows what grpc-idempotency promises, on real processes: builds idempotencyd
-# and the payments example, starts them on free ports of this machine, and plays
-# a scene for each promise: retries, duplicates, kill -9. Nothing is left behind.
+# Demonstrates the promises of grpc-idempotency with real processes: builds
+# idempotencyd and the payments example, starts them on free ports of this machine,
+# and runs a scene for each promise: retries, duplicates, kill -9. Cleans up after itself.
 #
 #   scripts/demo.sh                          records in SQLite
 #   scripts/demo.sh --store=postgres         in a private Postgres that it starts and removes
-#   scripts/demo.sh --store=postgresql://... in a Postgres that is there
+#   scripts/demo.sh --store=postgresql://... in an existing Postgres
 #   scripts/demo.sh --store=sqlite:PATH      in that file
-#   scripts/demo.sh --serve                  leaves it all running afterwards, until Ctrl-C
-#   scripts/demo.sh --preset=PRESET          another build than release
-#   scripts/demo.sh --no-build               with what that preset has built already
+#   scripts/demo.sh --serve                  leaves the processes running afterwards, until Ctrl-C
+#   scripts/demo.sh --preset=PRESET          a build other than release
+#   scripts/demo.sh --no-build               with the existing build of that preset
 #   scripts/demo.sh --keep                   keeps the folder with logs and databases
 #
 # Exit status: 0 if every scene went as promised, 1 if not, 2 for a bad argument.
@@ -45,9 +45,9 @@ for argument in "$@"; do
 done
 
 bin="build/$preset/bin"
-# How long a crashed attempt keeps its key: short, so that nobody has to wait.
+# How long a crashed attempt keeps its key: short, so that the demo does not wait long.
 lease_seconds=2
-# How long anything is waited for, in seconds.
+# The limit of every wait, in seconds.
 limit_seconds=20
 
 step() { printf '\n== %s\n' "$*"; }
@@ -69,15 +69,15 @@ is_running() { [ -n "${pid_of[$1]:-}" ] && kill -0 "${pid_of[$1]}" 2>/dev/null; 
 start() {
   local name="$1"
   shift
-  # Emptied here and not only by the child: nobody may read what an earlier
-  # process of that name said.
+  # Emptied here and not only by the child, so that the output of an earlier
+  # process of that name is not read.
   : >"$folder/$name.out"
   "$@" >"$folder/$name.out" 2>>"$folder/$name.log" </dev/null &
   pid_of[$name]=$!
   started+=("$name")
 }
 
-# end NAME SIGNAL: sends it and waits; a process that does not listen is killed.
+# end NAME SIGNAL: sends it and waits; a process that does not exit is killed.
 end() {
   local name="$1" signal="$2" pid="${pid_of[$1]:-}" deadline=$((SECONDS + limit_seconds))
   [ -n "$pid" ] || return 0
@@ -112,15 +112,15 @@ await_ready() {
 
 cleanup() {
   local status=$? index pid
-  # Bounded in time, and not to be cut short by a second Ctrl-C.
+  # Bounded in time, and not interrupted by a second Ctrl-C.
   trap - EXIT
   trap '' INT TERM
   set +e
-  # The last one started goes first, so that nobody loses what it stands on.
+  # The last one started ends first, so that no process loses its dependencies.
   for ((index = ${#started[@]} - 1; index >= 0; index--)); do
     if [ "${started[index]}" = postgres ]; then end postgres INT; else end "${started[index]}" TERM; fi
   done
-  # One that was just being started when Ctrl-C came is in no list yet.
+  # A process that was starting when Ctrl-C came is in no list yet.
   for pid in $(jobs -pr); do kill -s KILL "$pid" 2>/dev/null; done
   if [ -n "$folder" ]; then
     if [ "$keep" = 1 ]; then echo "kept: $folder"; else rm -rf "$folder"; fi
@@ -141,13 +141,13 @@ build() {
 
   step "build ($preset)"
   if [ ! -f "build/$preset/build.ninja" ]; then
-    # Without the tests: they need packages that running does not.
+    # Without the tests: they need packages that the demo does not need.
     cmake --preset "$preset" -DIDEMPOTENCY_BUILD_TESTS=OFF
   fi
   cmake --build --preset "$preset" --target idempotencyd payments_server payments_client
 }
 
-# As root, Postgres refuses to run: then it runs as the user that its package made.
+# Postgres refuses to run as root: then it runs as the user that its package created.
 as_postgres() {
   if [ "$(id -u)" = 0 ]; then
     exec setpriv --reuid=postgres --regid=postgres --init-groups "$@"
@@ -156,7 +156,7 @@ as_postgres() {
   fi
 }
 
-# A private cluster, reached through a socket in our own folder only.
+# A private cluster, reachable only through a socket in the demo's folder.
 start_postgres() {
   local bindir data="$folder/pg"
   bindir="$(find /usr/lib/postgresql -mindepth 2 -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)"
@@ -177,8 +177,8 @@ start_postgres() {
   store="postgresql://postgres@/postgres?host=$data"
 }
 
-# After a crash idempotencyd comes back where it was: on a unix socket, since another
-# process may be given a free port meanwhile; on a port for those who try it out then.
+# After a crash idempotencyd restarts at the same address: a unix socket, since another
+# process may take a free port meanwhile; with --serve a port, for manual calls.
 idempotencyd_at=127.0.0.1:0
 start_idempotencyd() {
   start idempotencyd "$bin/idempotencyd" serve "--listen=$idempotencyd_at" "--store=$store" \
@@ -189,7 +189,7 @@ start_idempotencyd() {
 
 payments_at=""
 # start_payments [FLAG...]: on another port each time.
-# Without the guard's replay cache: the scenes show what the store remembers.
+# Without the guard's replay cache: the scenes show the store's records.
 start_payments() {
   start payments "$bin/payments_server" "--listen=127.0.0.1:0" "--idempotencyd=$idempotencyd_at" \
     "--database=$folder/payments.sqlite" "--lease=${lease_seconds}s" \
@@ -218,7 +218,7 @@ set_the_stage() {
 scenes=0
 kept_promises=0
 scene_ok=1
-# Keys of one run; the next run's are others, so that a store that stays can be
+# Keys of one run; the next run uses other keys, so that a persistent store can be
 # used again.
 run="$(date +%s)-$$"
 
@@ -259,21 +259,21 @@ balance() {
   field balance_cents "$answer"
 }
 
-# expect WHAT PATTERN [TEXT]: TEXT (or the last answer) begins as the shell
-# pattern says.
+# expect WHAT PATTERN [TEXT]: TEXT (or the last answer) begins with the shell
+# pattern.
 expect() {
   local text="${3-$answer}"
-  # shellcheck disable=SC2053  # a pattern is what is wanted
+  # shellcheck disable=SC2053  # PATTERN is a shell pattern
   if [[ "$text" != $2* ]]; then
     scene_ok=0
-    say "!! $1: wanted \"$2\", got \"$text\""
+    say "!! $1: expected \"$2\", got \"$text\""
   fi
 }
 
 expect_same() {
   if [ -z "$2" ] || [ "$2" != "$3" ]; then
     scene_ok=0
-    say "!! $1: wanted \"$2\", got \"$3\""
+    say "!! $1: expected \"$2\", got \"$3\""
   fi
 }
 
@@ -286,7 +286,7 @@ expect_balance() {
 }
 
 # until_ok COMMAND FLAG...: repeats the call with its key until it is OK, as a
-# patient client would; a disk may stall for longer than the guard waits.
+# client with retries does; a disk may stall for longer than the guard waits.
 until_ok() {
   client "$@"
   local deadline=$((SECONDS + limit_seconds))
@@ -300,13 +300,13 @@ until_ok() {
 # --- The scenes --------------------------------------------------------------
 
 the_choice() {
-  scene "First of all: what a crash or an unclear failure leads to is chosen"
+  scene "The handling of a crash or an unclear failure is chosen first"
   say "declare it repeatable (TAKE_OVER)   a second execution is acceptable"
-  say "completion ledger                   the effects are in a database of yours"
-  say "recover (REQUIRE_RECOVERY)          nothing runs again before somebody has found out"
+  say "completion ledger                   the effects are in your database"
+  say "recover (REQUIRE_RECOVERY)          nothing runs again until the outcome is determined"
   say "A guard without one of them does not start. Charges are declared repeatable here: the"
-  say "payments ledger has the record id as a key, and moves money once for each. At its start"
-  say "the guard says:"
+  say "payments ledger uses the record id as a key, and moves money once for each. At start-up"
+  say "the guard logs:"
   answer="$(sed -n 's|.*/payments.v1.Payments/Charge: .*; \(after a crash .*\)$|\1|p' \
     "$folder/payments.log" | tail -n 1)"
   say "  $answer"
@@ -386,7 +386,7 @@ kill_payments() {
   scene "kill -9 of the payments service in the middle of a charge"
   local before record
   before="$(balance alice)"
-  say "(the payments service starts again, with a handler that takes its time)"
+  say "(the payments service restarts, with a slow handler)"
   end payments TERM
   : >"$folder/payments.log"
   start_payments --charge_delay=60s
@@ -399,12 +399,12 @@ kill_payments() {
   end payments KILL
   wait "${pid_of[client]}" || true
   pid_of[client]=""
-  say "the client saw: $(cat "$folder/client.out")"
+  say "the client got: $(cat "$folder/client.out")"
   expect "the client's answer" "UNAVAILABLE" "$(cat "$folder/client.out")"
 
   start_payments
   expect_balance alice "$before"
-  say "the dead attempt keeps the key for its lease of $lease_seconds s; then the retry runs"
+  say "the crashed attempt keeps the key for its lease of $lease_seconds s; then the retry runs"
   until_ok charge --account=alice --amount=900 "--key=killed-$run"
   expect "the second attempt" "OK *replayed=false record=$record"
   expect_balance alice $((before - 900))
@@ -421,7 +421,7 @@ kill_payments() {
 }
 
 kill_idempotencyd() {
-  scene "kill -9 of idempotencyd between two calls: what it acknowledged is not forgotten"
+  scene "kill -9 of idempotencyd between two calls: acknowledged records are kept"
   local before first
   before="$(balance alice)"
   until_ok charge --account=alice --amount=1100 "--key=before-$run"
@@ -429,10 +429,10 @@ kill_idempotencyd() {
   expect "the charge" "OK *replayed=false "
   say "kill -9 ${pid_of[idempotencyd]}"
   end idempotencyd KILL
-  say "while it is away nothing runs:"
+  say "while it is down nothing runs:"
   client charge --account=alice --amount=1200 "--key=while-$run"
   expect "the refusal" "UNAVAILABLE STORE_UNAVAILABLE "
-  say "idempotencyd starts again"
+  say "idempotencyd restarts"
   start_idempotencyd
   until_ok charge --account=alice --amount=1100 "--key=before-$run"
   expect "the replay" "OK *replayed=true "
@@ -441,7 +441,7 @@ kill_idempotencyd() {
   scene_end
 }
 
-# Prints the words before the address; fails if there is no such tool.
+# Prints the command of the tool; fails if there is no such tool.
 lookup_tool() {
   if command -v grpcurl >/dev/null; then
     echo grpcurl
@@ -485,11 +485,11 @@ play() {
   a_lookup
 }
 
-# Stays until Ctrl-C, or until one of the two ends by itself.
+# Runs until Ctrl-C, or until one of the two processes exits.
 serve_until_stopped() {
   step "running until Ctrl-C"
   cat <<TRY
-idempotencyd on $idempotencyd_at, payments on $payments_at, logs in $folder. To try:
+idempotencyd on $idempotencyd_at, payments on $payments_at, logs in $folder. Commands to try:
 
   $bin/payments_client --server=$payments_at charge --account=alice --amount=500 --key=order-1001
   $bin/payments_client --server=$payments_at charge --account=alice --amount=500 --key=order-1001
@@ -506,7 +506,7 @@ TRY
   wait -n "${pid_of[idempotencyd]}" "${pid_of[payments]}" || true
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  if [ "$stopped" = 0 ]; then die "a process ended by itself; its log is in $folder"; fi
+  if [ "$stopped" = 0 ]; then die "a process exited unexpectedly; its log is in $folder"; fi
   echo
   echo "stopping"
 }

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Lets libFuzzer look for inputs that break what must be so (docs/testing.md).
+# Runs libFuzzer to find inputs that violate an invariant (docs/testing.md).
 #
 #   scripts/fuzz.sh [--smoke] [TARGET...]     replays the kept inputs, then 10 s for each target,
-#                                             with the same dice each time
+#                                             with the same seed each time
 #   scripts/fuzz.sh --nightly [TARGET...]     5 minutes for each
 #   scripts/fuzz.sh --seconds=N [TARGET...]
 #
-# Exit status: 0 nothing was found; 1 something was, and its input lies in
-# build/fuzz/findings/TARGET/; 2 could not do what was asked. What the fuzzers
-# learned is kept in build/fuzz/corpus/ for the next run.
+# Exit status: 0 nothing was found; 1 a finding, whose input is in
+# build/fuzz/findings/TARGET/; 2 the run failed. The inputs that the fuzzers
+# found are kept in build/fuzz/corpus/ for the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/configure.sh
 
 seconds=10
-# libFuzzer's: 0 draws one. A smoke run tells of a change, so it has the same for all;
-# luck finds what is new in the longer ones.
+# libFuzzer's seed: 0 draws one. A smoke run checks a change, so its seed is fixed; the
+# longer runs draw one to find new inputs.
 seed=1
 targets=()
 for argument in "$@"; do
@@ -41,7 +41,7 @@ for argument in "$@"; do
   esac
 done
 if ! [[ "$seconds" =~ ^[1-9][0-9]*$ ]]; then
-  echo "--seconds takes a whole number, at least 1" >&2
+  echo "--seconds must be a whole number, at least 1" >&2
   exit 2
 fi
 
@@ -52,7 +52,7 @@ if [ "${#targets[@]}" = 0 ]; then
 fi
 for target in "${targets[@]}"; do
   if ! [ -f "tests/fuzz/${target}_target.cc" ]; then
-    echo "there is no target $target; see tests/fuzz/" >&2
+    echo "no target $target; see tests/fuzz/" >&2
     exit 2
   fi
 done
@@ -95,7 +95,7 @@ for target in "${targets[@]}"; do
   fuzz_one "$target" || failed+=("$target")
 done
 if [ "${#failed[@]}" != 0 ]; then
-  echo "found something in: ${failed[*]} (inputs and logs in $build/findings/)" >&2
+  echo "findings in: ${failed[*]} (inputs and logs in $build/findings/)" >&2
   exit 1
 fi
 echo "nothing found"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what this project needs from Debian's packages, and nothing that is
-# there already. Safe to run again, also after it was interrupted.
+# Installs the Debian packages that this project needs and that are missing.
+# Safe to run again, also after an interruption.
 #
-#   scripts/install-dependencies.sh build      what building and running takes
+#   scripts/install-dependencies.sh build      needed to build and run
 #   scripts/install-dependencies.sh postgres   the Postgres server that tests and the demo may start
-#   scripts/install-dependencies.sh test       that, and what the tests take
-#   scripts/install-dependencies.sh bench      what scripts/bench.sh and scripts/instructions.sh take
-#   scripts/install-dependencies.sh fuzz       what scripts/fuzz.sh takes
-#   scripts/install-dependencies.sh lint       what the tests take, and the formatter and clang's tools
+#   scripts/install-dependencies.sh test       that, and what the tests need
+#   scripts/install-dependencies.sh bench      for scripts/bench.sh and scripts/instructions.sh
+#   scripts/install-dependencies.sh fuzz       for scripts/fuzz.sh
+#   scripts/install-dependencies.sh lint       for the tests, and the formatter and clang's tools
 set -euo pipefail
 
 build_packages=(
@@ -46,7 +46,7 @@ as_root() {
   elif command -v sudo >/dev/null; then
     sudo --preserve-env=DEBIAN_FRONTEND,PGSYSCONFDIR "$@"
   else
-    echo "error: installing packages needs root or sudo: run this script as root once" >&2
+    echo "error: installing packages needs root or sudo: run this script once as root" >&2
     exit 1
   fi
 }
@@ -56,11 +56,11 @@ apt_install() {
     -o Dpkg::Use-Pty=0 "$@" >/dev/null
 }
 
-# Debian's package would make a cluster and start its server on port 5432. The tests start
-# private ones, so none is wanted. The machine's own setting for that is left alone, so that
-# nothing has to be put back, however this script ends: only in the environment of this
+# Debian's package creates a cluster and starts its server on port 5432 by default. The tests
+# start private servers, so none is needed. The machine's own setting stays unchanged, so that
+# nothing has to be restored, however this script ends: only in the environment of this
 # install, pg_createcluster reads another folder's configuration, which it refuses, and the
-# package goes on without a cluster.
+# package continues without a cluster.
 install_postgres() {
   local folder
   folder=$(cd "$(dirname "$0")/no_cluster" && pwd)
@@ -69,7 +69,7 @@ install_postgres() {
     -e 'pg_createcluster' -e 'or a similar command' >&2)
 }
 
-# What a former version of this script left behind if it was killed.
+# The file that a previous version of this script left behind if it was killed.
 restore_saved_setting() {
   local conf=/etc/postgresql-common/createcluster.conf
   [ ! -e "$conf.idempotency-saved" ] || as_root mv "$conf.idempotency-saved" "$conf"
@@ -81,7 +81,7 @@ install() {
   [ "${#missing[@]}" = 0 ] && return
   echo "installing with apt (once): ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  # An earlier run that was cut off may have left packages half configured.
+  # An interrupted earlier run may have left packages half configured.
   as_root dpkg --configure -a >/dev/null
   as_root apt-get update -qq -o DPkg::Lock::Timeout=300
   if [[ " ${missing[*]} " == *" postgresql-15 "* ]]; then

@@ -4,7 +4,7 @@
 # busy machine. Fails when one is off by more than 5 %.
 #
 #   scripts/instructions.sh            build, count, compare
-#   scripts/instructions.sh --update   and write the baseline anew
+#   scripts/instructions.sh --update   and write a new baseline
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/configure.sh

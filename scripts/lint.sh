@@ -3,7 +3,7 @@
 # thread-safety analysis with it. Any finding is an error.
 #
 #   scripts/lint.sh                   everything
-#   scripts/lint.sh format            only the formatter (it also mends), and shellcheck
+#   scripts/lint.sh format            only the formatter (it also fixes files), and shellcheck
 #   scripts/lint.sh tidy [FILE...]    only clang-tidy, on every file or on these
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ if [ "$what" = all ] || [ "$what" = format ]; then
   sources | xargs clang-format-14 -i
   if [ "$before" != "$(sources | xargs sha256sum)" ]; then
     git --no-pager diff --stat
-    echo "formatting has changed files: look at them and commit" >&2
+    echo "the formatter changed files: review and commit them" >&2
     exit 1
   fi
   echo "== shell"
@@ -29,7 +29,7 @@ fi
 if [ "$what" = all ] || [ "$what" = tidy ]; then
   echo "== clang-tidy"
   configure tidy
-  # Generated sources, which must be there to be included, and the plugin.
+  # The generated sources, which the files include, and the plugin.
   cmake --build --preset tidy
   scripts/clang_tidy.py build/tidy "${@:2}"
 fi

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Proves that the tests can fail. Plants one bug after the other (the patches in
-# tests/mutations/bugs) into a scratch copy of the product, builds it, and expects
-# that the simulation or a test goes red. Nothing here is changed, and nothing is
-# left behind. docs/testing.md tells what was caught by what.
+# Proves that the tests can fail. Plants one bug after the other (tests/mutations/bugs) in a
+# scratch copy of the product, builds it, and expects that the simulation or a test fails. The
+# tree stays unchanged, and no files are left behind.
 #
 #   scripts/prove-mutations.sh                   all of them: half an hour on two cores
-#   scripts/prove-mutations.sh --quick           a few of every kind
+#   scripts/prove-mutations.sh --quick           some of every kind
 #   scripts/prove-mutations.sh NAME...           only these
-#   scripts/prove-mutations.sh --list            what there is
+#   scripts/prove-mutations.sh --list            lists the bugs
 #   scripts/prove-mutations.sh --report FILE     writes a table of what caught each
 #   scripts/prove-mutations.sh --help            every option
 set -euo pipefail

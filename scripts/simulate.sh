@@ -5,7 +5,7 @@
 #   scripts/simulate.sh --nightly      100,000 seeds
 #   scripts/simulate.sh --seed=N --trace
 #
-# What is given goes to the program. Exit status: 0 if every promise was kept.
+# The arguments are passed to the program. Exit status: 0 if every promise was kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/configure.sh
@@ -23,6 +23,6 @@ cmake --build --preset release --target simulation simulation_thread_locals_test
 build/release/bin/simulation "$@"
 if [ "$#" = 0 ]; then
   build/release/bin/simulation_thread_locals_test --gtest_brief=1
-  # 77: this machine does not let a seed be the same run in another process.
+  # 77: on this machine a seed does not repeat exactly in another process.
   tests/simulation/repeats_test.sh build/release/bin/simulation || [ "$?" = 77 ]
 fi

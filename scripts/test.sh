@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds and runs every test. Installs what is missing first.
 #
-#   scripts/test.sh                  everything, under AddressSanitizer and UBSan, and the lines
-#                                    that it covered
-#   scripts/test.sh --preset=tsan    what is ours and concurrent, under ThreadSanitizer
+#   scripts/test.sh                  all tests, under AddressSanitizer and UBSan, and their
+#                                    line coverage
+#   scripts/test.sh --preset=tsan    the project's concurrent code, under ThreadSanitizer
 #   scripts/test.sh --preset=dev     without sanitizers: the quickest to build
 #   scripts/test.sh --label=unit     only the tests with that label
 #   scripts/test.sh --only=REGEX     only the tests whose name matches
@@ -40,10 +40,10 @@ configure "$preset"
 cmake --build --preset "$preset"
 
 step "test ($preset)"
-# Counters of an earlier run would be added up.
+# Otherwise the counters of an earlier run would be added.
 find "build/$preset" -name '*.gcda' -delete
-# Without the chaos campaign's smoke run, whose faults come by the clock: it is
-# `ctest -L chaos`, and the campaign scripts/chaos.sh.
+# Without the chaos campaign's smoke run, whose faults depend on the clock: run it with
+# `ctest -L chaos`, and the campaign with scripts/chaos.sh.
 ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" --label-exclude chaos \
   "${select[@]}"
 

@@ -13,15 +13,15 @@ namespace idempotency::internal {
 namespace {
 
 constexpr absl::string_view kSummary =
-    R"(idempotencyd makes operations run once: it remembers, for every idempotency
-key, whether the operation is running or has completed, and with which reply.
-Callers reserve a key over gRPC (idempotency.v1.IdempotencyService), run the
-operation, and complete it; every later call with that key gets the same reply.
+    R"(idempotencyd makes operations run once: for every idempotency key it records
+whether the operation is running or has completed, and its reply. Callers reserve
+a key over gRPC (idempotency.v1.IdempotencyService), run the operation, and
+complete it; every later call with that key gets the same reply.
 
 Usage:
   idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
-  idempotencyd migrate --store=ADDRESS [flags]  bring a Postgres schema up to date
-  idempotencyd health [flags]                   ask a server whether it is SERVING
+  idempotencyd migrate --store=ADDRESS [flags]  migrate a Postgres schema
+  idempotencyd health [flags]                   check whether a server is SERVING
   idempotencyd --help | --version
 
 `idempotencyd COMMAND --help` lists a command's flags.
@@ -37,21 +37,21 @@ Examples:
       --listen=0.0.0.0:7411 --metrics=0.0.0.0:9464 \
       --tls_cert=server.pem --tls_key=server.key --tls_client_ca=clients.pem
 
-Exit status: 0 done, or stopped by SIGTERM or SIGINT; 2 could not do what was
-asked, with the reason on stderr; 1 `health`: it is not SERVING.
+Exit status: 0 success, or stopped by SIGTERM or SIGINT; 2 failure, with the
+reason on stderr; 1 `health`: the server is not SERVING.
 )";
 
 constexpr absl::string_view kServeSummary =
     R"(idempotencyd serve --store=ADDRESS [flags]
 
-Answers gRPC calls until SIGTERM or SIGINT; then it lets running calls finish.
-A second signal ends it at once. When it is ready it prints one line on stdout,
-with the ports that it got; its log goes to stderr, one line per event.
+Answers gRPC calls until SIGTERM or SIGINT, then waits for running calls to finish.
+A second signal ends the process at once. When ready, it prints one line on stdout
+with the ports in use; its log goes to stderr, one line per event.
 
-The gRPC server also offers reflection, channelz and grpc.health.v1.Health.
-Health is NOT_SERVING while the store keeps nothing (it cannot be reached, only reads,
-or waits for a standby that is away); calls are then answered
-UNAVAILABLE / STORE_UNAVAILABLE, and it recovers by itself.
+The gRPC server also provides reflection, channelz and grpc.health.v1.Health.
+Health is NOT_SERVING while the store cannot commit (it is unreachable, read-only, or
+waits for an absent standby); calls then fail with UNAVAILABLE / STORE_UNAVAILABLE.
+The server recovers without a restart.
 
 Flags:
 )";
@@ -59,9 +59,9 @@ Flags:
 constexpr absl::string_view kMigrateSummary =
     R"(idempotencyd migrate --store=ADDRESS [flags]
 
-Brings the schema of a Postgres database to the version that this build serves.
-Running it again changes nothing, and a newer schema that this build may serve is
-left as it is. Traffic goes on meanwhile. A SQLite file is brought up to date by `serve`
+Migrates the schema of a Postgres database to the version that this build serves.
+A repeated run changes nothing, and a newer schema that this build may serve stays
+unchanged. Traffic continues during the migration. `serve` migrates a SQLite file
 when it opens it.
 
 Flags:
@@ -70,30 +70,31 @@ Flags:
 constexpr absl::string_view kHealthSummary =
     R"(idempotencyd health [flags]
 
-Asks grpc.health.v1.Health of a gRPC server. Exits 0 if the answer is SERVING, 1
-if it is not or does not come: for container health checks.
+Calls grpc.health.v1.Health of a gRPC server, for container health checks. Exits 0
+if the answer is SERVING, 1 for another answer or none.
 
-Without --address it asks the one idempotencyd that serves on this machine or in
-this container, where and how its command line says: with TLS without verifying
-its certificate, and with mutual TLS with the server's own certificate, which
---tls_client_ca has to accept. Otherwise give --tls_cert and --tls_key.
+Without --address it calls the one idempotencyd that serves on this machine or in
+this container, at the address and with the TLS flags of that process's command
+line: with TLS it does not verify the certificate; with mutual TLS it presents the
+server's own certificate, which --tls_client_ca must accept. Otherwise set --tls_cert
+and --tls_key.
 
 Flags:
 )";
 
 constexpr absl::string_view kStoreHelp =
-    R"(Where the records live. Required.
-  sqlite:PATH       a file for this process alone; made if it is not there
-  postgresql://...  a libpq URI; run `idempotencyd migrate` first. Leave the
-                    password out of it: other users of the machine can read
-                    command lines. Use PGPASSWORD or a PGPASSFILE.)";
+    R"(Where the records are stored. Required.
+  sqlite:PATH       a file that only this process uses; created if missing
+  postgresql://...  a libpq URI; run `idempotencyd migrate` first. Do not include
+                    the password: other users of the machine can read command
+                    lines. Use PGPASSWORD or a PGPASSFILE.)";
 
 absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
   if (text == "debug") return LogLevel::kDebug;
   if (text == "info") return LogLevel::kInfo;
   if (text == "warn") return LogLevel::kWarn;
   if (text == "error") return LogLevel::kError;
-  return absl::InvalidArgumentError("takes debug, info, warn or error");
+  return absl::InvalidArgumentError("must be debug, info, warn or error");
 }
 
 // Names the flag in an error about its value.
@@ -103,7 +104,7 @@ absl::Status AboutFlag(absl::string_view flag, const absl::Status& status) {
 
 constexpr std::size_t kMib = 1024 * 1024;
 
-// What stands on the command line of `serve`, before it is validated.
+// The command line of `serve` before validation.
 struct ServeFlags {
   explicit ServeFlags(ServeOptions* options);
 
@@ -118,58 +119,61 @@ struct ServeFlags {
 ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("store", "ADDRESS", &store, kStoreHelp);
   set.AddText("listen", "ADDRESS", &listen,
-              "Where calls are answered: HOST:PORT, [IPV6]:PORT or unix:PATH. Port 0 takes a\n"
-              "free one.");
+              "Listen address for gRPC: HOST:PORT, [IPV6]:PORT or unix:PATH. Port 0 chooses a\n"
+              "free port.");
   set.AddText("metrics", "ADDRESS", &metrics,
-              "Where Prometheus reads /metrics over plain HTTP: IP:PORT. Empty for none.");
+              "Listen address of /metrics for Prometheus, plain HTTP: IP:PORT. Empty disables it.");
   set.AddInt("store_connections", &options->store_connections, 1,
              ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres for calls, which share them in batches, so that few are\n"
-             "enough; the default is one for each processor, from 2 to 4. One more sweeps and\n"
-             "one more watches. SQLite always has one writer.");
+             "enough; the default is one for each processor, from 2 to 4. One more connection\n"
+             "sweeps and one more monitors the store. SQLite always has one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
-                  "Time between two passes that remove forgotten records. One replica sweeps at a\n"
+                  "Time between two sweeps, which remove expired records. One replica sweeps at a\n"
                   "time.");
   set.AddInt("queue_mib", &options->queue_mib, ServiceOptions::kMinQueueMib,
              ServiceOptions::kMaxQueueMib,
-             "What may be held for callers, in MiB: operations that are queued, being done or\n"
-             "waiting, and replies until they have been written. Over it reservations and\n"
-             "replays are refused, so that memory stays bounded under large replies.");
+             "Memory limit for callers, in MiB: operations that are queued, running or waiting,\n"
+             "and replies until they have been written. Above it reservations and replays are\n"
+             "refused, so that memory stays bounded under large replies.");
   set.AddInt("max_connections", &options->max_connections, 0, 1'000'000,
-             "Connections at a time; more are closed at once, and so are those of one address\n"
-             "that has half of them. 0 is what the limit of open descriptors leaves, at most\n"
-             "8192. The soft limit is raised to the hard one at the start.");
-  set.AddDuration("max_connection_age", &options->listener.max_connection_age,
-                  absl::Milliseconds(100), absl::Hours(24 * 365),
-                  "A connection ends after that, a tenth more or less, so that clients also find\n"
-                  "replicas that were added. Calls are moved, none fails.");
+             "Maximum number of connections. Further connections are closed at once, as are\n"
+             "those of one address above half of the maximum. 0 takes what the limit of open\n"
+             "descriptors leaves, at most 8192. The daemon raises the soft limit to the hard\n"
+             "one at start-up.");
+  set.AddDuration(
+      "max_connection_age", &options->listener.max_connection_age, absl::Milliseconds(100),
+      absl::Hours(24 * 365),
+      "A connection is closed at this age, plus or minus a tenth, so that clients also\n"
+      "find new replicas. Calls move to another connection; none fails.");
   set.AddDuration("connection_grace", &options->listener.connection_grace, absl::Milliseconds(200),
-                  absl::Hours(1), "How long the calls of such a connection may still take.");
+                  absl::Hours(1), "Time for the calls of such a connection to finish.");
   set.AddDuration("handshake_timeout", &options->listener.handshake_timeout,
                   absl::Milliseconds(100), absl::Minutes(10),
-                  "How long a new connection may take until it is ready for calls.");
+                  "Time limit for a new connection to become ready for calls.");
   set.AddDuration("max_connection_idle", &options->listener.max_connection_idle,
                   absl::Milliseconds(100), absl::Hours(24 * 365),
-                  "A connection without a call ends after that.");
+                  "A connection without a call is closed after this time.");
   set.AddInt("max_streams", &options->listener.max_streams, 1, 1'000'000,
-             "Calls at a time on one connection; more wait in the client. A session is one.");
+             "Concurrent calls on one connection; further calls wait in the client. A session\n"
+             "counts as one call.");
   set.AddInt("transport_mib", &transport_mib, 32, 64 * 1024,
-             "What gRPC may hold for all connections, in MiB: bytes that were received and not\n"
-             "read yet, and calls. Over it, it ends the calls that hold the most.");
+             "Memory limit of gRPC for all connections, in MiB: bytes received but not yet\n"
+             "read, and calls. Above it, gRPC ends the calls that hold the most memory.");
   set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
-                  "How long running calls may take to finish after SIGTERM; then they are\n"
-                  "cancelled. Stay under the grace period of what stops the process.");
+                  "Time for running calls to finish after SIGTERM; then they are cancelled. Keep\n"
+                  "it below the grace period of the supervisor that stops the process.");
   set.AddText("tls_cert", "FILE", &options->tls.certificate,
               "PEM file of the server's certificate chain. Without it calls are not encrypted.\n"
-              "What is in these files later counts for new connections, within two seconds,\n"
-              "once certificate and key fit each other.");
+              "Changes of these files apply to new connections within two seconds, once\n"
+              "certificate and key match.");
   set.AddText("tls_key", "FILE", &options->tls.key, "PEM file of the certificate's private key.");
   set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
-              "it, a client without one cannot connect.");
+              "it, a client without a certificate cannot connect.");
   set.AddText("log_level", "LEVEL", &log_level,
-              "Least severe event that is logged: debug, info, warn or error.");
+              "Lowest severity that is logged: debug, info, warn or error.");
 }
 
 absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
@@ -195,7 +199,8 @@ absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(absl::string_view tex
 
 absl::Status ValidateTls(const TlsFiles& tls) {
   if (tls.certificate.empty() != tls.key.empty()) {
-    return absl::InvalidArgumentError("--tls_cert and --tls_key go together; give both or neither");
+    return absl::InvalidArgumentError(
+        "--tls_cert and --tls_key must be set together; set both or neither");
   }
   if (!tls.client_ca.empty() && tls.certificate.empty()) {
     return absl::InvalidArgumentError("--tls_client_ca needs --tls_cert and --tls_key");
@@ -230,20 +235,22 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   return options;
 }
 
-// What stands on the command line of `migrate`, before it is validated.
+// The command line of `migrate` before validation.
 struct MigrateFlags {
   explicit MigrateFlags(MigrateOptions* options) {
     set.AddText("store", "ADDRESS", &store, kStoreHelp);
     set.AddInt("to", &to, kNewest, 9999,
-               "The version to stop at; -1 is the newest. A lower one than the schema's goes\n"
-               "back, and what only the newer tables held is lost; 0 removes every record.");
-    set.AddSwitch("status", &options->status, "Say where the schema stands and change nothing.");
+               "The target version; -1 is the newest. A version lower than the schema's is a\n"
+               "downgrade: the data of the newer tables is lost; 0 removes every record.");
+    set.AddSwitch("status", &options->status,
+                  "Print the state of each migration and change nothing.");
     set.AddSwitch("yes", &options->yes,
-                  "Go back to the lower version that --to names. Refused while a daemon has\n"
+                  "Confirm the downgrade to the version of --to. Refused while a daemon has\n"
                   "sessions open on the schema.");
     set.AddText("grant_to", "ROLE", &options->grant_to,
-                "Let this role serve the schema, which it does not own: reading and writing\n"
-                "its tables. Give it with every migration: each may bring a table.");
+                "Grant this role, which does not own the schema, the privileges to serve it:\n"
+                "reading and writing its tables. Set it with every migration: each may add a\n"
+                "table.");
   }
 
   static constexpr int kNewest = -1;
@@ -263,38 +270,39 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
 
   if (flags.to != MigrateFlags::kNewest) options.to = flags.to;
   if (options.status && options.to.has_value()) {
-    return absl::InvalidArgumentError("--status changes nothing, so it does not go with --to");
+    return absl::InvalidArgumentError("--status changes nothing: it cannot be combined with --to");
   }
   if (options.status && (options.yes || !options.grant_to.empty())) {
     return absl::InvalidArgumentError(
-        "--status changes nothing, so it does not go with --yes or --grant_to");
+        "--status changes nothing: it cannot be combined with --yes or --grant_to");
   }
   if (options.yes && !options.to.has_value()) {
-    return absl::InvalidArgumentError("--yes confirms going back: name the version with --to");
+    return absl::InvalidArgumentError("--yes confirms a downgrade: set the version with --to");
   }
   return options;
 }
 
-// What stands on the command line of `health`, before it is validated.
+// The command line of `health` before validation.
 struct HealthFlags {
   explicit HealthFlags(HealthOptions* options) {
     set.AddText("address", "ADDRESS", &address,
-                "The server: HOST:PORT, [IPV6]:PORT or unix:PATH. Empty for the idempotencyd that\n"
-                "runs here.");
-    set.AddSwitch("tls", &options->tls,
-                  "The server at --address has TLS. Without --tls_ca any certificate will do.");
+                "The server: HOST:PORT, [IPV6]:PORT or unix:PATH. Empty for the idempotencyd on\n"
+                "this machine.");
+    set.AddSwitch(
+        "tls", &options->tls,
+        "The server at --address uses TLS. Without --tls_ca any certificate is accepted.");
     set.AddText("tls_ca", "FILE", &options->tls_ca,
-                "PEM file of the authorities that the server's certificate must be of.");
+                "PEM file of the authorities that must have issued the server's certificate.");
     set.AddText("tls_name", "NAME", &options->tls_name,
-                "The name that the server's certificate must be for. Empty for that of --address.");
+                "The name that the server's certificate must have. Empty for that of --address.");
     set.AddText("tls_cert", "FILE", &options->tls_certificate,
-                "PEM file of the certificate that is shown to a server with mutual TLS.");
+                "PEM file of the client certificate for a server with mutual TLS.");
     set.AddText("tls_key", "FILE", &options->tls_key,
                 "PEM file of that certificate's private key.");
     set.AddText("service", "NAME", &options->service,
-                "The service to ask about. Empty for the server as a whole.");
+                "The service to check. Empty for the server as a whole.");
     set.AddDuration("timeout", &options->timeout, absl::Milliseconds(10), absl::Minutes(1),
-                    "How long to wait for the answer.");
+                    "Time limit for the answer.");
   }
 
   std::string address;
@@ -306,10 +314,12 @@ absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args
   HealthFlags flags(&options);
   if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    return absl::InvalidArgumentError("--tls_cert and --tls_key go together; give both or neither");
+    return absl::InvalidArgumentError(
+        "--tls_cert and --tls_key must be set together; set both or neither");
   }
   if (!options.tls_name.empty() && options.tls_ca.empty()) {
-    return absl::InvalidArgumentError("--tls_name needs --tls_ca: nothing is verified without");
+    return absl::InvalidArgumentError(
+        "--tls_name needs --tls_ca: without it no certificate is verified");
   }
   if (flags.address.empty()) return options;
   absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(flags.address);
@@ -341,7 +351,8 @@ bool AsksForHelp(absl::Span<const absl::string_view> args) {
 
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args) {
   if (args.empty()) {
-    return absl::InvalidArgumentError("nothing to do; write `idempotencyd serve --store=ADDRESS`");
+    return absl::InvalidArgumentError(
+        "no command is given; write `idempotencyd serve --store=ADDRESS`");
   }
   const absl::string_view command = args.front();
   const absl::Span<const absl::string_view> rest = args.subspan(1);

@@ -99,7 +99,7 @@ TEST(CommandLineTest, SaysWhatIsWrong) {
       {"serve", "--store is missing"},
       {"serve --store", "--store has no value; write --store=ADDRESS"},
       {"serve --store --metrics=", "--store has no value"},
-      {"serve --store=r.db", "--store: the store is written sqlite:PATH"},
+      {"serve --store=r.db", "--store: the store must be sqlite:PATH"},
       {"serve --store=sqlite:r.db extra", "'extra' is not a flag"},
       {"serve --store=sqlite:r.db -v", "'-v' is not a flag"},
       {"serve --store=sqlite:r.db --", "'--' is not a flag"},
@@ -108,28 +108,28 @@ TEST(CommandLineTest, SaysWhatIsWrong) {
       {"serve --store=sqlite:r.db --store=sqlite:r.db", "--store is given twice"},
       {"serve --store=sqlite:r.db --listen=7411", "--listen: '7411' is not an address"},
       {"serve --store=sqlite:r.db --metrics=unix:/m", "--metrics: cannot be a unix socket"},
-      {"serve --store=sqlite:r.db --store_connections=0", "takes a number, 1 to 64"},
-      {"serve --store=sqlite:r.db --store_connections=65", "takes a number, 1 to 64"},
-      {"serve --store=sqlite:r.db --store_connections=many", "takes a number, 1 to 64"},
-      {"serve --store=sqlite:r.db --sweep_interval=60", "takes a duration with its unit"},
+      {"serve --store=sqlite:r.db --store_connections=0", "must be a number, 1 to 64"},
+      {"serve --store=sqlite:r.db --store_connections=65", "must be a number, 1 to 64"},
+      {"serve --store=sqlite:r.db --store_connections=many", "must be a number, 1 to 64"},
+      {"serve --store=sqlite:r.db --sweep_interval=60", "must be a duration with its unit"},
       {"serve --store=sqlite:r.db --sweep_interval=99ms", "100ms to 24h"},
       {"serve --store=sqlite:r.db --drain_timeout=-1s", "0 to 10m"},
       {"serve --store=sqlite:r.db --drain_timeout=inf", "0 to 10m"},
-      {"serve --store=sqlite:r.db --log_level=loud", "--log_level: takes debug, info"},
-      {"serve --store=sqlite:r.db --tls_cert=c.pem", "go together"},
-      {"serve --store=sqlite:r.db --tls_key=k.pem", "go together"},
+      {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
+      {"serve --store=sqlite:r.db --tls_cert=c.pem", "must be set together"},
+      {"serve --store=sqlite:r.db --tls_key=k.pem", "must be set together"},
       {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},
-      {"health --address=a:1 --tls_cert=c", "--tls_cert and --tls_key go together"},
+      {"health --address=a:1 --tls_cert=c", "--tls_cert and --tls_key must be set together"},
       {"health --address=a:1 --tls_name=n", "--tls_name needs --tls_ca"},
       {"health --address=7411", "--address: '7411' is not an address"},
       {"health --address=a:1 --timeout=2m", "10ms to 1m"},
       {"migrate", "--store is missing"},
-      {"migrate --store=postgresql://db --to=-2", "takes a number"},
-      {"migrate --store=postgresql://db --status=maybe", "takes true or false"},
-      {"migrate --store=postgresql://db --status --to=1", "does not go with --to"},
-      {"migrate --store=postgresql://db --status --yes", "does not go with --yes"},
+      {"migrate --store=postgresql://db --to=-2", "must be a number"},
+      {"migrate --store=postgresql://db --status=maybe", "must be true, false"},
+      {"migrate --store=postgresql://db --status --to=1", "cannot be combined with --to"},
+      {"migrate --store=postgresql://db --status --yes", "cannot be combined with --yes"},
       {"migrate --store=postgresql://db --status --grant_to=r", "or --grant_to"},
-      {"migrate --store=postgresql://db --yes", "name the version with --to"},
+      {"migrate --store=postgresql://db --yes", "set the version with --to"},
       {"migrate --store=postgresql://db --listen=127.0.0.1:1", "there is no flag --listen"},
   };
   for (const Bad& bad : cases) {
@@ -139,7 +139,7 @@ TEST(CommandLineTest, SaysWhatIsWrong) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
   }
-  EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("nothing to do"));
+  EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("no command is given"));
 }
 
 TEST(CommandLineTest, HelpNamesEveryFlagWithItsDefaultAndLimits) {

@@ -91,7 +91,7 @@ bool ConnectionAcceptor::AcceptFrom(int listening_socket) {
       case Outcome::kFailed:
         callbacks_.failed(absl::UnavailableError(
             absl::StrCat("cannot accept connections on ", sockets_.address().ToString(), ": ",
-                         std::strerror(errno), "; start idempotencyd again")));
+                         std::strerror(errno), "; restart idempotencyd")));
         return false;
     }
   }

@@ -34,14 +34,14 @@ DescriptorLimit DescriptorLimit::Raise() {
   const rlimit before = Read();
   const rlimit raised{before.rlim_max, before.rlim_max};
   if (before.rlim_cur != before.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) != 0) {
-    Log(LogLevel::kWarn, "the limit of open descriptors stays",
+    Log(LogLevel::kWarn, "cannot raise the limit of open descriptors",
         {{"descriptors", Number(before.rlim_cur)}, {"error", std::strerror(errno)}});
   }
   const DescriptorLimit now = Current();
   Log(LogLevel::kInfo, "descriptors",
       {{"soft", Number(before.rlim_cur)}, {"now", now.descriptors()}});
   if (now.descriptors() < limits::kFewDescriptors) {
-    Log(LogLevel::kWarn, "few descriptors: connections over them are refused",
+    Log(LogLevel::kWarn, "few descriptors: connections above the limit are refused",
         {{"descriptors", now.descriptors()},
          {"connections", now.ForConnections()},
          {"advice", "raise LimitNOFILE (systemd), ulimits.nofile (compose) or `ulimit -n`"}});

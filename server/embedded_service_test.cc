@@ -143,7 +143,7 @@ TEST_F(EmbeddedServiceTest, SaysWhatIsWrongWithTheAddress) {
   const Case cases[] = {
       {"", absl::StatusCode::kInvalidArgument, "sqlite:PATH or postgresql://"},
       {"/var/lib/records.db", absl::StatusCode::kInvalidArgument, "sqlite:PATH"},
-      {"memory:", absl::StatusCode::kInvalidArgument, "there is no store in memory"},
+      {"memory:", absl::StatusCode::kInvalidArgument, "a store in memory is not supported"},
       {"sqlite:", absl::StatusCode::kInvalidArgument, "has no path"},
       {"sqlite:" + folder_.File("no/such/folder.db"), absl::StatusCode::kInvalidArgument,
        "does not exist; create it first"},

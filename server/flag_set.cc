@@ -30,7 +30,7 @@ void FlagSet::AddInt(absl::string_view name, int* value, int min, int max, absl:
   const auto set = [=](absl::string_view text) {
     int parsed = 0;
     if (!absl::SimpleAtoi(text, &parsed) || parsed < min || parsed > max) {
-      return Invalid(absl::StrCat("takes a number, ", limits));
+      return Invalid(absl::StrCat("must be a number, ", limits));
     }
     *value = parsed;
     return absl::OkStatus();
@@ -47,7 +47,7 @@ void FlagSet::AddDuration(absl::string_view name, absl::Duration* value, absl::D
     absl::Duration parsed;
     if (!absl::ParseDuration(text, &parsed) || parsed < min || parsed > max) {
       return Invalid(
-          absl::StrCat("takes a duration with its unit, such as 500ms, 30s or 5m: ", limits));
+          absl::StrCat("must be a duration with its unit, such as 500ms, 30s or 5m: ", limits));
     }
     *value = parsed;
     return absl::OkStatus();
@@ -58,7 +58,7 @@ void FlagSet::AddDuration(absl::string_view name, absl::Duration* value, absl::D
 
 void FlagSet::AddSwitch(absl::string_view name, bool* value, absl::string_view help) {
   const auto set = [value](absl::string_view text) {
-    if (text != "true" && text != "false") return Invalid("takes true or false, or nothing");
+    if (text != "true" && text != "false") return Invalid("must be true, false or without a value");
     *value = text == "true";
     return absl::OkStatus();
   };

@@ -109,7 +109,7 @@ absl::Status ProbeHealth(const HealthOptions& options) {
   const grpc::Status status = stub->Check(&context, request, &response);
   if (!status.ok()) {
     return absl::UnavailableError(
-        absl::StrCat(address, " did not say that it serves: ", status.error_message()));
+        absl::StrCat(address, " did not report that it serves: ", status.error_message()));
   }
   if (response.status() != HealthCheckResponse::SERVING) {
     return absl::UnavailableError(

@@ -99,7 +99,7 @@ TEST_F(IdempotencydTest, MistakesExitWith2AndSayWhatToDo) {
     std::vector<std::string> arguments;
     std::string message;
   } cases[] = {
-      {{}, "nothing to do"},
+      {{}, "no command is given"},
       {{"serve", Store(), "--nonsense=1"}, "there is no flag --nonsense"},
       {{"serve", "--store=mysql://db"}, "sqlite:PATH or postgresql://"},
       {{"serve", "--store=sqlite:/no/such/folder/r.db"}, "/no/such/folder"},

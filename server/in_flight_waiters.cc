@@ -467,7 +467,7 @@ void InFlightWaiters::GiveBack(const WaiterPtr& waiter, const Reserved& grant) {
   CallbackBegins();
   // This attempt did nothing. But where an earlier one left its outcome open,
   // the record must go on asking for recovery.
-  ReleaseOp op{waiter->op.key, waiter->id, grant.token, "the caller hung up before the grant",
+  ReleaseOp op{waiter->op.key, waiter->id, grant.token, "the call was cancelled before the grant",
                /*outcome_unknown=*/grant.recovering};
   // If it fails, the lease ends by itself.
   batcher_.Release(std::move(op), Batcher::kNoDeadline,

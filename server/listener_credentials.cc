@@ -60,9 +60,9 @@ PrivateKey ParseKey(const std::string& pem) {
 absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
                               const std::string& pem) {
   const Certificate certificate = ParseCertificate(pem);
-  if (certificate == nullptr) return Wrong(flag, file, "holds no certificate in PEM form");
+  if (certificate == nullptr) return Wrong(flag, file, "contains no certificate in PEM form");
   if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
-    return Wrong(flag, file, "holds a certificate that has expired");
+    return Wrong(flag, file, "contains a certificate that has expired");
   }
   return absl::OkStatus();
 }
@@ -71,7 +71,7 @@ absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
                       const std::string& key_pem) {
   const PrivateKey key = ParseKey(key_pem);
   if (key == nullptr) {
-    return Wrong("tls_key", files.key, "holds no private key in PEM form without a passphrase");
+    return Wrong("tls_key", files.key, "contains no private key in PEM form without a passphrase");
   }
   const Certificate certificate = ParseCertificate(certificate_pem);
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
@@ -175,8 +175,8 @@ void ListenerCredentials::Refresh() {
   }
   const std::string complaint(refused.message());
   if (std::exchange(complaint_, complaint) == complaint || complaint.empty()) return;
-  Log(LogLevel::kWarn, "certificates cannot be used, the former ones stay",
-      {{"error", complaint}, {"advice", "mend the files; they are read again every second"}});
+  Log(LogLevel::kWarn, "certificates cannot be used, the previous ones stay in use",
+      {{"error", complaint}, {"advice", "correct the files; they are read again every second"}});
 }
 
 }  // namespace idempotency::internal

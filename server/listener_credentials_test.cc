@@ -95,16 +95,16 @@ TEST_F(ListenerCredentialsTest, SaysWhichFileIsWrong) {
               HasSubstr("--tls_cert=" + missing + ": cannot be read: No such file"));
   EXPECT_THAT(ErrorOf({folder_.path(), good_key_, ""}), HasSubstr("cannot be read"));
   EXPECT_THAT(ErrorOf({empty, good_key_, ""}), HasSubstr("is empty"));
-  EXPECT_THAT(ErrorOf({text, good_key_, ""}), HasSubstr("holds no certificate"));
-  EXPECT_THAT(ErrorOf({good_key_, good_key_, ""}), HasSubstr("holds no certificate"));
+  EXPECT_THAT(ErrorOf({text, good_key_, ""}), HasSubstr("contains no certificate"));
+  EXPECT_THAT(ErrorOf({good_key_, good_key_, ""}), HasSubstr("contains no certificate"));
   EXPECT_THAT(ErrorOf({expired, good_key_, ""}), HasSubstr("has expired"));
   EXPECT_THAT(ErrorOf({good_certificate_, missing, ""}), HasSubstr("--tls_key=" + missing));
-  EXPECT_THAT(ErrorOf({good_certificate_, text, ""}), HasSubstr("holds no private key"));
+  EXPECT_THAT(ErrorOf({good_certificate_, text, ""}), HasSubstr("contains no private key"));
   EXPECT_THAT(ErrorOf({good_certificate_, locked_key, ""}), HasSubstr("without a passphrase"));
   EXPECT_THAT(ErrorOf({good_certificate_, other_key, ""}), HasSubstr("is not the key of"));
   EXPECT_THAT(ErrorOf({good_certificate_, good_key_, missing}),
               HasSubstr("--tls_client_ca=" + missing));
-  EXPECT_THAT(ErrorOf({good_certificate_, good_key_, text}), HasSubstr("holds no certificate"));
+  EXPECT_THAT(ErrorOf({good_certificate_, good_key_, text}), HasSubstr("contains no certificate"));
 }
 
 }  // namespace

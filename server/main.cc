@@ -39,7 +39,7 @@ int Refuse(const absl::Status& status) {
 
 int RefuseUsage(const absl::Status& status) {
   const int code = Refuse(status);
-  Print(stderr, "`idempotencyd --help` explains the commands and their flags.\n");
+  Print(stderr, "`idempotencyd --help` describes the commands and their flags.\n");
   return code;
 }
 

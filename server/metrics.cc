@@ -27,7 +27,7 @@ prometheus::Labels MethodLabel(OperationKind kind) {
   return {{"method", std::string(OperationName(kind))}};
 }
 
-// The catalogue's reason, or the code of an error that is not of the catalogue.
+// The catalogue's reason, or the code of an error outside the catalogue.
 std::string ReasonLabel(const absl::Status& status) {
   if (const std::optional<Reason> reason = ReasonOf(status); reason.has_value()) {
     return std::string(ReasonName(*reason));
@@ -57,60 +57,63 @@ prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& regi
 Metrics::Metrics()
     : registry_(std::make_shared<prometheus::Registry>()),
       rpc_latency_family_(Histograms(*registry_, "idempotency_rpc_duration_seconds",
-                                     "From the arrival of an operation to its answer.")),
+                                     "Time from the arrival of an operation to its answer.")),
       mismatches_(NewCounter("idempotency_mismatches_total",
-                             "Keys that came with another request: bugs of clients.")),
-      sessions_(NewGauge("idempotency_sessions", "Session streams that are open.")),
+                             "Keys reused with a different request: client bugs.")),
+      sessions_(NewGauge("idempotency_sessions", "Open session streams.")),
       session_operations_(NewCounter("idempotency_session_operations_total",
-                                     "Operations that came in frames of sessions.")),
-      batch_operations_(NewOperationHistograms(
-          "idempotency_batch_operations", "Operations in one call of the store.", kBatchSizes)),
+                                     "Operations received in frames of sessions.")),
+      batch_operations_(NewOperationHistograms("idempotency_batch_operations",
+                                               "Operations per store call.", kBatchSizes)),
       store_latency_(NewOperationHistograms("idempotency_store_call_duration_seconds",
-                                            "How long one call of the store took.",
-                                            kLatencySeconds)),
+                                            "Duration of one store call.", kLatencySeconds)),
       queued_(NewGauge("idempotency_queued_operations",
-                       "Operations that wait for a connection of the store.")),
+                       "Operations that wait for a store connection.")),
       shed_(NewOperationCounters("idempotency_operations_shed_total",
                                  "Operations refused because the queue was full.")),
       overdue_(NewOperationCounters("idempotency_operations_overdue_total",
                                     "Operations whose deadline passed in the queue.")),
       store_errors_(Counters(*registry_, "idempotency_store_errors_total",
-                             "Operations that the store could not do, by reason.")),
+                             "Operations that failed in the store, by reason.")),
       lost_(NewOperationCounters("idempotency_reservations_lost_total",
-                                 "Tokens used that no longer held their reservation.")),
-      lease_overruns_(NewCounter("idempotency_lease_overruns_total",
-                                 "Completions that came after their lease, and still counted.")),
+                                 "Operations with a token that no longer holds its reservation.")),
+      lease_overruns_(
+          NewCounter("idempotency_lease_overruns_total",
+                     "Completions that arrived after their lease expired and were accepted.")),
       take_overs_(NewCounter("idempotency_take_overs_total",
-                             "Reservations granted over one whose lease had run out.")),
+                             "Reservations granted over one whose lease had expired.")),
       retries_after_expiry_(NewCounter("idempotency_retries_after_expiry_total",
                                        "Reservations granted for a record that had expired.")),
-      repeated_grants_(NewCounter("idempotency_repeated_grants_total",
-                                  "Repeated Reserve calls that got the grant they already had.")),
+      repeated_grants_(
+          NewCounter("idempotency_repeated_grants_total",
+                     "Repeated Reserve calls that were answered with their existing grant.")),
       waiters_(NewGauge("idempotency_waiters", "Calls that wait for a running attempt.")),
-      held_bytes_(NewGauge("idempotency_held_bytes",
-                           "What is held for callers: operations, those that wait, and answers "
-                           "until they have been written. Bounded by --queue_mib.")),
-      swept_(NewCounter("idempotency_swept_records_total", "Forgotten records that were removed.")),
+      held_bytes_(
+          NewGauge("idempotency_held_bytes",
+                   "Memory held for callers: operations, waiting ones included, and answers "
+                   "until they have been written. Bounded by --queue_mib.")),
+      swept_(
+          NewCounter("idempotency_swept_records_total", "Expired records that a sweep removed.")),
       marked_unknown_(NewCounter("idempotency_marked_unknown_total",
-                                 "Lapsed reservations that became UNKNOWN in a sweep.")),
+                                 "Expired reservations that a sweep marked UNKNOWN.")),
       sweep_errors_(NewCounter("idempotency_sweep_errors_total", "Sweeps that failed.")),
       sweep_latency_(Histograms(*registry_, "idempotency_sweep_step_duration_seconds",
-                                "How long one step of a sweep took.")
+                                "Duration of one step of a sweep.")
                          .Add({}, kLatencySeconds)),
       store_up_(NewGauge("idempotency_store_up",
-                         "1 if the last inspection found that the store commits.")),
+                         "1 if the store could commit at the last inspection, else 0.")),
       oldest_reservation_age_(
           NewGauge("idempotency_oldest_reservation_age_seconds",
-                   "How long ago the oldest record under a live lease was reserved.")),
+                   "Age of the oldest record under a live lease, since its reservation.")),
       unknown_records_(NewGauge("idempotency_unknown_records",
                                 "Records whose outcome is unknown, counted up to 1,000.")),
       connections_(Gauges(*registry_, "idempotency_store_connections",
-                          "Connections to the store, by what they do.")) {
+                          "Connections to the store, by state.")) {
   prometheus::Family<prometheus::Counter>& verdicts =
       Counters(*registry_, "idempotency_verdicts_total", "Answers of Reserve, by verdict.");
   prometheus::Family<prometheus::Counter>& refused =
       Counters(*registry_, "idempotency_connections_refused_total",
-               "Connections that were closed instead of being served, by reason.");
+               "Connections closed instead of served, by reason.");
   for (const ConnectionRefusal refusal : kAllConnectionRefusals) {
     connections_refused_[static_cast<std::size_t>(refusal)] =
         &refused.Add({{"reason", std::string(RefusalName(refusal))}});
@@ -122,7 +125,7 @@ Metrics::Metrics()
   for (std::size_t i = 0; i < kVerdicts; ++i) {
     verdicts_[i] = &verdicts.Add({{"verdict", std::string(kVerdictNames[i])}});
   }
-  Gauges(*registry_, "idempotency_build_info", "1; which build this is.")
+  Gauges(*registry_, "idempotency_build_info", "Always 1; the label is the version of this build.")
       .Add({{"version", std::string(Version())}})
       .Set(1);
   // Dashboards show the usual case as 0 rather than as missing.
@@ -165,7 +168,7 @@ Metrics::OperationHistograms Metrics::NewOperationHistograms(
 }
 
 prometheus::Histogram& Metrics::RpcLatency(OperationKind kind, absl::StatusCode code) {
-  // A code that gRPC does not know either counts as UNKNOWN.
+  // A code that gRPC does not define counts as UNKNOWN.
   auto number = static_cast<std::size_t>(code);
   if (number >= kCodes) number = static_cast<std::size_t>(absl::StatusCode::kUnknown);
   std::atomic<prometheus::Histogram*>& slot = rpc_latency_[Index(kind)][number];
@@ -173,7 +176,7 @@ prometheus::Histogram& Metrics::RpcLatency(OperationKind kind, absl::StatusCode 
   if (histogram == nullptr) {
     prometheus::Labels labels = MethodLabel(kind);
     labels["code"] = absl::StatusCodeToString(static_cast<absl::StatusCode>(number));
-    // Two threads that both come here get the same one.
+    // Two threads that reach this point get the same one.
     histogram = &rpc_latency_family_.Add(labels, kLatencySeconds);
     slot.store(histogram, std::memory_order_release);
   }
@@ -249,7 +252,7 @@ void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Dur
 
 void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {
   store_up_.Set(gauges.ok() ? 1 : 0);
-  // The last known values stay while the store is away.
+  // The last known values stay while the store is unavailable.
   if (!gauges.ok()) return;
   oldest_reservation_age_.Set(absl::ToDoubleSeconds(gauges->oldest_reserved_age));
   unknown_records_.Set(static_cast<double>(gauges->unknown_records));

@@ -25,7 +25,7 @@ std::string DescribeStates(const std::vector<MigrationState>& states) {
   return text;
 }
 
-// `what` is done to the versions: "applied" or "took back".
+// `what` is done to the versions: "applied" or "reverted".
 std::string DescribeSteps(const std::string& schema, absl::string_view what,
                           const std::vector<int>& versions) {
   if (versions.empty()) return absl::StrCat(schema, ": nothing to do\n");
@@ -48,14 +48,14 @@ absl::StatusOr<absl::Span<const Migration>> MigrationsUpTo(int target) {
     if (all[i].version == target) return all.first(i + 1);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--to=", target, ": this build knows versions 0 to ", all.back().version));
+      absl::StrCat("--to=", target, ": this build supports versions 0 to ", all.back().version));
 }
 
 absl::Status MustConfirm(int from, int to) {
   return absl::FailedPreconditionError(
-      absl::StrCat("going back from version ", from, " to ", to, " loses ",
-                   to == 0 ? "every record, and each key would run again"
-                           : "what only the newer tables and columns hold",
+      absl::StrCat("the downgrade from version ", from, " to ", to, " loses ",
+                   to == 0 ? "every record, and every operation would run again"
+                           : "the data that only the newer tables and columns hold",
                    ": stop every idempotencyd of this schema, then repeat the command with --yes"));
 }
 
@@ -71,23 +71,22 @@ absl::StatusOr<std::string> Migrate(const StoreAddress& store, std::optional<int
   const int version = VersionOf(*states);
   if (target < version && !to.has_value()) {
     return absl::StrCat(store.Display(), ": at version ", version, ", newer than this build's ",
-                        target, ", which may serve it; left as it is\n");
+                        target, ", which may serve it; left unchanged\n");
   }
   const bool back = target < version;
   if (back && !yes) return MustConfirm(version, target);
   const absl::StatusOr<std::vector<int>> steps =
       back ? migrator.Down(target) : PostgresMigrator(options, *wanted).Up();
   if (!steps.ok()) return steps.status();
-  return DescribeSteps(store.Display(), back ? "took back" : "applied", *steps);
+  return DescribeSteps(store.Display(), back ? "reverted" : "applied", *steps);
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
   if (options.store.kind == StoreAddress::Kind::kSqlite) {
-    return absl::StrCat(
-        options.store.Display(),
-        ": nothing to do; `serve` brings a SQLite file up to date when it opens it\n");
+    return absl::StrCat(options.store.Display(),
+                        ": nothing to do; `serve` migrates a SQLite file when it opens it\n");
   }
   if (options.status) {
     const absl::StatusOr<std::vector<MigrationState>> states =

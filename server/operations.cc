@@ -152,8 +152,8 @@ absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view n
   }
   observer_.OperationShed(pending.kind_);
   return MakeError(Reason::kOverloaded,
-                   "Replies that callers have not read fill the memory for them. The record is as "
-                   "it was; ask for it again later.",
+                   "Replies that callers have not read fill the memory reserved for them. The "
+                   "record is unchanged; request it again later.",
                    {kUnreadRetryDelay, {}, {}});
 }
 

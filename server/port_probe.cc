@@ -49,10 +49,9 @@ void PortProbe::Run() {
   while (stop_.WaitFor(intervals_.between)) {
     const std::uint64_t before = accepted_();
     if (before == seen && Probe(before) == Result::kDeaf) {
-      return on_deaf_(
-          absl::UnavailableError(absl::StrCat(address_.ToString(),
-                                              " accepts no connections any more, although this "
-                                              "process runs; start idempotencyd again")));
+      return on_deaf_(absl::UnavailableError(absl::StrCat(
+          address_.ToString(),
+          " no longer accepts connections, although this process runs; restart idempotencyd")));
     }
     seen = accepted_();
   }

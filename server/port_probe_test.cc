@@ -54,9 +54,9 @@ TEST(PortProbeTest, ReportsAPortThatAcceptsNothing) {
       [&report](const absl::Status& why) { report.Take(why); });
   const auto why = report.Await();
   ASSERT_TRUE(why.has_value());
-  EXPECT_EQ(why->message(), sockets.address().ToString() +
-                                " accepts no connections any more, although this process runs; "
-                                "start idempotencyd again");
+  EXPECT_EQ(why->message(),
+            sockets.address().ToString() +
+                " no longer accepts connections, although this process runs; restart idempotencyd");
 }
 
 TEST(PortProbeTest, ReportsAPortThatNobodyListensOn) {

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kAdvice[] = "name the server with --address=HOST:PORT";
+constexpr char kAdvice[] = "set the server's address with --address=HOST:PORT";
 
 bool IsPid(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
@@ -50,13 +50,13 @@ absl::StatusOr<ServeOptions> OptionsOf(const fs::path& process,
   const std::vector<absl::string_view> flags(arguments.begin() + 1, arguments.end());
   absl::StatusOr<CommandLine> command = ParseCommandLine(flags);
   if (!command.ok() || !std::holds_alternative<ServeOptions>(*command)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the running idempotencyd has flags that this one does not know; ", kAdvice));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the running idempotencyd has flags that this build does not support; ", kAdvice));
   }
   auto options = std::get<ServeOptions>(*std::move(command));
   if (options.listen.unix_path.empty() && options.listen.port == 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the running idempotencyd listens on a port of the system's choice; ", kAdvice));
+        "the running idempotencyd listens on a port that the system chose; ", kAdvice));
   }
   std::error_code gone;
   const fs::path folder = fs::read_symlink(process / "cwd", gone);

@@ -47,16 +47,17 @@ TEST_F(ServingProcessTest, TakesTheFlagsOfTheOneThatServes) {
 }
 
 TEST_F(ServingProcessTest, SaysWhatToDoWhereThereIsNotOne) {
-  EXPECT_THAT(ErrorOf(), HasSubstr("no idempotencyd serves here; name the server with --address"));
+  EXPECT_THAT(ErrorOf(),
+              HasSubstr("no idempotencyd serves here; set the server's address with --address"));
   AddProcess("7", {"idempotencyd", "serve", "--store=sqlite:a", "--listen=127.0.0.1:0"});
-  EXPECT_THAT(ErrorOf(), HasSubstr("a port of the system's choice; name"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("a port that the system chose; set"));
   AddProcess("8", {"idempotencyd", "serve", "--store=sqlite:b"});
-  EXPECT_THAT(ErrorOf(), HasSubstr("several idempotencyd run here; name"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("several idempotencyd run here; set"));
 }
 
 TEST_F(ServingProcessTest, DoesNotGuessAtFlagsOfAnotherVersion) {
   AddProcess("7", {"idempotencyd", "serve", "--store=sqlite:a", "--of_the_future=1"});
-  EXPECT_THAT(ErrorOf(), HasSubstr("flags that this one does not know; name"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("flags that this build does not support; set"));
 }
 
 }  // namespace

@@ -134,8 +134,8 @@ class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable 
       WriteError(status, *made.mutable_error());
     } else if (!Fits(made.ByteSizeLong())) {
       made.Clear();
-      WriteError(Overloaded("The answers of this session are not being read. Ask again when they "
-                            "are."),
+      WriteError(Overloaded("The answers of this session are not being read. Send the operation "
+                            "again when they are."),
                  *made.mutable_error());
     }
     made.set_id(id);
@@ -485,7 +485,7 @@ absl::Status SessionCall::Register(Frame& frame) {
       }
     }
     counted_ = before;
-    return InvalidField("operations.id", "is that of an operation which is not answered yet");
+    return InvalidField("operations.id", "is the id of an operation that is not answered yet");
   }
   return absl::OkStatus();
 }

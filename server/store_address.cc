@@ -26,7 +26,7 @@ absl::StatusOr<StoreAddress> ParseSqlite(absl::string_view path) {
   // SQLite's own names for databases that end with the process.
   if (path == ":memory:" || absl::StartsWith(path, "file:")) {
     return absl::InvalidArgumentError(
-        "sqlite: takes the path of a file that outlives the process, for example "
+        "sqlite: needs the path of a file that outlives the process, for example "
         "sqlite:/var/lib/idempotencyd/records.db");
   }
   return StoreAddress{StoreAddress::Kind::kSqlite, std::string(path)};
@@ -64,7 +64,7 @@ absl::StatusOr<StoreAddress> ParsePostgres(absl::string_view uri) {
   const auto options = ConnectionOptions(address.location);
   if (!options.has_value() || !HasPorts(*options)) {
     return absl::InvalidArgumentError(
-        "the Postgres URI cannot be read; write postgresql://USER@HOST:PORT/DATABASE?NAME=VALUE, "
+        "the Postgres URI cannot be parsed; write postgresql://USER@HOST:PORT/DATABASE?NAME=VALUE, "
         "with special characters as %XX, and the password in PGPASSWORD or a PGPASSFILE");
   }
   return address;
@@ -81,10 +81,10 @@ absl::StatusOr<StoreAddress> StoreAddress::Parse(absl::string_view text) {
   }
   if (absl::StartsWith(text, "memory:")) {
     return absl::InvalidArgumentError(
-        "there is no store in memory: a restart would forget every record and run operations "
+        "a store in memory is not supported: a restart would lose every record and run operations "
         "again; use sqlite:PATH");
   }
-  return absl::InvalidArgumentError("the store is written sqlite:PATH or postgresql://...");
+  return absl::InvalidArgumentError("the store must be sqlite:PATH or postgresql://...");
 }
 
 std::string StoreAddress::Display() const {

@@ -53,12 +53,12 @@ TEST(StoreAddressTest, SaysWhatIsWrong) {
       {"sqlite:", "has no path"},
       {"sqlite::memory:", "outlives the process"},
       {"sqlite:file:records.db?mode=memory", "outlives the process"},
-      {"memory:", "no store in memory"},
-      {"postgresql://db:port/records", "cannot be read"},
-      {"postgresql://db:65536/records", "cannot be read"},
-      {"postgresql://[::1/records", "cannot be read"},
-      {"postgresql://me:s%zz@db/records", "cannot be read"},
-      {"postgresql://db/records?nonsense=1", "cannot be read"},
+      {"memory:", "a store in memory is not supported"},
+      {"postgresql://db:port/records", "cannot be parsed"},
+      {"postgresql://db:65536/records", "cannot be parsed"},
+      {"postgresql://[::1/records", "cannot be parsed"},
+      {"postgresql://me:s%zz@db/records", "cannot be parsed"},
+      {"postgresql://db/records?nonsense=1", "cannot be parsed"},
   };
   for (const auto& [text, message] : cases) {
     SCOPED_TRACE(text);

@@ -23,10 +23,10 @@ absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
   if (!weight.ok()) return weight.status();
   std::optional<MemoryBudget::Hold> hold = budget.TryHoldRequest(*weight, BringsWork(kind));
   if (hold.has_value()) return *std::move(hold);
-  return MakeError(Reason::kOverloaded,
-                   "Requests and answers fill the memory for them. Nothing was done; try again "
-                   "later.",
-                   {kOverloadedRetryDelay, {}, {}});
+  return MakeError(
+      Reason::kOverloaded,
+      "Requests and answers fill the memory reserved for them. Nothing was done; try again later.",
+      {kOverloadedRetryDelay, {}, {}});
 }
 
 }  // namespace idempotency::internal

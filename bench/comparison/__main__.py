@@ -29,26 +29,26 @@ def parse(arguments):
         prog="scripts/bench.sh",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="""\
-Compares the service with what it could at best be, on this machine: starts a
-Postgres of its own, idempotencyd and servers of the release build, and puts
-load on them in turns with a floor (pgbench with the two commits that a library
-would make; a bare gRPC server). Prints the ratio of each measure.
-Ratios count, absolute numbers are the machine's: see docs/performance.md.""",
+Compares the service with its theoretical best on this machine: starts a private
+Postgres, idempotencyd and servers of the release build, and puts load on them
+alternately with a floor (pgbench with the two commits that a library would make;
+a bare gRPC server). Prints the ratio of each measure. Compare ratios only;
+absolute numbers depend on the machine: see docs/performance.md.""",
         epilog=f"""\
 measures:
 {keys}
 
 examples:
-  scripts/bench.sh --quick                             an impression, in under 4 minutes
+  scripts/bench.sh --quick                             a rough result, in under 4 minutes
   scripts/bench.sh --only=replay_vs_echo,rss_mib
   scripts/bench.sh --only=cycles_full_vs_empty --rows=2000000
   scripts/bench.sh --only=guarded_first_vs_floor --rounds=1 --profile
   scripts/bench.sh --json=run.json && python3 -m bench.comparison.report run.json
 
-Exit status: 0 if every measure was made, whatever it shows; 1 if one could not be
-made; 2 for a bad argument.""")
+Exit status: 0 if every measure was taken, regardless of its result; 1 if one failed;
+2 for a bad argument.""")
     parser.add_argument("--quick", action="store_true",
-                        help="shorter and fewer rounds, and not on the large table")
+                        help="shorter and fewer rounds, without the large table")
     parser.add_argument("--only", metavar="KEY,...", help="only these measures")
     parser.add_argument("--json", metavar="FILE", help="write all numbers here")
     parser.add_argument("--rounds", type=int, help="rounds of floor and measure (5; quick: 3)")
@@ -59,18 +59,18 @@ made; 2 for a bad argument.""")
     parser.add_argument("--expired_rows", type=int,
                         help="records to be swept (5000000; quick: 300000)")
     parser.add_argument("--profile", action="store_true",
-                        help="also tell what the processors' time of each load went into (needs "
-                        "perf, and takes some of that time itself)")
-    parser.add_argument("--folder", help="where the data go while it runs (a temporary folder)")
+                        help="also show the processor time of each load by function (needs "
+                        "perf, which takes some of that time itself)")
+    parser.add_argument("--folder", help="folder for the data of the run (a temporary folder)")
     parser.add_argument("--binaries", default="build/release/bin", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     for name in (options.only or "").split(","):
         if name and name not in MEASURES:
-            parser.error(f"there is no measure {name}; see --help")
+            parser.error(f"unknown measure {name}; see --help")
     for name in ("rounds", "seconds", "rows", "expired_rows"):
         value = getattr(options, name)
         if value is not None and value < 1:
-            parser.error(f"--{name} is at least 1")
+            parser.error(f"--{name} must be at least 1")
     quick = options.quick
     options.rounds = options.rounds or (3 if quick else 5)
     options.seconds = options.seconds or (1 if quick else 8)

@@ -31,11 +31,10 @@ absl::Status CheckKeys(std::string_view method, const ParentOperation& parent, s
     if (key == own || key == kKeyToCome) continue;
     if (parent.IsOwnKey(key)) {
       return Refused(method,
-                     "it carries the key that its own handler was called with, which names another "
-                     "operation. Leave the key to Execution::Attach");
+                     "it carries the key of the handler's own call, which identifies another "
+                     "operation. Execution::Attach sets the key");
     }
-    return Refused(method,
-                   "it carries another key besides the one that Execution::Attach gives it");
+    return Refused(method, "it carries a key besides the one that Execution::Attach sets");
   }
   return absl::OkStatus();
 }

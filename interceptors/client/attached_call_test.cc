@@ -119,19 +119,19 @@ TEST_F(ResolveAttachedCallTest, AReadWithALabelKeepsItsKey) {
 TEST_F(ResolveAttachedCallTest, TheParentsOwnKeyIsNotSentOn) {
   ASSERT_TRUE(parent_->Attach(context_).ok());
   ASSERT_TRUE(WithKey(context_, kParentsKey).ok());
-  ExpectRefused("the key that its own handler was called with");
+  ExpectRefused("the key of the handler's own call");
 }
 
 TEST_F(ResolveAttachedCallTest, NorIsItBesideALabel) {
   ASSERT_TRUE(WithKey(context_, "\"the-customers-own-key\"").ok());
   ASSERT_TRUE(parent_->Attach(context_, "item-3").ok());
-  ExpectRefused("the key that its own handler was called with");
+  ExpectRefused("the key of the handler's own call");
 }
 
 TEST_F(ResolveAttachedCallTest, AnotherKeyIsOneTooMany) {
   ASSERT_TRUE(parent_->Attach(context_, "item-3").ok());
   ASSERT_TRUE(WithKey(context_, "mine").ok());
-  ExpectRefused("another key");
+  ExpectRefused("a key besides");
 }
 
 // So that DownstreamKey("item-3") can be passed to CallWithRetries.
@@ -180,7 +180,7 @@ TEST(RetentionWatchTest, WarnsOnceWhereAStepIsForgottenFirst) {
   EXPECT_FALSE(watch.Look("/a", "2023-06-30T00:53:18Z", parent));
   EXPECT_TRUE(watch.Look("/b", "2023-06-30T00:53:18Z", parent));
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0].rfind("/a: the step is forgotten 2s before", 0), 0u) << lines[0];
+  EXPECT_EQ(lines[0].rfind("/a: the step's record expires 2s before", 0), 0u) << lines[0];
   EXPECT_EQ(lines[1].rfind("/b: ", 0), 0u) << lines[1];
 }
 

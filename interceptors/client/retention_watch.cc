@@ -16,11 +16,12 @@ bool RetentionWatch::Look(const std::string& method, std::string_view expires,
     MutexLock lock(mutex_);
     if (!warned_.insert(method).second) return false;
   }
-  log_.Write(LogSeverity::kWarning,
-             absl::StrCat(method, ": the step is forgotten ",
-                          absl::FormatDuration(parent_expires - step_expires),
-                          " before the operation that makes it: an attempt resumed then gets "
-                          "KEY_EXPIRED from it. Its retention must not be under its parent's"));
+  log_.Write(
+      LogSeverity::kWarning,
+      absl::StrCat(method, ": the step's record expires ",
+                   absl::FormatDuration(parent_expires - step_expires),
+                   " before that of the operation that calls it: an attempt resumed after that "
+                   "gets KEY_EXPIRED from it. Its retention must be at least its parent's"));
   return true;
 }
 

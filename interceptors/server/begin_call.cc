@@ -24,7 +24,7 @@ namespace {
 PolicyFaults FaultsWithoutMethod(const MethodPolicy& policy) {
   PolicyFaults faults;
   if (policy.key != MethodPolicy::Key::kRequired) {
-    faults.push_back("key must be REQUIRED: nothing begins without one");
+    faults.push_back("key must be REQUIRED: Begin needs one");
   }
   if (!policy.key_field.empty()) faults.push_back("key_field is for methods of a server");
   if (!policy.fingerprint_metadata.empty()) {
@@ -38,7 +38,7 @@ PolicyFaults FaultsWithoutMethod(const MethodPolicy& policy) {
   }
   if (policy.fail_open) faults.push_back("fail_open is for methods of a server");
   if (policy.cancel_when_lost) {
-    faults.push_back("cancel_when_lost is for methods of a server: ask Execution::lost()");
+    faults.push_back("cancel_when_lost is for methods of a server: check Execution::lost()");
   }
   return faults;
 }
@@ -49,13 +49,14 @@ absl::Status ValidateBeginCall(const BeginCall& call, const GuardOptions& option
   const RecordKey key{options.name_space, call.scope, call.operation, NormaliseKey(call.key)};
   if (absl::Status valid = ValidateRecordKey(key, "begin"); !valid.ok()) return valid;
   if (absl::StrContains(call.operation, '/')) {
-    return InvalidField("begin.operation", "a '/' is for the names of gRPC methods");
+    return InvalidField("begin.operation", "'/' is reserved for the names of gRPC methods");
   }
   if (absl::Status valid = ValidateLabels(call.labels, "begin.labels"); !valid.ok()) return valid;
   PolicyFaults faults = FaultsOf(call.policy);
   for (std::string& fault : FaultsWithoutMethod(call.policy)) faults.push_back(std::move(fault));
   if (!ChosenUnknownOutcome(call.policy, call.recovery, options)) {
-    faults.push_back("what an unknown outcome leads to is not chosen: " + UnknownOutcomeChoices());
+    faults.push_back("the handling of an unknown outcome is not chosen: " +
+                     UnknownOutcomeChoices());
   }
   if (faults.empty()) return absl::OkStatus();
   return InvalidField("begin.policy", absl::StrJoin(faults, "; "));

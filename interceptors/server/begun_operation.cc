@@ -101,7 +101,7 @@ void BegunOperation::Abandon() {
   if (run_ == nullptr || run_->settled.exchange(true)) return;
   const GuardedOperation& operation = run_->execution->operation();
   operation.log->Warn(LogEvent::kAbandoned, operation.name, ": record ", record_id_,
-                      ": begun, and neither completed nor given back; nobody knows what was done");
+                      ": begun, but neither completed nor released; its effects are unknown");
   Settlement::Settle(run_->execution,
                      ReplyOf(grpc::Status(grpc::StatusCode::CANCELLED, "abandoned")),
                      [](const Settlement::Outcome&) {});
@@ -117,10 +117,10 @@ Execution* BegunOperation::execution() const {
 
 absl::Status BegunOperation::Take() {
   if (run_ == nullptr) {
-    return absl::FailedPreconditionError("this operation does not run: it is a replay");
+    return absl::FailedPreconditionError("this operation is not running: it is a replay");
   }
   if (run_->settled.exchange(true)) {
-    return absl::FailedPreconditionError("this operation is settled already");
+    return absl::FailedPreconditionError("this operation is already settled");
   }
   return absl::OkStatus();
 }
@@ -168,7 +168,7 @@ absl::Status BegunOperation::Fail(const grpc::Status& failure) {
 
 void BegunOperation::Fail(const grpc::Status& failure, Done done) {
   if (failure.ok()) {
-    done(absl::InvalidArgumentError("OK is no failure: complete it with a message"));
+    done(absl::InvalidArgumentError("OK is not a failure: complete the operation with a message"));
     return;
   }
   Settle(ReplyOf(failure), std::move(done));
@@ -197,13 +197,13 @@ const v1::Reply& BegunOperation::reply() const { return reply_; }
 
 grpc::Status BegunOperation::ReadReply(google::protobuf::Message& into) const {
   if (run_ != nullptr) {
-    return {grpc::StatusCode::INTERNAL, "this operation runs: there is no reply yet"};
+    return {grpc::StatusCode::INTERNAL, "this operation is running: there is no reply yet"};
   }
   if (reply_.code() != static_cast<int>(grpc::StatusCode::OK)) {
     return {StatusCodeFrom(reply_.code()), reply_.message(), reply_.details()};
   }
   if (!into.ParsePartialFromString(reply_.body())) {
-    return {grpc::StatusCode::INTERNAL, "the recorded reply is of another type"};
+    return {grpc::StatusCode::INTERNAL, "the recorded reply has another type"};
   }
   return grpc::Status::OK;
 }

@@ -120,7 +120,7 @@ bool ClientDeadlinePassed(const grpc::ServerContextBase& context) {
 v1::Reply Cancelled() {
   v1::Reply reply;
   reply.set_code(static_cast<int>(grpc::StatusCode::CANCELLED));
-  reply.set_message("the client left before the operation was begun");
+  reply.set_message("the call was cancelled before the operation began");
   return reply;
 }
 
@@ -134,7 +134,7 @@ v1::Reply Overloaded() {
                         /*record_id=*/"");
 }
 
-constexpr std::string_view kClientLeft = "the client had left before the handler ran";
+constexpr std::string_view kClientLeft = "the call was cancelled before the handler ran";
 
 // A sync call: the thread that delivered it waits inside RunHandler.
 class PendingSyncCall final : public PendingCall {

@@ -531,7 +531,7 @@ TEST_F(GuardLedgerCrowdTest, AnAttemptAfterTheFirstIsRefusedAtOnce) {
   const Admission::Decision decision = Ask();
   EXPECT_EQ(RefusalOf(decision), Reason::kStoreUnavailable);
   EXPECT_THAT(std::string(std::get<Admission::Refused>(decision).why.message()),
-              testing::HasSubstr("too many questions"));
+              testing::HasSubstr("too many queries"));
   EXPECT_EQ(WaitOf(decision), absl::Seconds(1));
   EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_RELEASED));
   Open();

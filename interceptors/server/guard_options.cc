@@ -61,7 +61,7 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   }
   if (!options.downstream_secret.empty() &&
       options.downstream_secret.size() < limits::kMinDownstreamSecretBytes) {
-    return Wrong("downstream_secret", "must be empty or 16 bytes at least");
+    return Wrong("downstream_secret", "must be empty or at least 16 bytes");
   }
   if (!IsFinitePositive(options.verdict_timeout)) {
     return Wrong("verdict_timeout", "must be positive");
@@ -71,7 +71,7 @@ absl::Status ValidateGuardOptions(const GuardOptions& options) {
   }
   if (options.closing_timeout < absl::ZeroDuration() ||
       options.closing_timeout == absl::InfiniteDuration()) {
-    return Wrong("closing_timeout", "must not be negative or endless");
+    return Wrong("closing_timeout", "must not be negative or infinite");
   }
   if (options.max_reply_bytes == 0 || options.max_reply_bytes > limits::kMaxReplyBytes) {
     return Wrong("max_reply_bytes", "must be from 1 byte to 8 MiB");

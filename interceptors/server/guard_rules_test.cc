@@ -194,7 +194,7 @@ TEST(RejectionTest, AnUnknownOutcomeSaysWhatHappenedWhenAndWhatToDo) {
   const absl::Status answered = RejectionFor(verdict);
   EXPECT_EQ(answered.code(), absl::StatusCode::kFailedPrecondition);
   for (const char* part : {"attempt 2", "1970-01-01T00:00:01", "the handler answered UNAVAILABLE",
-                           "find out what it did"}) {
+                           "determine what it did"}) {
     EXPECT_THAT(std::string(answered.message()), testing::HasSubstr(part));
   }
   auto metadata = DetailsOf(answered).metadata;
@@ -207,7 +207,7 @@ TEST(RejectionTest, AnUnknownOutcomeSaysWhatHappenedWhenAndWhatToDo) {
   unknown.clear_reason();
   unknown.set_cause(v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED);
   const absl::Status lost = RejectionFor(verdict);
-  EXPECT_THAT(std::string(lost.message()), testing::HasSubstr("its lease ran out"));
+  EXPECT_THAT(std::string(lost.message()), testing::HasSubstr("its lease expired"));
   EXPECT_EQ(DetailsOf(lost).metadata["cause"], "LEASE_EXPIRED");
 }
 

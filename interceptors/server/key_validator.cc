@@ -10,7 +10,7 @@ KeyValidator UuidKeys() {
   return [](std::string_view key) {
     const std::optional<Uuid> uuid = Uuid::Parse(key);
     if (uuid.has_value() && !uuid->is_nil()) return absl::OkStatus();
-    return absl::InvalidArgumentError("this method takes UUIDs only, in their 36-character form");
+    return absl::InvalidArgumentError("this method accepts only UUIDs, in their 36-character form");
   };
 }
 
@@ -19,7 +19,7 @@ KeyValidator Uuidv7Keys() {
     const std::optional<Uuid> uuid = Uuid::Parse(key);
     if (uuid.has_value() && uuid->TimeOrderedAt().has_value()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        "this method takes UUIDs of version 7 only, in their 36-character form");
+        "this method accepts only UUIDs of version 7, in their 36-character form");
   };
 }
 

@@ -50,7 +50,7 @@ absl::Status CheckNames(const std::map<std::string, MethodConfig>& methods,
   for (const auto& [name, config] : methods) {
     if (paths.count(name) > 0) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        "GuardOptions.methods names ", name, ", which is no method of a protected service"));
+        "GuardOptions.methods names ", name, ", which is not a method of a protected service"));
   }
   return absl::OkStatus();
 }
@@ -173,8 +173,7 @@ absl::StatusOr<std::vector<ResolvedPolicy>> Guard::Resolve(const ServiceDescript
     }
   }
   if (wrong.empty()) return policies;
-  return absl::InvalidArgumentError(
-      absl::StrCat("policies that cannot work: ", absl::StrJoin(wrong, "; ")));
+  return absl::InvalidArgumentError(absl::StrCat("invalid policies: ", absl::StrJoin(wrong, "; ")));
 }
 
 ReplyLoader Guard::LoaderOf(const MethodDescriptor& method) const {
@@ -222,12 +221,12 @@ absl::Status Guard::ValidateOperation(const std::string& host, const std::string
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no records can be kept under the operation ", operation));
+      absl::StrCat("records cannot be stored under the operation ", operation));
 }
 
 absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* service_name,
                                    const std::string& host, grpc::Service* service) {
-  if (installed_) return absl::FailedPreconditionError("Protect comes before Install");
+  if (installed_) return absl::FailedPreconditionError("call Protect before Install");
   const ServiceDescriptor* descriptor =
       DescriptorPool::generated_pool()->FindServiceByName(service_name);
   if (descriptor == nullptr) {
@@ -248,7 +247,7 @@ absl::Status Guard::ProtectService(grpc::ServerBuilder& builder, const char* ser
     const std::string operation = absl::StrCat(host, MethodPath(method));
     admitters.push_back(nullptr);
     if (policies_.count(operation) > 0) {
-      return absl::FailedPreconditionError(absl::StrCat(service_name, " is protected already"));
+      return absl::FailedPreconditionError(absl::StrCat(service_name, " is already protected"));
     }
     policies.emplace(operation, (*resolved)[i]);
     const MethodPolicy& policy = (*resolved)[i].policy();
@@ -283,14 +282,14 @@ absl::Status Guard::CheckChoices() const {
     unchosen.push_back(operation);
   }
   if (unchosen.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "what is to happen when the outcome of a call is unknown (its handler fails without saying "
-      "that nothing happened, or its process is lost) is not chosen for ",
-      absl::StrJoin(unchosen, ", "), ". For each of them ", UnknownOutcomeChoices()));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the handling of an unknown outcome (the handler fails without stating that "
+                   "nothing happened, or its process is lost) is not chosen for ",
+                   absl::StrJoin(unchosen, ", "), ". For each of them ", UnknownOutcomeChoices()));
 }
 
 absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, InterceptorFactories others) {
-  if (installed_) return absl::FailedPreconditionError("the guard is installed already");
+  if (installed_) return absl::FailedPreconditionError("the guard is already installed");
   std::set<std::string> known_paths;
   for (const auto& [operation, policy] : policies_) known_paths.insert(PathOf(operation));
   const absl::Status known = CheckNames(options_.methods, known_paths);
@@ -321,7 +320,7 @@ absl::Status Guard::InstallInterceptors(grpc::ServerBuilder& builder, Intercepto
 
 absl::StatusOr<std::unique_ptr<Guard>> MakeGuard(std::unique_ptr<Connection> connection,
                                                  GuardOptions options) {
-  if (connection == nullptr) return absl::InvalidArgumentError("there is no connection");
+  if (connection == nullptr) return absl::InvalidArgumentError("the connection is null");
   const absl::Status valid = ValidateGuardOptions(options);
   if (!valid.ok()) return valid;
   const absl::Status layout = grpc_internals::CheckLayout();
@@ -378,7 +377,7 @@ void ServerGuard::Begin(const BeginCall& call, const OpaqueRequest& request, Beg
 
 absl::StatusOr<std::unique_ptr<ServerGuard>> ServerGuard::Create(
     std::shared_ptr<grpc::Channel> idempotencyd, GuardOptions options) {
-  if (idempotencyd == nullptr) return absl::InvalidArgumentError("there is no channel");
+  if (idempotencyd == nullptr) return absl::InvalidArgumentError("the channel is null");
   ConnectionOptions connecting = options.connection;
   if (!connecting.log) connecting.log = options.log;
   std::unique_ptr<Connection> connection = MakeConnection(std::move(idempotencyd), connecting);

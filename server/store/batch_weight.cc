@@ -17,7 +17,7 @@ void BatchWeight::Add(const absl::StatusOr<Record>& answer) {
 
 absl::Status BatchWeight::NextCall() {
   return MakeError(Reason::kOverloaded,
-                   "Too many large replies were asked for at once. Nothing was done; try again.");
+                   "Too many large replies were requested at once. Nothing was done; try again.");
 }
 
 }  // namespace idempotency::internal

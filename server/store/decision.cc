@@ -75,7 +75,7 @@ ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
     if (*made_at > now + limits::kMaxKeyAhead) {
       return AnswerWith(MakeError(Reason::kKeyInvalid,
                                   "the key was made more than 24 hours ahead of the store's clock; "
-                                  "check the clock of the machine that makes keys"));
+                                  "check the clock of the machine that generates keys"));
     }
   }
   ReserveDecision decision;
@@ -185,7 +185,7 @@ ReserveDecision DecideReserved(const ReserveOp& op, absl::Time now, StoredRecord
 ReserveDecision DecideCompleted(absl::Time now, StoredRecord stored) {
   Record& record = stored.record;
   if (!record.reply || !record.completed_at) {
-    return AnswerWith(MakeError(Reason::kRecordDamaged, "the completed record has lost its reply"));
+    return AnswerWith(MakeError(Reason::kRecordDamaged, "the completed record's reply is missing"));
   }
   if (ReplyIsOver(record, now)) {
     absl::StatusOr<EncodedReply> rest = WithoutContent(*record.reply);
@@ -274,9 +274,9 @@ ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
   if (IsForgotten(*record, now)) return DecideForgotten(op, now, record);
   switch (CompareFingerprints(record->record.fingerprints, op.fingerprints)) {
     case FingerprintMatch::kNothingInCommon:
-      return AnswerWith(MakeError(Reason::kFingerprintUnknown,
-                                  "the record holds none of the fingerprint versions sent; send "
-                                  "the older version too"));
+      return AnswerWith(MakeError(
+          Reason::kFingerprintUnknown,
+          "the record contains none of the fingerprint versions sent; send the older version too"));
     case FingerprintMatch::kDifferent:
       return AnswerWith(Verdict(Mismatch{record->record.attempt}));
     case FingerprintMatch::kSame:

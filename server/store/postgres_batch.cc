@@ -9,20 +9,20 @@ namespace idempotency::internal {
 absl::Status ToCallerStatus(const absl::Status& failure) {
   if (failure.code() == absl::StatusCode::kInvalidArgument) {
     return MakeError(Reason::kRequestInvalid,
-                     "the operation holds a value that the store cannot keep, such as a NUL "
+                     "the operation contains a value that the store cannot keep, such as a NUL "
                      "character in a text");
   }
   ErrorDetails details;
   if (IsLocked(failure)) {
     details.retry_delay = absl::Milliseconds(500);
     return MakeError(Reason::kStoreUnavailable,
-                     "another session holds the record's row; nothing happened, repeat it with the "
-                     "same tokens",
+                     "another session has locked the record's row; nothing happened, repeat the "
+                     "call with the same tokens",
                      std::move(details));
   }
   details.retry_delay = absl::Milliseconds(50);
   return MakeError(Reason::kStoreUnavailable,
-                   "the store did not confirm the operation; repeat it with the same tokens",
+                   "the store did not confirm the operation; repeat the call with the same tokens",
                    std::move(details));
 }
 

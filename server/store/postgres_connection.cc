@@ -201,7 +201,8 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
     if (status.ok()) return PostgresResult(rows);
     if (status.code() != absl::StatusCode::kAborted) return status;
     if (transaction_ != nullptr || attempt == kMaxAttempts) {
-      return absl::UnavailableError("postgres gave the statement up for another transaction");
+      return absl::UnavailableError(
+          "postgres cancelled the statement because of another transaction");
     }
   }
 }
@@ -269,7 +270,7 @@ PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()
     if (outcome.state == kConnectionFailure) broken_ = true;
   }
   if (watch.expired()) {
-    spdlog::warn("postgres: no answer within {} ms; the session is given up",
+    spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
                  absl::ToInt64Milliseconds(limit));
   }
   if (watch.expired() || !session_->connection().is_open()) broken_ = true;
@@ -285,7 +286,7 @@ absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
   }
   spdlog::warn("postgres: statement failed, SQLSTATE {}", state);
   if (state == kSerializationFailure || state == kDeadlockDetected) {
-    return absl::AbortedError("another transaction was in the way");
+    return absl::AbortedError("another transaction conflicted");
   }
   if (state == kLockNotAvailable) return absl::DeadlineExceededError("locked by another session");
   // A server that turned into a standby, or a proxy that swapped the session.

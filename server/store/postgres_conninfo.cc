@@ -35,7 +35,7 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
   // may overrule cannot stand together.
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
       PQconninfoParse(options.url.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
-  if (given == nullptr) return absl::InvalidArgumentError("postgres url: cannot be read");
+  if (given == nullptr) return absl::InvalidArgumentError("postgres url: cannot be parsed");
   const absl::Duration reply_timeout = options.statement_timeout + options.reply_grace;
   // Of several values for one keyword the last counts.
   std::string conninfo;

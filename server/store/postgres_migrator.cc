@@ -69,8 +69,8 @@ absl::Status Failed(const Migration& migration, const absl::Status& failure) {
   return absl::Status(CodeOf(failure),
                       absl::StrCat("migration ", migration.version, "_", AbslView(migration.name),
                                    migration.outside_transaction
-                                       ? " failed; what it did stays, and it can be repeated: "
-                                       : " failed and was undone: ",
+                                       ? " failed; its changes remain, and it can be repeated: "
+                                       : " failed and was rolled back: ",
                                    failure.message()));
 }
 
@@ -124,7 +124,7 @@ absl::Status PostgresMigrator::LockOutStores(PostgresConnection& connection) con
   if (locked->IsNull(0, 0) || locked->Bool(0, 0)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("an idempotencyd has sessions open on the postgres schema ", options_.schema,
-                   ", and would go on with what is left of it: stop every one first"));
+                   ", and would continue to use it: stop every idempotencyd first"));
 }
 
 absl::StatusOr<int> PostgresMigrator::Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const {
@@ -136,8 +136,9 @@ absl::StatusOr<int> PostgresMigrator::Persist(absl::FunctionRef<absl::StatusOr<i
     if (!in_the_way) return done;
     if (absl::Now() >= deadline) return absl::UnavailableError(done.status().message());
     spdlog::warn(
-        "postgres: the migration waits for a lock that another session holds; trying again."
-        " Traffic goes on. If it does not end: look for a long transaction in pg_stat_activity");
+        "postgres: the migration waits for a lock that another session holds; trying again. "
+        "Traffic continues. If the wait does not end: look for a long transaction in "
+        "pg_stat_activity");
     absl::SleepFor(kMigrationLockPause);
   }
 }
@@ -238,7 +239,7 @@ absl::Status PostgresMigrator::CheckSchema() {
     if ((*connection)->lost()) return absl::UnavailableError("postgres session lost");
     if (state == kLockNotAvailable) return absl::UnavailableError("a migration runs");
     return absl::FailedPreconditionError(absl::StrCat(
-        "postgres schema ", options_.schema, " says that it is at version ", migrations_.size(),
+        "postgres schema ", options_.schema, " is recorded at version ", migrations_.size(),
         " but cannot run `", statement->name, "` (SQLSTATE ", state,
         "): it was changed by hand, or this role lacks privileges on its tables"));
   }
@@ -289,10 +290,11 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
     // Says nothing about the schema.
     if (connection.lost()) return absl::UnavailableError("postgres session lost");
     if (rows.status().code() == absl::StatusCode::kDeadlineExceeded) return rows.status();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "postgres schema ", schema, " has a schema_migrations that is not this program's or that",
-        " this role may not read (", rows.status().message(),
-        "): name another schema in the URL, as options=-csearch_path%3DNAME"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("postgres schema ", schema,
+                     " has a schema_migrations that this program did not create or that",
+                     " this role may not read (", rows.status().message(),
+                     "): name another schema in the URL, as options=-csearch_path%3DNAME"));
   }
   for (int row = 0; row < rows->rows(); ++row) {
     installed.history.push_back({static_cast<int>(rows->Integer(row, 0)), rows->Text(row, 1),
@@ -306,8 +308,8 @@ absl::Status PostgresMigrator::Judge(const Installed& installed) const {
   if (installed.history.empty() && installed.has_tables) {
     return absl::FailedPreconditionError(
         absl::StrCat("postgres schema ", options_.schema,
-                     " holds tables that no migration of this program made: name another schema "
-                     "in the URL, as options=-csearch_path%3DNAME, or empty this one"));
+                     " contains tables that no migration of this program created: name another "
+                     "schema in the URL, as options=-csearch_path%3DNAME, or empty this one"));
   }
   return JudgeHistory(installed.history);
 }
@@ -327,8 +329,9 @@ absl::Status PostgresMigrator::JudgeHistory(const std::vector<Applied>& history)
         absl::StrCat("postgres schema ", options_.schema, " ", text...));
   };
   if (!history.empty() && history.back().version > static_cast<int>(migrations_.size())) {
-    return wrong("is at version ", history.back().version, ", this program knows only up to ",
-                 migrations_.size(), ": run a newer idempotencyd");
+    return wrong("is at version ", history.back().version,
+                 ", this program supports versions up to ", migrations_.size(),
+                 ": run a newer idempotencyd");
   }
   for (std::size_t i = 0; i < history.size(); ++i) {
     const Migration& known = migrations_[i];
@@ -338,7 +341,7 @@ absl::Status PostgresMigrator::JudgeHistory(const std::vector<Applied>& history)
     }
     if (history[i].name != AbslView(known.name) || history[i].checksum != ChecksumOf(known)) {
       return wrong("has a migration ", known.version,
-                   " with another text than this program's: it belongs to a build that was never "
+                   " whose text differs from this program's: it belongs to a build that was never "
                    "released; restore it from a backup, or name another schema in the URL, as "
                    "options=-csearch_path%3DNAME");
     }
@@ -425,8 +428,8 @@ absl::StatusOr<int> PostgresMigrator::StepDown(PostgresConnection& connection, i
           absl::StrCat("DELETE FROM schema_migrations WHERE version = ", last.version)}) {
       if (auto done = connection.ExecuteScript(script); !done.ok()) {
         return absl::Status(CodeOf(done.status()),
-                            absl::StrCat("taking back migration ", last.version,
-                                         " failed and was undone: ", done.status().message()));
+                            absl::StrCat("reverting migration ", last.version,
+                                         " failed and was rolled back: ", done.status().message()));
       }
     }
     return last.version;

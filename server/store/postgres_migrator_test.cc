@@ -231,7 +231,7 @@ TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
   ASSERT_TRUE(store->Inspect().ok());
   const absl::Status refused = Migrator().Down(0).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("stop every one first"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("stop every idempotencyd first"));
   EXPECT_TRUE(store->Inspect().ok());
   store.reset();
   // Its sessions end a moment later than it does.
@@ -290,13 +290,13 @@ TEST(SchemaInUrlTest, IsThatOfTheSearchPath) {
 TEST_F(PostgresMigratorTest, AForeignSchemaIsRefused) {
   Execute(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
   Execute("CREATE TABLE invoices (id integer)");
-  ExpectRefused("no migration of this program made");
+  ExpectRefused("no migration of this program created");
 }
 
 TEST_F(PostgresMigratorTest, AForeignHistoryIsRefused) {
   Execute(absl::StrCat("CREATE SCHEMA ", schema_->options().schema));
   Execute("CREATE TABLE schema_migrations (id text)");
-  ExpectRefused("is not this program's");
+  ExpectRefused("that this program did not create");
 }
 
 TEST_F(PostgresMigratorTest, AGapInTheHistoryIsRefused) {
@@ -308,7 +308,7 @@ TEST_F(PostgresMigratorTest, AGapInTheHistoryIsRefused) {
 TEST_F(PostgresMigratorTest, AnEditedMigrationIsRefused) {
   ASSERT_TRUE(Migrator().Up().ok());
   Execute("UPDATE schema_migrations SET checksum = 'x' WHERE version = 2");
-  ExpectRefused("with another text");
+  ExpectRefused("whose text differs");
 }
 
 TEST_F(PostgresMigratorTest, AMissingTableOrColumnIsNoticed) {
@@ -324,7 +324,7 @@ TEST_F(PostgresMigratorTest, AFailedMigrationLeavesNothingBehind) {
       {1, "good", "CREATE TABLE good (id integer)", "DROP TABLE good", 1},
       {2, "bad", "CREATE TABLE half (id integer); SELECT nonsense", "DROP TABLE half", 2}};
   const absl::Status status = PostgresMigrator(schema_->options(), broken).Up().status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("2_bad failed and was undone"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2_bad failed and was rolled back"));
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM schema_migrations"), "1");
   EXPECT_EQ(schema_->Value("SELECT to_regclass('half') IS NULL"), "t");
 }

@@ -43,15 +43,15 @@ absl::Status PostgresSessions::Begin(PostgresConnection& connection) {
   if (!begun.ok()) return begun.status();
   // Columns: has the lock, abandoned sessions.
   if (!begun->Bool(0, 0)) {
-    spdlog::warn("postgres: the schema {} is being taken back; no session is opened",
+    spdlog::warn("postgres: the schema {} is being reverted; no session is opened",
                  options_.schema);
-    return absl::UnavailableError("the schema is being taken back");
+    return absl::UnavailableError("the schema is being reverted");
   }
   const std::int64_t abandoned = begun->Integer(0, 1);
   if (abandoned < options_.max_abandoned_sessions) return absl::OkStatus();
   spdlog::warn(
-      "postgres: {} sessions whose callers gave up still wait, most likely for a synchronous"
-      " standby; no further one is opened until fewer do",
+      "postgres: {} abandoned sessions still wait, most likely for a synchronous standby; no "
+      "further session is opened until fewer wait",
       abandoned);
   return absl::UnavailableError("too many abandoned sessions wait for the standby");
 }
@@ -64,7 +64,7 @@ absl::Status PostgresSessions::CheckSchema(PostgresConnection& connection) {
   MutexLock lock(mutex_);
   absl::Status found = Judge(looked);
   if (!found.ok() && schema_.ok()) spdlog::error("postgres: {}", std::string(found.message()));
-  if (found.ok() && !schema_.ok()) spdlog::info("postgres: the schema is back as it was");
+  if (found.ok() && !schema_.ok()) spdlog::info("postgres: the schema is valid again");
   schema_ = found;
   return found;
 }
@@ -75,24 +75,24 @@ absl::Status PostgresSessions::Judge(const absl::StatusOr<PostgresResult>& looke
   if (!looked.ok() || looked->IsNull(0, 0)) {
     return SchemaGone(options_.schema,
                       "was removed while it was served: restore it, or stop every idempotencyd "
-                      "before it is made anew");
+                      "before it is recreated");
   }
   const std::string identity = looked->Text(0, 0);
   if (identity_.empty()) identity_ = identity;
   if (identity != identity_) {
     return SchemaGone(options_.schema,
-                      "was made anew while it was served, and the records are gone: restore them, "
-                      "or restart idempotencyd to begin with what is there");
+                      "was recreated while it was served, and the records are lost: restore them, "
+                      "or restart idempotencyd to continue with the records that are in it");
   }
   if (!looked->Bool(0, 1)) {
-    return SchemaGone(options_.schema,
-                      "was taken back to an older version while it was served: run `idempotencyd "
-                      "migrate`");
+    return SchemaGone(
+        options_.schema,
+        "was reverted to an older version while it was served: run `idempotencyd migrate`");
   }
   if (looked->Bool(0, 2)) {
-    return SchemaGone(options_.schema,
-                      "was migrated to a version that this build cannot serve: replace it by the "
-                      "newer idempotencyd");
+    return SchemaGone(
+        options_.schema,
+        "was migrated to a version that this build cannot serve: run the newer idempotencyd");
   }
   return absl::OkStatus();
 }

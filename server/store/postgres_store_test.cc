@@ -357,10 +357,10 @@ TEST_F(PostgresStoreTest, ASchemaThatWasMadeAnewIsNotServed) {
       schema_->Execute(absl::StrCat("DROP SCHEMA ", schema_->options().schema, " CASCADE")).ok());
   EXPECT_THAT(store_->Inspect().status().ToString(), HasSubstr("was removed while it was served"));
   ASSERT_TRUE(PostgresMigrator(schema_->options()).Up().ok());
-  EXPECT_THAT(store_->Inspect().status().ToString(), HasSubstr("was made anew"));
+  EXPECT_THAT(store_->Inspect().status().ToString(), HasSubstr("was recreated"));
   const absl::StatusOr<Verdict> verdict = Reserve(op);
   EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
-  EXPECT_THAT(verdict.status().ToString(), HasSubstr("was made anew"));
+  EXPECT_THAT(verdict.status().ToString(), HasSubstr("was recreated"));
   EXPECT_EQ(DetailsOf(verdict.status()).retry_delay, absl::Seconds(5));
   // One that begins with it has nothing to miss.
   EXPECT_TRUE(PostgresStore::Create(schema_->options()).value()->Inspect().ok());

@@ -110,7 +110,7 @@ absl::Status Unreadable(const SqliteConnection& connection, const std::string& p
     default:
       return absl::FailedPreconditionError(absl::StrCat(
           path, " cannot be read or written (", sqlite3_errstr(connection.error_code()),
-          "); look at its file system and permissions"));
+          "); check its file system and permissions"));
   }
 }
 
@@ -144,9 +144,9 @@ absl::Status CheckSqliteSchema(SqliteConnection& connection, const std::string& 
         absl::StrCat(path, " is the database of another program; choose another path"));
   }
   if (*version > kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " has schema version ", *version, ", this build knows ", kVersion,
-                     " at most; run the newer version that wrote it"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " has schema version ", *version,
+                                                      ", this build supports at most ", kVersion,
+                                                      "; run the newer version that wrote it"));
   }
   return absl::OkStatus();
 }

@@ -55,7 +55,7 @@ absl::Status OpenConnection(SqliteConnection& connection, const std::string& pat
   const int result = connection.Open(path, busy_timeout);
   if (result != SQLITE_OK) {
     return CannotUse(path, absl::StrCat("cannot be opened (", sqlite3_errstr(result),
-                                        "); look at its permissions"));
+                                        "); check its permissions"));
   }
   if (connection.read_only()) {
     return CannotUse(path, "is read-only; make it writable for this user");
@@ -68,7 +68,7 @@ absl::Status OpenConnection(SqliteConnection& connection, const std::string& pat
 absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& path) {
   const absl::StatusOr<std::string> mode = connection.ReadText("PRAGMA journal_mode = WAL");
   if (!mode.ok() || *mode != "wal") {
-    return CannotUse(path, "cannot have a write-ahead log; use a local file system");
+    return CannotUse(path, "cannot use a write-ahead log; use a local file system");
   }
   const absl::Status configured = connection.Execute(
       "PRAGMA synchronous = FULL;"
@@ -88,7 +88,7 @@ absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& pa
 absl::StatusOr<std::unique_ptr<SqliteRecords>> PrepareRecords(SqliteConnection& connection,
                                                               const std::string& path) {
   absl::StatusOr<SqliteRecords> records = SqliteRecords::Prepare(connection);
-  if (!records.ok()) return CannotUse(path, "has not the tables of this schema version");
+  if (!records.ok()) return CannotUse(path, "lacks the tables of this schema version");
   return std::make_unique<SqliteRecords>(*std::move(records));
 }
 

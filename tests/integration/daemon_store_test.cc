@@ -110,7 +110,7 @@ TEST_F(SqliteFile, NotADatabase) {
 TEST_F(SqliteFile, ANewerSchema) {
   // user_version stands at 60 in the header, application_id at 68.
   Overwrite(60, std::string("\0\0\0\x63", 4));
-  ExpectRefused(store_, "has schema version 99, this build knows 2 at most");
+  ExpectRefused(store_, "has schema version 99, this build supports at most 2");
 }
 
 TEST_F(SqliteFile, AnotherProgramsDatabase) {
@@ -170,7 +170,7 @@ TEST_F(PostgresSchemas, Newer) {
   ExecuteSql(store_,
              "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
              " VALUES (99, 'future', 'x')");
-  ExpectRefused(store_, "is at version 99, this program knows only up to 4: run a newer");
+  ExpectRefused(store_, "is at version 99, this program supports versions up to 4: run a newer");
 }
 
 // A newer one that says that this build may serve it: a rollback starts, also where
@@ -198,7 +198,7 @@ TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
     ASSERT_TRUE(client.Call(SomeReserve("kept")).ok());
     back = RunMigrate(store_, {"--to=0", "--yes"});
     EXPECT_EQ(back.code, 2);
-    EXPECT_THAT(back.err, HasSubstr("stop every one first"));
+    EXPECT_THAT(back.err, HasSubstr("stop every idempotencyd first"));
     EXPECT_TRUE(client.Call(SomeReserve("kept"))->has_in_flight());
     daemon.Terminate();
   }
@@ -207,7 +207,7 @@ TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
   while ((back = RunMigrate(store_, {"--to=0", "--yes"})).code != 0 && Clock::now() < deadline) {
   }
   EXPECT_EQ(back.code, 0) << back.err;
-  EXPECT_THAT(back.out, HasSubstr("took back 4, 3, 2, 1"));
+  EXPECT_THAT(back.out, HasSubstr("reverted 4, 3, 2, 1"));
 }
 
 // A transaction that somebody forgot to end.
@@ -248,9 +248,9 @@ TEST_F(PostgresSchemas, MadeAnewUnderADaemonIsNoticed) {
   do {
     refused = client.Call(SomeReserve("known")).status();
     EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable) << refused;
-  } while (refused.message().find("was made anew") == absl::string_view::npos &&
+  } while (refused.message().find("was recreated") == absl::string_view::npos &&
            Clock::now() < deadline);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("was made anew"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("was recreated"));
   EXPECT_TRUE(health.AwaitServing(false));
 }
 
@@ -288,7 +288,7 @@ TEST_F(PostgresSchemas, HalfApplied) {
 
 TEST_F(PostgresSchemas, OfAnotherProgram) {
   ExecuteSql(store_, "CREATE SCHEMA idempotency; CREATE TABLE idempotency.records (id int)");
-  ExpectRefused(store_, "holds tables that no migration of this program made");
+  ExpectRefused(store_, "contains tables that no migration of this program created");
 }
 
 // A Postgres that is away.

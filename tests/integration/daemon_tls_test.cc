@@ -158,13 +158,14 @@ TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
   const auto renewed = second_.Issue("idempotencyd", kHere);
   Write("key", renewed.key);
   // Twice as long as it takes gRPC to look at what it is given.
-  ASSERT_TRUE(AwaitLog("certificates cannot be used, the former ones stay"));
+  ASSERT_TRUE(AwaitLog("certificates cannot be used, the previous ones stay in use"));
   const auto seen = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() < seen + 4 * kCertificateRefresh) {
     ASSERT_TRUE(Ask(*Connect(first_.root(), guard)).ok());
   }
   const std::string log = daemon_->process().Stderr();
-  EXPECT_EQ(log.find("the former ones stay"), log.rfind("the former ones stay")) << "logged once";
+  EXPECT_EQ(log.find("the previous ones stay in use"), log.rfind("the previous ones stay in use"))
+      << "logged once";
 
   Write("cert", renewed.certificate);
   EXPECT_TRUE(Reaches(second_.root(), guard));

@@ -34,40 +34,40 @@ def parse(arguments):
         prog="scripts/mutation_score.sh",
         description="Changes one statement of the product at a time (tests/mutation_score/rules) "
                     "in a scratch copy, builds the suites that reach it, and runs them, the "
-                    "quickest first, until one fails. Says what share was caught, and which "
-                    "changes nobody noticed.",
-        epilog="Exit status: 0 if every group that was asked for has the score of --at-least, 1 "
-               "if one has not, 2 for a bad argument or a product that does not build as it is.")
+                    "quickest first, until one fails. Prints the share that was caught, and the "
+                    "changes that no test detected.",
+        epilog="Exit status: 0 if every requested group has the score of --at-least, 1 if one "
+               "has not, 2 for a bad argument or a product that does not build unchanged.")
     parser.add_argument("--sample", metavar="N", type=int, default=60,
-                        help="so many mutants that compile, spread over the groups (60)")
+                        help="number of mutants that compile, spread over the groups (60)")
     parser.add_argument("--seed", metavar="S", default="1",
-                        help="of the draw: the same mutants for the same seed and tree (1)")
+                        help="seed of the draw: the same mutants for the same seed and tree (1)")
     parser.add_argument("--folder", metavar="F", action="append",
-                        help="only files whose name begins so, for example "
+                        help="only files whose name begins with F, for example "
                              "interceptors/server/reservation; may be given several times")
     parser.add_argument("--group", metavar="G", action="append", choices=NAMES,
-                        help=f"only these: {', '.join(NAMES)}; may be given several times")
+                        help=f"only these groups: {', '.join(NAMES)}; may be given several times")
     parser.add_argument("--labels", metavar="L,L", default=",".join(LABELS),
                         help=f"only suites with one of these labels ({','.join(LABELS)})")
     parser.add_argument("--suites", metavar="REGEX", default="",
                         help="only suites whose name matches, for example "
                              "'^(batcher|session)_test$'")
     parser.add_argument("--suite-seconds", metavar="S", type=float, default=120,
-                        help="suites that take longer are left out (120)")
+                        help="skip suites that take longer (120)")
     parser.add_argument("--mutant-seconds", metavar="S", type=float, default=480,
-                        help="all suites that run for one mutant take no longer than this "
-                             "together, as measured with nothing planted (480)")
+                        help="total time limit of the suites that run for one mutant, "
+                             "as measured without a mutant (480)")
     parser.add_argument("--minutes", metavar="M", type=float, default=120,
-                        help="stops after so many minutes and lists what was not tried (120)")
+                        help="stop after M minutes and list the mutants that were not tried (120)")
     parser.add_argument("--jobs", metavar="N", type=int, default=_JOBS,
-                        help="mutants at a time: most suites wait more than they compute "
+                        help="concurrent mutants: most suites wait more than they compute "
                              f"({_JOBS})")
     parser.add_argument("--at-least", metavar="PERCENT", type=float, default=0,
-                        help="the score that every group must have (0)")
-    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write it there too")
+                        help="the required score of every group (0)")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="also write the result to FILE")
     parser.add_argument("--survivors-of", metavar="FILE", type=pathlib.Path,
-                        help="no draw: those that survived in the run that wrote this with --json")
-    parser.add_argument("--list", action="store_true", help="only list what would be planted")
+                        help="no draw: the survivors of the run that wrote FILE with --json")
+    parser.add_argument("--list", action="store_true", help="only list the sample")
     options = parser.parse_args(arguments)
     options.labels = options.labels.split(",")
     if unknown := set(options.labels) - set(LABELS):

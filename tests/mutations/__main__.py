@@ -16,18 +16,18 @@ from .workshop import Failed, Workshop
 def parse(arguments, names):
     parser = argparse.ArgumentParser(
         prog="scripts/prove-mutations.sh",
-        description="Plants one bug after the other (tests/mutations/bugs) into a scratch "
+        description="Plants one bug after the other (tests/mutations/bugs) in a scratch "
                     "copy of the product, builds it, and expects that the suites that the "
                     "bug names fail.",
-        epilog="Exit status: 0 if every one was caught, 1 if one was not, 2 for a bad argument "
-               "or a product that does not pass as it is.")
-    parser.add_argument("--list", action="store_true", help="tell what there is, and what is to "
-                        "catch it")
-    parser.add_argument("--quick", action="store_true", help="only a few, of every kind")
+        epilog="Exit status: 0 if every bug was caught, 1 if one was not, 2 for a bad argument "
+               "or a product that fails without a bug.")
+    parser.add_argument("--list", action="store_true", help="list the bugs, and the suites that "
+                        "must catch them")
+    parser.add_argument("--quick", action="store_true", help="only some of every kind")
     parser.add_argument("--report", metavar="FILE", type=pathlib.Path,
                         help="write a table of what caught each bug")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="of the build")
-    parser.add_argument("name", nargs="*", help="only these")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="parallel jobs of the build")
+    parser.add_argument("name", nargs="*", help="only these bugs")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.name if name not in names]
     if unknown:

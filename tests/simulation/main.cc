@@ -1,5 +1,5 @@
 // Runs the product under a simulated clock, network, store and scheduler, one
-// seed after the other. docs/testing.md tells what that shows and what not.
+// seed after the other. docs/testing.md describes what that shows and what not.
 //
 // Each seed runs in a child of its own, which all begin alike: what a killed
 // process would have held needs no cleaning up, and a crash is a failure like
@@ -35,15 +35,15 @@ using idempotency::internal::simulation::Tally;
 
 constexpr char kUsage[] =
     "Runs the product under a simulated clock, network, store and scheduler, one seed\n"
-    "after the other, until the first promise that is broken (docs/testing.md).\n"
+    "after the other (docs/testing.md).\n"
     "\n"
     "  simulation                      2,000 seeds of 200 steps\n"
     "  simulation --nightly            100,000 seeds\n"
-    "  simulation --seed=N [--trace]   one of them again, exactly, and what happens in it\n"
+    "  simulation --seed=N [--trace]   repeats one seed exactly; --trace prints its events\n"
     "  simulation --first=N --seeds=COUNT --steps=COUNT\n"
     "\n"
-    "Exit status: 0 every promise was kept; 1 one was broken, or too little happened;\n"
-    "2 could not do what was asked.\n";
+    "Exit status: 0 every promise was kept; 1 a promise was broken, or too little happened;\n"
+    "2 the run failed.\n";
 
 // Over this a run turns in circles, whatever its own clock says. Of the processor's
 // time, since the machine may be busy; and for one that waits for ever, of any.
@@ -116,7 +116,7 @@ void FixAddresses(char** argv) {
   if (now != -1 && personality(static_cast<unsigned long>(now) | ADDR_NO_RANDOMIZE) != -1) {
     execv("/proc/self/exe", argv);
   }
-  std::fprintf(stderr, "addresses cannot be fixed here: a seed may go another way elsewhere\n");
+  std::fprintf(stderr, "addresses cannot be fixed here: a seed may run differently elsewhere\n");
 }
 
 [[noreturn]] void RunSeed(std::uint64_t seed, const Options& options, Shared& shared) {
@@ -156,7 +156,8 @@ bool Repeats(std::uint64_t seed, const Options& options, Shared& shared) {
   const std::uint64_t digest = shared.digest;
   const bool same = Try(seed, options, shared) && shared.digest == digest;
   if (!same) {
-    std::snprintf(shared.failure, sizeof shared.failure, "at no time, but went another way again");
+    std::snprintf(shared.failure, sizeof shared.failure,
+                  "at no time, but ran differently when repeated");
   }
   return same;
 }

@@ -183,17 +183,16 @@ void Admission::Grant(const ReserveAnswer& answer) {
 }
 
 void Admission::ConsultLedger(const std::shared_ptr<LiveExecution>& execution) {
-  LedgerLookup::Run(execution, deadline_,
-                    [self = shared_from_this(), execution](LedgerLookup::Answer committed) {
-                      if (!committed.ok()) {
-                        self->GiveBack(execution, "the completion ledger gave no answer to run on",
-                                       committed.status());
-                      } else if (committed->has_value()) {
-                        self->Finish(execution, **committed);
-                      } else {
-                        self->Recover(execution);
-                      }
-                    });
+  LedgerLookup::Run(
+      execution, deadline_, [self = shared_from_this(), execution](LedgerLookup::Answer committed) {
+        if (!committed.ok()) {
+          self->GiveBack(execution, "the completion ledger did not answer", committed.status());
+        } else if (committed->has_value()) {
+          self->Finish(execution, **committed);
+        } else {
+          self->Recover(execution);
+        }
+      });
 }
 
 void Admission::Finish(const std::shared_ptr<LiveExecution>& execution, const v1::Reply& reply) {
@@ -261,10 +260,9 @@ void Admission::Start(std::shared_ptr<LiveExecution> execution) {
     done_(Granted{std::move(execution)});
     return;
   }
-  operation_->log->Warn(LogEvent::kLateGrant, operation_->name, ": the lease of attempt ",
-                        execution->attempt(),
-                        " was over before its handler could start; it is asked for again, record ",
-                        execution->record_id());
+  operation_->log->Warn(
+      LogEvent::kLateGrant, operation_->name, ": the lease of attempt ", execution->attempt(),
+      " expired before its handler could start; reserving again, record ", execution->record_id());
   // The same token renews the lease if no other attempt has taken over; then the results
   // obtained under this grant are still valid.
   cleared_token_ = execution->grant().reservation_token();

@@ -47,8 +47,8 @@ void BackgroundRecovery::Add(std::shared_ptr<const GuardedOperation> operation,
   if (stopped_ || candidates_.count(name) > 0) return;
   if (candidates_.size() >= limit_) {
     operation->log->Warn(LogEvent::kRecoveryPostponed, operation->name,
-                         ": an unknown outcome is left to the next call: ", candidates_.size(),
-                         " records wait for recovery");
+                         ": recovery of an unknown outcome is left to the next call: ",
+                         candidates_.size(), " records wait for recovery");
     return;
   }
   const Scheduler::Time give_up = After(scheduler_.Now(), operation->policy.retention);

@@ -16,7 +16,7 @@
 namespace idempotency::internal {
 namespace {
 
-constexpr char kUndecided[] = "the recovery handler could not tell";
+constexpr char kUndecided[] = "the recovery handler could not determine the outcome";
 
 RecoveryCase CaseOf(LiveExecution& execution, const google::protobuf::Message* request) {
   RecoveryCase recovery;
@@ -109,14 +109,14 @@ absl::Status Recovery::WhyNotRecordable(const RecoveryDecision& decision) const 
   const GuardedOperation& operation = execution_->operation();
   const grpc::StatusCode code = StatusCodeFrom(decision.reply().code());
   if (!IsRecorded(operation.policy, code)) {
-    return absl::InvalidArgumentError(absl::StrCat("its handler decided for the code ",
+    return absl::InvalidArgumentError(absl::StrCat("its handler returned the code ",
                                                    decision.reply().code(),
                                                    ", which the method does not record"));
   }
   if (code == grpc::StatusCode::OK && !operation.reply_type.name().empty() &&
       decision.reply_type() != operation.reply_type.name()) {
-    return absl::InvalidArgumentError(absl::StrCat("its handler decided for a ",
-                                                   decision.reply_type(), ", the method replies ",
+    return absl::InvalidArgumentError(absl::StrCat("its handler returned a ", decision.reply_type(),
+                                                   ", but the method's reply type is ",
                                                    operation.reply_type.name()));
   }
   return absl::OkStatus();

@@ -29,7 +29,7 @@ absl::Status InFlightRejection(const v1::InFlight& in_flight) {
   ErrorDetails details;
   details.retry_delay = FromWire(in_flight.retry_after());
   return MakeError(Reason::kInFlight,
-                   "another attempt of this operation is running, or failed just now and has to "
+                   "another attempt of this operation is running, or has just failed and must "
                    "pause: retry with the same idempotency key",
                    std::move(details));
 }
@@ -48,9 +48,9 @@ std::string CauseName(v1::OutcomeUnknown::Cause cause) {
 std::string WhatHappened(const v1::OutcomeUnknown& unknown) {
   if (!unknown.reason().empty()) return unknown.reason();
   if (unknown.cause() == v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED) {
-    return "its lease ran out, since its process was lost or could not extend it";
+    return "its lease expired, because its process was lost or could not extend it";
   }
-  return "nothing more is recorded of it";
+  return "no more is recorded about it";
 }
 
 // The trailer that sets the delay of gRPC's own retries of a rejection.
@@ -107,7 +107,7 @@ absl::Status OutcomeUnknownRejection(const v1::OutcomeUnknown& unknown) {
       absl::StrCat("attempt ", unknown.attempt(), " ended", when,
                    ", and its outcome is unknown: ", WhatHappened(unknown),
                    ". It may have taken effect, so nothing runs again under this key and a retry "
-                   "does not help: find out what it did, and have the record settled (a recovery "
+                   "does not help: determine what it did, and settle the record (a recovery "
                    "handler, the completion ledger, or an operator)"),
       std::move(details));
 }
@@ -138,7 +138,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
       return OutcomeUnknownRejection(verdict.outcome_unknown());
     case v1::ReserveResponse::kExpired:
       return MakeError(Reason::kKeyExpired,
-                       "this idempotency key is too old to tell whether its operation ran");
+                       "this idempotency key is too old to determine whether its operation ran");
     case v1::ReserveResponse::VERDICT_NOT_SET:
       break;
   }
@@ -146,7 +146,7 @@ absl::Status RejectionFor(const v1::ReserveResponse& verdict) {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(1);
   return MakeError(Reason::kStoreUnavailable,
-                   "the idempotency store's verdict is not understood; nothing was run",
+                   "the idempotency store returned an unknown verdict; nothing was run",
                    std::move(details));
 }
 

@@ -144,7 +144,7 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
   HandlerStart start;
   start.last_look = [guarded = call.guarded]() -> std::optional<v1::Reply> {
     if (!guarded->execution()->lost()) return std::nullopt;
-    const auto withdrawn = GiveBack(*guarded, "the lease was over before the handler ran");
+    const auto withdrawn = GiveBack(*guarded, "the lease expired before the handler ran");
     return RejectionReply(ReservationLost(), withdrawn->record_id());
   };
   start.not_run = [guarded = call.guarded](std::string_view reason) {
@@ -156,7 +156,7 @@ void GuardedMethod::Run(const Call& call, std::shared_ptr<LiveExecution> executi
 void GuardedMethod::RunUnguarded(const Call& call) {
   calls_failed_open_.fetch_add(1, std::memory_order_relaxed);
   operation_->log->Warn(LogEvent::kUnguardedCall, operation_->name,
-                        ": no verdict could be had: a call runs unguarded, as its policy says");
+                        ": no verdict was received: a call runs unguarded, as its policy allows");
   // Nothing runs for a client that has disconnected.
   call.pending->Run({nullptr, [](std::string_view /*reason*/) {}});
 }

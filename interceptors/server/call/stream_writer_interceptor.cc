@@ -32,10 +32,9 @@ std::optional<grpc::ByteBuffer> Take(Batch& batch) {
 void End(GuardedStream& stream, Batch& batch) {
   stream.writer().Drain([&batch](bool all_sent) {
     if (!all_sent) {
-      batch.ModifySendStatus(grpc::Status(
-          grpc::StatusCode::RESOURCE_EXHAUSTED,
-          "a message of the stream could not be sent: it is over the server's limit, or the "
-          "client has left"));
+      batch.ModifySendStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                          "a message of the stream could not be sent: it is over "
+                                          "the server's limit, or the call was cancelled"));
     }
     batch.Proceed();
   });

@@ -20,14 +20,14 @@ absl::Status Unreachable() {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(1);
   return MakeError(Reason::kStoreUnavailable,
-                   "the completion ledger cannot be asked; nothing was run", std::move(details));
+                   "the completion ledger cannot be queried; nothing was run", std::move(details));
 }
 
 absl::Status TooManyLookups() {
   ErrorDetails details;
   details.retry_delay = absl::Seconds(1);
   return MakeError(Reason::kStoreUnavailable,
-                   "too many questions to the completion ledger wait; nothing was run",
+                   "too many queries of the completion ledger are waiting; nothing was run",
                    std::move(details));
 }
 
@@ -70,7 +70,7 @@ LedgerLookup::Answer Find(const LiveExecution& execution) {
       return Judge(**found, record_key, execution.reserve_request());
     }
     if (ReasonOf(found.status()) == Reason::kRecordDamaged) return found.status();
-    log.Warn(LogEvent::kLedgerUnavailable, name, ": the completion ledger cannot be asked: ",
+    log.Warn(LogEvent::kLedgerUnavailable, name, ": the completion ledger cannot be queried: ",
              absl::StatusCodeToString(found.status().code()));
   } catch (const std::exception& error) {
     log.Error(LogEvent::kApplicationThrew, name, ": the completion ledger threw: ", error.what());

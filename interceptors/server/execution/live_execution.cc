@@ -44,7 +44,7 @@ ReplyType LiveExecution::reply_type() const {
 void LiveExecution::SetReference(std::string_view type, std::string_view id) {
   if (type.size() + id.size() > limits::kMaxReferenceBytes || !IsUtf8(type) || !IsUtf8(id)) {
     operation_->log->Error(LogEvent::kInvalidReference, operation_->name, ": record ", record_id_,
-                           ": a reference must be UTF-8 of up to ", limits::kMaxReferenceBytes,
+                           ": a reference must be UTF-8 of at most ", limits::kMaxReferenceBytes,
                            " bytes: not kept");
     return;
   }
@@ -91,8 +91,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
                                     reply.reply().has_body() == (code == grpc::StatusCode::OK);
   if (!CanBeRecorded(code) || !fits) {
     return absl::InvalidArgumentError(
-        "RecordInTransaction takes the response message, or a status that says for good what "
-        "happened");
+        "RecordInTransaction takes the response message, or a status that is a final outcome");
   }
   ledger_row_begun_.store(true, std::memory_order_release);
   if (LedgerCommitPermit permit = MayCommit(); !permit.why_not.ok()) return permit.why_not;
@@ -121,7 +120,7 @@ LedgerCommitPermit LiveExecution::MayCommit() const {
   if (lost()) {
     permit.why_not =
         MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
-                          "the lease of this attempt is over: nothing may be committed");
+                          "the lease of this attempt has expired: nothing may be committed");
   }
   return permit;
 }

@@ -11,9 +11,10 @@ v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply)
   v1::Reply kept = WithoutContent(reply);
   const std::optional<v1::Reference> reference = execution.reference();
   if (!reference.has_value()) {
-    execution.operation().log->Error(
-        LogEvent::kInvalidReference, execution.operation().name, ": record ", execution.record_id(),
-        ": the handler answered OK without Execution::SetReference, so a replay cannot be made");
+    execution.operation().log->Error(LogEvent::kInvalidReference, execution.operation().name,
+                                     ": record ", execution.record_id(),
+                                     ": the handler returned OK without Execution::SetReference, "
+                                     "so its reply cannot be replayed");
     return kept;
   }
   kept.set_content(v1::REPLY_CONTENT_REFERENCE);

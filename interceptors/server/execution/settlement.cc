@@ -31,8 +31,8 @@ absl::Status AnsweredByLedger() {
   ErrorDetails details;
   details.retry_delay = absl::ZeroDuration();
   return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
-                           "this operation is committed with another reply than this attempt "
-                           "answered: call again with the same idempotency key for it",
+                           "this operation is committed with a reply other than this attempt's: "
+                           "call again with the same idempotency key for it",
                            std::move(details));
 }
 
@@ -89,8 +89,8 @@ void Settlement::LookUpInLedger() {
         After(operation.reservations.Now(), operation.options.recording_timeout),
         [self = shared_from_this()] {
           self->Finish(
-              {NotRecorded("the operation finished, but the completion ledger cannot be "
-                           "asked yet: call again with the same idempotency key")});
+              {NotRecorded("the operation finished, but the completion ledger cannot be queried "
+                           "yet: call again with the same idempotency key")});
         });
   }
   // Heartbeats continue meanwhile.
@@ -106,7 +106,7 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   if (ReasonOf(committed.status()) == Reason::kStoreUnavailable) {
     // The reservation is lost, or the guard stops: the next attempt finds out.
     instead_ = NotRecorded(
-        "the operation finished, but the completion ledger could not be asked: call again with "
+        "the operation finished, but the completion ledger could not be queried: call again with "
         "the same idempotency key");
     Dispose(Disposition::kLetLapse);
   } else if (!committed.ok()) {
@@ -114,7 +114,7 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   } else if (committed->has_value()) {
     if (!SameOutcome(reply_, **committed)) {
       log.Warn(LogEvent::kLedgerDisagrees, name,
-               ": the handler's answer is not the reply that is committed, record ",
+               ": the handler's reply differs from the committed reply, record ",
                execution_->record_id());
       instead_ = AnsweredByLedger();
       reply_ = **committed;
@@ -123,7 +123,7 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   } else if (code_ == grpc::StatusCode::OK) {
     log.Error(
         LogEvent::kLedgerDisagrees, name,
-        ": the handler answered OK, but what RecordInTransaction wrote is not committed, record ",
+        ": the handler returned OK, but the row of RecordInTransaction is not committed, record ",
         execution_->record_id());
     Abandon(
         NotRecorded("the operation was not committed: call again with the same idempotency key"));

@@ -47,7 +47,7 @@ class StoredMessage {
 grpc::Status NotSent() {
   return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
                       "a stored message of the stream could not be sent: it is over the server's "
-                      "limit, or the client has left");
+                      "limit, or the call was cancelled");
 }
 
 // A recovery handler completes with one message: it becomes the stream.

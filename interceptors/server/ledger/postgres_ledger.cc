@@ -77,7 +77,7 @@ absl::Status RowNotWritten() {
 }
 
 absl::Status Unreachable() {
-  return MakeError(Reason::kStoreUnavailable, "the completion ledger's database gave no answer");
+  return MakeError(Reason::kStoreUnavailable, "the completion ledger's database did not answer");
 }
 
 // A failing statement makes the whole transaction fail, also for a caller that ignores the
@@ -241,7 +241,7 @@ absl::Status CheckTable(Session& session) {
         "interceptors/server/ledger/migrations/postgres to the application's database");
   } catch (const pqxx::undefined_column&) {
     return absl::FailedPreconditionError(
-        "the table idempotency_completions is another than this version's: apply "
+        "the table idempotency_completions does not match this version: apply "
         "interceptors/server/ledger/migrations/postgres to the application's database");
   } catch (const pqxx::insufficient_privilege&) {
     return absl::FailedPreconditionError("this role needs SELECT on idempotency_completions");
@@ -249,7 +249,7 @@ absl::Status CheckTable(Session& session) {
   if (keys[0][0].as<int>() > 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "idempotency_completions has no immediate unique key on record_id alone, so nothing would "
-      "stop a second effect: make it as interceptors/server/ledger/migrations/postgres does");
+      "prevent a second effect: create it as interceptors/server/ledger/migrations/postgres does");
 }
 
 }  // namespace
@@ -328,7 +328,7 @@ class PostgresLedger::Sessions {
       (*session)->Run(call);
       return absl::OkStatus();
     } catch (const pqxx::sql_error& failure) {
-      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: a lookup failed, SQLSTATE ",
+      log_.Warn(LogEvent::kLedgerUnavailable, "ledger: a query failed, SQLSTATE ",
                 failure.sqlstate());
     } catch (const std::exception&) {
       log_.Warn(LogEvent::kLedgerUnavailable, "ledger: the session is lost");
@@ -376,7 +376,8 @@ absl::StatusOr<std::unique_ptr<PostgresLedger>> PostgresLedger::Open(
     const PostgresLedgerOptions& options) {
   if (options.connections < 1 || options.connect_timeout <= absl::ZeroDuration() ||
       options.statement_timeout < absl::Milliseconds(1)) {
-    return absl::InvalidArgumentError("PostgresLedgerOptions: numbers and timeouts are positive");
+    return absl::InvalidArgumentError(
+        "PostgresLedgerOptions: numbers and timeouts must be positive");
   }
   std::optional<std::string> conninfo = Conninfo(options);
   if (!conninfo.has_value()) {
@@ -397,7 +398,7 @@ absl::StatusOr<std::optional<LedgerEntry>> PostgresLedger::Find(const RecordId& 
   const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
     const pqxx::result rows = transaction.exec_prepared("find", record_id.ToString());
     // For example a primary that became a replica. The session is not used again.
-    if (rows[0][0].as<bool>()) throw pqxx::failure("the server does not take writes");
+    if (rows[0][0].as<bool>()) throw pqxx::failure("the server does not accept writes");
     found = ToEntry(rows[0]);
   });
   if (!asked.ok()) return asked;

@@ -68,7 +68,7 @@ absl::Status Unreachable(sqlite3* database, GuardLog& log) {
   const int code = sqlite3_extended_errcode(database);
   log.Warn(LogEvent::kLedgerUnavailable, "ledger: sqlite: ", sqlite3_errstr(code), " (result code ",
            code, ")");
-  return MakeError(Reason::kStoreUnavailable, "the completion ledger's file gave no answer");
+  return MakeError(Reason::kStoreUnavailable, "the completion ledger's file could not be queried");
 }
 
 // Rolls back any transaction that the statement left open.
@@ -105,7 +105,7 @@ int Insert(sqlite3* database, const LedgerRow& row) {
 absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>& row) {
   if (sqlite3_get_autocommit(database) != 0) {
     return absl::FailedPreconditionError(
-        "RecordInTransaction needs an open transaction on this connection: BEGIN comes first");
+        "RecordInTransaction needs an open transaction on this connection: run BEGIN first");
   }
   if (!row.ok()) return RolledBack(database, row.status());
   const int result = Insert(database, *row);
@@ -177,8 +177,8 @@ absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(
   }
   if (sqlite3_column_int(key.get(), 0) == 0) {
     return absl::FailedPreconditionError(
-        "idempotency_completions has no unique key on record_id alone, so nothing would stop a "
-        "second effect: make it as interceptors/server/ledger/migrations/sqlite does");
+        "idempotency_completions has no unique key on record_id alone, so nothing would prevent a "
+        "second effect: create it as interceptors/server/ledger/migrations/sqlite does");
   }
   return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(file)));
 }

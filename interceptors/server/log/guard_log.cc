@@ -26,7 +26,7 @@ void GuardLog::Once(LogSeverity severity, std::string_view line) const {
 
 void GuardLog::Write(LogSeverity severity, std::string_view line, std::int64_t left_out) const {
   std::string rest;
-  if (left_out > 0) rest = absl::StrCat(" (", left_out, " more were left out)");
+  if (left_out > 0) rest = absl::StrCat(" (", left_out, " more were suppressed)");
   log_.Write(severity, line, rest);
 }
 

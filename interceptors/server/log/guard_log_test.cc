@@ -37,7 +37,7 @@ TEST_F(GuardLogTest, OneLineASecondForEachEventWithACountOfTheRest) {
   EXPECT_THAT(lines_, SizeIs(1));
   clock_.Advance(absl::Milliseconds(1));
   log_.Warn(LogEvent::kKeyReused, "reused, record ", 8);
-  EXPECT_EQ(lines_.back(), "reused, record 8 (20000 more were left out)");
+  EXPECT_EQ(lines_.back(), "reused, record 8 (20000 more were suppressed)");
   clock_.Advance(absl::Seconds(1));
   log_.Warn(LogEvent::kKeyReused, "reused, record ", 9);
   EXPECT_EQ(lines_.back(), "reused, record 9");

@@ -36,7 +36,7 @@ void ReadDuration(absl::string_view member, const google::protobuf::Duration& wi
   if (IsDuration(wire)) {
     value = FromWire(wire);
   } else {
-    faults.push_back(absl::StrCat(member, " is no valid Duration"));
+    faults.push_back(absl::StrCat(member, " is not a valid Duration"));
   }
 }
 
@@ -121,7 +121,7 @@ Codes ReadCodes(absl::string_view member, const google::protobuf::RepeatedField<
   Codes codes;
   for (const int number : list) {
     if (number == v1::STATUS_CODE_UNSPECIFIED || !v1::StatusCode_IsValid(number)) {
-      faults.push_back(absl::StrCat(member, " names ", number, ", which is no status code"));
+      faults.push_back(absl::StrCat(member, " names ", number, ", which is not a status code"));
     } else {
       codes.insert(static_cast<grpc::StatusCode>(number));
     }

@@ -29,8 +29,8 @@ void CheckRange(absl::string_view member, absl::Duration value, absl::Duration m
 void CheckNotUnderLease(absl::string_view member, absl::Duration value, absl::Duration lease,
                         PolicyFaults& faults) {
   if (value >= lease) return;
-  faults.push_back(absl::StrCat(member, " ", absl::FormatDuration(value), " is under the lease ",
-                                absl::FormatDuration(lease)));
+  faults.push_back(absl::StrCat(member, " ", absl::FormatDuration(value),
+                                " is less than the lease ", absl::FormatDuration(lease)));
 }
 
 void CheckTimes(const MethodPolicy& policy, PolicyFaults& faults) {
@@ -45,7 +45,7 @@ void CheckTimes(const MethodPolicy& policy, PolicyFaults& faults) {
     if (*policy.reply_retention > policy.retention) {
       faults.push_back(
           absl::StrCat("reply_retention ", absl::FormatDuration(*policy.reply_retention),
-                       " is over the retention ", absl::FormatDuration(policy.retention)));
+                       " is greater than the retention ", absl::FormatDuration(policy.retention)));
     }
   }
   CheckNotUnderLease("max_lease", policy.max_lease, policy.lease, faults);
@@ -62,7 +62,7 @@ void CheckTimes(const MethodPolicy& policy, PolicyFaults& faults) {
 void CheckCodes(const MethodPolicy& policy, PolicyFaults& faults) {
   const auto refuse = [&faults](absl::string_view member, grpc::StatusCode code) {
     faults.push_back(absl::StrCat(member, " names ", NameOf(code),
-                                  ", which gRPC makes itself: it proves nothing"));
+                                  ", which gRPC itself returns: it proves nothing"));
   };
   for (const grpc::StatusCode code : policy.recorded) {
     if (!CanBeRecorded(code)) refuse("recorded", code);
@@ -84,10 +84,10 @@ absl::string_view Objection(absl::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
   };
   if (name.empty() || !std::all_of(name.begin(), name.end(), allowed)) {
-    return "a name is made of a-z, 0-9, '-', '_' and '.'";
+    return "a name may contain only a-z, 0-9, '-', '_' and '.'";
   }
-  if (absl::StartsWith(name, "grpc-")) return "grpc-* is gRPC's own";
-  if (absl::StartsWith(name, "idempotency-")) return "idempotency-* is the guard's own";
+  if (absl::StartsWith(name, "grpc-")) return "grpc-* is reserved for gRPC";
+  if (absl::StartsWith(name, "idempotency-")) return "idempotency-* is reserved for the guard";
   return "";
 }
 
@@ -95,7 +95,7 @@ void CheckMetadata(const MethodPolicy& policy, PolicyFaults& faults) {
   std::set<std::string> seen;
   for (const std::string& name : policy.fingerprint_metadata) {
     absl::string_view objection = Objection(name);
-    if (objection.empty() && !seen.insert(name).second) objection = "it is named twice";
+    if (objection.empty() && !seen.insert(name).second) objection = "it is listed twice";
     if (objection.empty()) continue;
     faults.push_back(absl::StrCat("fingerprint_metadata \"", name, "\": ", objection));
   }

@@ -187,19 +187,19 @@ TEST(PolicyFaultsTest, DurationsThatAreNone) {
          {"seconds: " + huge, "seconds: " + low + " nanos: -1", std::string("nanos: 1000000000"),
           std::string("seconds: 5 nanos: -1")}) {
       EXPECT_THAT(Faults(absl::StrCat(member, " { ", value, " }")),
-                  HasSubstr(absl::StrCat(member, " is no valid Duration")));
+                  HasSubstr(absl::StrCat(member, " is not a valid Duration")));
     }
   }
 }
 
 TEST(PolicyFaultsTest, TimesThatExcludeEachOther) {
   EXPECT_THAT(Faults("lease { seconds: 30 } retention { seconds: 29 }"),
-              HasSubstr("retention 29s is under the lease 30s"));
+              HasSubstr("retention 29s is less than the lease 30s"));
   EXPECT_EQ(Faults("retention { seconds: 29 }"), "") << "a default lease is shortened";
   EXPECT_THAT(Faults("lease { seconds: 20 } max_lease { seconds: 19 }"),
-              HasSubstr("max_lease 19s is under the lease 20s"));
+              HasSubstr("max_lease 19s is less than the lease 20s"));
   EXPECT_THAT(Faults("retention { seconds: 60 } reply_retention { seconds: 61 }"),
-              HasSubstr("reply_retention 1m1s is over the retention 1m"));
+              HasSubstr("reply_retention 1m1s is greater than the retention 1m"));
   EXPECT_THAT(Faults("reply_retention { nanos: 1 }"), HasSubstr("reply_retention 1ns must be"));
   EXPECT_THAT(Faults("tombstone { seconds: 31622401 }"), HasSubstr("tombstone 8784h1s"));
   EXPECT_THAT(Faults("max_wait { seconds: 1 }"), HasSubstr("max_wait needs in_flight WAIT"));
@@ -229,7 +229,7 @@ TEST(PolicyFaultsTest, MetadataThatIsNotTheRequests) {
     EXPECT_THAT(Faults(absl::StrCat("fingerprint_metadata: '", name, "'")),
                 HasSubstr(absl::StrCat("fingerprint_metadata \"", name, "\": ")));
   }
-  EXPECT_THAT(Faults("fingerprint_metadata: ['x-a', 'x-a']"), HasSubstr("named twice"));
+  EXPECT_THAT(Faults("fingerprint_metadata: ['x-a', 'x-a']"), HasSubstr("listed twice"));
   EXPECT_EQ(Faults("fingerprint_metadata: ['x-api_version.2', 'blob-bin']"), "");
 }
 
@@ -315,13 +315,14 @@ TEST(PolicyFaultsTest, EachTimeAtItsLimitAndPastIt) {
 TEST(PolicyFaultsTest, MetadataNamesAtTheEndsOfWhatIsAllowed) {
   EXPECT_EQ(Faults("fingerprint_metadata: ['az', '09', 'a-b_c.d']"), "");
   for (const std::string name : {"{", "~", "`", "/", ":", "A", "Z"}) {
-    EXPECT_THAT(Faults("fingerprint_metadata: ['" + name + "']"), HasSubstr("a name is made of"))
+    EXPECT_THAT(Faults("fingerprint_metadata: ['" + name + "']"),
+                HasSubstr("a name may contain only"))
         << name;
   }
 }
 
 TEST(PolicyFaultsTest, AFaultyMetadataNameIsToldAsSuchAlsoTheSecondTime) {
-  EXPECT_THAT(Faults("fingerprint_metadata: ['A', 'A']"), Not(HasSubstr("named twice")));
+  EXPECT_THAT(Faults("fingerprint_metadata: ['A', 'A']"), Not(HasSubstr("listed twice")));
 }
 
 TEST(PolicyOptionTest, AStreamMayBeLimitedToOneByte) {
@@ -330,18 +331,21 @@ TEST(PolicyOptionTest, AStreamMayBeLimitedToOneByte) {
 
 TEST(PolicyOptionTest, DurationsWithASignInOnePartOnly) {
   // A negative number of nanoseconds: a valid Duration, but invalid for a tombstone.
-  EXPECT_THAT(Faults("tombstone { nanos: -1 }"), Not(HasSubstr("no valid Duration")));
-  EXPECT_THAT(Faults("tombstone { seconds: -1 nanos: -1 }"), Not(HasSubstr("no valid Duration")));
-  EXPECT_THAT(Faults("tombstone { seconds: -1 }"), Not(HasSubstr("no valid Duration")));
-  EXPECT_THAT(Faults("tombstone { seconds: 1 nanos: -1 }"), HasSubstr("no valid Duration"));
-  EXPECT_THAT(Faults("tombstone { seconds: -1 nanos: 1 }"), HasSubstr("no valid Duration"));
-  EXPECT_THAT(Faults("tombstone { seconds: 315576000000 }"), Not(HasSubstr("no valid Duration")));
-  EXPECT_THAT(Faults("tombstone { seconds: 315576000001 }"), HasSubstr("no valid Duration"));
-  EXPECT_THAT(Faults("tombstone { seconds: -315576000000 }"), Not(HasSubstr("no valid Duration")));
-  EXPECT_THAT(Faults("tombstone { seconds: -315576000001 }"), HasSubstr("no valid Duration"));
-  EXPECT_THAT(Faults("tombstone { nanos: 999999999 }"), Not(HasSubstr("no valid Duration")));
-  EXPECT_THAT(Faults("tombstone { nanos: -999999999 }"), Not(HasSubstr("no valid Duration")));
-  EXPECT_THAT(Faults("tombstone { nanos: -1000000000 }"), HasSubstr("no valid Duration"));
+  EXPECT_THAT(Faults("tombstone { nanos: -1 }"), Not(HasSubstr("not a valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: -1 nanos: -1 }"),
+              Not(HasSubstr("not a valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: -1 }"), Not(HasSubstr("not a valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: 1 nanos: -1 }"), HasSubstr("not a valid Duration"));
+  EXPECT_THAT(Faults("tombstone { seconds: -1 nanos: 1 }"), HasSubstr("not a valid Duration"));
+  EXPECT_THAT(Faults("tombstone { seconds: 315576000000 }"),
+              Not(HasSubstr("not a valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: 315576000001 }"), HasSubstr("not a valid Duration"));
+  EXPECT_THAT(Faults("tombstone { seconds: -315576000000 }"),
+              Not(HasSubstr("not a valid Duration")));
+  EXPECT_THAT(Faults("tombstone { seconds: -315576000001 }"), HasSubstr("not a valid Duration"));
+  EXPECT_THAT(Faults("tombstone { nanos: 999999999 }"), Not(HasSubstr("not a valid Duration")));
+  EXPECT_THAT(Faults("tombstone { nanos: -999999999 }"), Not(HasSubstr("not a valid Duration")));
+  EXPECT_THAT(Faults("tombstone { nanos: -1000000000 }"), HasSubstr("not a valid Duration"));
 }
 
 TEST(PolicyOptionTest, ALeaseThatIsNotGivenIsNoLongerThanTheRetentionAndNoShorterThanTheLeast) {

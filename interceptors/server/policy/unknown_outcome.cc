@@ -40,22 +40,22 @@ v1::LeaseExpiry LeaseExpiryFor(UnknownOutcome chosen) {
 
 std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const MethodPolicy& policy,
                                    const RecoveryHandler& recovery, const GuardOptions& options) {
-  if (!chosen) return "not chosen: what a crash and a failure lead to";
+  if (!chosen) return "not chosen: what follows a crash or a failure";
   const bool has_ledger = options.ledger != nullptr;
   switch (*chosen) {
     case UnknownOutcome::kRunAgain:
       return DescribeRunningAgain(
-          policy, has_ledger ? "what the ledger does not have runs again" : "it runs again");
+          policy, has_ledger ? "an operation without a ledger row runs again" : "it runs again");
     case UnknownOutcome::kAskLedger:
-      return DescribeRunningAgain(policy, "what the ledger does not have runs again");
+      return DescribeRunningAgain(policy, "an operation without a ledger row runs again");
     case UnknownOutcome::kRecover:
       break;
   }
   const absl::string_view unless = has_ledger ? ", unless the ledger has its reply" : "";
   if (recovery) {
     return absl::StrCat(
-        "after a crash or a failure that is not recorded nothing runs before the "
-        "recovery handler has decided",
+        "after a crash or a failure that is not recorded nothing runs until the recovery handler "
+        "has decided",
         unless);
   }
   return absl::StrCat(
@@ -66,9 +66,10 @@ std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const M
 
 std::string UnknownOutcomeChoices() {
   return "choose one of: on_lease_expiry TAKE_OVER, if a second execution is acceptable; a "
-         "completion ledger (GuardOptions::ledger), if the effects are in a database of yours; a "
-         "recovery handler, which finds out (on_lease_expiry REQUIRE_RECOVERY without one stops at "
-         "OUTCOME_UNKNOWN). GuardOptions::on_unknown_outcome chooses for a whole server";
+         "completion ledger (GuardOptions::ledger), if the effects are in your database; a "
+         "recovery handler, which determines the outcome (on_lease_expiry REQUIRE_RECOVERY without "
+         "one ends in OUTCOME_UNKNOWN). GuardOptions::on_unknown_outcome sets the choice for a "
+         "whole server";
 }
 
 }  // namespace idempotency::internal

@@ -43,8 +43,8 @@ TEST_F(UnknownOutcomeDescriptionTest, SaysWhenItRunsAgain) {
 TEST_F(UnknownOutcomeDescriptionTest, SaysThatTheLedgerComesFirst) {
   GiveLedger();
   for (const auto chosen : {UnknownOutcome::kRunAgain, UnknownOutcome::kAskLedger}) {
-    EXPECT_THAT(Description(chosen), StartsWith("after a crash what the ledger does not have runs "
-                                                "again when the lease is over (30s)"));
+    EXPECT_THAT(Description(chosen), StartsWith("after a crash an operation without a ledger row "
+                                                "runs again when the lease is over (30s)"));
   }
   EXPECT_THAT(Description(UnknownOutcome::kRecover), EndsWith(", unless the ledger has its reply"));
 }
@@ -55,7 +55,7 @@ TEST_F(UnknownOutcomeDescriptionTest, SaysWhatRecovers) {
                     Not(HasSubstr("ledger"))));
   GiveRecoveryHandler();
   EXPECT_THAT(Description(UnknownOutcome::kRecover),
-              EndsWith("nothing runs before the recovery handler has decided"));
+              EndsWith("nothing runs until the recovery handler has decided"));
 }
 
 TEST_F(UnknownOutcomeDescriptionTest, SaysThatNothingIsChosen) {

@@ -77,7 +77,7 @@ TEST_F(RequestIdentityTest, ValidatorsRefuseWithTheirAdvice) {
   for (const std::string bad : {"order-1", "00000000-0000-0000-0000-000000000000"}) {
     const absl::Status status = Key({{"idempotency-key", bad}}).status();
     EXPECT_EQ(ReasonOf(status), Reason::kKeyInvalid);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("takes UUIDs only"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("accepts only UUIDs"));
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr(bad)));
   }
   EXPECT_EQ(ReasonOf(Key({}).status()), Reason::kKeyMissing);

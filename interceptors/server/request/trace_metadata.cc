@@ -13,7 +13,7 @@ std::optional<std::string> TraceparentIn(const grpc::ServerContextBase& context,
   const std::string_view value(entry->second.data(), entry->second.size());
   if (IsTraceparent(value)) return std::string(value);
   log.Warn(LogEvent::kInvalidTrace, "a call's ", AbslView(kTraceparent),
-           " is not one by W3C Trace Context; its trace is not recorded");
+           " does not conform to W3C Trace Context; its trace is not recorded");
   return std::nullopt;
 }
 

@@ -292,7 +292,7 @@ void Reservation::OnCompleted(absl::StatusOr<v1::CompleteResponse> answer) {
       return;
     }
     if (refused) {
-      context_.log->Error(LogEvent::kNotRecorded, "the store refuses an outcome for good (",
+      context_.log->Error(LogEvent::kNotRecorded, "the store permanently refuses an outcome (",
                           absl::StatusCodeToString(answer.status().code()), " ",
                           answer.status().message(), "): it is not recorded");
       answer = NotRecorded();
@@ -376,7 +376,7 @@ absl::Status Reservation::release_answer() const {
   MutexLock lock(mutex_);
   if (release_answer_.has_value()) return *release_answer_;
   return MakeError(Reason::kOutcomeNotRecorded,
-                   "the reservation was given back, but the store has not acknowledged it: it ends "
+                   "the reservation was released, but the store has not acknowledged that: it ends "
                    "with its lease at the latest");
 }
 

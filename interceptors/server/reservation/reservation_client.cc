@@ -59,8 +59,7 @@ ReservationClient::~ReservationClient() {
   // A request without an answer can hold a key for a lease at most.
   context_.requests->WaitUntilIdle(After(now, std::min(kTryTimeout, closing_timeout_)));
   if (!context_.recordings->WaitUntilIdle(After(now, closing_timeout_))) {
-    context_.log->Once(LogSeverity::kError,
-                       "the guard goes away with operations that the store was not told of");
+    context_.log->Once(LogSeverity::kError, "guard destroyed with unrecorded operations");
   }
   // First stop starting tasks, then answer the outstanding calls.
   scheduler_->Stop();

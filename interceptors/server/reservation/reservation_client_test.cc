@@ -306,7 +306,8 @@ std::vector<std::string> LinesAtTheEnd(bool acknowledged) {
 TEST(ReservationClientTest, DestructorGivesUpInTheEndAndSaysSo) {
   const auto lines = LinesAtTheEnd(/*acknowledged=*/false);
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_NE(lines[0].find("the store was not told of"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[0].find("guard destroyed with unrecorded operations"), std::string::npos)
+      << lines[0];
   EXPECT_TRUE(LinesAtTheEnd(/*acknowledged=*/true).empty());
 }
 

@@ -138,7 +138,7 @@ void ReserveCall::OnAnswer(Time sent, absl::StatusOr<v1::ReserveResponse> answer
     // The same token renews the lease, if no other attempt has taken over.
     if (done_ != nullptr && CameTooLate(answer, sent, context_.scheduler.Now()) && Repeat()) {
       context_.log->Warn(LogEvent::kLateGrant,
-                         "a grant came after its lease had ended, and is asked for again (lease ",
+                         "a grant arrived after its lease had expired; reserving again (lease ",
                          absl::FormatDuration(FromWire(request_.lease())), ")");
       return;
     }

@@ -60,21 +60,21 @@ def parse(arguments):
         prog="scripts/chaos.sh",
         description="""\
 Starts a whole system on this machine (Postgres with a synchronous standby, daemons,
-guarded servers, clients), breaks processes and links for a while, lets it settle, and
-holds every promise against what was logged.""",
-        epilog="Exit status: 0 if every promise was kept and the run was hard enough to tell, "
-               "1 if not, 2 for a bad argument or a run that could not be made.")
+guarded servers, clients), injects faults into processes and links for a while, lets it settle, and
+checks every promise against the logs.""",
+        epilog="Exit status: 0 if every promise was kept and the run had enough faults to judge, "
+               "1 if not, 2 for a bad argument or a run that failed.")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--smoke", action="store_const", const="smoke", dest="length",
-                        help="half a minute: that it works at all")
+                        help="half a minute: a check of the campaign itself")
     length.add_argument("--quick", action="store_const", const="quick", dest="length",
                         help="ten minutes at most (default)")
     length.add_argument("--nightly", action="store_const", const="nightly", dest="length",
                         help="about an hour")
-    parser.add_argument("--seconds", type=int, help="how long faults go on")
-    parser.add_argument("--seed", type=int, help="of what is done and broken (a random one)")
+    parser.add_argument("--seconds", type=int, help="duration of the faults")
+    parser.add_argument("--seed", type=int, help="seed of the calls and the faults (a random one)")
     parser.add_argument("--json", metavar="FILE", help="write the report there")
-    parser.add_argument("--keep", action="store_true", help="keep the logs of a good run too")
+    parser.add_argument("--keep", action="store_true", help="keep the logs of a successful run too")
     parser.add_argument("--no-previous", action="store_const", const=None, dest="previous",
                         help="without earlier builds of the daemon")
     parser.add_argument("--previous", default="build/previous", help=argparse.SUPPRESS)
@@ -203,7 +203,7 @@ def main():
     try:
         report, more = run(options, folder, no_disks)
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
-        print(f"the run could not be made: {error}\nits logs: {folder}", file=sys.stderr)
+        print(f"the run failed: {error}\nits logs: {folder}", file=sys.stderr)
         return 2
     result = {**report.to_json(), **more, "seconds": round(time.monotonic() - began),
               "length": options.length, "passed": report.passed}

@@ -26,8 +26,8 @@
 #include "tests/chaos/proxy/poll_set.h"
 #include "tests/chaos/proxy/socket_address.h"
 
-ABSL_FLAG(std::string, control, "", "where commands are taken: unix:PATH");
-ABSL_FLAG(std::uint64_t, seed, 0, "what the delays are drawn from");
+ABSL_FLAG(std::string, control, "", "listen address for commands: unix:PATH");
+ABSL_FLAG(std::uint64_t, seed, 0, "seed of the delays");
 
 namespace idempotency::internal::chaos {
 namespace {

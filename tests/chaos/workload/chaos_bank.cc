@@ -37,14 +37,15 @@
 #include "tests/chaos/workload/reply_digest.h"
 #include "tests/support/probe.h"
 
-ABSL_FLAG(std::string, name, "bank", "what the history calls it");
-ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where it is called");
-ABSL_FLAG(std::string, log, "", "its history: a new file");
-ABSL_FLAG(std::string, effects, "", "the effects without the ledger: a new file");
-ABSL_FLAG(std::uint64_t, seed, 1, "of what handlers do");
-ABSL_FLAG(std::string, ledger, "", "libpq's words for the application's database; none: no ledger");
-ABSL_FLAG(int, lease_ms, 1000, "of every method");
-ABSL_FLAG(int, max_lease_ms, 1500, "how long heartbeats go on");
+ABSL_FLAG(std::string, name, "bank", "name in the history");
+ABSL_FLAG(std::string, listen, "127.0.0.1:0", "listen address");
+ABSL_FLAG(std::string, log, "", "file of its history, created new");
+ABSL_FLAG(std::string, effects, "", "file of the effects without the ledger, created new");
+ABSL_FLAG(std::uint64_t, seed, 1, "seed of the handlers' behaviour");
+ABSL_FLAG(std::string, ledger, "",
+          "libpq conninfo of the application's database; empty: no ledger");
+ABSL_FLAG(int, lease_ms, 1000, "lease of every method");
+ABSL_FLAG(int, max_lease_ms, 1500, "duration of the heartbeats");
 
 namespace idempotency::internal::testing {
 namespace {

@@ -36,16 +36,16 @@
 #include "tests/chaos/workload/settler.h"
 #include "tests/chaos/workload/stop_sign.h"
 
-ABSL_FLAG(std::string, name, "client", "what the history calls it");
-ABSL_FLAG(std::string, log, "", "its history: a new file");
-ABSL_FLAG(std::string, banks, "", "guarded servers, those with the ledger first; between them ;");
-ABSL_FLAG(int, with_ledger, 2, "how many of them have the ledger");
-ABSL_FLAG(std::uint64_t, seed, 1, "of what is called");
-ABSL_FLAG(std::int64_t, epoch_ns, 0, "when the run began, by CLOCK_MONOTONIC");
-ABSL_FLAG(std::int64_t, epoch_ms, 0, "the same by the wall clock");
+ABSL_FLAG(std::string, name, "client", "name in the history");
+ABSL_FLAG(std::string, log, "", "file of its history, created new");
+ABSL_FLAG(std::string, banks, "", "guarded servers separated by ';', those with the ledger first");
+ABSL_FLAG(int, with_ledger, 2, "number of servers with the ledger");
+ABSL_FLAG(std::uint64_t, seed, 1, "seed of the calls");
+ABSL_FLAG(std::int64_t, epoch_ns, 0, "start of the run by CLOCK_MONOTONIC");
+ABSL_FLAG(std::int64_t, epoch_ms, 0, "start of the run by the wall clock");
 ABSL_FLAG(int, callers, 24, "threads that call guarded servers");
-ABSL_FLAG(int, raw, 2, "threads that ask idempotencyd");
-ABSL_FLAG(int, raw_round_ms, 60, "how often each of them does something to all its records");
+ABSL_FLAG(int, raw, 2, "threads that call idempotencyd");
+ABSL_FLAG(int, raw_round_ms, 60, "interval at which each raw thread uses all its records");
 
 namespace idempotency::internal::testing {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "grpc_idempotency/client/channel_arguments.h"
 
-ABSL_FLAG(std::string, idempotencyd, "", "where idempotencyd is");
+ABSL_FLAG(std::string, idempotencyd, "", "address of idempotencyd");
 ABSL_FLAG(std::string, tls_ca, "",
-          "PEM file of the authorities whose certificates idempotencyd may show; none: no TLS");
-ABSL_FLAG(std::string, tls_cert, "", "PEM file of the certificate that is shown to it");
+          "PEM file of the authorities that issue idempotencyd's certificate; empty: no TLS");
+ABSL_FLAG(std::string, tls_cert, "", "PEM file of the client certificate");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of that certificate's key");
 
 namespace idempotency::internal::testing {
