@@ -26,7 +26,7 @@ class AnswerFrames {
   void Append(AnswerFrames&& behind);
 
   bool empty() const { return frames_.empty(); }
-  // What all of them weigh.
+  // The size of all of them.
   std::size_t bytes() const { return bytes_; }
   void Clear();
   // The next frame; there must be one.

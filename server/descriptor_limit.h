@@ -17,9 +17,9 @@ class DescriptorLimit {
   explicit DescriptorLimit(std::int64_t descriptors) : descriptors_(descriptors) {}
 
   std::int64_t descriptors() const { return descriptors_; }
-  // What connections may take of it. limits::kReservedDescriptors stay free for the
-  // store's sessions, files and the metrics' connections, or half of the limit if
-  // that is less.
+  // The number that connections may take. limits::kReservedDescriptors stay free
+  // for the store's sessions, files and the metrics' connections, or half of the
+  // limit if that is less.
   int ForConnections() const;
 
  private:

@@ -13,7 +13,7 @@ namespace idempotency::internal {
 struct NetworkAddress {
   // Without brackets; empty for a unix socket.
   std::string host;
-  // 0 asks the system for a free one.
+  // 0: the system chooses a free one.
   std::uint16_t port = 0;
   // Empty unless it is a unix socket.
   std::string unix_path;
