@@ -12,13 +12,13 @@ namespace idempotency::internal {
 
 // A serialised v1.SessionRequest that grows by one operation at a time: in
 // protobuf's encoding its operations simply follow each other. So a request is
-// serialised once, by the thread that asks for it, and copied into each frame
-// that carries it.
+// serialised once, by the requesting thread, and copied into each frame that
+// carries it.
 //
 // Not thread-safe.
 class SessionFrame {
  public:
-  // None: the operation waits as long as its stream lives.
+  // Absent: the operation waits as long as its stream lasts.
   using Timeout = std::optional<std::chrono::nanoseconds>;
 
   // An operation of `body`: a field of v1.SessionOperation, with its tag.

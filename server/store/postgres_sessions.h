@@ -16,8 +16,8 @@
 
 namespace idempotency::internal {
 
-// Opens the sessions of one store, and knows whether its schema is still the one that
-// it began with.
+// Opens the sessions of one store, and tracks whether its schema is still the
+// original one.
 //
 //   - A session is shut down by this side while its statement waits for a synchronous
 //     standby; the server's half goes on waiting, for as long as the standby is away.
@@ -40,10 +40,10 @@ class PostgresSessions {
   // longer has the schema; why is logged.
   absl::StatusOr<std::unique_ptr<PostgresConnection>> Open();
 
-  // Looks at the schema. OK if this program may serve it, and it is the one of the first
-  // look. UNAVAILABLE otherwise, with what to do.
+  // Checks the schema. OK if this program may serve it, and it is the one of the first
+  // check. UNAVAILABLE otherwise, with what to do.
   absl::Status CheckSchema(PostgresConnection& connection);
-  // What the last look found; costs nothing.
+  // The result of the last check; costs nothing.
   absl::Status schema() const;
 
  private:
@@ -57,8 +57,8 @@ class PostgresSessions {
 
   mutable Mutex mutex_;
   absl::Status schema_ ABSL_GUARDED_BY(mutex_);
-  // When the schema's first migration was applied: tells it from one that was made anew
-  // under its name. Empty until it was seen.
+  // When the schema's first migration was applied: distinguishes it from one that was
+  // recreated under its name. Empty until it was read.
   std::string identity_ ABSL_GUARDED_BY(mutex_);
 };
 

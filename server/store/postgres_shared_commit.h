@@ -13,9 +13,9 @@
 namespace idempotency::internal {
 
 // Completions and new reservations in one statement, so that both wait for one
-// commit. What the statement does not hit (a lost reservation, a key that is
-// known) takes the way it would have taken alone; so does everything if the
-// statement fails. Thread-compatible.
+// commit. Operations that the statement does not hit (a lost reservation, a
+// known key) are handled as if alone; so are all if the statement fails.
+// Thread-compatible.
 class PostgresSharedCommit {
  public:
   // False where one would only hold up the other: nothing to share, or replies

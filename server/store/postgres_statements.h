@@ -50,7 +50,7 @@ struct PostgresStatements {
   PostgresStatement complete_and_insert;
   PostgresStatement complete_and_insert_few;
   static constexpr int kCompleteParameters = 8;
-  // For the three before these: what stands under ids that were not hit.
+  // For the three before these: the rows of ids that were not hit.
   PostgresStatement read_to_settle;
 
   PostgresStatement read_whole;
@@ -65,8 +65,7 @@ struct PostgresStatements {
   PostgresStatement read_to_drop;
   PostgresStatement drop_replies;
 
-  // What a session begins with; whether its schema is still there; whether commits can
-  // be had.
+  // The begin of a session; the check of its schema; the test commit.
   PostgresStatement begin_session;
   PostgresStatement read_schema;
   PostgresStatement probe_commit;
@@ -107,7 +106,7 @@ enum : int {
   kStatusDigest,
   kReleaseReason,
   kNow,
-  // read_to_settle ends here, but for what stands for kConfirmed.
+  // read_to_settle ends here, except for the part of kConfirmed.
   kReply,
   kCheckpoint,
   // Name, value, name, value; NULL when there are none.
