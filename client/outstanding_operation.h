@@ -13,9 +13,8 @@ namespace idempotency::internal {
 
 class StreamState;
 
-// An operation that a session was requested for, until it is answered. Holds the
-// request in the form in which it travels, so that sending it again costs a
-// copy.
+// An operation requested from a session, until it is answered. Holds the request
+// in the form in which it travels, so that sending it again costs a copy.
 //
 // Not thread-safe; the members that are not const belong to the session's lock.
 class OutstandingOperation {
