@@ -95,7 +95,7 @@ std::uint64_t BadFrame(const absl::Status& error,
   return frame;
 }
 
-// Every frame that left was within the limit that this one is over, and nothing
+// Every frame sent was within the limit that this one exceeds, and no operation
 // of this one was answered.
 std::uint64_t HeaviestFrame(const std::vector<OutstandingOperation*>& unanswered) {
   absl::btree_map<std::uint64_t, std::size_t> bytes;
@@ -266,7 +266,7 @@ void SessionConnection::OnFrame(SessionStream& stream, v1::SessionResponse frame
     }
     if (state.BeginRelease()) actions.Release(stream);
   }
-  // Before the callbacks, so that they do not hold up the next frame.
+  // Before the callbacks, so that they do not delay the next frame.
   if (read_on) stream.Read();
   RunTogether(actions);
 }

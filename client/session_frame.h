@@ -25,10 +25,10 @@ class SessionFrame {
   void Add(std::uint64_t id, Timeout timeout, std::string_view body);
   void AddCancel(std::uint64_t id);
 
-  // By how much an operation of so many bytes makes the frame grow at most.
+  // The maximum growth of the frame by an operation of this size.
   static std::size_t Weight(std::size_t body_bytes) { return body_bytes + kMaxOverheadBytes; }
 
-  // So much is coming.
+  // The expected size.
   void Reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   bool empty() const { return bytes_.empty(); }
   std::size_t size() const { return bytes_.size(); }

@@ -57,7 +57,7 @@ class Writer {
  public:
   explicit Writer(std::string& out) : out_(out), begin_(out.size()) {}
 
-  // The whole form. False, with the buffer as it was, if it is nested too deep.
+  // The whole form. False, with the buffer unchanged, if it is nested too deep.
   bool Write(const Message& message, FieldPath key_field, CanonicalFormCost* cost);
 
  private:

@@ -43,8 +43,8 @@ struct ServeOptions : ServiceOptions {
 // The options of `idempotencyd migrate`, validated.
 struct MigrateOptions {
   StoreAddress store;
-  // Where to stop; nullopt goes to the newest version. Lower than the schema's
-  // version goes back.
+  // The target version; nullopt: the newest. One lower than the schema's is a
+  // downgrade.
   std::optional<int> to;
   // Only reports the state of the schema.
   bool status = false;

@@ -33,7 +33,7 @@ class ConnectionTable {
       : limits_(limits), clock_(clock) {}
 
   // Counts a socket that was just accepted, unless there are too many. Closed
-  // connections are looked for when a limit is reached, at most every
+  // connections are detected when a limit is reached, at most every
   // kPruneInterval.
   Verdict Admit(int socket, const sockaddr_storage& peer);
 

@@ -8,7 +8,7 @@ namespace idempotency::internal {
 // How many descriptors this process may have open (RLIMIT_NOFILE).
 class DescriptorLimit {
  public:
-  // The limit as it is now; at most kMaxDescriptors, also where it is unlimited.
+  // The current limit; at most kMaxDescriptors, also where it is unlimited.
   static DescriptorLimit Current();
   // Raises the soft limit to the hard one, logs both, and warns below
   // limits::kFewDescriptors. A soft limit that cannot be raised stays.

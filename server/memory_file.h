@@ -18,7 +18,7 @@ class MemoryFile {
  public:
   static absl::StatusOr<MemoryFile> Make(absl::string_view content);
 
-  // Opens the content as it is at that moment, whole.
+  // Opens the complete current content.
   std::string path() const;
   // Replaces the content in one step, with a modification time at least one second
   // later, so that a reader detects the change. The previous content stays if that

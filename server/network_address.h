@@ -21,7 +21,7 @@ struct NetworkAddress {
   // INVALID_ARGUMENT with what is wrong and an example. Resolves no names.
   static absl::StatusOr<NetworkAddress> Parse(absl::string_view text);
 
-  // As it is written on the command line, which is also how gRPC takes it.
+  // In the form of the command line, which gRPC also accepts.
   std::string ToString() const;
   // Only this machine can reach it. Names other than "localhost" count as
   // reachable from outside.

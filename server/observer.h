@@ -43,7 +43,7 @@ constexpr std::string_view OperationName(OperationKind kind) {
   return "";
 }
 
-// The store's pool of connections, as it is now.
+// The current state of the store's connection pool.
 struct StoreConnections {
   int in_use = 0;
   int idle = 0;

@@ -24,15 +24,15 @@ struct OpenedStore {
 enum class SchemaPolicy {
   // It must have the version of this build.
   kCheck,
-  // It is brought to that version.
+  // It is migrated to that version.
   kMigrate,
 };
 
 // Opens the store at an address and checks that this build can serve it.
 //   INVALID_ARGUMENT, FAILED_PRECONDITION
-//                 It cannot be used until somebody does what the message says:
-//                 migrate it, mend the path or its permissions, use the build
-//                 that fits.
+//                 It cannot be used until an operator follows the message:
+//                 migrate it, correct the path or its permissions, use the
+//                 matching build.
 //   Other errors  It cannot be reached now (Postgres): try again.
 // `connections` is for Postgres: the number of concurrent calls. Two more
 // connections are opened, for sweeping and for inspections, which must not wait

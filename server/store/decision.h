@@ -10,8 +10,8 @@
 // run again.
 //
 // How to use a decision: a store that holds the record still between reading
-// and writing (SQLite: BEGIN IMMEDIATE) writes the values of the decision as
-// they are. One that does not (Postgres) writes under the decision's Guard and
+// and writing (SQLite: BEGIN IMMEDIATE) writes the values of the decision
+// unchanged. One that does not (Postgres) writes under the decision's Guard and
 // with its own clock read again after any lock wait, in both SET and WHERE; if
 // the guarded statement hits no row, it reads the record again and decides
 // again.
@@ -73,7 +73,7 @@ struct Guard {
 enum class ReserveAction {
   // Nothing to write: `answer` is the answer.
   kAnswer,
-  // No row: insert one with `grant`. (A row that turns up meanwhile: read and
+  // No row: insert one with `grant`. (A row that appears meanwhile: read and
   // decide again.)
   kInsert,
   // A forgotten row is still there: replace all of it by the row that an insert

@@ -57,7 +57,7 @@ std::string_view StateOf(const std::exception& failure) {
   return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
 }
 
-// The first line of "ERROR: 42P01: relation …", without the prefix.
+// The first line of "ERROR:  42P01: relation …", without the prefix.
 std::string PrimaryMessage(std::string_view text, std::string_view state) {
   text = text.substr(0, text.find('\n'));
   const std::string label = absl::StrCat(AbslView(state), ": ");

@@ -29,12 +29,13 @@ struct PostgresStatement {
 };
 
 // One session, through libpqxx (docs/adr/0007). It never reconnects: a new
-// session would lack our settings, and a repeated statement might run twice.
+// session would lack this program's settings, and a repeated statement might run twice.
 //
 // Failures are of four kinds; none holds SQL, parameters or the server's text
 // (which may quote them), only its SQLSTATE:
 //   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
-//   INTERNAL The statement violated a constraint of the schema. Nothing happened.
+//   INTERNAL          The statement violated a constraint of the schema. Nothing
+//                     happened.
 //   DEADLINE_EXCEEDED Another session held a lock for longer than the lock
 //                     timeout. Nothing happened.
 //   UNAVAILABLE       Anything else. The statement may or may not have happened.
@@ -43,7 +44,7 @@ struct PostgresStatement {
 class PostgresConnection {
  public:
   // Connects, and sets the session up. Blocks up to the connect timeout.
-  // UNAVAILABLE if it cannot; why is logged. `watchdog`, which bounds every
+  // UNAVAILABLE if it cannot; the reason is logged. `watchdog`, which bounds every
   // later call, outlives the connection.
   static absl::StatusOr<std::unique_ptr<PostgresConnection>> Open(const PostgresOptions& options,
                                                                   SocketWatchdog& watchdog);

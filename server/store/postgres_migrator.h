@@ -49,10 +49,10 @@ struct MigrationState {
 //   FAILED_PRECONDITION  the schema is older or newer than this program, is not
 //                        this program's, or was changed by hand; the server
 //                        is too old; or a daemon uses the schema that Down() is to
-//                        take back
+//                        revert
 //   UNAVAILABLE          the server cannot be reached, or a migration failed
 //
-// Thread-compatible; each call opens a connection of its own.
+// Thread-compatible; each call opens its own connection.
 class PostgresMigrator {
  public:
   explicit PostgresMigrator(PostgresOptions options,

@@ -42,8 +42,8 @@ struct PostgresOptions {
   // delay every operation in its batch.
   absl::Duration locked_pause = absl::Seconds(2);
   // The server ends a session that stays in a transaction and sends nothing for
-  // this long, and its locks go with it: a process that was frozen holds up the
-  // others no longer. Longer than any pause of a process that runs.
+  // this long, and releases its locks: a frozen process no longer delays the
+  // others. Longer than any pause of a process that runs.
   absl::Duration idle_in_transaction_timeout = absl::Seconds(5);
   // The number of statements, of this role and application on the server, that run
   // for longer than any caller waits, from which on no session is opened. Each

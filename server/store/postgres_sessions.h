@@ -19,14 +19,15 @@ namespace idempotency::internal {
 // Opens the sessions of one store, and tracks whether its schema is still the
 // original one.
 //
-//   - A session is shut down by this side while its statement waits for a synchronous
-//     standby; the server's half goes on waiting, for as long as the standby is away.
-//     While too many wait so, of this process or of others, none is opened
-//     (PostgresOptions::max_abandoned_sessions): they would fill the server.
-//   - Each holds a lock that a migration which goes back does not get, so that no schema
-//     is taken away under a daemon.
-//   - A schema that was taken away all the same (by hand), or was replaced by an empty
-//     one, is noticed: its records are gone, and every key would run again.
+//   - This side shuts a session down while its statement waits for a synchronous
+//     standby; the server's half continues to wait, for as long as the standby is
+//     unavailable. While too many such halves wait, of this process or of others, no
+//     session is opened (PostgresOptions::max_abandoned_sessions): they would fill the
+//     server.
+//   - Each session holds a lock that a downgrade does not get, so that no schema is
+//     removed while a daemon uses it.
+//   - A schema that was removed nevertheless (by hand), or replaced by an empty one, is
+//     detected: its records are lost, and every key would run again.
 //
 // Thread-safe.
 class PostgresSessions {

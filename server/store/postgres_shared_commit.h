@@ -18,7 +18,7 @@ namespace idempotency::internal {
 // Thread-compatible.
 class PostgresSharedCommit {
  public:
-  // False where one would only hold up the other: nothing to share, or replies
+  // False where one would only delay the other: nothing to share, or replies
   // that take longer to write than a commit.
   static bool Pays(absl::Span<const CompleteOp> completions,
                    absl::Span<const ReserveOp> reservations);

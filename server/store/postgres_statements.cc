@@ -53,7 +53,7 @@ constexpr int kInspectedRows = static_cast<int>(StoreGauges::kMaxCountedUnknown)
 // The memory of the sweep, except for the last reply.
 constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
 
-// NULL once those before it weigh enough. Lengths are known without reading the
+// NULL once those before it reach the limit. Lengths are known without reading the
 // replies.
 constexpr std::string_view kReply =
     "CASE WHEN coalesce(sum(octet_length(t.reply)) OVER ("

@@ -18,7 +18,7 @@ namespace idempotency::internal {
 //     deadlocks.
 //   - the clock is read again in SET and in WHERE, after a wait for a row that was
 //     changed meanwhile. Where it was only locked Postgres keeps what it had
-//     computed: a lease is shorter by the wait then, and the answer says so.
+//     computed: a lease is shorter by the wait then, and the answer shows it.
 //   - a change matches the token, and where it was decided from a row that was
 //     read, that row's token, attempt, state and lease too: by id alone it could
 //     hit a row that was swept and inserted again for another request.

@@ -47,7 +47,7 @@ class SqliteStore final : public Store {
   //   FAILED_PRECONDITION  the file is no database or a damaged one, belongs to
   //                        another program or a newer version, is read-only, or
   //                        is in use by another process
-  // The message says what to do. It is for the operator: it names the path.
+  // The message contains what to do. It is for the operator and contains the path.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
                                                            const SqliteOptions& options = {});
 

@@ -194,13 +194,13 @@ struct StoreGauges {
 // the other in some order. The caller puts at most one operation per record in
 // a batch, and at most limits::kMaxBatch.
 //
-// Once the replies in the answers of one Reserve or Get weigh
-// limits::kMaxBatchReplyBytes, the operations that are left are answered
+// Once the replies in the answers of one Reserve or Get reach
+// limits::kMaxBatchReplyBytes, the remaining operations are answered
 // RESOURCE_EXHAUSTED / OVERLOADED and nothing is done for them: the caller
-// gives them again with its next call. The first one never is.
+// sends them again with its next call. The first one never is.
 //
 // Failures of a single operation, beside those named at each method:
-//   UNAVAILABLE / STORE_UNAVAILABLE     Nothing is known: it may or may not
+//   UNAVAILABLE / STORE_UNAVAILABLE     The outcome is unknown: it may or may not
 //                                       have happened. Repeat it with the same
 //                                       tokens until it is answered.
 //   INTERNAL / RECORD_ID_COLLISION      Another key has this id. Nothing changed.
@@ -240,7 +240,7 @@ class Store {
     return answers;
   }
 
-  // Gives a reservation back: RESERVED and token matches -> RELEASED, not to be
+  // Releases a reservation: RESERVED and token matches -> RELEASED, not to be
   // granted before `pause` is over, or UNKNOWN if `outcome_unknown`. Repeating it
   // is OK and changes nothing. Otherwise
   // FAILED_PRECONDITION / RESERVATION_LOST. The row stays.
