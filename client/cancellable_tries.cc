@@ -8,7 +8,7 @@ namespace idempotency::internal {
 void CancellableTries::Cancel() {
   MutexLock lock(mutex_);
   cancelled_ = true;
-  // Under the lock, so that no context goes away in between.
+  // Under the lock, so that no context is destroyed in between.
   for (grpc::ClientContext* context : running_) context->TryCancel();
   cancel_.NotifyAll();
 }
@@ -32,7 +32,7 @@ CancellableTries::Running::~Running() {
 }
 
 void CancellableTries::Pause(absl::Duration pause) {
-  // A year stands for everything longer: further out the clock overflows.
+  // A year replaces any longer time: beyond it the clock overflows.
   const auto until = std::chrono::steady_clock::now() +
                      absl::ToChronoNanoseconds(std::min(pause, absl::Hours(24 * 365)));
   MutexLock lock(mutex_);

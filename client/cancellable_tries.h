@@ -24,8 +24,8 @@ class CancellableTries {
   void Cancel();
   bool cancelled() const;
 
-  // The try with this context can be cancelled while this object lives. A context
-  // that comes after Cancel() is cancelled at once.
+  // The try with this context can be cancelled during this object's lifetime. A
+  // context added after Cancel() is cancelled at once.
   class Running {
    public:
     Running(CancellableTries& tries, grpc::ClientContext& context);

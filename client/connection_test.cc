@@ -190,7 +190,7 @@ TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsen
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
 
-// The first call of all, and what it requested for may have happened.
+// The first call of all, and what it requested may have happened.
 TEST_P(ConnectionTest, AServerThatIsThereAndFailsWasReached) {
   service_.FailWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, "behind it"));
   const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();

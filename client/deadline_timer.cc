@@ -44,8 +44,8 @@ void DeadlineTimer::Run() {
         }
       }
       if (stopping_) return;
-      // From here on what is named is planned anew: `on_time_` may have looked
-      // before it came.
+      // From here on each requested time is planned again: `on_time_` may have
+      // run before the request.
       planned_ = Time::max();
     }
     NoLaterThan(on_time_());

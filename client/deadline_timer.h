@@ -10,17 +10,16 @@
 
 namespace idempotency::internal {
 
-// A thread that sleeps until the earliest time that somebody named. Naming a
-// later one than is planned already costs one comparison, so that it can be
-// done for every operation: whoever is rung looks at all that he has, and says
-// when to look again.
+// A thread that sleeps until the earliest requested time. A request for a later
+// time than is planned costs one comparison, so that each operation can make
+// one: the callback examines all operations, and returns its next time.
 //
 // Thread-safe, except that Stop() must be the last use.
 class DeadlineTimer {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Called when the planned time has come. Answers when to on_time again at the
-  // latest; Time::max(): when NoLaterThan() says.
+  // Called when the planned time has come. Returns the latest time of the next
+  // call; Time::max(): the time of NoLaterThan().
   using OnTime = std::function<Time()>;
 
   // `name`: up to 15 characters, for the process list.

@@ -16,17 +16,17 @@ namespace idempotency::internal {
 // Thread-compatible.
 class DecorrelatedBackoff {
  public:
-  // `shortest` is 1 ms to 1 h, `longest` that to a year; what lies outside
-  // counts as the bound.
+  // `shortest` is 1 ms to 1 h, `longest` that to a year; a value outside counts
+  // as the bound.
   DecorrelatedBackoff(absl::Duration shortest, absl::Duration longest)
       : shortest_(std::clamp(shortest, absl::Milliseconds(1), absl::Hours(1))),
         longest_(std::clamp(longest, shortest_, absl::Hours(24 * 365))),
         drawn_(shortest_) {}
 
-  // The next pause, at least `floor`. One that the floor decides is longer by
-  // up to `shortest`, so that callers who were told the same time do not come
-  // back in the same instant. The floor does not make the pauses after it
-  // longer: it is the server's word for this once.
+  // The next pause, at least `floor`. A pause that the floor determines is
+  // longer by up to `shortest`, so that callers with the same floor do not
+  // return in the same instant. The floor does not lengthen later pauses: it
+  // applies to this one only.
   absl::Duration Next(absl::Duration floor) {
     drawn_ = std::min(longest_, Between(shortest_, drawn_ * 3));
     if (drawn_ >= floor) return drawn_;

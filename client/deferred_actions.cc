@@ -27,7 +27,7 @@ void DeferredActions::Run(TransportErrorReporter& transport_errors) {
       operation->Answer(*answer);
     }
   }
-  // In the order in which they were requested for, not in that of a hash table.
+  // In the order of their requests, not in that of a hash table.
   std::sort(failures_.begin(), failures_.end(),
             [](const auto& a, const auto& b) { return a.first->id < b.first->id; });
   for (auto& [operation, status] : failures_) operation->Fail(status);

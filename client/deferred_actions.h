@@ -16,8 +16,8 @@
 
 namespace idempotency::internal {
 
-// What a session decided under its lock, to be done without it: gRPC and the
-// callers of the session may come straight back.
+// The actions that a session decided under its lock and executes without it:
+// gRPC and the callers of the session may call back at once.
 //
 // Not thread-safe.
 class DeferredActions {
@@ -32,7 +32,7 @@ class DeferredActions {
   void Release(SessionStream& stream) { releases_.push_back(&stream); }
   // A stream may end by itself meanwhile, so this one is held.
   void Cancel(std::shared_ptr<SessionStream> stream) { cancels_.push_back(std::move(stream)); }
-  // `answer` lives until Run() has returned.
+  // `answer` must live until Run() has returned.
   void Answer(Operation operation, v1::SessionAnswer& answer) {
     answers_.emplace_back(std::move(operation), &answer);
   }
@@ -43,7 +43,7 @@ class DeferredActions {
     detours_.emplace_back(std::move(operation), &other);
   }
 
-  // Does it all, once. Callers come last.
+  // Executes all actions, once. The callers' are last.
   void Run(TransportErrorReporter& transport_errors);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kCause[] = "cause";
 constexpr char kNotConnected[] = "NOT_CONNECTED";
-// About what reconnecting takes at first.
+// About the time of the first reconnection.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
 }  // namespace

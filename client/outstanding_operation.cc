@@ -15,7 +15,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
-// How each kind of operation stands in a session's messages.
+// The fields of each kind of operation in a session's messages.
 template <typename Request>
 struct Kind;
 template <>
@@ -99,7 +99,7 @@ Request Decode(std::string_view body) {
   in.ReadTag();
   in.ReadVarint32(&length);
   Request request;
-  // What Encode() wrote.
+  // The output of Encode().
   request.MergeFromCodedStream(&in);
   return request;
 }

@@ -13,9 +13,8 @@ namespace idempotency::internal {
 
 class StreamState;
 
-// An operation that a session was requested for, until it is answered. Holds the
-// request in the form in which it travels, so that sending it again costs a
-// copy.
+// An operation requested from a session, until it is answered. Holds the request
+// in the form in which it travels, so that sending it again costs a copy.
 //
 // Not thread-safe; the members that are not const belong to the session's lock.
 class OutstandingOperation {
@@ -31,8 +30,9 @@ class OutstandingOperation {
   // Whether `answer` is one to this kind of operation.
   virtual bool IsAnswer(const v1::SessionAnswer& answer) const = 0;
 
-  // One of these ends it: tells the caller, on this thread.
-  // Takes the response out of `answer`, which IsAnswer() and is no failure.
+  // One of these ends it: calls the caller's callback, on this thread. Takes
+  // the response out of `answer`, for which IsAnswer() holds and which is not a
+  // failure.
   virtual void Answer(v1::SessionAnswer& answer) = 0;
   virtual void Fail(const absl::Status& status) = 0;
   virtual void SendBy(Connection& other) = 0;
@@ -42,7 +42,7 @@ class OutstandingOperation {
   const Connection::Deadline deadline;
   // Whether max_in_flight counts it: reservations and reads.
   const bool limited;
-  // Whether giving it up is worth telling: a reservation may wait.
+  // Whether its cancellation is worth sending: a reservation may wait.
   const bool cancellable;
 
   std::uint64_t id = 0;
@@ -53,7 +53,8 @@ class OutstandingOperation {
   bool maybe_sent = false;
   // Which frame of its state it was last in.
   std::uint64_t frame = 0;
-  // It may be what makes its frame unreadable: shares none from now on.
+  // It may be the reason why its frame is unreadable: it shares no frame from
+  // now on.
   bool alone = false;
   // It was.
   bool refused = false;

@@ -58,8 +58,8 @@ absl::StatusOr<std::string> ParentOperation::KeyFor(std::string_view label) cons
 
 absl::Status ParentOperation::Attach(grpc::ClientContext& context, std::string_view label) {
   const absl::StatusOr<std::string> key = KeyFor(label);
-  // Without a key a caller that does not look at the status would get one from
-  // the client interceptor, and another one on the next attempt.
+  // Without a key a caller that ignores the status would get one from the
+  // client interceptor, and a different one on the next attempt.
   context.AddMetadata(std::string(kKeyMetadata), key.ok() ? *key : std::string(kKeyToCome));
   if (!key.ok()) {
     context.AddMetadata(std::string(kAttachedMetadata), "failed");

@@ -20,23 +20,23 @@ namespace idempotency::internal {
 // The entry that an attached call carries as far as the client interceptor,
 // which takes it off: "ID" of its parent, or "ID/KEY" if it has its key.
 inline constexpr std::string_view kAttachedMetadata = "idempotency-attached";
-// Stands in the key's place until the client interceptor knows the method. On
-// a channel without one it goes out, and no guard takes it: better a call that
-// is refused than one that nobody recognises when it is made again.
+// A placeholder for the key until the client interceptor has the method. On a
+// channel without the interceptor it is sent, and no guard accepts it: a
+// refused call is better than one that is not recognised when it is repeated.
 inline constexpr std::string_view kKeyToCome = ",attached-without-the-client-interceptor";
 
-// A guarded execution as the calls that it makes see it: which keys they get,
-// and what they tell of it. Here a guard and the client interceptor of one
-// process meet; neither knows the other. Thread-safe.
+// A guarded execution for the calls that it makes: their keys, and the data
+// about it that they carry. The interface between the guard and the client
+// interceptor of one process, which do not depend on each other. Thread-safe.
 class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
  public:
   struct Facts {
-    // Keys the derivation: see GuardOptions::downstream_secret.
+    // Secret of the derivation: see GuardOptions::downstream_secret.
     std::string secret;
     // Its `key` never leaves this object.
     RecordKey record_key;
     RecordId record_id;
-    // InfinitePast if the service did not tell.
+    // InfinitePast if the service did not return it.
     absl::Time created_at;
     absl::Time expires_at;
   };
@@ -46,7 +46,7 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
 
   // The key of its call with this label: core/downstream_key.h.
   // DOWNSTREAM_REFUSED for a label that is empty or over 255 bytes, or if
-  // idempotencyd is too old to say when a record was made.
+  // idempotencyd is too old to return a record's creation time.
   absl::StatusOr<std::string> KeyFor(std::string_view label) const;
 
   // Makes the call of `context` one of this operation's. With a label it has
@@ -56,13 +56,13 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
   absl::Status Attach(grpc::ClientContext& context);
 
   // For the client interceptor: the key of the one call to `method` that has no
-  // label. DOWNSTREAM_REFUSED for a second one: which of the two was meant, when
-  // this runs again, cannot be told.
+  // label. DOWNSTREAM_REFUSED for a second one: a later attempt could not
+  // distinguish the two.
   absl::StatusOr<std::string> KeyOfOnlyCall(std::string_view method);
-  // True for the key that this operation itself was called with, as it may
-  // stand in metadata.
+  // True for the key that this operation itself was called with, in any form
+  // that metadata allows.
   bool IsOwnKey(std::string_view value) const;
-  // What `idempotency-parent-bin` says: a serialised v1.RecordKey, with the
+  // The value of `idempotency-parent-bin`: a serialised v1.RecordKey, with the
   // record id in the place of the key.
   const std::string& announcement() const { return announcement_; }
   absl::Time expires_at() const { return facts_.expires_at; }
@@ -71,7 +71,7 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
   explicit ParentOperation(Facts facts);
 
   absl::StatusOr<std::string> Derive(std::string_view method, std::string_view label) const;
-  // Puts what every attached call carries on `context`.
+  // Adds the metadata of every attached call to `context`.
   void Mark(grpc::ClientContext& context, std::string_view key);
 
   const Facts facts_;

@@ -27,8 +27,8 @@ class ParentTable {
   // nullptr once it has ended.
   std::shared_ptr<ParentOperation> Find(std::string_view id);
 
-  // False: no call of this process can be attached. Costs next to nothing, so
-  // that programs which only call pay nothing for what servers do.
+  // False: no call of this process can be attached. Costs almost nothing, so
+  // that programs that only call do not pay for the servers' feature.
   bool empty() const { return size_.load(std::memory_order_acquire) == 0; }
 
  private:

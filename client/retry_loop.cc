@@ -22,7 +22,7 @@ absl::Duration Remaining(SteadyTime deadline, const Clock& clock) {
   return TimeUntil(deadline, clock.Monotonic());
 }
 
-// A year stands for everything longer: further out, the wall clock of
+// A year replaces any longer time: beyond it the wall clock of
 // ClientContext::deadline() overflows.
 gpr_timespec TryDeadline(absl::Duration remaining, const CallRetries& retries) {
   return GrpcDeadlineIn(std::min({remaining, retries.try_timeout, absl::Hours(24 * 365)}));
@@ -79,7 +79,7 @@ grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime d
   if (!key.ok()) return ToGrpcStatus(key.status());
   const grpc::Status status = CallWithRetries(*key, deadline, call, retries, time);
   if (IsRetryable(status, retries.also_retried)) return status;
-  // A key that stays is only found again; see KeyStore::Unfinished().
+  // A key that remains is merely found again; see KeyStore::Unfinished().
   if (settle(status)) keys.Forget(work, *key).IgnoreError();
   return status;
 }

@@ -15,7 +15,8 @@ namespace idempotency::internal {
 // The time that a call's deadline and pauses go by.
 struct RetryTime {
   const Clock& clock = Clock::System();
-  // Stands in for the pause; empty is a real one, which a RetryCanceller ends.
+  // Replaces the pause; empty: a real pause, which a RetryCanceller
+  // ends.
   std::function<void(absl::Duration)> sleep = nullptr;
 };
 

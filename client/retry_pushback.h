@@ -8,11 +8,11 @@
 
 namespace idempotency::internal {
 
-// What a server said about the next try.
+// A server's statement about the next try.
 struct RetryPushback {
   // Not before this has passed: the longer one of google.rpc.RetryInfo in the
-  // status' details and of the trailer grpc-retry-pushback-ms; zero if it said
-  // nothing.
+  // status' details and of the trailer grpc-retry-pushback-ms; zero without
+  // either.
   absl::Duration least;
   // Not at all: a pushback that is negative or no number (gRFC A6).
   bool forbidden = false;

@@ -14,7 +14,7 @@ bool IsRetryable(Reason reason) {
     case Reason::kInFlight:
     // From a guard: the winner's reply is there for the next try.
     case Reason::kReservationLost:
-    // The guard goes on recording; the next try finds the reply, or waits.
+    // The guard continues to record; the next try finds the reply, or waits.
     case Reason::kOutcomeNotRecorded:
     case Reason::kStoreUnavailable:
     case Reason::kQuotaExceeded:
@@ -26,7 +26,7 @@ bool IsRetryable(Reason reason) {
     case Reason::kKeyReused:
     case Reason::kRequestInvalid:
     case Reason::kDownstreamRefused:
-    // Somebody has to find out what happened.
+    // An operator must determine the outcome.
     case Reason::kKeyExpired:
     case Reason::kOutcomeUnknown:
     case Reason::kRecordDamaged:

@@ -27,9 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 // A frame over this gains nothing more, and keeps those behind it waiting.
 constexpr std::size_t kFrameBytes = 256 * 1024;
-// How often a stream may end before its first frame until everybody who waits
-// is told. More than once, because a daemon that ends takes streams with it
-// that have only just begun; gRPC refuses at once what cannot work.
+// How often a stream may end before its first frame until every waiting
+// operation fails. More than once, because a daemon that exits ends streams
+// that have only just begun; gRPC refuses an impossible stream at once.
 constexpr int kMaxFailedOpenings = 3;
 // How often one operation is sent: it may be the one that breaks the streams.
 constexpr int kMaxTimesSent = 8;
@@ -65,8 +65,8 @@ absl::Status TooLarge() {
                                    " bytes that idempotencyd accepts in one message"));
 }
 
-// How a stream ended, for operations that were not at fault: that another one made
-// its frame invalid says nothing of them.
+// How a stream ended, for operations that were not at fault: another one that made
+// its frame invalid does not concern them.
 grpc::Status ForOthers(const grpc::Status& status) {
   if (ReasonOf(FromGrpcStatus(status)) != Reason::kRequestInvalid) return status;
   return grpc::Status(grpc::StatusCode::UNAVAILABLE,
@@ -82,8 +82,8 @@ absl::Status OverSendLimit() {
   return InvalidField("session.operation", "is over the send limit of the channel to idempotencyd");
 }
 
-// Which frame `error` is about; the first that is not answered if it does not say: a
-// server that answers what came before a bad frame looks at none after it.
+// The frame that `error` concerns; if it names none, the first unanswered one: a
+// server answers the frames before a bad frame and reads none after it.
 std::uint64_t BadFrame(const absl::Status& error,
                        const std::vector<OutstandingOperation*>& unanswered) {
   std::uint64_t frame = 0;
@@ -95,7 +95,7 @@ std::uint64_t BadFrame(const absl::Status& error,
   return frame;
 }
 
-// Every frame that left was within the limit that this one is over, and nothing
+// Every frame sent was within the limit that this one exceeds, and no operation
 // of this one was answered.
 std::uint64_t HeaviestFrame(const std::vector<OutstandingOperation*>& unanswered) {
   absl::btree_map<std::uint64_t, std::size_t> bytes;
@@ -105,8 +105,9 @@ std::uint64_t HeaviestFrame(const std::vector<OutstandingOperation*>& unanswered
   return heaviest == bytes.end() ? 0 : heaviest->first;
 }
 
-// The session whose frame of answers this thread deals with. What callers ask
-// for in their callbacks then leaves in one frame, not the first by itself.
+// The session whose frame of answers this thread handles. Operations that
+// callers request in their callbacks are then sent in one frame, not the first
+// by itself.
 thread_local const SessionConnection* answering = nullptr;
 
 }  // namespace
@@ -127,7 +128,7 @@ SessionConnection::~SessionConnection() {
     DeferredActions actions;
     {
       MutexLock lock(mutex_);
-      // From here on nothing is added, and nothing is looked for.
+      // From here on no operation is added or looked up.
       closing_ = true;
       for (auto& [id, operation] : operations_) {
         actions.Fail(std::move(operation), transport_errors_.Failed(Closing()));
@@ -194,8 +195,8 @@ void SessionConnection::Pump(Time now, DeferredActions& actions) {
 
 void SessionConnection::OpenStreams(Time now, DeferredActions& actions) {
   if (waiting_.empty() || unary_only_) return;
-  // One that breaks before it was established: its end, which comes next, tells
-  // whether another has a chance.
+  // One that breaks before it was established: its end, which follows,
+  // determines whether another is worth trying.
   const bool failing = std::any_of(streams_.begin(), streams_.end(), [](const auto& state) {
     return state->broken() && !state->established();
   });
@@ -265,7 +266,7 @@ void SessionConnection::OnFrame(SessionStream& stream, v1::SessionResponse frame
     }
     if (state.BeginRelease()) actions.Release(stream);
   }
-  // Before the callbacks, so that they do not hold up the next frame.
+  // Before the callbacks, so that they do not delay the next frame.
   if (read_on) stream.Read();
   RunTogether(actions);
 }
@@ -373,7 +374,8 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
     ++ending_;
     if (!closing_) {
       TakeBack(*ended, status, actions);
-      // What cannot be sent has been set apart: the others have a chance.
+      // The operations that cannot be sent were removed: the others can be
+      // sent.
       if (!ended->established() && !IsOverSendLimit(status)) {
         NoteFailedOpening(status, now);
         if (unary_only_) DivertWaiting(actions);
@@ -385,8 +387,8 @@ void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status)
     }
   }
   actions.Run(transport_errors_);
-  // Before it counts as ended: what is left of the call holds the channel, and
-  // the last of its holders must not be a thread of gRPC's.
+  // Before it counts as ended: the rest of the call holds the channel, and a
+  // thread of gRPC must not be its last holder.
   ended.reset();
   MutexLock lock(mutex_);
   --ending_;
@@ -460,8 +462,8 @@ void SessionConnection::IsolateBadFrame(const std::vector<OutstandingOperation*>
 
 bool SessionConnection::IsHopeless(const grpc::Status& status) const {
   if (waiting_.empty() || usable_streams() > 0) return false;
-  // A refusal is one, however often it is requested for. CANCELLED is what a daemon
-  // makes of a call that comes while it ends.
+  // A refusal stays one for any number of requests. A daemon answers CANCELLED to a
+  // call that arrives while it ends.
   const grpc::StatusCode code = ForOthers(status).error_code();
   const bool may_pass =
       code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED;

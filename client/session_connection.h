@@ -25,9 +25,9 @@
 
 namespace idempotency::internal {
 
-// A Connection that sends operations over IdempotencyService.SessionConnection: what is
-// requested for while a frame is being written leaves in the next one. A lone
-// operation is written at once, on the thread that asks.
+// A Connection that sends operations over IdempotencyService.Session: operations
+// requested while a frame is being written are sent in the next one. A lone operation
+// is written at once, on the requesting thread.
 //
 // Like unary calls it is fail-fast: while the daemon cannot be reached,
 // operations are answered STORE_UNAVAILABLE at once. When a stream breaks, its
@@ -44,8 +44,8 @@ namespace idempotency::internal {
 // or within the call; those of one frame one after the other. Do not destroy
 // the connection in one of them: its destructor waits for them.
 //
-// One lock guards it all and is taken once for each operation and each frame; whatever
-// leads out of here is an action, done when the lock is free.
+// One lock guards it all and is taken once for each operation and each frame; every
+// call to other code is an action, executed when the lock is free.
 //
 // Thread-safe.
 class SessionConnection final : public Connection, private SessionStream::Events {
@@ -68,18 +68,19 @@ class SessionConnection final : public Connection, private SessionStream::Events
   void OnWritten(SessionStream& stream, bool ok) override;
   void OnReadEnd(SessionStream& stream) override;
   void OnEnd(SessionStream& stream, const grpc::Status& status) override;
-  // The alarm: what is overdue? Answers when to look again.
+  // The alarm: handles overdue operations. Returns the time of the next check.
   Time OnDeadline();
 
-  // Out: opens streams, and gives every one that can write what it can carry.
+  // Sending: opens streams, and gives each writable stream the operations that
+  // fit.
   void Pump(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenStreams(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenStream(DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Streams StreamsByLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Gather(StreamState& state, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Runs actions with the callbacks of a frame, and sends what they ask for
-  // together.
+  // Runs actions with the callbacks of a frame, and sends the operations that
+  // they request together.
   void RunTogether(DeferredActions& actions) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // In. Answers the rule that the frame breaks, or nothing.
@@ -101,7 +102,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a frame that cannot be sent, or that the server refused as a whole: sends its
   // operations one by one, and refuses the one that was alone, so that no other caller
-  // is affected. What was in other frames has lost nothing but time.
+  // is affected. Operations of other frames lose only time.
   static void IsolateBadFrame(const std::vector<OutstandingOperation*>& unanswered,
                               std::uint64_t bad_frame);
   // Whether another try would keep the waiting waiting for nothing.
@@ -135,7 +136,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   bool unary_only_ ABSL_GUARDED_BY(mutex_) = false;
   Time try_session_at_ ABSL_GUARDED_BY(mutex_) = Time::max();
   std::vector<std::unique_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
-  // Streams whose end is being dealt with.
+  // Streams whose end is being handled.
   int ending_ ABSL_GUARDED_BY(mutex_) = 0;
   // Streams in a row that ended before their first frame.
   int failed_openings_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -148,7 +149,8 @@ class SessionConnection final : public Connection, private SessionStream::Events
   WaitingOperations waiting_ ABSL_GUARDED_BY(mutex_);
 
   DeadlineTimer timer_;
-  // The last, so the first to be destroyed: its callbacks may still ask here.
+  // The last, so the first to be destroyed: its callbacks may still call this
+  // object.
   const std::unique_ptr<Connection> unary_;
 };
 

@@ -752,7 +752,7 @@ TEST_F(SessionConnectionTest, ACallersOwnTokenIsKept) {
   EXPECT_EQ(stream().frames()[0].operations(0).reserve().request_token(), "mine");
 }
 
-// An answer that was read before the break is not requested for again.
+// An answer that was read before the break is not requested again.
 TEST_F(SessionConnectionTest, OnlyTheUnansweredIsSentAgain) {
   Open();
   Reserve("1");
@@ -1103,7 +1103,7 @@ TEST_F(SessionConnectionTest, AnErrorArrivesWithItsReasonAndItsMessage) {
 class RogueServer : public SessionConnectionTest, public ::testing::WithParamInterface<int> {};
 
 // Each is a rule of the protocol broken. The stream is ended and what is
-// outstanding requested for again elsewhere.
+// outstanding requested again elsewhere.
 TEST_P(RogueServer, LosesItsStream) {
   Open();
   Reserve("1");

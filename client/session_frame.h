@@ -12,23 +12,23 @@ namespace idempotency::internal {
 
 // A serialised v1.SessionRequest that grows by one operation at a time: in
 // protobuf's encoding its operations simply follow each other. So a request is
-// serialised once, by the thread that asks for it, and copied into each frame
-// that carries it.
+// serialised once, by the requesting thread, and copied into each frame that
+// carries it.
 //
 // Not thread-safe.
 class SessionFrame {
  public:
-  // None: the operation waits as long as its stream lives.
+  // Absent: the operation waits as long as its stream lasts.
   using Timeout = std::optional<std::chrono::nanoseconds>;
 
   // An operation of `body`: a field of v1.SessionOperation, with its tag.
   void Add(std::uint64_t id, Timeout timeout, std::string_view body);
   void AddCancel(std::uint64_t id);
 
-  // By how much an operation of so many bytes makes the frame grow at most.
+  // The maximum growth of the frame by an operation of this size.
   static std::size_t Weight(std::size_t body_bytes) { return body_bytes + kMaxOverheadBytes; }
 
-  // So much is coming.
+  // The expected size.
   void Reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   bool empty() const { return bytes_.empty(); }
   std::size_t size() const { return bytes_.size(); }

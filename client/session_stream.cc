@@ -13,7 +13,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Out go bytes that were serialised before, in come messages.
+// Sends bytes that were serialised before, receives messages.
 using SessionStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::SessionResponse>;
 constexpr char kMethod[] = "/idempotency.v1.IdempotencyService/Session";
 
@@ -27,9 +27,9 @@ grpc::ByteBuffer ToBuffer(std::string bytes) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// gRPC ends a call once nothing is under way and nobody holds it. The hold is
-// for writes, which come from any thread: without it the call could end just as
-// one begins.
+// gRPC ends a call once no operation is in progress and it has no hold. The
+// hold is for writes, which come from any thread: without it the call could end
+// just as one begins.
 class GrpcSessionStream final
     : public SessionStream,
       private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::SessionResponse> {
@@ -75,7 +75,7 @@ class GrpcSessionStream final
 
   grpc::Channel& channel_;
   Events& events_;
-  // A frame came. Reads end before OnDone.
+  // A frame was received. Reads end before OnDone.
   bool heard_ = false;
   bool had_connection_ = true;
   grpc::ClientContext context_;

@@ -18,16 +18,16 @@ namespace idempotency::internal {
 // Thread-safe within the rules of each method.
 class SessionStream {
  public:
-  // Who is told. Called without any lock, on gRPC's threads, possibly several
-  // at once.
+  // The receiver of events. Called without any lock, on gRPC's threads,
+  // possibly several at once.
   class Events {
    public:
-    // A frame came. Nothing more is read before Read().
+    // A frame was received. No further frame is read before Read().
     virtual void OnFrame(SessionStream& stream, v1::SessionResponse frame) = 0;
-    // What Write() or HalfClose() was given has left, or (`ok` is false) cannot
-    // leave any more.
+    // The data of Write() or HalfClose() was sent, or (`ok` is false) can no
+    // longer be sent.
     virtual void OnWritten(SessionStream& stream, bool ok) = 0;
-    // No frame will come any more. OnEnd follows Release().
+    // No further frame will arrive. OnEnd follows Release().
     virtual void OnReadEnd(SessionStream& stream) = 0;
     // The last event, with how the call ended. It may destroy the stream.
     virtual void OnEnd(SessionStream& stream, const grpc::Status& status) = 0;
@@ -51,7 +51,7 @@ class SessionStream {
   // Hastens the end. At any time.
   virtual void Cancel() = 0;
   // In OnEnd: false if there is no connection to any daemon, and was none for
-  // this stream, so that nothing which was written to it has left.
+  // this stream, so that nothing written to it was sent.
   virtual bool had_connection() const { return true; }
   // There will be no further Write or HalfClose, and none is under way.
   virtual void Release() = 0;

@@ -54,7 +54,7 @@ class Statement {
     statement_.reset(statement);
   }
 
-  // What is bound is not copied.
+  // Bound values are not copied.
   Statement& Bind(int index, std::string_view text) {
     return Note(sqlite3_bind_text64(statement_.get(), index, text.data(), text.size(),
                                     SQLITE_STATIC, SQLITE_UTF8));
@@ -100,7 +100,7 @@ int Execute(sqlite3* database, const char* sql) {
   return sqlite3_exec(database, sql, nullptr, nullptr, nullptr);
 }
 
-// The write lock, from the first look to the commit. Rolled back unless
+// The write lock, from the first read to the commit. Rolled back unless
 // committed.
 class Transaction {
  public:
@@ -146,7 +146,8 @@ std::optional<std::int64_t> ReadInteger(sqlite3* database, const char* sql) {
   return statement.Integer(0);
 }
 
-// Creates the table in an empty file, and looks whether any other file is ours.
+// Creates the table in an empty file, and checks whether any other file is a
+// key store.
 absl::Status PrepareFile(sqlite3* database, const std::string& path) {
   Transaction transaction(database);
   if (transaction.result() != SQLITE_OK) {
@@ -174,12 +175,12 @@ absl::Status PrepareFile(sqlite3* database, const std::string& path) {
   return absl::OkStatus();
 }
 
-// WAL, so that reading a known key waits for nobody; FULL, so that a commit is
-// on disk before it is returned.
+// WAL, so that reading a known key never waits; FULL, so that a commit is on
+// disk before it is returned.
 absl::Status Configure(sqlite3* database, const std::string& path, absl::Duration busy_timeout) {
   sqlite3_busy_timeout(database, static_cast<int>(absl::ToInt64Milliseconds(busy_timeout)));
-  // SQLite does not wait when two processes make one file at the same time:
-  // the one that is refused comes again.
+  // SQLite does not wait when two processes make one file at the same time: the
+  // refused one tries again.
   const auto give_up = After(std::chrono::steady_clock::now(), busy_timeout);
   for (;;) {
     Statement mode(database, "PRAGMA journal_mode = WAL");
@@ -226,7 +227,7 @@ SqliteKeyStore::~SqliteKeyStore() = default;
 
 absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
     const std::string& path, const SqliteKeyStoreOptions& options) {
-  // Whoever reads a key can ask for the reply of its operation.
+  // A reader of a key can request the reply of its operation.
   MakePrivateFile(path);
   sqlite3* opened = nullptr;
   // No mutex of SQLite's own: it is used under ours.
@@ -249,8 +250,8 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (absl::Status fault = CheckWork(work); !fault.ok()) return fault;
   MutexLock lock(file_->mutex);
   sqlite3* const database = file_->database.get();
-  // SQLite shows a commit to others only after it was synced: what is found is
-  // durable, whoever wrote it.
+  // SQLite shows a commit to others only after it was synced: a row found is
+  // durable, from any writer.
   if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
   Transaction transaction(database);
   if (transaction.result() != SQLITE_OK) return Unavailable(transaction.result());

@@ -15,9 +15,8 @@
 
 namespace idempotency::internal {
 
-// A stream and what it owes: which operations are unanswered on it, what its
-// server allows, how far its life has gone. Operations stay with their owner;
-// a state counts them.
+// A stream and its state: its unanswered operations, its server's limits, the
+// phase of its life. Operations stay with their owner; a state counts them.
 //
 // Not thread-safe: belongs to its session's lock.
 class StreamState {
@@ -28,7 +27,7 @@ class StreamState {
 
   const std::shared_ptr<SessionStream>& stream() const { return stream_; }
 
-  // The server's first frame has come.
+  // The server's first frame has arrived.
   bool established() const { return established_; }
   void Establish(const v1::SessionLimits& limits);
   std::size_t max_frame_bytes() const { return max_frame_bytes_; }
@@ -41,17 +40,17 @@ class StreamState {
   bool writable() const { return !writing_ && !broken_ && !half_closed_; }
   // Whether max_in_flight has room for one more.
   bool has_room() const { return limited_ < max_in_flight_; }
-  // Operations that the server has not answered, also those given up.
+  // Operations that the server has not answered, cancelled ones included.
   std::size_t unanswered() const { return unanswered_ + abandoned_.size(); }
 
   // `operation` goes out in its next frame.
   void Add(OutstandingOperation& operation);
-  // Its answer came.
+  // Its answer has arrived.
   void Settle(const OutstandingOperation& operation);
   // Its caller no longer waits, but the server still owes an answer, and counts
   // it until then.
   void Abandon(const OutstandingOperation& operation, Time owed_until);
-  // The answer to one that was given up. False: there is none with this id.
+  // The answer to a cancelled one. False: there is none with this id.
   bool SettleAbandoned(std::uint64_t id);
   // Ids to be cancelled, for the next frame: as many as it may have.
   std::vector<std::uint64_t> TakeCancels();
@@ -71,17 +70,17 @@ class StreamState {
   // True once: when nothing will be written any more.
   bool BeginRelease();
 
-  // A frame came: the server lives.
+  // A frame was received: the server is alive.
   void OnServerActivity() { owed_until_ = Time::max(); }
-  // When the server is overdue with what it owes: it lives no more.
+  // When the server's answers are overdue: then it counts as dead.
   Time owed_until() const { return owed_until_; }
 
  private:
-  // Until the server has told its limits: what no server refuses. A first
-  // operation does not wait a round trip for them.
+  // Until the server has sent its limits: limits that no server refuses. A
+  // first operation does not wait a round trip for the server's.
   static constexpr std::size_t kFirstInFlight = 64;
   static constexpr std::size_t kFirstFrameBytes = 64 * 1024;
-  // Also with a server that does not tell how many it takes.
+  // Also with a server that does not send its maximum.
   static constexpr std::size_t kFirstFrameOperations = 1024;
 
   const std::shared_ptr<SessionStream> stream_;
@@ -96,7 +95,7 @@ class StreamState {
   std::size_t max_frame_operations_ = kFirstFrameOperations;
   std::uint64_t frames_written_ = 0;
   std::size_t unanswered_ = 0;
-  // Those of the unanswered and the given up that max_in_flight counts.
+  // Those of the unanswered and the cancelled that max_in_flight counts.
   std::size_t limited_ = 0;
   // By id: whether it is limited.
   absl::flat_hash_map<std::uint64_t, bool> abandoned_;

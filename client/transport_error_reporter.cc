@@ -13,10 +13,10 @@
 namespace idempotency::internal {
 namespace {
 
-// For callers that pass the error on: about what reconnecting takes at first.
+// For callers that pass the error on: about the time of the first reconnection.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
-// What a caller is told about a status that the service did not choose.
+// The message for a status that the service did not choose.
 std::string DescribeFailure(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::UNAVAILABLE:
@@ -54,7 +54,7 @@ absl::Status TransportErrorReporter::Failed(const grpc::Status& status) {
   if (IsOverSendLimit(status)) {
     return InvalidField("request", "is over the send limit of the channel to idempotencyd");
   }
-  // A passed deadline and our own closing say nothing about the daemon.
+  // A passed deadline and a close by this side do not concern the daemon.
   const grpc::StatusCode code = status.error_code();
   const bool ours =
       code == grpc::StatusCode::DEADLINE_EXCEEDED || code == grpc::StatusCode::CANCELLED;

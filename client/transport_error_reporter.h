@@ -12,9 +12,9 @@
 
 namespace idempotency::internal {
 
-// What the callers of a Connection are told about calls that failed, and what
-// the log is: when the daemon goes and when it comes back, once each, since a
-// line per failed call would bury it. Thread-safe.
+// The errors that callers of a Connection get for failed calls, and the log
+// lines: one when the daemon becomes unreachable and one when it is back, since
+// a line per failed call would flood the log. Thread-safe.
 class TransportErrorReporter {
  public:
   explicit TransportErrorReporter(ApplicationLog log = ApplicationLog()) : log_(std::move(log)) {}
@@ -27,12 +27,12 @@ class TransportErrorReporter {
   // Whether the last call failed.
   bool fails() const { return state_.load(std::memory_order_relaxed) == State::kFails; }
 
-  // How a call that ended with `status` is answered. A status of the catalogue
-  // as it is; any other is STORE_UNAVAILABLE, with the code in its metadata, by which
-  // KindOfAnswer() tells a refusal from an answer that never came. Its
-  // message names the status code alone: gRPC's text, which may hold addresses,
-  // goes to the log. A message over the channel's send limit is REQUEST_INVALID:
-  // it can never be sent.
+  // The error for a call that ended with `status`. A status of the catalogue is
+  // unchanged; any other becomes STORE_UNAVAILABLE, with the code in its metadata, by
+  // which KindOfAnswer() distinguishes a refusal from a missing answer. Its message
+  // contains only the status code: gRPC's text, which may hold addresses, goes to the
+  // log. A message over the channel's send limit is REQUEST_INVALID: it can never be
+  // sent.
   absl::Status Failed(const grpc::Status& status);
 
  private:

@@ -22,7 +22,7 @@ gpr_timespec ToGrpcDeadline(Connection::Deadline deadline) {
   return GrpcDeadlineIn(TimeUntil(deadline, std::chrono::steady_clock::now()));
 }
 
-// One RPC with all that gRPC wants to stay alive until its callback.
+// One RPC with the objects that gRPC needs until its callback.
 template <typename Request, typename Response>
 struct UnaryCall final : OutstandingCalls::Call {
   UnaryCall(const Request& request_in, Connection::Callback<Response> done_in)
@@ -84,7 +84,7 @@ class UnaryConnection final : public Connection {
     auto call = std::make_shared<UnaryCall<Request, Response>>(request, std::move(done));
     call->context.set_deadline(ToGrpcDeadline(deadline));
     calls_.Add(call);
-    // A plain pointer: `calls_` owns the call, and decides when it is gone.
+    // A plain pointer: `calls_` owns the call and determines its lifetime.
     auto* sent = call.get();
     call.reset();
     (stub_->async()->*rpc)(&sent->context, &sent->request, &sent->response,

@@ -10,10 +10,9 @@
 
 namespace idempotency::internal {
 
-// The operations of a session that are to be sent, in the order in which they
-// leave: those that end work which was let in before (completions, releases,
-// extensions), then reservations and reads. Each in the order in which it was
-// requested for. They are owned elsewhere.
+// The operations of a session that are to be sent, in sending order: those that
+// end admitted work (completions, releases, extensions), then reservations and
+// reads. Each kind in the order of its requests. They are owned elsewhere.
 //
 // Not thread-safe.
 class WaitingOperations {

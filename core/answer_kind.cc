@@ -29,7 +29,7 @@ AnswerKind KindOfCode(absl::StatusCode code) {
   }
 }
 
-// What a STORE_UNAVAILABLE stands for.
+// The kind of a STORE_UNAVAILABLE.
 AnswerKind KindOfUnavailable(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
   const auto found = details.metadata.find(std::string(kStatusCodeDetail));
@@ -38,7 +38,7 @@ AnswerKind KindOfUnavailable(const absl::Status& status) {
     return AnswerKind::kNone;
   }
   const AnswerKind kind = KindOfCode(static_cast<absl::StatusCode>(StatusCodeFrom(number)));
-  // An error stands for no success.
+  // An error never replaces a success.
   return kind == AnswerKind::kDone ? AnswerKind::kNone : kind;
 }
 

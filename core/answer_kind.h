@@ -7,17 +7,17 @@
 
 namespace idempotency::internal {
 
-// What the end of an operation of idempotencyd means for what follows.
+// How a caller must handle the end of an operation of idempotencyd.
 enum class AnswerKind {
   // It was done.
   kDone,
-  // It was not done, and the same again would be refused again: not to be repeated,
-  // and never a reason to go on without a verdict.
+  // It was not executed, and a repetition would be refused again: do not repeat it,
+  // and never continue without a verdict because of it.
   kRefused,
   // It was not done now: the same again may succeed later.
   kBusy,
-  // Nobody knows: no answer came, or the service had none to give. Repeat it with the
-  // same tokens. The only kind that may fail open.
+  // Unknown: no answer arrived, or the service had none. Repeat it with the same
+  // tokens. The only kind that may fail open.
   kNone,
 };
 
@@ -34,7 +34,7 @@ enum class AnswerKind {
 //              RESOURCE_EXHAUSTED, ABORTED: kBusy; every other code: kRefused
 AnswerKind KindOfAnswer(const absl::Status& status);
 
-// In the metadata of a STORE_UNAVAILABLE that stands for a status without a reason:
+// In the metadata of a STORE_UNAVAILABLE that replaces a status without a reason:
 // that status's code, as a number.
 inline constexpr std::string_view kStatusCodeDetail = "status_code";
 

@@ -10,11 +10,11 @@
 namespace idempotency::internal {
 namespace {
 
-// What an application throws may be of any length.
+// An application's exception text may have any length.
 constexpr std::size_t kMaxLineBytes = 2 * 1024;
 
-// Some of it comes from callers and from the application: it must not begin
-// lines of its own, nor move the cursor.
+// Parts of it come from callers and from the application: they must not begin a
+// new line, nor move the cursor.
 std::string Printable(std::string_view text) {
   std::string line = ToUtf8(text);
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -53,7 +53,7 @@ void ApplicationLog::Write(LogSeverity severity, std::string_view line,
     whole.append(end);
     sink_(severity, whole);
   } catch (...) {
-    // There is nowhere to tell it.
+    // There is no place to report it.
   }
 }
 

@@ -57,14 +57,14 @@ class Writer {
  public:
   explicit Writer(std::string& out) : out_(out), begin_(out.size()) {}
 
-  // The whole form. False, with the buffer as it was, if it is nested too deep.
+  // The whole form. False, with the buffer unchanged, if it is nested too deep.
   bool Write(const Message& message, FieldPath key_field, CanonicalFormCost* cost);
 
  private:
   // Where a length belongs. Positions do not count the lengths themselves.
   struct Length {
     std::size_t position;
-    // Until its contents are complete: what lengths_bytes_ was before them.
+    // Until its contents are complete: the value of lengths_bytes_ before them.
     std::size_t value;
   };
 
@@ -94,12 +94,13 @@ class Writer {
   void WriteFixed(std::uint64_t value, int bytes);
   void WriteBytes(const std::string& bytes);
 
-  // What is written between the two gets its length in front of it. `index` is
-  // what lengths_.size() was before.
+  // The output between the two calls gets its length as a prefix. `index` is
+  // the value of lengths_.size() before.
   void BeginLength() { lengths_.push_back({out_.size(), lengths_bytes_}); }
   void EndLength(std::size_t index);
   void InsertLengths(CanonicalFormCost* cost);
-  // False, for good, one level below kMaxCanonicalDepth. Each true needs its Leave().
+  // False, permanently, one level below kMaxCanonicalDepth. Each true needs its
+  // Leave().
   bool Enter();
   void Leave() { --depth_; }
 
@@ -107,7 +108,7 @@ class Writer {
   const std::size_t begin_;
   // In ascending order of their positions.
   std::vector<Length> lengths_;
-  // What the complete ones take as varints.
+  // The size of the complete ones as varints.
   std::size_t lengths_bytes_ = 0;
   int depth_ = 0;
   bool too_deep_ = false;
@@ -328,7 +329,7 @@ void Writer::WriteMap(const Message& message, const FieldDescriptor& field) {
   for (int i = 0; i < size; ++i) {
     entries.push_back(MapEntryOf(reflection.GetRepeatedMessage(message, &field, i)));
   }
-  // Messages made at run time keep a key that came twice: the last one counts.
+  // Messages made at run time keep a duplicate key: the last one counts.
   std::stable_sort(entries.begin(), entries.end());
   const FieldDescriptor& key = *field.message_type()->map_key();
   const FieldDescriptor& value = *field.message_type()->map_value();
@@ -438,7 +439,7 @@ void Writer::WriteBytes(const std::string& bytes) {
 
 bool Writer::Enter() {
   if (depth_ == kMaxCanonicalDepth) too_deep_ = true;
-  // Nothing of what was written will be used.
+  // The output will not be used.
   if (too_deep_) return false;
   ++depth_;
   return true;

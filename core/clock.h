@@ -11,11 +11,10 @@ namespace idempotency::internal {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Wall time: what records are stamped with by stores that run in this
-  // process. May jump.
+  // Wall time, for the timestamps of stores that run in this process. May jump.
   virtual absl::Time Now() const = 0;
-  // Monotonic time: what waiting and lease deadlines are counted with. Never
-  // jumps, says nothing about the date.
+  // Monotonic time, for waiting and lease deadlines. Never jumps, unrelated to
+  // the date.
   virtual std::chrono::steady_clock::time_point Monotonic() const = 0;
 
   // The process's own clock. Never destroyed.

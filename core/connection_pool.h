@@ -45,7 +45,7 @@ struct ConnectionPoolGauges {
 // growing intervals; the others fail at once, so that threads and the
 // returning server are not buried under attempts.
 //
-// Thread-safe; outlives its leases. Connecting, and closing what is broken,
+// Thread-safe; outlives its leases. Connecting, and closing broken connections,
 // happens outside the lock.
 template <typename Connection>
 class ConnectionPool {
@@ -81,7 +81,7 @@ class ConnectionPool {
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
   // UNAVAILABLE / STORE_UNAVAILABLE if no connection gets free in time, or the
-  // server is down; then it says when to come back.
+  // server is down; then with a retry delay.
   absl::StatusOr<Lease> Acquire() {
     const auto deadline =
         std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(options_.acquire_timeout);
@@ -198,8 +198,8 @@ class ConnectionPool {
   int in_use_ ABSL_GUARDED_BY(mutex_) = 0;
   int connecting_ ABSL_GUARDED_BY(mutex_) = 0;
   int broken_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Attempts to connect that failed since the last that did not; more than
-  // none: the server is down.
+  // Failed attempts to connect since the last success; more than zero: the
+  // server is down.
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::time_point next_attempt_ ABSL_GUARDED_BY(mutex_);
   std::minstd_rand random_ ABSL_GUARDED_BY(mutex_){std::random_device()()};

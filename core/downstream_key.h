@@ -10,15 +10,15 @@
 
 namespace idempotency::internal {
 
-// What tells one call of a guarded handler from all others: everything in it
-// is the record's, nothing the attempt's, so that every attempt finds the same
-// key. A view: what it points to outlives it.
+// Identifies one call of a guarded handler: every part belongs to the record,
+// none to the attempt, so that every attempt gets the same key. A view: the
+// data must outlive it.
 struct DownstreamCall {
   // Of the parent's record, by the store's clock.
   absl::Time created_at;
   RecordId record_id;
-  // One of the two is empty. A call with a label is told by that alone: two
-  // methods that are called with one label are two records anyway.
+  // One of the two is empty. A call with a label is identified by that alone:
+  // two methods called with one label have separate records anyway.
   std::string_view method;
   std::string_view label;
 };
@@ -29,8 +29,8 @@ struct DownstreamCall {
 //
 //   "downstream-key-v1", record id (its 16 bytes), method, label
 //
-// each preceded by its length as 4 bytes, big-endian. The time is what lets the
-// callee tell a key that may have run and been forgotten from a new one.
+// each preceded by its length as 4 bytes, big-endian. The time lets the callee
+// distinguish a key that may have run and been forgotten from a new one.
 //
 // This is a contract across builds: during a roll-out one attempt may run on
 // the old build and the next one on the new. docs/workflows.md has vectors.

@@ -4,7 +4,7 @@
 
 namespace idempotency {
 
-// The linker leaves out what nobody asks for.
+// The linker omits unreferenced objects.
 void ReflectErrorDetails() { google::rpc::ErrorInfo::descriptor(); }
 
 }  // namespace idempotency

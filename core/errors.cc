@@ -26,7 +26,7 @@ constexpr std::string_view kErrorInfoUrl = "type.googleapis.com/google.rpc.Error
 constexpr std::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.RetryInfo";
 constexpr std::string_view kBadRequestUrl = "type.googleapis.com/google.rpc.BadRequest";
 
-// The most that google.protobuf.Duration can say: 10,000 years.
+// The maximum of google.protobuf.Duration: 10,000 years.
 constexpr absl::Duration kMaxProtoDuration = absl::Seconds(315'576'000'000);
 
 struct Entry {

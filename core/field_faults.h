@@ -11,7 +11,7 @@
 
 namespace idempotency::internal {
 
-// Gathers what is wrong with a request, so that its caller can mend all of it at
+// Gathers the faults of a request, so that its caller can fix all of them at
 // once. Costs nothing while there is no fault. Thread-compatible.
 class FieldFaults {
  public:

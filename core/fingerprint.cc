@@ -34,7 +34,7 @@ bool IsRepeated(absl::Span<const Versioned> fingerprints, std::size_t index) {
   });
 }
 
-// What the rules are about.
+// The subject of the rules.
 struct Shape {
   std::uint32_t version = 0;
   std::size_t digest_bytes = 0;
@@ -57,7 +57,7 @@ absl::Status ValidateShapes(absl::Span<const Shape> shapes) {
   return faults.status();
 }
 
-// `shape_of` is how an element says what it is.
+// `shape_of` returns the shape of an element.
 template <typename Elements, typename ShapeOf>
 absl::Status ValidateEach(const Elements& fingerprints, ShapeOf shape_of) {
   std::array<Shape, limits::kMaxFingerprints> shapes;
@@ -70,7 +70,8 @@ absl::Status ValidateEach(const Elements& fingerprints, ShapeOf shape_of) {
   return ValidateShapes(absl::MakeConstSpan(shapes).subspan(0, count));
 }
 
-// Older versions took any digest for version 1. What they stored still decides.
+// Older versions accepted any digest for version 1. Their stored digests still
+// decide.
 bool IsReadable(absl::Span<const Fingerprint> fingerprints) {
   if (fingerprints.empty() || fingerprints.size() > limits::kMaxFingerprints) return false;
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {

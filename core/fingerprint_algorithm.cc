@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kVersion1 = 1;
 // Ends the canonical form where metadata follows: no field has the number 0, so
-// no canonical form goes on with it.
+// no canonical form continues with it.
 constexpr char kMetadataMark = '\0';
 
 void AppendNumber(std::size_t number, std::string& out) {

@@ -35,7 +35,7 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   // absl's codes are gRPC's, number for number.
   const auto code = static_cast<absl::StatusCode>(StatusCodeFrom(status.error_code()));
   absl::Status result(code, status.error_message());
-  // Kept as they are, whoever wrote them: reading them judges them.
+  // Kept unchanged, from any author: reading them validates them.
   if (!status.error_details().empty()) {
     result.SetPayload(AbslView(kStatusPayloadUrl), absl::Cord(status.error_details()));
   }
@@ -45,8 +45,8 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
 std::optional<std::string> PushbackOf(const absl::Status& status) {
   const std::optional<absl::Duration> delay = DetailsOf(status).retry_delay;
   if (!delay.has_value()) return std::nullopt;
-  // Rounded up, so that nobody comes too early. gRPC reads an int32, and takes
-  // anything else for "do not retry".
+  // Rounded up, so that no caller retries too early. gRPC reads an int32, and
+  // treats anything else as "do not retry".
   const std::int64_t millis = absl::ToInt64Milliseconds(absl::Ceil(*delay, absl::Milliseconds(1)));
   constexpr std::int64_t kMostMillis = std::numeric_limits<std::int32_t>::max();
   return std::to_string(std::clamp<std::int64_t>(millis, 1, kMostMillis));

@@ -16,7 +16,7 @@ using internal::AbslView;
 
 namespace {
 
-// `source` is where the key stands.
+// `source` is the place of the key.
 absl::Status Invalid(std::string_view source, std::string_view what) {
   return MakeError(Reason::kKeyInvalid, absl::StrCat(AbslView(source), ": ", AbslView(what)));
 }

@@ -18,13 +18,13 @@ namespace idempotency::internal {
 class KeyField {
  public:
   // `name` is a field of the request or, with dots, of a message in it:
-  // "header.request_id". INVALID_ARGUMENT, naming the method and what is wrong,
+  // "header.request_id". INVALID_ARGUMENT, with the method and the fault,
   // unless it leads through singular messages to a singular string, none of
   // them in a oneof.
   static absl::StatusOr<KeyField> Resolve(const google::protobuf::MethodDescriptor& method,
                                           std::string_view name);
 
-  // What the field holds; "" if it, or a message on the way, is not set.
+  // The value of the field; "" if it, or a message on the path, is not set.
   std::string Read(const google::protobuf::Message& request) const;
 
   const std::string& name() const { return name_; }

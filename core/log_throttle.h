@@ -19,8 +19,8 @@ class LogThrottle {
   // `clock` must outlive it.
   explicit LogThrottle(const Clock& clock = Clock::System()) : clock_(clock) {}
 
-  // nullopt: leave this one out. Otherwise log it, with the number of those
-  // that were left out before it.
+  // nullopt: suppress this one. Otherwise log it, with the number of those
+  // suppressed before it.
   std::optional<std::int64_t> Admit();
 
  private:

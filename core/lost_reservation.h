@@ -10,7 +10,7 @@ namespace idempotency::internal {
 
 // Why a token holds its record no longer.
 enum class LossCause {
-  // RECORD_EXPIRED: the record is past its end, or gone.
+  // RECORD_EXPIRED: the record has expired, or does not exist.
   kRecordExpired,
   // SUPERSEDED: another token holds it, or held it last. The next attempt was
   // granted, or this token was never of this record.
@@ -20,8 +20,9 @@ enum class LossCause {
   // COMPLETED: this attempt was completed, with another reply if this was a
   // completion.
   kCompleted,
-  // OUTCOME_UNKNOWN: the outcome of this attempt is unknown: it was released so,
-  // or its lease ran out. A completion is still accepted then.
+  // OUTCOME_UNKNOWN: the outcome of this attempt is unknown: it was released
+  // with that outcome, or its lease expired. A completion is still accepted
+  // then.
   kOutcomeUnknown,
 };
 
@@ -33,7 +34,7 @@ std::string_view LossCauseName(LossCause cause);
 // FAILED_PRECONDITION / RESERVATION_LOST with its cause.
 absl::Status ReservationLostBecause(LossCause cause);
 
-// nullopt for another failure, or from a service that did not say.
+// nullopt for another failure, or if the service did not set it.
 std::optional<LossCause> LossCauseOf(const absl::Status& status);
 
 }  // namespace idempotency::internal

@@ -17,7 +17,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// A field and the fields that lead to it, the innermost first. Empty for none.
+// A field and the fields that lead to it, the innermost first. Empty without a
+// field.
 using Path = std::vector<const FieldDescriptor*>;
 
 bool HasTexts(const FieldDescriptor& field) {

@@ -10,8 +10,8 @@ namespace idempotency::internal {
 // REQUEST_INVALID with the field's path, for example "record_key.scope".
 //
 // protobuf writes a proto3 message with any bytes in its strings, and refuses to
-// parse it: together with whatever else it was put into. So each message is checked
-// by itself before it joins others in a frame. The message is only read.
+// parse it, together with the message that contains it. So each message is checked
+// by itself before it is put into a frame with others. The message is only read.
 absl::Status ValidateTexts(const google::protobuf::Message& message);
 
 }  // namespace idempotency::internal

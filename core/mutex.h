@@ -36,8 +36,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// std::condition_variable for a MutexLock. Write the predicate as a loop at
-// the call, so that the analysis sees which lock guards it.
+// std::condition_variable for a MutexLock. Write the predicate as a loop at the
+// call, so that the analysis can determine its lock.
 class CondVar {
  public:
   void Wait(MutexLock& lock) { condition_.wait(lock.lock_); }

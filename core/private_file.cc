@@ -12,7 +12,7 @@ void RestrictFile(const std::string& path) {
   struct stat found {};
   if (stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return;
   if ((found.st_mode & (S_IRWXG | S_IRWXO)) == 0) return;
-  // It fails for a file of another user, who has chosen who may use it.
+  // It fails for a file of another user, whose permissions apply.
   static_cast<void>(chmod(path.c_str(), found.st_mode & S_IRWXU));
 }
 

@@ -8,9 +8,9 @@ namespace idempotency::internal {
 // For files that only this user may read and write (0600). SQLite gives the files that it
 // puts beside a database the permissions of the database.
 //
-// Neither ever opens a file that is there: closing it would end the locks that this process
-// has on it. What cannot be done is left to whoever opens the file afterwards: a folder
-// that is missing, another user's file.
+// Neither ever opens an existing file: closing it would end the locks that this process has
+// on it. Failures (a missing folder, another user's file) are left to the code that opens
+// the file afterwards.
 
 // Takes all permissions of other users from a file, if it is there.
 void RestrictFile(const std::string& path);

@@ -18,7 +18,7 @@
 namespace idempotency::internal {
 namespace {
 
-// google/protobuf/duration.proto: what a Duration may hold.
+// google/protobuf/duration.proto: the range of a Duration.
 constexpr std::int64_t kMaxDurationSeconds = 315'576'000'000;
 constexpr std::int32_t kMaxDurationNanos = 999'999'999;
 // google.rpc.Code: the highest status code.
@@ -60,8 +60,8 @@ std::optional<absl::Duration> Checked(std::string_view field, bool is_set,
   return std::nullopt;
 }
 
-// How long the lease and what is kept last, and what follows. A lease that is
-// not given is never too long.
+// The durations of the lease and of the record, and the rules between them. A
+// default lease is never too long.
 void CheckTerms(const v1::ReserveRequest& request, FieldFaults& faults) {
   const auto lease = Checked("lease", request.has_lease(), request.lease(), limits::kMinLease,
                              limits::kMaxLease, faults);
@@ -110,8 +110,8 @@ absl::Status ValidateLabelViews(const LabelViews& labels, std::string_view field
   return faults.status();
 }
 
-// What gRPC takes as a metadata key. Anything else would abort the process that
-// replays it.
+// The metadata keys that gRPC accepts. Anything else would abort the process
+// that replays it.
 bool IsMetadataKey(const std::string& key) {
   return !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
@@ -154,7 +154,7 @@ void CheckReply(const v1::Reply& reply, FieldFaults& faults) {
   CheckMetadata("reply.trailing_metadata", reply.trailing_metadata(), faults);
 }
 
-// What Complete, Release and Extend have in common.
+// The common rules of Complete, Release and Extend.
 template <typename Request>
 void CheckWrite(const Request& request, FieldFaults& faults) {
   faults.Add(ValidateKeyOf(request));
@@ -214,7 +214,7 @@ absl::Status ValidateRequest(const v1::ReserveRequest& request) {
     faults.Add(ValidateUuid("request_token", request.request_token()));
   }
   CheckTerms(request, faults);
-  // What is remembered for people.
+  // The fields kept for operators.
   if (request.has_parent()) faults.Add(ValidateParent(FromProto(request.parent())));
   faults.Add(
       ValidateLabelViews(LabelViews(request.labels().begin(), request.labels().end()), "labels"));

@@ -1,7 +1,7 @@
-// What the wire contract allows in a request, in one place: the service checks
-// what arrives with these functions, the guard checks what its callers give
-// before it sends anything, and test doubles of the service refuse what the
-// service refuses.
+// The rules of the wire contract for requests, in one place: the service checks
+// received requests with these functions, the guard checks its callers' input
+// before it sends anything, and test doubles of the service apply the same
+// rules.
 //
 // Every failure is INVALID_ARGUMENT and names each field that is at fault
 // (core/field_faults.h): KEY_MISSING or KEY_INVALID if record_key.key is one of
@@ -30,8 +30,8 @@ absl::Status ValidateRequest(const v1::ReleaseRequest& request);
 absl::Status ValidateRequest(const v1::ExtendRequest& request);
 absl::Status ValidateRequest(const v1::GetRequest& request);
 
-// Parts that a caller gives by themselves. `field` is where the part stands in
-// what is being checked.
+// Parts that a caller sets separately. `field` is the path of the part in the
+// checked input.
 //
 // At most limits::kMaxLabels, all of them UTF-8 without control characters, no
 // key empty, within limits::kMaxLabelKeyBytes and limits::kMaxLabelValueBytes.

@@ -8,7 +8,7 @@ namespace idempotency::internal {
 namespace {
 
 // OpenSSL 3 looks an algorithm up by name on every use of EVP_sha256(), which
-// costs more than hashing a short text. Fetched once and kept for ever.
+// costs more than hashing a short text. Fetched once and kept.
 const EVP_MD* Algorithm() {
   static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   return algorithm;

@@ -13,7 +13,7 @@ namespace idempotency::internal {
 
 // Bounds calls into a library that blocks on a socket and has no timeout of its
 // own: a socket whose call is late is shut down, and the call fails as if the
-// peer had hung up.
+// peer had closed it.
 //
 // Thread-safe. Owns one thread, however many calls it watches, and that thread
 // sleeps through calls that end in time. Outlives its watches.
@@ -70,8 +70,8 @@ class SocketWatchdog {
   mutable Mutex mutex_;
   CondVar changed_;
   std::multimap<TimePoint, Watch*> watches_ ABSL_GUARDED_BY(mutex_);
-  // When the thread looks next. It is not told of calls that end, nor of calls
-  // that are due later: at a steady pace nobody wakes it.
+  // The time of the thread's next check. It is not notified of calls that end,
+  // nor of calls that are due later: under steady load it is never woken.
   TimePoint wakes_at_ ABSL_GUARDED_BY(mutex_) = TimePoint::min();
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the others

@@ -5,11 +5,11 @@
 
 namespace idempotency::internal {
 
-// Whether a notice of Postgres' says that the wait of a commit for the
-// synchronous standby was broken off: the transaction is committed here, and a
-// failover may still take it back. The statement itself reports success, so such a
-// notice is all there is to tell. It is recognised by its text, or, with verbose
-// notices, by the function that it comes from, whatever the server's language.
+// Whether a notice of Postgres reports that the wait of a commit for the
+// synchronous standby was cancelled: the transaction is committed here, and a
+// failover may still revert it. The statement itself reports success, so such a
+// notice is the only sign. It is recognised by its text, or, with verbose notices,
+// by the function that it comes from, in any language of the server.
 //
 // https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION
 bool SaysCommitIsUnconfirmed(std::string_view notice);

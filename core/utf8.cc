@@ -30,8 +30,8 @@ bool IsSecondByte(std::uint8_t first, std::uint8_t second) {
   return IsContinuation(second);
 }
 
-// The length of the well-formed character at the start of `text`, which is
-// not empty; 0 if there is none.
+// The length of the well-formed character at the start of `text`, which is not
+// empty; 0 if it is not well-formed.
 std::size_t CharacterLength(std::string_view text) {
   const std::uint8_t first = ByteAt(text, 0);
   const std::size_t length = LengthByFirstByte(first);

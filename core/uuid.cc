@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kTextSize = 36;
 constexpr std::int64_t kMaxMillis = (std::int64_t{1} << 48) - 1;
 
-// Where the two digits of each byte stand in the text; hyphens stand between.
+// The position of each byte's two digits in the text; hyphens are between.
 constexpr std::array<std::uint8_t, 16> kDigitsAt = {0,  2,  4,  6,  9,  11, 14, 16,
                                                     19, 21, 24, 26, 28, 30, 32, 34};
 constexpr std::array<std::uint8_t, 4> kHyphensAt = {8, 13, 18, 23};

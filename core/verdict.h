@@ -22,7 +22,7 @@ enum class PreviousAttempt {
   kReleased,
   // It may have had an effect, and may still be running.
   kLeaseExpired,
-  // Released so, or lapsed where that asks for recovery.
+  // Released with that outcome, or expired where that requires recovery.
   kOutcomeUnknown,
 };
 
@@ -37,12 +37,12 @@ struct Reserved {
   std::string checkpoint;
   absl::Time created_at;
   absl::Time expires_at;
-  // Those of the record: what its first reservation gave, not this caller.
+  // The record's labels, from its first reservation, not from this caller.
   std::map<std::string, std::string> labels;
   PreviousAttempt previous_attempt = PreviousAttempt::kNone;
-  // For counting only: an attempt whose lease had run out was taken over; an
-  // expired record of the same key was started afresh; the same grant was
-  // given again to a repeated request token.
+  // For counting only: an attempt with an expired lease was taken over; an
+  // expired record of the same key was started afresh; a repeated request token
+  // got the same grant again.
   bool took_over = false;
   bool after_expiry = false;
   bool repeated = false;
@@ -60,8 +60,8 @@ struct Replay {
 
 // Another attempt holds a live lease, or was released with a pause.
 struct InFlight {
-  // What is left of that lease, or of that pause. Of a lease, callers are told
-  // less (the service decides).
+  // The remaining time of that lease, or of that pause. For a lease, callers
+  // get a shorter time (the service decides).
   absl::Duration lease_remaining;
   std::uint32_t attempt = 0;
   // Nothing runs: the record is not granted before the pause is over.
@@ -73,19 +73,19 @@ struct Mismatch {
   std::uint32_t attempt = 0;
 };
 
-// An attempt ended without a trace and the record wants recovery.
+// An attempt ended without a result and the record requires recovery.
 struct OutcomeUnknown {
   // How that attempt ended.
   enum class Cause { kReleased, kLeaseExpired };
   std::uint32_t attempt = 0;
   Cause cause = Cause::kLeaseExpired;
-  // Of the release; empty for a lease that ran out.
+  // Of the release; empty for an expired lease.
   std::string reason;
   // When it was released, or its lease ended.
   absl::Time since;
 };
 
-// The key is too old to tell whether it ran.
+// The key is too old to determine whether it ran.
 struct Expired {};
 
 using Verdict = std::variant<Reserved, Replay, InFlight, Mismatch, OutcomeUnknown, Expired>;

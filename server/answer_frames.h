@@ -17,7 +17,7 @@ namespace idempotency::internal {
 // Not thread-safe.
 class AnswerFrames {
  public:
-  // A frame weighs at most `max_frame_bytes`, unless one answer alone is larger.
+  // A frame has at most `max_frame_bytes`, unless one answer alone is larger.
   explicit AnswerFrames(std::size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
 
   // Fields beside the answers.
@@ -26,14 +26,14 @@ class AnswerFrames {
   void Append(AnswerFrames&& behind);
 
   bool empty() const { return frames_.empty(); }
-  // What all of them weigh.
+  // The size of all of them.
   std::size_t bytes() const { return bytes_; }
   void Clear();
   // The next frame; there must be one.
   std::string Pop();
 
  private:
-  // Room for so many bytes in the last frame, or in a new one.
+  // Room for `bytes` in the last frame, or in a new one.
   char* Grow(std::size_t bytes);
 
   const std::size_t max_frame_bytes_;

@@ -17,8 +17,8 @@
 namespace idempotency::internal {
 namespace {
 
-// How soon a refused caller should come back: a full queue of 16 Ki operations
-// is half a second of work for a healthy store.
+// The retry delay of a refused caller: a full queue of 16 Ki operations is half
+// a second of work for a healthy store.
 constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 // The time that another replica, or this one after its restart, needs to take
 // over.
@@ -42,10 +42,10 @@ absl::Status Overdue() {
       {kOverloadedRetryDelay, {}, {}});
 }
 
-// What completions get beside the limit.
+// The extra limit of completions.
 std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
 
-// What an operation weighs beside its texts.
+// The size of an operation beside its texts.
 constexpr std::size_t kOperationBytes = 1024;
 
 std::size_t WeightOf(const RecordKey& key) {
@@ -83,7 +83,7 @@ std::string_view NamespaceOf(const Op& op) {
   return op.key.name_space;
 }
 
-// Tells what an answer means for the numbers.
+// Reports an answer to the metrics.
 void Observe(Observer& observer, OperationKind kind, const absl::Status& status) {
   if (status.ok()) return;
   const std::optional<Reason> reason = ReasonOf(status);
@@ -126,7 +126,7 @@ bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
 
 }  // namespace
 
-// What the store is asked for, and who wants the answer.
+// The operation for the store, and the receiver of its answer.
 template <typename Op>
 struct Batcher::QueuedOp : Queued {
   QueuedOp(QueueKind its_queue_kind, Op operation, Deadline until)

@@ -28,38 +28,37 @@ struct BatcherOptions {
   // Store calls at the same time: one per connection of the store. At least 1.
   int threads = 4;
   // Reservations and reads are refused before completions, releases and
-  // extensions are: those end work that was let in before.
+  // extensions are: those end work that was admitted before.
   //
   // Operations that wait for a worker. The latter get a quarter more, and so
   // does a namespace that has less than its share of them.
   std::size_t max_queued = limits::kMaxQueuedOperations;
-  // Of budget(): what operations weigh from here until they are answered, with the
-  // replies that the store gave, and what others hold of it. Reservations and reads
-  // leave a fifth of it to the others.
+  // Of budget(): the size of operations from here until they are answered, with the
+  // store's replies, and what other parts hold of it. Reservations and reads leave
+  // a fifth of it to the others.
   std::size_t max_bytes = limits::kDefaultQueuedBytes;
   // Operations that a worker takes at once.
   std::size_t max_batch = limits::kMaxBatch;
   // While another worker is busy, a free one takes no fewer than these, for
-  // `max_linger` from when the other began: what comes meanwhile then shares one
-  // statement and one commit. In that time a healthy store is done, and the
-  // worker that asked it takes what has gathered; a longer one stands in queue_kind
-  // for a lock or a disk, and nobody waits for it.
+  // `max_linger` from when the other began: operations that arrive meanwhile then
+  // share one statement and one commit. In that time a healthy store answers, and
+  // the worker that called it takes the gathered operations; a longer call waits
+  // for a lock or a disk, and no worker waits for it.
   std::size_t min_batch_size = 20;
   std::chrono::steady_clock::duration max_linger = std::chrono::milliseconds(5);
   const Clock* clock = &Clock::System();
 };
 
-// Gathers single operations into the store's batches. While every worker is
-// busy, operations queue; a free worker takes what is there, completions first,
-// then releases, extensions, reservations and reads. Reads, and what the wait room
-// asks for (ReserveForWaiter(), GetForWaiter()), have a share of every batch each
-// (kShare), so that no number of reservations holds them up. The store is given
-// one call per queue_kind of the queue, with at most one operation per record. Within a
-// queue_kind, namespaces take turns. Completions and reservations go in one call, so
-// that the store may have them share a commit. A lone operation goes to the store at once; few
-// that come while another batch is at the store wait for its end
-// (BatcherOptions::min_batch_size). What the store leaves for its next call, because replies weigh
-// too much together, goes back into the queue.
+// Gathers single operations into the store's batches. While every worker is busy, operations
+// queue; a free worker takes the queued operations, completions first, then releases, extensions,
+// reservations and reads. Reads, and the operations of the wait room (ReserveForWaiter(),
+// GetForWaiter()), have a share of every batch each (kShare), so that no number of reservations
+// holds them up. The store gets one call per kind of queue, with at most one operation per record.
+// Within a kind, namespaces take turns. Completions and reservations go in one call, so that the
+// store may have them share a commit. A lone operation goes to the store at once; a few that
+// arrive while another batch is at the store wait for its end (BatcherOptions::min_batch_size).
+// Operations that the store leaves for its next call, because their replies are too large
+// together, return to the queue.
 //
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
@@ -79,8 +78,8 @@ class Batcher {
   template <typename Answer>
   using Done = std::function<void(Answer)>;
 
-  // A reservation comes back with its answer, since whoever waits for a running
-  // attempt asks again.
+  // A reservation is returned with its answer, since a waiter for a running
+  // attempt sends it again.
   using ReserveDone = std::function<void(absl::StatusOr<Verdict>, ReserveOp)>;
 
   static constexpr Deadline kNoDeadline = Deadline::max();
@@ -113,7 +112,7 @@ class Batcher {
 
   // For all that is held for the callers of this batcher's service.
   MemoryBudget& budget() { return budget_; }
-  // What a reservation weighs, here or where it waits.
+  // The size of a reservation, here or where it waits.
   static std::size_t BytesOf(const ReserveOp& op);
 
   // Refuses new operations, has the queued ones answered and joins the workers.
@@ -133,8 +132,8 @@ class Batcher {
     kGet,
   };
   static constexpr std::size_t kQueueKinds = 7;
-  // Of a batch, as 1 / kShare: what reservations leave to each queue_kind behind them, as
-  // far as something waits there.
+  // Of a batch, as 1 / kShare: the part that reservations leave to each kind behind them,
+  // as far as operations wait there.
   static constexpr std::size_t kShare = 8;
 
   // An operation on its way, of any kind.
@@ -165,14 +164,15 @@ class Batcher {
   using QueuedExtend = QueuedWith<ExtendOp, absl::StatusOr<Extension>>;
   using QueuedGet = QueuedWith<GetOp, absl::StatusOr<Record>>;
 
-  // Real time, whatever the clock is: it bounds how long a thread waits.
+  // Real time, for any clock: it bounds how long a thread waits.
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // What a worker takes at once, by queue_kind.
+  // The operations that a worker takes at once, by kind.
   using Batch = std::array<std::vector<QueuedPtr>, kQueueKinds>;
 
   static OperationKind KindOf(QueueKind queue_kind);
-  // What reservations and others in front leave of a batch to those behind `queue_kind`.
+  // The part of a batch that reservations and other kinds in front leave to the kinds
+  // behind `queue_kind`.
   std::size_t PromisedBehind(std::size_t queue_kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(QueuedPtr queued, Group* group);
   // Those that are refused stay in `operations`.
@@ -184,14 +184,14 @@ class Batcher {
   // How many workers to wake for operations that have just been queued.
   std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work(std::size_t worker);
-  // When a free worker may take what is queued: in the past for at once.
+  // When a free worker may take queued operations: in the past for at once.
   SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns when there may be something to take.
   void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Operations whose deadline has passed go into `overdue` instead, and take no
-  // place of a record or a namespace. For what it leaves the worker comes back: more
+  // Operations whose deadline has passed go into `overdue` instead, and take no place
+  // of a record or a namespace. The worker takes the remaining operations later: more
   // than a batch may hold, and second operations of a record, which in another
-  // worker's batch would wait for the first one's row, and all of the batch with them.
+  // worker's batch would wait for the first one's row, and delay all of that batch.
   Batch Take(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
   // Operations of one kind while the store has them.
@@ -205,7 +205,7 @@ class Batcher {
                std::vector<Answer> (Store::*call)(absl::Span<const Op>));
   template <typename QueuedType, typename Answer>
   void Respond(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
-  // Whether or not there is room: they were let in before.
+  // Also if there is no room: they were admitted before.
   void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
   void AnswerOverdue(const std::vector<QueuedPtr>& overdue);
 
@@ -222,7 +222,8 @@ class Batcher {
   std::array<FairQueue<QueuedPtr>, kQueueKinds> queues_ ABSL_GUARDED_BY(mutex_);
   // When each worker took its batch; SteadyTime::min() for a free one.
   std::vector<SteadyTime> began_ ABSL_GUARDED_BY(mutex_);
-  // A free worker waits until the queue may be taken; the others wait to be told.
+  // A free worker waits until the queue may be taken; the others wait for a
+  // notification.
   bool one_lingers_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Held while joining, so that two calls of Close() both wait.
@@ -234,7 +235,7 @@ class Batcher {
 class Batcher::Group {
  public:
   Group() = default;
-  // It must be empty: who puts an operation in wants an answer.
+  // It must be empty: every queued operation needs an answer.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;

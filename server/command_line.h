@@ -26,7 +26,7 @@ struct TlsFiles {
   std::string client_ca;
 };
 
-// What `idempotencyd serve` was asked for, validated.
+// The options of `idempotencyd serve`, validated.
 struct ServeOptions : ServiceOptions {
   NetworkAddress listen;
   StoreAddress store;
@@ -35,34 +35,36 @@ struct ServeOptions : ServiceOptions {
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   TlsFiles tls;
-  // 0: what the descriptors allow.
+  // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;
 };
 
-// What `idempotencyd migrate` was asked for, validated.
+// The options of `idempotencyd migrate`, validated.
 struct MigrateOptions {
   StoreAddress store;
-  // Where to stop; nullopt goes to the newest version. Lower than the schema's
-  // version goes back.
+  // The target version; nullopt: the newest. One lower than the schema's is a
+  // downgrade.
   std::optional<int> to;
-  // Only says where the schema stands.
+  // Only reports the state of the schema.
   bool status = false;
-  // To go back is what is wanted.
+  // Confirms a downgrade.
   bool yes = false;
-  // A role that does not own the schema and is to serve it; empty for none.
+  // A role that does not own the schema and gets the privileges to serve it;
+  // may be empty.
   std::string grant_to;
 };
 
-// What `idempotencyd health` was asked for, validated.
+// The options of `idempotencyd health`, validated.
 struct HealthOptions {
-  // nullopt: the idempotencyd that runs here, as its command line says.
+  // nullopt: the idempotencyd on this machine, at the address of its command
+  // line.
   std::optional<NetworkAddress> address;
   // The server speaks TLS; also where one of these files is given.
   bool tls = false;
   // Empty: the server's certificate is not verified, for a server of this machine.
   std::string tls_ca;
-  // What the certificate has to be for; empty: the address' host.
+  // The name that the certificate must have; empty: the address' host.
   std::string tls_name;
   // The client's own, for mutual TLS.
   std::string tls_certificate;
@@ -80,8 +82,8 @@ struct ShowText {
 using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
-// are looked at by whoever uses them. INVALID_ARGUMENT says which argument is
-// wrong and what to write instead.
+// are checked by the code that uses them. INVALID_ARGUMENT names the wrong
+// argument and what to write instead.
 absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args);
 
 }  // namespace idempotency::internal

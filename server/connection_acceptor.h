@@ -19,14 +19,14 @@ namespace idempotency::internal {
 // itself until accept() fails once, for example because the process has no descriptor
 // left, and then never again (CVE-2023-4785).
 //
-// Here a lack of descriptors or memory costs the connection that came at that moment:
-// it is accepted with a descriptor that is kept for that, and closed, so that its client
-// notices. Destruction stops the thread and the listening.
+// Here a lack of descriptors or memory costs the connection that arrives at that moment:
+// it is accepted with a reserved descriptor and closed, so that its client notices.
+// Destruction stops the thread and the listening.
 class ConnectionAcceptor {
  public:
   struct Callbacks {
-    // Takes over the connection `socket`, which came to `listening_socket`. On the
-    // acceptor's thread; returns soon.
+    // Takes over the connection `socket`, which was accepted on
+    // `listening_socket`. On the acceptor's thread; returns soon.
     std::function<void(int socket, int listening_socket)> connected;
     // The sockets cannot be used any more, and nothing is accepted from here on. At most
     // once, on the acceptor's thread.
@@ -46,7 +46,7 @@ class ConnectionAcceptor {
   std::uint64_t accepted() const { return accepted_.load(std::memory_order_relaxed); }
 
  private:
-  // What accept() said.
+  // The error of accept().
   enum class Outcome { kConnection, kNoneLeft, kNoResources, kFailed };
 
   void Run();

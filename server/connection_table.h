@@ -13,17 +13,17 @@
 
 namespace idempotency::internal {
 
-// The connections of a listener, counted in all and by the address that they come
-// from, although gRPC closes them and does not say so: what a descriptor's number
-// stands for now shows whether the connection is still there.
+// The connections of a listener, counted in total and by remote address, although
+// gRPC closes them without notice: the file that a descriptor's number refers to
+// shows whether the connection is still open.
 //
 // Thread-compatible.
 class ConnectionTable {
  public:
   struct Limits {
     int connections = 0;
-    // Of one address: an IPv4 address, or 64 bits of an IPv6 address, which is what
-    // one host gets. Unix sockets have no such limit.
+    // Of one address: an IPv4 address, or 64 bits of an IPv6 address, the prefix
+    // that one host gets. Unix sockets have no such limit.
     int per_peer = 0;
   };
   enum class Verdict { kAdmitted, kFull, kPeerFull };
@@ -33,11 +33,11 @@ class ConnectionTable {
       : limits_(limits), clock_(clock) {}
 
   // Counts a socket that was just accepted, unless there are too many. Closed
-  // connections are looked for when a limit is reached, at most every
+  // connections are detected when a limit is reached, at most every
   // kPruneInterval.
   Verdict Admit(int socket, const sockaddr_storage& peer);
 
-  // Between two looks at every connection, which cost a system call for each.
+  // Between two checks of every connection, which cost a system call for each.
   static constexpr std::chrono::milliseconds kPruneInterval{100};
 
  private:

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const ServeOptions& option
 Daemon::Daemon(const ServeOptions& options, StopRequest* stop) : options_(options), stop_(stop) {}
 
 absl::Status Daemon::StartParts() {
-  // Whatever is wrong with files, the store or the schema shows before a port
+  // Any fault of the files, the store or the schema is reported before a port
   // opens.
   auto credentials = ListenerCredentials::Make(options_.tls);
   if (!credentials.ok()) return credentials.status();
@@ -69,7 +69,7 @@ absl::Status Daemon::StartParts() {
   listener_ = *std::move(listener);
 
   // Between the port's opening and this line, a few microseconds, gRPC's health
-  // service says SERVING.
+  // service reports SERVING.
   health_.emplace(listener_->health());
   monitor_ = stack_->Watch(
       [this](const absl::StatusOr<StoreGauges>& gauges) { Inspected(gauges.status()); });
@@ -90,8 +90,8 @@ void Daemon::Inspected(const absl::Status& store) {
 Daemon::~Daemon() {
   if (listener_ != nullptr) Log(LogLevel::kInfo, "stopping");
   if (health_.has_value()) health_->Drain();
-  // Those who wait for a running attempt are told that it still runs, and come
-  // back to another replica; nobody begins to wait from here on.
+  // Callers that wait for a running attempt are answered that it still runs,
+  // and retry at another replica; no call begins to wait from here on.
   if (stack_ != nullptr) stack_->StopWaiting();
   if (listener_ != nullptr) listener_->Drain(options_.drain_timeout);
   // The rest is the members' destruction, in the reverse order.

@@ -19,25 +19,25 @@
 namespace idempotency::internal {
 
 // `idempotencyd serve`, without the process around it: owns every part, starts
-// them in the order in which they stand below and stops them in the reverse
-// order. Not thread-safe: one thread starts and destroys it.
+// them in the order below and stops them in the reverse order. Not thread-safe:
+// one thread starts and destroys it.
 class Daemon {
  public:
-  // Returns once it serves; also when the store cannot be reached yet. Errors
-  // say what to do, and nothing is left running: a TLS file, the store, or an
-  // address that cannot be used.
+  // Returns once it serves; also when the store cannot be reached yet. An error
+  // contains what to do, and leaves nothing running: a TLS file, the store, or
+  // an address that cannot be used.
   //
-  // `stop` is asked, with what to do, if the store turns out to be unusable
-  // later, when it could be reached at last. It must outlive the daemon.
+  // `stop` is requested, with what to do, if the store proves unusable later,
+  // once it can be reached. It must outlive the daemon.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const ServeOptions& options,
                                                        StopRequest* stop);
-  // Says NOT_SERVING, stops accepting, lets running calls finish (up to the
+  // Reports NOT_SERVING, stops accepting, lets running calls finish (up to the
   // drain timeout), then ends the sweeper and closes the store.
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Where it listens, with the real ports where 0 was asked for.
+  // The listen address, with the real ports in place of 0.
   const NetworkAddress& listen_address() const { return listener_->address(); }
   // nullptr: nowhere.
   const NetworkAddress* metrics_address() const;

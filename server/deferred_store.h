@@ -16,14 +16,14 @@ namespace idempotency::internal {
 // A store that opens another one, now or later: the daemon starts while its
 // database is still down, and no statement runs before the schema was checked.
 //
-// Until it is open every operation answers STORE_UNAVAILABLE. Inspect() is what
-// tries to open it, so whoever watches the store also brings it up.
+// Until it is open every operation answers STORE_UNAVAILABLE. Inspect() tries
+// to open it, so the store monitor also opens the store.
 //
 // Thread-safe.
 class DeferredStore : public Store {
  public:
-  // Opens the store and checks that it can be used. Called again with the next
-  // Inspect() after it failed, whatever the error.
+  // Opens the store and checks that it can be used. After any failure it is
+  // called again with the next Inspect().
   using Open = std::function<absl::StatusOr<std::unique_ptr<Store>>()>;
 
   explicit DeferredStore(Open open);

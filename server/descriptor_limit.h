@@ -8,7 +8,7 @@ namespace idempotency::internal {
 // How many descriptors this process may have open (RLIMIT_NOFILE).
 class DescriptorLimit {
  public:
-  // The limit as it is now; at most kMaxDescriptors, also where it is unlimited.
+  // The current limit; at most kMaxDescriptors, also where it is unlimited.
   static DescriptorLimit Current();
   // Raises the soft limit to the hard one, logs both, and warns below
   // limits::kFewDescriptors. A soft limit that cannot be raised stays.
@@ -17,9 +17,9 @@ class DescriptorLimit {
   explicit DescriptorLimit(std::int64_t descriptors) : descriptors_(descriptors) {}
 
   std::int64_t descriptors() const { return descriptors_; }
-  // What connections may take of it. limits::kReservedDescriptors stay free for the
-  // store's sessions, files and the metrics' connections, or half of the limit if
-  // that is less.
+  // The number that connections may take. limits::kReservedDescriptors stay free
+  // for the store's sessions, files and the metrics' connections, or half of the
+  // limit if that is less.
   int ForConnections() const;
 
  private:

@@ -35,7 +35,7 @@ class EmbeddedService::Backend {
   Backend& operator=(const Backend&) = delete;
 
   absl::Status Start(const StoreAddress& store, const EmbeddedOptions& options);
-  // Everything but the gRPC server, which goes on to refuse calls.
+  // Everything but the gRPC server, which continues to refuse calls.
   void Close();
 
   grpc::Channel* channel() const { return channel_.get(); }
@@ -86,7 +86,7 @@ void EmbeddedService::Backend::Close() {
 EmbeddedService::Backend::~Backend() {
   channel_.reset();
   if (server_ == nullptr) return;
-  // Nobody can call any more, and every call was answered.
+  // No call can arrive any more, and every call was answered.
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
 }

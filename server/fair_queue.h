@@ -37,12 +37,12 @@ class FairQueue {
     ++size_;
   }
 
-  // Up to `limit` items of different records, of those that live. The namespace
-  // after the one that came last has the first turn of the next call.
+  // Up to `limit` live items of different records. The namespace after the last
+  // one served has the first turn of the next call.
   //
-  // Dead ones that are met on the way are put into `expired`. If they took places,
-  // a record's items that nobody waits for any more would keep its newer ones
-  // from ever being in time.
+  // Expired items met on the way are put into `expired`. If they took places, a
+  // record's items without a waiter would keep its newer ones from ever being in
+  // time.
   template <typename IsExpired>
   std::vector<Item> Take(std::size_t limit, const IsExpired& is_expired,
                          std::vector<Item>& expired) {

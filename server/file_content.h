@@ -8,8 +8,8 @@
 namespace idempotency::internal {
 
 // The content of a file, which may be empty. UNAVAILABLE, with the system's reason, if it
-// cannot be read: there is none, it is a folder, or the process that a file of /proc is about
-// ended meanwhile. Throws nothing, which std::istreambuf_iterator does in the last two cases.
+// cannot be read: it does not exist, it is a folder, or the process of a file in /proc ended
+// meanwhile. Does not throw, unlike std::istreambuf_iterator in the last two cases.
 absl::StatusOr<std::string> FileContent(const std::string& path);
 
 }  // namespace idempotency::internal

@@ -7,7 +7,7 @@
 
 namespace idempotency::internal {
 
-// Owns one descriptor, or none (-1), and closes it. Thread-compatible.
+// Owns at most one descriptor (-1: empty), and closes it. Thread-compatible.
 class FileDescriptor {
  public:
   FileDescriptor() = default;

@@ -161,7 +161,7 @@ absl::Status CheckFrame(grpc::ByteBuffer& frame, const FrameBounds& bounds) {
 
 absl::StatusOr<std::size_t> ParsedBytes(grpc::ByteBuffer& request, const Descriptor& type,
                                         std::size_t max_parsed_bytes) {
-  // A call may come without a message.
+  // A call may have no message.
   if (!request.Valid()) return UnreadableRequest();
   const std::size_t bytes = request.Length();
   if (bytes > max_parsed_bytes) return TooLargeRequest();

@@ -27,7 +27,8 @@ namespace idempotency::internal {
 // (docs/adr/0024-own-acceptor.md). Destruction shuts it down at once.
 class GrpcListener {
  public:
-  // Why nobody can connect any more, on one of its threads.
+  // Called on one of its threads, with the reason, when clients can no longer
+  // connect.
   using OnDeaf = std::function<void(const absl::Status&)>;
 
   // FAILED_PRECONDITION if it cannot listen there. `stack` and `observer` must outlive
@@ -39,7 +40,7 @@ class GrpcListener {
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;
 
-  // With the real port where 0 was asked for.
+  // With the real port in place of 0.
   const NetworkAddress& address() const { return address_; }
   grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
 
@@ -58,7 +59,7 @@ class GrpcListener {
   const std::unique_ptr<grpc::Server> server_;
   const std::unique_ptr<Handover> handover_;
   const NetworkAddress address_;
-  // Gone once it drains.
+  // Null once it drains.
   std::unique_ptr<ConnectionAcceptor> acceptor_;
   std::unique_ptr<PortProbe> probe_;
   bool drained_ = false;

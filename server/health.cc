@@ -31,7 +31,7 @@ void Health::Drain() {
 
 void Health::Publish() {
   const bool serving = store_answers_ && !draining_;
-  // gRPC's service knows a name once it was set by that name.
+  // gRPC's service has a name once it was set by that name.
   service_->SetServingStatus("", serving);
   service_->SetServingStatus(v1::IdempotencyService::service_full_name(), serving);
 }

@@ -10,7 +10,7 @@
 
 namespace idempotency::internal {
 
-// What grpc.health.v1.Health says, for the server as a whole ("") and for
+// The answers of grpc.health.v1.Health, for the server as a whole ("") and for
 // idempotency.v1.IdempotencyService: SERVING while the store commits, so that the
 // next completion would be durable, and the server is not draining. Thread-safe.
 class Health {
@@ -18,9 +18,9 @@ class Health {
   // Starts NOT_SERVING. `service` must outlive it.
   explicit Health(grpc::HealthCheckServiceInterface* service);
 
-  // What the store said last. Changes are logged.
+  // The store's last answer. Changes are logged.
   void ReportStore(const absl::Status& status);
-  // NOT_SERVING from here on, whatever the store says.
+  // NOT_SERVING from now on, regardless of the store.
   void Drain();
 
  private:

@@ -37,7 +37,7 @@ absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& 
       "--", flag, "=", file, ": ", content.ok() ? "is empty" : content.status().message()));
 }
 
-// What is known of the server that is to be asked.
+// The server to call.
 struct Target {
   NetworkAddress address;
   bool tls = false;

@@ -7,9 +7,9 @@
 
 namespace idempotency::internal {
 
-// `idempotencyd health`: OK if the server answers SERVING in time. Otherwise
-// UNAVAILABLE with what it answered, or that it did not; INVALID_ARGUMENT for a file that
-// cannot be read, and the errors of FindServingProcess().
+// `idempotencyd health`: OK if the server answers SERVING in time. Otherwise UNAVAILABLE
+// with its answer, or the lack of one; INVALID_ARGUMENT for a file that cannot be read,
+// and the errors of FindServingProcess().
 absl::Status ProbeHealth(const HealthOptions& options);
 
 }  // namespace idempotency::internal

@@ -22,8 +22,8 @@ grpc::ServerUnaryReactor* IdempotencyService::Answer(
   auto* const call =
       std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_, response)
           .release();
-  // gRPC made the buffer for this call alone, and not const. What is not taken out of it
-  // stays until the call has ended.
+  // gRPC made the buffer for this call alone, and not const. Any rest in it stays until
+  // the call has ended.
   call->Begin(const_cast<grpc::ByteBuffer&>(*request), max_request_parsed_bytes_, ask);
   return call;
 }

@@ -17,13 +17,12 @@ namespace idempotency::internal {
 
 struct IdempotencyServiceOptions : OperationsOptions {
   SessionOptions session;
-  // What the request of a unary call may take in memory once it is parsed: as much as
-  // a frame.
+  // The memory limit of a unary call's parsed request: that of a frame.
   std::size_t max_request_parsed_bytes = SessionOptions().max_frame_parsed_bytes;
 };
 
-// The methods as gRPC calls them. All are raw: what comes is measured before it is
-// parsed, here, and an answer's bytes are made on the thread that has the answer.
+// The methods as gRPC calls them. All are raw: a request is measured here before
+// it is parsed, and an answer's bytes are made on the thread that has the answer.
 using IdempotencyServiceMethods = v1::IdempotencyService::WithRawCallbackMethod_Reserve<
     v1::IdempotencyService::WithRawCallbackMethod_Complete<
         v1::IdempotencyService::WithRawCallbackMethod_Release<
@@ -41,8 +40,8 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   IdempotencyService(Batcher& batcher, InFlightWaiters& waiters, Observer& observer,
                      const IdempotencyServiceOptions& options = {});
 
-  // Tells every session, open or to come, that the server is about to end: their
-  // callers half-close when they have their answers. Before grpc::Server's
+  // Notifies every session, present and future, that the server is about to end:
+  // their callers half-close when they have their answers. Before grpc::Server's
   // Shutdown(), which waits for them. May be called again.
   void DrainSessions() { sessions_.Drain(); }
 

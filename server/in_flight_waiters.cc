@@ -15,14 +15,13 @@
 namespace idempotency::internal {
 namespace {
 
-// What a caller's deadline leaves for sending the answer.
+// The part of a caller's deadline that is reserved for sending the answer.
 constexpr absl::Duration kAnswerMargin = absl::Milliseconds(20);
-// A lease that is as good as over is not asked for more often than this.
+// The minimum interval of queries about an almost expired lease.
 constexpr absl::Duration kShortestLease = absl::Milliseconds(1);
 
-// What the record proves about the reservation, without asking the store again:
-// lines 4, 5 and 9 of the table of verdicts. nullopt where only Reserve can
-// tell.
+// The verdict that the record proves, without another store call: lines 4, 5
+// and 9 of the table of verdicts. nullopt where only Reserve can decide.
 enum class Proof { kMismatch, kReplay, kOutcomeUnknown };
 
 std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op) {
@@ -60,7 +59,7 @@ Verdict VerdictOf(Proof proof, const Record& record) {
 
 class InFlightWaiters::Waiter {
  public:
-  // What the caller still wants.
+  // What the caller still needs.
   enum class Caller { kWaits, kTakesAnswer, kGone };
 
   Waiter(InFlightWaiters& its_owner, ReserveOp reserve, Deadline rpc_deadline, Deadline wait_limit,
@@ -78,9 +77,9 @@ class InFlightWaiters::Waiter {
   const Deadline limit;
   const Done done;
 
-  // With the batcher while the store is asked, otherwise here.
+  // In the batcher during a store call, otherwise here.
   ReserveOp op;
-  // Set while the op is with the batcher, whose callback is a plain pointer.
+  // Set while the op is in the batcher, whose callback is a plain pointer.
   WaiterPtr self;
 
   // Changed under the mutex of the entry.
@@ -88,7 +87,7 @@ class InFlightWaiters::Waiter {
   // Set while it waits; under the mutex.
   std::optional<WaiterId> waiter_id;
   MemoryBudget::Hold held;
-  // It has gone to the store on behalf of its entry. Set before it goes, and
+  // It was sent to the store on behalf of its entry. Set before it is sent, and
   // cleared by its answer.
   bool trying = false;
 };
@@ -190,7 +189,7 @@ void InFlightWaiters::Close() {
   if (timer_.joinable()) timer_.join();
 }
 
-// What the batcher answers.
+// The batcher's answers.
 
 void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer) {
   const auto* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
@@ -240,7 +239,7 @@ void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record
   Do(std::move(todo));
 }
 
-// What the answers mean.
+// The handling of the answers.
 
 void InFlightWaiters::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo) {
   RecordWaiters& entry = records_.at(id);
@@ -258,7 +257,7 @@ void InFlightWaiters::Learn(const RecordId& id, const absl::StatusOr<Verdict>& a
     LeaseRuns(entry, InFlight{reserved->lease_remaining, reserved->attempt});
     if (moved) ReadNow(id, entry, /*confirming=*/true, todo);
   } else if (!std::holds_alternative<InFlight>(*answer) || moved) {
-    // It is settled, so the record can tell the others.
+    // It is settled, so the record answers the others.
     ReadNow(id, entry, /*confirming=*/true, todo);
   }
   Settle(id, entry);
@@ -308,7 +307,7 @@ void InFlightWaiters::WaitOrTry(RecordWaiters& entry, const Record& record, Todo
 void InFlightWaiters::LearnFromError(RecordWaiters& entry, const absl::Status& error, Todo& todo) {
   const std::optional<Reason> reason = ReasonOf(error);
   if (reason == Reason::kRecordNotFound || reason == Reason::kRecordIdCollision) {
-    // A reservation decides what that means.
+    // A reservation decides how to handle it.
     TryFirst(entry, todo);
   } else if (reason == Reason::kRecordDamaged) {
     while (!entry.waiters.empty()) {
@@ -375,7 +374,7 @@ Verdict InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
   return InFlight{std::max(left, absl::ZeroDuration()), entry.attempt, entry.paused};
 }
 
-// What to look at next.
+// The next entries to examine.
 
 void InFlightWaiters::TryFirst(RecordWaiters& entry, Todo& todo) {
   if (entry.waiters.empty()) return;
@@ -466,7 +465,7 @@ void InFlightWaiters::SendRead(GetOp op) {
 void InFlightWaiters::GiveBack(const WaiterPtr& waiter, const Reserved& grant) {
   CallbackBegins();
   // This attempt did nothing. But where an earlier one left its outcome open,
-  // the record must go on asking for recovery.
+  // the record must continue to require recovery.
   ReleaseOp op{waiter->op.key, waiter->id, grant.token, "the call was cancelled before the grant",
                /*outcome_unknown=*/grant.recovering};
   // If it fails, the lease ends by itself.

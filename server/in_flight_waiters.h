@@ -28,12 +28,12 @@
 namespace idempotency::internal {
 
 struct InFlightWaitersOptions {
-  // Over this, a call that would wait is answered `in_flight` at once, and so is one
+  // Above this, a call that would wait is answered `in_flight` at once, and so is one
   // whose namespace has its share of the places (NamespaceShares), or of the batcher's
   // MemoryBudget.
   std::size_t max_waiters = limits::kMaxWaiters;
-  // How often a record with waiters is read, to see what other replicas did:
-  // the pause grows from the first to the longest, with jitter.
+  // How often a record with waiters is read, to detect changes by other
+  // replicas: the pause grows from the first to the longest, with jitter.
   absl::Duration first_pause = absl::Milliseconds(20);
   absl::Duration longest_pause = absl::Milliseconds(200);
   // Such reads under way at the same time, over all records: one batch, so that
@@ -42,18 +42,17 @@ struct InFlightWaitersOptions {
   const Clock* clock = &Clock::System();
 };
 
-// Where a Reserve stays whose record another attempt holds, without holding a
-// thread. It is looked at again when this process saw the record change
-// (Moved()), when a periodic read shows that another replica changed it, and
-// when the running attempt's lease is over.
+// Holds each Reserve whose record another attempt holds, without a thread. It
+// is examined again when this process changes the record (Moved()), when a
+// periodic read shows that another replica changed it, and when the running
+// attempt's lease is over.
 //
-// What a read proves is answered from it, to every waiter at once: a completed
-// record is a replay for the same request and a mismatch for another. Such a read
-// is a confirmed one (GetOp), so that waiters are answered nothing that a failover
-// takes back; the periodic ones, which cost the store no commit, only find out
-// whether there is something to confirm. To run,
-// the calls go to the store again, one per record at a time: the first one wins
-// and the others wait for it.
+// Every waiter is answered at once from what a read proves: a completed record is
+// a replay for the same request and a mismatch for another. Such a read is a
+// confirmed one (GetOp), so that no waiter gets an answer that a failover
+// reverts; the periodic reads, which cost the store no commit, only detect
+// whether there is something to confirm. To run, the calls go to the store again,
+// one per record at a time: the first one wins and the others wait for it.
 //
 // Thread-safe.
 class InFlightWaiters {
@@ -76,7 +75,7 @@ class InFlightWaiters {
   // leaves time to send the answer.
   WaiterPtr NewWaiter(ReserveOp op, Deadline deadline, absl::Duration max_wait, Done done);
 
-  // What the call asks for. Only before Start(), and within its `done`.
+  // The call's request. Only before Start(), and within its `done`.
   static const ReserveOp& OpOf(const WaiterPtr& waiter);
 
   // Sends the call to the store, with `group` when that is submitted. Its `done` runs exactly once,
@@ -87,60 +86,59 @@ class InFlightWaiters {
   //               waiting
   void Start(const WaiterPtr& waiter, Batcher::Group* group = nullptr);
 
-  // The caller no longer waits, but still takes the answer: a call that waits is
-  // answered CANCELLED and never granted, and one that the store is deciding gets
-  // what the store says, at once. No effect on a call that was answered.
+  // The caller no longer waits, but still accepts the answer: a call that waits
+  // is answered CANCELLED and never granted, and one that the store is deciding
+  // gets the store's answer at once. No effect on a call that was answered.
   void StopWaiting(const WaiterPtr& waiter);
 
-  // Nobody wants the answer any more. A call that waits leaves the entry and is
+  // The answer is no longer needed. A call that waits leaves the entry and is
   // never granted. If the store is just granting it, a call without a request
-  // token gives the reservation back (as OUTCOME_UNKNOWN if it was granted for
+  // token releases the reservation (as OUTCOME_UNKNOWN if it was granted for
   // recovery, else as NOTHING_HAPPENED); one with a request token keeps it, since
-  // its caller repeats the call until it has the answer. No effect on a call
-  // that was answered.
+  // its caller repeats the call until it has the answer. No effect on a call that
+  // was answered.
   void Cancel(const WaiterPtr& waiter);
 
-  // This process completed or released the record: its waiters are looked at
+  // This process completed or released the record: its waiters are examined
   // now.
   void Moved(const RecordId& id);
 
-  // Records that somebody waits for, or that a call of theirs is under way for: nothing
-  // is kept of any other.
+  // Records with waiters or a call in flight for them: no other record is kept.
   std::size_t records() const { return open_records_.load(); }
 
-  // Answers everybody who waits with `in_flight`, which is still true, and
-  // joins the timer. From then on nobody waits. May be called again.
+  // Answers every waiter with `in_flight`, which is still true, and joins the
+  // timer. From then on no call waits. May be called again.
   void Close();
 
  private:
   using WaiterId = std::uint64_t;
 
-  // One record that has waiters, or that is being looked at for them.
+  // One record that has waiters, or is being read for them.
   struct RecordWaiters {
     // In the order in which they sat down.
     absl::btree_map<WaiterId, WaiterPtr> waiters;
-    // A read is under way. It speaks for those who sat down before it was sent, if
-    // it is confirmed.
+    // A read is under way. It answers the waiters that arrived before it was sent,
+    // if it is confirmed.
     bool reading = false;
     bool confirming = false;
     WaiterId read_before = 0;
-    // One of the waiters has gone to the store again.
+    // One of the waiters was sent to the store again.
     bool trying = false;
-    // The record moved since the read or the try was sent: look again.
+    // The record changed since the read or the try was sent: read it again.
     bool moved = false;
-    // What is known of the running attempt, or of the one that was released with
-    // a pause, which then ends at `lease_end`.
+    // The known running attempt, or the one that was released with a pause,
+    // which then ends at `lease_end`.
     std::uint32_t attempt = 0;
     bool paused = false;
     Deadline lease_end;
     // The pause before the next periodic read, without its jitter.
     absl::Duration pause;
     Deadline next_read;
-    // Its entry in due_; kNoDeadline if it has none.
+    // Its place in due_; kNoDeadline without one.
     Deadline due = Batcher::kNoDeadline;
   };
 
-  // What is to be done once the lock is free: callbacks and the batcher, which
+  // Actions for after the lock is released: callbacks and the batcher, which
   // may call back at once.
   struct Todo {
     std::vector<std::pair<WaiterPtr, absl::StatusOr<Verdict>>> answers;
@@ -172,17 +170,16 @@ class InFlightWaiters {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a waiter out of its entry.
   void Remove(RecordWaiters& entry, const WaiterPtr& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What a try means for those who stayed.
+  // Handles the result of a try for the remaining waiters.
   void Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What a read found that is not confirmed: whether one is needed that is.
+  // Handles an unconfirmed read: whether a confirmed one is needed.
   void LearnWhetherToConfirm(const RecordId& id, RecordWaiters& entry,
                              const absl::StatusOr<Record>& found, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Where the record proves nothing: the attempt that is known still runs, or somebody
-  // may run.
+  // If the record proves nothing: the known attempt still runs, or a waiter may run.
   void WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnFromError(RecordWaiters& entry, const absl::Status& error, Todo& todo)
@@ -190,14 +187,14 @@ class InFlightWaiters {
   void LeaseRuns(RecordWaiters& entry, const InFlight& in_flight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TryFirst(RecordWaiters& entry, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `confirming`: waiters may be answered from what it finds.
+  // `confirming`: waiters may be answered from its result.
   void ReadNow(const RecordId& id, RecordWaiters& entry, bool confirming, Todo& todo)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadLater(RecordWaiters& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Brings due_ up to date after any change of the entry; forgets a entry that
-  // is not needed any more.
+  // Brings due_ up to date after any change of the entry; removes an entry that
+  // is no longer needed.
   void Settle(const RecordId& id, RecordWaiters& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // in_flight, as far as this entry knows.
+  // in_flight, from this entry's data.
   Verdict StillInFlight(const RecordWaiters& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void RunTimer();
@@ -214,7 +211,7 @@ class InFlightWaiters {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   WaiterId next_waiter_id_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::node_hash_map<RecordId, RecordWaiters> records_ ABSL_GUARDED_BY(mutex_);
-  // Everybody who waits, by when it stops waiting. Its size is their number.
+  // Every waiter, by the end of its wait. Its size is their number.
   absl::btree_map<std::pair<Deadline, WaiterId>, WaiterPtr> limits_ ABSL_GUARDED_BY(mutex_);
   // Their places, by namespace.
   NamespaceShares shares_ ABSL_GUARDED_BY(mutex_);
@@ -222,7 +219,7 @@ class InFlightWaiters {
   std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   // Operations that the batcher has not answered. Falls to 0 under the lock only.
   std::atomic<std::size_t> callbacks_{0};
-  // As records_, for those who only want to know whether there is any.
+  // As records_, for callers that only check whether there is any.
   std::atomic<std::size_t> open_records_{0};
   std::minstd_rand jitter_ ABSL_GUARDED_BY(mutex_);
 

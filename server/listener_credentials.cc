@@ -28,7 +28,8 @@ using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using MemoryBio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 
 absl::Status Wrong(absl::string_view flag, absl::string_view file, absl::string_view what) {
-  // What OpenSSL queued is of no more use, and must not turn up in gRPC's log.
+  // OpenSSL's queued errors are no longer needed, and must not appear in gRPC's
+  // log.
   ERR_clear_error();
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", file, ": ", what));
 }
@@ -44,7 +45,7 @@ MemoryBio Open(const std::string& pem) {
   return MemoryBio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free);
 }
 
-// Key files with a passphrase are not asked about: a daemon has no terminal.
+// No prompt for the passphrase of a key file: a daemon has no terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 Certificate ParseCertificate(const std::string& pem) {
@@ -80,7 +81,7 @@ absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
   return absl::OkStatus();
 }
 
-// What stands in these files now and later.
+// The current and future content of these files.
 std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
                                                  const std::string& client_ca) {
   using grpc::experimental::FileWatcherCertificateProvider;

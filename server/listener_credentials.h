@@ -20,20 +20,21 @@ namespace idempotency::internal {
 // Certificates are renewed hours before they end; a second costs two small files read.
 inline constexpr absl::Duration kCertificateRefresh = absl::Seconds(1);
 
-// What the listener asks of a connection: nothing without files, TLS with a
+// The listener's requirements for a connection: none without files, TLS with a
 // certificate and a key, mutual TLS with an authority for clients as well.
 //
-// The files are looked at every kCertificateRefresh until destruction. Once all of them
-// are as Make() wants them, new connections get what is in them, within two seconds;
-// running ones go on. Until then the former ones stay: while a certificate stands beside
-// another's key, or a file is missing or half written, nothing changes but the log.
+// The files are checked every kCertificateRefresh until destruction. Once all of them
+// meet Make()'s requirements, new connections get their content, within two seconds;
+// existing connections continue. Until then the previous content stays in use: while a
+// certificate does not match the key, or a file is missing or half written, only the log
+// changes.
 //
 // Thread-compatible.
 class ListenerCredentials {
  public:
   // Reads the files and checks them, since gRPC itself would only fail at every
   // handshake. INVALID_ARGUMENT names the flag and what is wrong: a file that
-  // cannot be read, that holds no PEM, that has expired, a key that is not the
+  // cannot be read, has no PEM, has expired, or a key that is not the
   // certificate's.
   static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const TlsFiles& files);
   ~ListenerCredentials();
@@ -43,7 +44,7 @@ class ListenerCredentials {
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
 
  private:
-  // What the files hold.
+  // The content of the files.
   struct Content {
     // The key, then the certificate and its chain: one file, so that gRPC never reads
     // one of the two from before a change and the other from after it.
@@ -65,7 +66,7 @@ class ListenerCredentials {
   const TlsFiles files_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
 
-  // What gRPC reads. The thread's own once that runs.
+  // The files that gRPC reads. Owned by the thread once that runs.
   std::optional<MemoryFile> identity_;
   std::optional<MemoryFile> client_ca_;
   Content current_;

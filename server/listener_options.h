@@ -11,7 +11,7 @@
 
 namespace idempotency::internal {
 
-// What bounds the connections of a server, and what they hold.
+// The bounds of a server's connections and of their memory.
 struct ListenerOptions {
   // Half of them for one address, so that one client never shuts out the others.
   static ConnectionTable::Limits ConnectionsWithin(int max_connections) {
@@ -29,8 +29,8 @@ struct ListenerOptions {
   std::size_t max_bytes = limits::kListenerBytes;
   PortProbe::Intervals probe;
 
-  // When a session asks its client for another one. It began before its connection's
-  // age was reached, so that half of the grace is left then.
+  // The age at which a session asks its client to open another. It began before its
+  // connection's age was reached, so that half of the grace is left then.
   absl::Duration session_age() const { return connection_grace / 2; }
 };
 

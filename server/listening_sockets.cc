@@ -28,7 +28,7 @@ bool Set(const FileDescriptor& socket, int level, int option, int value) {
   return setsockopt(socket.get(), level, option, &value, sizeof(value)) == 0;
 }
 
-// The errno of what failed, or 0.
+// The errno of the failure, or 0.
 int BindAndListen(const FileDescriptor& socket, const sockaddr* address, socklen_t size) {
   if (bind(socket.get(), address, size) != 0) return errno;
   return listen(socket.get(), SOMAXCONN) == 0 ? 0 : errno;
@@ -94,7 +94,7 @@ absl::StatusOr<ListeningSockets> ListeningSockets::Bind(const NetworkAddress& ad
 }
 
 ListeningSockets::~ListeningSockets() {
-  // Moved away, or never bound: the file may be another process's.
+  // Moved, or never bound: the file may be another process's.
   if (!sockets_.empty() && !address_.unix_path.empty()) unlink(address_.unix_path.c_str());
 }
 

@@ -27,19 +27,18 @@ class ListeningSockets {
   // Binds every address that the host has: a name may have several, and 0.0.0.0 and ::
   // mean every address of the machine, IPv4 and IPv6. All get the same port.
   //
-  // FAILED_PRECONDITION with the reason if there is none that it can listen on. A port
-  // or a unix socket that another process listens on is never shared; the file that a
-  // unix socket of a process that has ended left behind is replaced. `purpose` stands in
-  // the error, behind the address.
+  // FAILED_PRECONDITION with the reason if it can listen on no address. A port or a unix
+  // socket that another process listens on is never shared; the leftover file of an
+  // ended process's unix socket is replaced. `purpose` follows the address in the error.
   static absl::StatusOr<ListeningSockets> Bind(const NetworkAddress& address,
                                                absl::string_view purpose = "");
   ~ListeningSockets();
   ListeningSockets(ListeningSockets&&) = default;
   ListeningSockets& operator=(ListeningSockets&&) = delete;
 
-  // With the real port where 0 was asked for.
+  // With the real port in place of 0.
   const NetworkAddress& address() const { return address_; }
-  // What the first of the sockets is bound to.
+  // The address of the first of the sockets.
   SocketAddress Bound() const;
   // Non-blocking, and at least one.
   const std::vector<FileDescriptor>& sockets() const { return sockets_; }

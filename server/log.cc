@@ -98,8 +98,8 @@ std::string FormatLogLine(absl::string_view event, std::initializer_list<LogFiel
 }
 
 void StartLog(LogLevel level) {
-  // Events come as pairs already. Everything else that is logged in the process
-  // is text, which becomes one.
+  // Events already consist of pairs. All other log output of the process is
+  // text, which becomes one pair.
   const auto events = std::make_shared<spdlog::logger>(kEventLogger, NewSink("%v"));
   const auto texts = std::make_shared<spdlog::logger>("", NewSink("event=%*"));
   events->set_level(ToSpdlog(level));

@@ -3,8 +3,8 @@
 //
 //   time=2025-01-31T12:00:00.000Z level=info event="serving" listen=127.0.0.1:7411
 //
-// What never goes into it: idempotency keys, scopes, tokens, requests, replies,
-// connection strings. A record is named by its record id.
+// Never logged: idempotency keys, scopes, tokens, requests, replies, connection
+// strings. A record is named by its record id.
 #ifndef IDEMPOTENCY_SERVER_LOG_H_
 #define IDEMPOTENCY_SERVER_LOG_H_
 
@@ -18,8 +18,8 @@ namespace idempotency::internal {
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
-// One key=value pair. The name is a word; the value is quoted where it has to
-// be, so that it neither ends the line nor starts another pair.
+// One key=value pair. The name is a word; the value is quoted where necessary,
+// so that it neither ends the line nor starts another pair.
 struct LogField {
   LogField(absl::string_view field_name, const absl::AlphaNum& field_value)
       : name(field_name), value(field_value.Piece()) {}

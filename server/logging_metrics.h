@@ -8,8 +8,8 @@
 
 namespace idempotency::internal {
 
-// Metrics that also logs what somebody should look into: a client that reuses
-// keys, a store that fails, connections over a limit. Thread-safe.
+// Metrics that also logs events that need attention: a client that reuses keys,
+// a store that fails, connections over a limit. Thread-safe.
 class LoggingMetrics final : public Metrics {
  public:
   void MismatchSeen(std::string_view name_space, std::string_view operation,

@@ -1,4 +1,4 @@
-// idempotencyd: what the command line says, and how the process ends.
+// idempotencyd: executes the command line, and determines how the process ends.
 #include <malloc.h>
 
 #include <cstdio>
@@ -51,13 +51,13 @@ std::string ReadyLine(const Daemon& daemon) {
   return line + "\n";
 }
 
-// What is the process' own to choose, before its first thread.
+// The settings of the whole process, before its first thread.
 void SetUpProcess() {
-  // Buffers of large replies go back to the system with their last use. Left
-  // alone, glibc raises this with every one that it frees, to 32 MiB, and keeps
-  // what is under it.
+  // Buffers of large replies return to the system after their last use. By
+  // default, glibc raises this threshold with every one that it frees, to 32
+  // MiB, and keeps smaller buffers.
   mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
-  // Debian's abseil looks for deadlocks at each of gRPC's locks.
+  // Debian's abseil checks for deadlocks at each of gRPC's locks.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }
 

@@ -14,15 +14,15 @@
 
 namespace idempotency::internal {
 
-// What all that the service holds for its callers may weigh: requests of unary calls
+// The memory limit of everything that the service holds for its callers: requests of unary calls
 // from before they are parsed, operations from their arrival until they are answered, those that
-// wait for a running attempt, and answers until gRPC has written them, so that a caller who does
-// not read fills this and not the machine.
+// wait for a running attempt, and answers until gRPC has written them, so that a caller that
+// does not read fills this budget and not the machine.
 //
-// Answers that hold a reply, and those who wait, have half of it at most: what they
-// hold may be asked for again. So completions have the other half, whatever the
-// callers do that do not read. Of what answers and waiters have, each namespace takes
-// no more than it leaves to the others (NamespaceShares).
+// Answers that contain a reply, and waiters, have at most half of it: both can be
+// requested again. So completions have the other half, even if callers do not read.
+// Of the half of answers and waiters, each namespace takes no more than it leaves to
+// the others (NamespaceShares).
 //
 // The bound is kept up to one reply: where no other is held, one always goes out, so
 // that the largest is not refused for ever.
@@ -30,7 +30,8 @@ namespace idempotency::internal {
 // Thread-safe.
 class MemoryBudget {
  public:
-  // Bytes of the budget, given back at its end. Must not outlive the budget.
+  // Bytes of the budget, returned by its destructor. Must not outlive the
+  // budget.
   class Hold {
    public:
     Hold() = default;
@@ -62,8 +63,8 @@ class MemoryBudget {
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  // Operations on their way to the store and back. Those that bring work in leave a
-  // fifth to those that end what was let in before. The largest fits when it is alone.
+  // Operations on their way to the store and back. Those that bring new work leave a
+  // fifth to those that end admitted work. The largest fits when it is alone.
   bool HasRoomFor(std::size_t bytes, bool brings_work) const;
   void Add(std::size_t bytes);
   void Remove(std::size_t bytes);
@@ -71,7 +72,8 @@ class MemoryBudget {
   // For a request, until its operation is added; nullopt: there is no room as
   // HasRoomFor() has it, and it must not be parsed.
   std::optional<Hold> TryHoldRequest(std::size_t bytes, bool brings_work);
-  // For an answer with a reply; nullopt: it must not be made, and its caller asks again.
+  // For an answer with a reply; nullopt: it must not be made, and its caller must send
+  // the operation again.
   std::optional<Hold> TryHoldReply(std::string_view name_space, std::size_t bytes);
   // For a call that waits; nullopt: it must be answered at once.
   std::optional<Hold> TryHoldWaiter(std::string_view name_space, std::size_t bytes);

@@ -12,16 +12,17 @@
 
 namespace idempotency::internal {
 
-// A file of this process alone, in memory, with a path for those who can only read
+// A file of this process alone, in memory, with a path for code that can only read
 // files. Thread-compatible; the path may be read at any time.
 class MemoryFile {
  public:
   static absl::StatusOr<MemoryFile> Make(absl::string_view content);
 
-  // Opens the content as it is at that moment, whole.
+  // Opens the complete current content.
   std::string path() const;
-  // Replaces the content in one step, under a modification time that is a second later
-  // at least: who reads it twice can tell. The former content stays if that fails.
+  // Replaces the content in one step, with a modification time at least one second
+  // later, so that a reader detects the change. The previous content stays if that
+  // fails.
   absl::Status Replace(absl::string_view content);
 
  private:

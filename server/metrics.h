@@ -18,10 +18,10 @@
 
 namespace idempotency::internal {
 
-// What the service does, as numbers for Prometheus. Their names, types and
-// labels are a contract with dashboards and alerts, held by
-// testdata/metrics.golden. A label only ever has values out of a fixed set:
-// never a key, a scope or anything else that a caller chose.
+// The service's metrics for Prometheus. Their names, types and labels are a
+// contract with dashboards and alerts, held by testdata/metrics.golden. A label
+// has only values of a fixed set: never a key, a scope or anything else that a
+// caller chose.
 //
 // Thread-safe.
 class Metrics : public Observer {

@@ -25,8 +25,8 @@
 namespace idempotency::internal {
 
 // Answers GET /metrics over plain HTTP until it is destroyed, one request for each
-// connection. One thread answers all of them and waits for none: a client that sends
-// or reads slowly, or not at all, holds up nobody else.
+// connection. One thread answers all of them without waiting: a client that sends or
+// reads slowly, or not at all, delays no other client.
 class MetricsExposer {
  public:
   struct Limits {
@@ -41,12 +41,12 @@ class MetricsExposer {
       const NetworkAddress& address, std::shared_ptr<prometheus::Registry> registry,
       const Limits& limits, Observer& observer);
 
-  // Stops listening, and closes what is open.
+  // Stops listening, and closes all connections.
   ~MetricsExposer();
   MetricsExposer(const MetricsExposer&) = delete;
   MetricsExposer& operator=(const MetricsExposer&) = delete;
 
-  // With the real port where 0 was asked for.
+  // With the real port in place of 0.
   const NetworkAddress& address() const { return acceptor_->address(); }
 
  private:

@@ -9,8 +9,9 @@
 
 namespace idempotency::internal {
 
-// `idempotencyd migrate`: answers what it did, for stdout. Errors say what to
-// do; the schema is then as it was, or at the last version that was reached.
+// `idempotencyd migrate`: returns a report of its changes, for stdout. Errors
+// contain what to do; the schema is then unchanged, or at the last version that
+// was reached.
 absl::StatusOr<std::string> Migrate(const MigrateOptions& options);
 
 }  // namespace idempotency::internal

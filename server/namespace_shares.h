@@ -13,13 +13,13 @@ namespace idempotency::internal {
 
 // How much of a limited thing each namespace has. One takes no more than it leaves
 // to the others: alone up to half of the whole, two up to a third each, and so on.
-// So there is room for one more, however many there are and whatever they do.
+// So there is always room for one more, regardless of their number and behaviour.
 //
 // Not thread-safe.
 class NamespaceShares {
  public:
-  // Whether `name_space` may take `amount` of the `left` that nobody has. One that has
-  // nothing may take all of it, since what is large does not come in parts.
+  // Whether `name_space` may take `amount` of the free amount `left`. A namespace that
+  // has nothing may take all of it, since a large amount cannot be split.
   bool MayTake(std::string_view name_space, std::size_t amount, std::size_t left) const {
     if (amount > left) return false;
     const std::size_t its = Of(name_space);
@@ -29,7 +29,7 @@ class NamespaceShares {
     shares_[AbslView(name_space)] += amount;
     total_ += amount;
   }
-  // What was added before, or a part of it.
+  // An amount that was added before, or a part of it.
   void Remove(std::string_view name_space, std::size_t amount) {
     total_ -= amount;
     const auto share = shares_.find(AbslView(name_space));

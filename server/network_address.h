@@ -13,7 +13,7 @@ namespace idempotency::internal {
 struct NetworkAddress {
   // Without brackets; empty for a unix socket.
   std::string host;
-  // 0 asks the system for a free one.
+  // 0: the system chooses a free one.
   std::uint16_t port = 0;
   // Empty unless it is a unix socket.
   std::string unix_path;
@@ -21,7 +21,7 @@ struct NetworkAddress {
   // INVALID_ARGUMENT with what is wrong and an example. Resolves no names.
   static absl::StatusOr<NetworkAddress> Parse(absl::string_view text);
 
-  // As it is written on the command line, which is also how gRPC takes it.
+  // In the form of the command line, which gRPC also accepts.
   std::string ToString() const;
   // Only this machine can reach it. Names other than "localhost" count as
   // reachable from outside.

@@ -21,7 +21,7 @@ inline constexpr OperationKind kAllOperationKinds[] = {
     OperationKind::kExtend, OperationKind::kGet};
 inline constexpr std::size_t kOperationKinds = std::size(kAllOperationKinds);
 
-// Reservations and reads bring new work in; the others end what was let in.
+// Reservations and reads bring new work; the others end admitted work.
 constexpr bool BringsWork(OperationKind kind) {
   return kind == OperationKind::kReserve || kind == OperationKind::kGet;
 }
@@ -43,7 +43,7 @@ constexpr std::string_view OperationName(OperationKind kind) {
   return "";
 }
 
-// The store's pool of connections, as it is now.
+// The current state of the store's connection pool.
 struct StoreConnections {
   int in_use = 0;
   int idle = 0;
@@ -51,7 +51,7 @@ struct StoreConnections {
   int broken = 0;
 };
 
-// Why a connection was closed as soon as it came.
+// Why a connection was closed right after it was accepted.
 enum class ConnectionRefusal {
   // The process has as many as it may have.
   kLimit,
@@ -75,8 +75,8 @@ constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
   return "";
 }
 
-// What the parts of the service tell about themselves, so that only one class
-// knows how numbers are published. Every method does nothing by default.
+// The events that the parts of the service report, so that only one class
+// depends on how numbers are published. Every method does nothing by default.
 //
 // Thread-safe, called from every thread of the service, also with locks held:
 // implementations return at once and never call back.
@@ -86,14 +86,14 @@ class Observer {
 
   // The service.
 
-  // An operation was answered, whether it came as an RPC of its own or on a
+  // An operation was answered, whether it was a unary RPC or an operation of a
   // session. `latency` counts from its arrival.
   virtual void RpcFinished(OperationKind, const absl::Status& /*status*/,
                            absl::Duration /*latency*/) {}
   // The verdict that a caller of Reserve got.
   virtual void VerdictGiven(const Verdict&) {}
-  // A key came with a different request: a bug of the client. Comes beside
-  // VerdictGiven. Only what may be logged; never the key.
+  // A key was reused with a different request: a client bug. Called in addition
+  // to VerdictGiven. Only loggable values; never the key.
   virtual void MismatchSeen(std::string_view /*name_space*/, std::string_view /*operation*/,
                             const RecordId&) {}
 
@@ -106,16 +106,16 @@ class Observer {
 
   // Streams that are open, after every change.
   virtual void SessionsChanged(std::size_t /*sessions*/) {}
-  // A frame came, with so many operations; a frame of answers went out.
+  // A frame was received, with its number of operations; a frame of answers was
+  // sent.
   virtual void FrameReceived(std::size_t /*operations*/) {}
   virtual void FrameSent() {}
 
-  // What all that is held for callers weighs (server/memory_budget.h), after every
-  // change.
+  // The memory held for callers (server/memory_budget.h), after every change.
   virtual void MemoryHeldChanged(std::size_t /*bytes*/) {}
 
-  // The batcher: what the store answered, also to calls that nobody waits for
-  // any more.
+  // The batcher: the store's answers, also to calls whose callers no longer
+  // wait.
 
   // One store call.
   virtual void BatchDone(OperationKind, std::size_t /*operations*/, absl::Duration /*took*/) {}
@@ -130,9 +130,9 @@ class Observer {
   virtual void StoreFailed(OperationKind, const absl::Status&) {}
   // A token that no longer holds its reservation was used.
   virtual void ReservationLost(OperationKind) {}
-  // A completion came after its lease had run out, and still counted.
+  // A completion arrived after its lease had expired, and was accepted.
   virtual void LeaseOverrun() {}
-  // A reservation was granted over one whose lease had run out.
+  // A reservation was granted over one whose lease had expired.
   virtual void TookOver() {}
   // A reservation was granted for a record that had expired.
   virtual void RetriedAfterExpiry() {}
@@ -148,7 +148,7 @@ class Observer {
 
   // The store.
 
-  // Whether it answered, and what it said of itself.
+  // Whether it answered, and its gauges.
   virtual void StoreInspected(const absl::StatusOr<StoreGauges>&) {}
   virtual void ConnectionsChanged(const StoreConnections&) {}
 

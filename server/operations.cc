@@ -16,7 +16,8 @@ namespace {
 
 // A reply in a message, and its bytes as gRPC sends them.
 constexpr std::size_t kCopiesOfAReply = 2;
-// As the batcher's: when some of what is held may have been read.
+// As the batcher's: after this time callers may have read some of the held
+// replies.
 constexpr absl::Duration kUnreadRetryDelay = absl::Milliseconds(500);
 
 }  // namespace
@@ -37,7 +38,7 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   pending.request_hold_.Release();
   pending.id_ = op->id;
   pending.max_reply_bytes_ = request.max_reply_bytes();
-  // A copy: the operation may be over, and gone, before Start() returns.
+  // A copy: the operation may be over, and destroyed, before Start() returns.
   const InFlightWaiters::WaiterPtr call =
       waiters_.NewWaiter(*std::move(op), pending.deadline_, *max_wait,
                          [this, &pending](const absl::StatusOr<Verdict>& answer) {
@@ -78,7 +79,7 @@ void Operations::Complete(const v1::CompleteRequest& request,
       *std::move(op), pending.deadline_,
       [this, &pending](const absl::StatusOr<Completion>& answer) {
         const ResponseBatchScope scope;
-        // First, since the service may be gone once a call is finished.
+        // First, since the service may be destroyed once a call is finished.
         if (answer.ok()) waiters_.Moved(pending.id_);
         if (answer.ok()) WriteCompletion(*answer, pending.response());
         Finish(pending, answer.status());

@@ -20,26 +20,26 @@ namespace idempotency::internal {
 struct OperationsOptions {
   // How old an unknown UUIDv7 key may be.
   absl::Duration window = limits::kDefaultWindow;
-  // The bounds of InFlight.retry_after, which is otherwise what is left of the
-  // running attempt's lease: most attempts end long before it, and nobody
-  // should ask more often than the first.
+  // The bounds of InFlight.retry_after, which is otherwise the remaining lease
+  // of the running attempt: most attempts end long before it, and no caller
+  // should retry more often than the first.
   absl::Duration min_retry_after = absl::Milliseconds(100);
   absl::Duration max_retry_after = absl::Seconds(1);
   const Clock* clock = &Clock::System();
 };
 
 // The five operations of the service between the wire and the batcher, the same
-// for every way in: a request is checked and translated, the answer is
-// translated back, counted and told. Thread-safe.
+// for every entry point: a request is checked and translated, the answer is
+// translated back, counted and reported. Thread-safe.
 class Operations {
  public:
   // All of them must outlive every pending operation.
   Operations(Batcher& batcher, InFlightWaiters& waiters, Observer& observer,
              const OperationsOptions& options = {});
 
-  // Each lets `pending` know when it is over, which may be before it returns: a
+  // Each calls `pending` when it is over, which may be before it returns: a
   // request that is not valid is refused at once. The request is not needed
-  // afterwards. With a group, the store is asked when that is submitted.
+  // afterwards. With a group, the store is called when that is submitted.
   void Reserve(const v1::ReserveRequest& request, PendingResponse<v1::ReserveResponse>& pending,
                Batcher::Group* group = nullptr);
   void Complete(const v1::CompleteRequest& request, PendingResponse<v1::CompleteResponse>& pending,
@@ -65,7 +65,7 @@ class Operations {
                      PendingResponse<v1::ReserveResponse>& pending);
   absl::Status Write(const absl::StatusOr<Record>& answer, v1::RecordView view,
                      PendingResponse<v1::GetResponse>& pending);
-  // Room for a reply in a response; OVERLOADED where answers that nobody reads fill it.
+  // Room for a reply in a response; OVERLOADED where unread answers fill it.
   absl::Status HoldReply(const EncodedReply& reply, std::string_view name_space,
                          PendingOperation& pending);
 

@@ -14,13 +14,13 @@
 
 namespace idempotency::internal {
 
-// One operation that somebody asked for and waits for: a call of a unary method,
-// or an operation of a session. Whoever makes it keeps it until Finish().
-// Thread-compatible: Operations uses it from one thread at a time.
+// One operation whose caller waits: a call of a unary method, or an operation of
+// a session. Its creator keeps it until Finish(). Thread-compatible: Operations
+// uses it from one thread at a time.
 class PendingOperation {
  public:
-  // `arrived` is when the request came, from where its deadline and its latency
-  // count.
+  // `arrived` is the arrival of the request, from which its deadline and its
+  // latency count.
   PendingOperation(OperationKind kind, Batcher::Deadline arrived, Batcher::Deadline deadline)
       : kind_(kind), arrived_(arrived), deadline_(deadline) {}
   virtual ~PendingOperation() = default;
@@ -32,27 +32,27 @@ class PendingOperation {
   // it was refused, nullptr.
   const InFlightWaiters::WaiterPtr& waiting() const { return waiting_; }
 
-  // What the request holds of the memory budget. Operations gives it back when the
-  // request was translated: what became of it is counted with the operation.
+  // The request's part of the memory budget. Operations returns it when the
+  // request was translated: the result is counted with the operation.
   void HoldRequest(MemoryBudget::Hold hold) { request_hold_ = std::move(hold); }
 
  protected:
-  // What the response weighs, from right before Finish(): the owner of the response
+  // The size of the response, from right before Finish(): the owner of the response
   // keeps this until it was written. Empty for a response without a reply.
   MemoryBudget::Hold TakeHold() { return std::move(hold_); }
 
  private:
   friend class Operations;
 
-  // The operation is over; when `status` is OK, the response was filled in.
-  // Called exactly once, within an ResponseBatchScope; this may be gone afterwards.
+  // The operation is over; when `status` is OK, the response was filled in. Called
+  // exactly once, within a ResponseBatchScope; this may be destroyed afterwards.
   virtual void Finish(const absl::Status& status) = 0;
 
   const OperationKind kind_;
   const Batcher::Deadline arrived_;
   const Batcher::Deadline deadline_;
   RecordId id_;
-  // Of a reservation: what its caller takes of a replay.
+  // Of a reservation: the replay size that its caller accepts.
   std::uint64_t max_reply_bytes_ = 0;
   InFlightWaiters::WaiterPtr waiting_;
   MemoryBudget::Hold request_hold_;
@@ -68,7 +68,7 @@ class PendingResponse : public PendingOperation {
  private:
   friend class Operations;
 
-  // Where the response goes, in its default state. Asked for once at most, right
+  // The response to fill, in its default state. Called at most once, right
   // before Finish() and on its thread.
   virtual Response& response() = 0;
 };

@@ -17,7 +17,7 @@ namespace {
 // meanwhile does not use it up at once.
 constexpr int kSteps = 100;
 
-// What connect() could not say at once.
+// The pending result of connect().
 bool IsRefused(const FileDescriptor& connection) {
   int error = 0;
   socklen_t size = sizeof(error);

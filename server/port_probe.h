@@ -18,7 +18,7 @@ namespace idempotency::internal {
 class PortProbe {
  public:
   struct Intervals {
-    // Between two looks. If others connected meanwhile nothing has to be tried.
+    // Between two checks. If clients connected meanwhile no attempt is needed.
     absl::Duration between = absl::Seconds(10);
     // How long a connection may go unaccepted.
     absl::Duration timeout = absl::Seconds(20);

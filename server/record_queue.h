@@ -15,9 +15,9 @@
 namespace idempotency::internal {
 
 // A queue that gives out at most one item per record at a time. Items of one
-// record leave in the order in which they came; a record with several takes its
-// next turn behind the others, so that a hot record does not hold them up.
-// Push costs the same whatever is queued, and so does each item that leaves.
+// record leave in their order of arrival; a record with several takes its next
+// turn behind the others, so that a hot record does not delay them. Push costs
+// the same for any queue length, and so does each item that leaves.
 //
 // Not thread-safe.
 template <typename Item>
@@ -33,9 +33,9 @@ class RecordQueue {
     ++size_;
   }
 
-  // The next item that lives of the record whose turn it is; there must be one.
-  // The dead in front of it take nobody's place, and are put into `expired`.
-  // Nothing if all of the record's are dead.
+  // The next live item of the record whose turn it is; there must be a record.
+  // The expired items in front of it take no place, and are put into `expired`.
+  // Nothing if all of the record's items are expired.
   //
   // Every record has its turn once before any has its second: the first
   // records() calls give items of different records.

@@ -27,7 +27,7 @@ ResponseBatchScope::~ResponseBatchScope() {
 ResponseBatchScope* ResponseBatchScope::Current() { return current; }
 
 ResponseBatchScope::Flushable* ResponseBatchScope::Find(const void* owner) const {
-  // Answers of one owner mostly stand together.
+  // Answers of one owner are mostly adjacent.
   for (auto flushable = flushables_.rbegin(); flushable != flushables_.rend(); ++flushable) {
     if (flushable->first == owner) return flushable->second.get();
   }

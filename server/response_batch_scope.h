@@ -7,16 +7,16 @@
 
 namespace idempotency::internal {
 
-// Stands around the answering of many operations on one thread. Whoever gets
-// several of the answers may put off what it does once for all of them (taking a
-// lock, starting a write) until the scope ends, which is as soon as the last
-// answer was given: nothing ever waits for more of them.
+// Encloses the answering of many operations on one thread. A receiver of several
+// answers may defer its common work (taking a lock, starting a write) until the
+// scope ends, which is right after the last answer: no answer waits for further
+// ones.
 //
 // A scope within another one of the same thread does nothing: the outer one
 // speaks. Not thread-safe.
 class ResponseBatchScope {
  public:
-  // What somebody does at the end of a scope.
+  // An action at the end of a scope.
   class Flushable {
    public:
     virtual ~Flushable() = default;
@@ -24,7 +24,7 @@ class ResponseBatchScope {
   };
 
   ResponseBatchScope();
-  // Flushes the flushables in the order in which they came.
+  // Flushes the flushables in the order in which they were added.
   ~ResponseBatchScope();
   ResponseBatchScope(const ResponseBatchScope&) = delete;
   ResponseBatchScope& operator=(const ResponseBatchScope&) = delete;
@@ -32,7 +32,7 @@ class ResponseBatchScope {
   // The one around the caller; nullptr outside of any.
   static ResponseBatchScope* Current();
 
-  // The flushable that stands here for `owner`; nullptr if there is none yet.
+  // The flushable of `owner` here; nullptr if there is none yet.
   Flushable* Find(const void* owner) const;
   void Add(const void* owner, std::unique_ptr<Flushable> flushable);
 

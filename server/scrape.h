@@ -10,15 +10,15 @@
 
 namespace idempotency::internal {
 
-// One HTTP connection that asks for the metrics: read, answered once, and closed.
+// One HTTP connection that requests the metrics: read, answered once, and closed.
 // Never blocks. Thread-compatible.
 class Scrape {
  public:
   using Page = std::function<std::string()>;
   using Time = std::chrono::steady_clock::time_point;
 
-  // `socket` is non-blocking. The connection is over at `deadline`, whatever has gone
-  // out by then.
+  // `socket` is non-blocking. The connection ends at `deadline`, even if the answer
+  // is not yet sent.
   Scrape(FileDescriptor socket, Time deadline);
   // Closes it. A client that has not read its answer loses the rest, which the system
   // would keep for it otherwise.
@@ -28,11 +28,11 @@ class Scrape {
 
   int socket() const { return socket_.get(); }
   Time deadline() const { return deadline_; }
-  // What the socket is to be waited for: POLLIN, then POLLOUT.
+  // The event to poll the socket for: POLLIN, then POLLOUT.
   short events() const;
 
-  // Goes on as far as it can. `page` makes the metrics once the request has come.
-  // False when the connection is over.
+  // Continues as far as it can. `page` makes the metrics once the request has
+  // arrived. False when the connection is over.
   bool Advance(const Page& page);
 
  private:
@@ -43,7 +43,7 @@ class Scrape {
   FileDescriptor socket_;
   const Time deadline_;
   std::string request_;
-  // Empty until the request has come.
+  // Empty until the request has arrived.
   std::string answer_;
   std::size_t sent_ = 0;
 };

@@ -22,21 +22,21 @@
 
 namespace idempotency::internal {
 
-// The service and all that it stands on: store, sweeper, batcher, wait room.
-// idempotencyd puts a port in front of it, an embedding program a channel
-// inside its own process. Owns its parts, starts them in the order in which they
-// stand below and stops them in the reverse order.
+// The service and its parts: store, sweeper, batcher, wait room. idempotencyd
+// puts a port in front of it, an embedding program a channel inside its own
+// process. Owns its parts, starts them in the order below and stops them in the
+// reverse order.
 //
 // Not thread-safe: one thread starts, uses and destroys it.
 class ServiceStack {
  public:
-  // Told of every look at the store.
+  // Called after every inspection of the store.
   using OnInspected = StoreMonitor::OnInspected;
 
-  // Looks at the store, and starts everything but the gRPC server. Also when the
+  // Inspects the store, and starts everything but the gRPC server. Also when the
   // store cannot be reached yet: calls are answered STORE_UNAVAILABLE until it
-  // can. Otherwise the error of OpenStore() that somebody has to do something
-  // about. `observer` must outlive it.
+  // can. Fails with an error of OpenStore() that needs an operator. `observer`
+  // must outlive it.
   static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(const StoreAddress& address,
                                                              const ServiceOptions& options,
                                                              SchemaPolicy schema,
@@ -46,22 +46,21 @@ class ServiceStack {
   ServiceStack(const ServiceStack&) = delete;
   ServiceStack& operator=(const ServiceStack&) = delete;
 
-  // Puts the service on a server, with what belongs to it: how large messages
-  // may be.
+  // Registers the service on a server, and sets its message size limits.
   void Register(grpc::ServerBuilder& builder);
 
-  // Tells of the look that Start() took, on this thread, and then of every
-  // later one, on the monitor's, until the monitor is destroyed. Once.
+  // Reports Start()'s inspection, on this thread, and then every later one, on
+  // the monitor's, until the monitor is destroyed. Call it once.
   std::unique_ptr<StoreMonitor> Watch(OnInspected on_inspected);
 
-  // What to do before a server is drained: calls that wait for a running attempt
-  // are told that it still runs, and nobody begins to wait from here on; sessions
-  // are told to end when they have their answers.
+  // Call it before a server is drained: calls that wait for a running attempt are
+  // answered that it still runs, and no call begins to wait from then on;
+  // sessions are notified to end when they have their answers.
   void StopWaiting();
 
-  // Answers every call that has come in, refuses those to come with
+  // Answers every call that has arrived, refuses later ones with
   // STORE_UNAVAILABLE, ends the sweeper and closes the store: for an owner whose
-  // gRPC server goes on. The monitor of Watch() must be gone.
+  // gRPC server continues. The monitor of Watch() must be destroyed.
   void Close();
 
  private:
@@ -76,10 +75,10 @@ class ServiceStack {
   const SchemaPolicy schema_;
   Observer& observer_;
 
-  // Of the opened store's pool. Touched only by whoever inspects the store:
-  // the starting thread, then the monitor's.
+  // Of the opened store's pool. Used only by the thread that inspects the
+  // store: the starting thread, then the monitor's.
   std::function<StoreConnections()> connections_;
-  // Gone after Close(), when nobody calls it any more.
+  // Null after Close(), when no caller uses it any more.
   std::optional<DeferredStore> store_;
   absl::StatusOr<StoreGauges> first_look_;
   std::optional<Sweeper> sweeper_;

@@ -25,7 +25,7 @@ bool IsPid(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
 }
 
-// The arguments of a process; none if it has ended or is another user's.
+// The arguments of a process; empty if it has ended or is another user's.
 std::vector<std::string> ArgumentsOf(const fs::path& process) {
   const absl::StatusOr<std::string> all = FileContent(process / "cmdline");
   if (!all.ok()) return {};

@@ -14,7 +14,7 @@ namespace idempotency::internal {
 // as this process can open them.
 //
 // NOT_FOUND if there is none, FAILED_PRECONDITION if there are several or its port is
-// not known from its command line; both say to name the address.
+// not known from its command line; both advise to set the address.
 absl::StatusOr<ServeOptions> FindServingProcess(const std::string& proc = "/proc");
 
 }  // namespace idempotency::internal

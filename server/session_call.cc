@@ -26,11 +26,11 @@
 namespace idempotency::internal {
 namespace {
 
-// As the batcher's: when the answers that are ahead will have gone out.
+// As the batcher's: after this time the earlier answers have been sent.
 constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 // Larger answers hold a stored reply, which can be read again.
 constexpr std::size_t kMaxGrantBytes = 64 * 1024;
-// What a frame of some dozen operations takes when it is parsed.
+// The size of a parsed frame of some dozen operations.
 constexpr std::size_t kFrameBlockBytes = 32 * 1024;
 
 absl::Status Overloaded(std::string_view message) {
@@ -41,8 +41,8 @@ bool IsCounted(OperationKind kind) {
   return kind == OperationKind::kReserve || kind == OperationKind::kGet;
 }
 
-// The error, with the number of the frame that it is about, from 1: so the caller
-// knows whom to send alone.
+// The error, with the number of the frame that it concerns, from 1: so the caller
+// can send that frame's operations separately.
 absl::Status OfFrame(std::uint64_t number, const absl::Status& error) {
   ErrorDetails details = DetailsOf(error);
   details.metadata[std::string(kFrameDetail)] = absl::StrCat(number);
@@ -59,7 +59,7 @@ grpc::ByteBuffer BufferOf(std::string frame) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// Where a response of each kind stands in an answer.
+// The field of each kind of response in an answer.
 v1::ReserveResponse& In(v1::SessionAnswer& answer, const v1::ReserveResponse*) {
   return *answer.mutable_reserve();
 }
@@ -105,9 +105,9 @@ class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable 
     return *answer_;
   }
 
-  // `hold` is what the answer holds of the memory budget already.
+  // `hold` is the answer's existing part of the memory budget.
   void Add(std::uint64_t id, const absl::Status& status, MemoryBudget::Hold hold = {}) {
-    // Whoever waited for something else is answered on the caller's next stream.
+    // Every other operation is answered on the caller's next stream.
     const bool told = status.code() != absl::StatusCode::kCancelled ||
                       !stream_.failed_.load(std::memory_order_relaxed);
     if (told) Append(id, status, std::move(hold));
@@ -119,7 +119,7 @@ class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable 
   void Flush() override { stream_.Deliver(*this); }
 
   AnswerFrames& frames() { return frames_; }
-  // What the frames hold of the memory budget.
+  // The frames' part of the memory budget.
   std::vector<MemoryBudget::Hold> TakeHolds() {
     holds_.push_back(stream_.operations_.batcher().budget().HoldAnswer(others_bytes_));
     return std::move(holds_);
@@ -170,7 +170,7 @@ class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable 
   SessionCall& stream_;
   AnswerFrames frames_;
   std::vector<MemoryBudget::Hold> holds_;
-  // What the answers weigh that hold nothing yet.
+  // The size of the answers that hold no memory budget yet.
   std::size_t others_bytes_ = 0;
   std::vector<std::uint64_t> ids_;
   // Enough for an answer without its texts.
@@ -193,7 +193,7 @@ class SessionCall::Call {
   std::size_t bytes() const { return bytes_; }
   bool counted() const { return counted_; }
   virtual PendingOperation& pending() = 0;
-  // Puts it into the group; it may be over, and this be gone afterwards.
+  // Puts it into the group; it may be over, and this destroyed, afterwards.
   virtual void Begin(Operations& operations, const v1::SessionOperation& operation,
                      Batcher::Group& group) = 0;
 
@@ -252,7 +252,7 @@ class SessionCall::Frame {
 
   struct Entry {
     const v1::SessionOperation* operation;
-    // nullptr for what is refused without having begun.
+    // nullptr for an operation that is refused before it begins.
     std::unique_ptr<Call> made;
     // The same, once the stream owns it.
     Call* call = nullptr;
@@ -314,7 +314,7 @@ class SessionCall::Frame {
   }
 
   SessionCall& stream_;
-  // What each operation is taken to weigh.
+  // The assumed size of each operation.
   const std::size_t share_;
   const Batcher::Deadline arrived_;
   std::vector<Entry> entries_;
@@ -386,7 +386,7 @@ void SessionCall::OnWriteDone(bool ok) {
     write_.Clear();
     writing_bytes_ = 0;
     if (ok) operations_.observer().FrameSent();
-    // OnCancel follows, and sees to those who wait.
+    // OnCancel follows, and handles the waiting operations.
     if (!ok) cancelled_ = true;
     next = Step();
   }
@@ -511,7 +511,7 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
     MutexLock lock(mutex_);
     for (const std::uint64_t id : gathered.ids()) {
       const auto call = calls_.find(id);
-      // What never began has none.
+      // An operation that never began has none.
       if (call == calls_.end()) continue;
       if (call->second->counted()) --counted_;
       calls_bytes_ -= call->second->bytes();
@@ -531,7 +531,8 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
     delete this;
     return;
   }
-  // What is next keeps the stream. Without it another thread may have ended it since.
+  // The next action keeps the stream. Without one another thread may have ended it
+  // since.
   if (next.any()) Do(next);
 }
 
@@ -548,7 +549,7 @@ void SessionCall::StopWaiting(const std::vector<std::uint64_t>& ids) {
 }
 
 std::vector<InFlightWaiters::WaiterPtr> SessionCall::Waiting() const {
-  // In the order in which they came, not in that of a hash table.
+  // In their order of arrival, not in that of a hash table.
   absl::btree_map<std::uint64_t, InFlightWaiters::WaiterPtr> by_id;
   for (const auto& [id, call] : calls_) {
     if (call->pending().waiting() != nullptr) by_id.emplace(id, call->pending().waiting());
@@ -563,7 +564,7 @@ void SessionCall::Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls) {
   for (const InFlightWaiters::WaiterPtr& call : calls) operations_.waiters().Cancel(call);
 }
 
-// What comes next.
+// The next actions.
 
 bool SessionCall::ComesOfAge() {
   if (of_age_ || options_.max_age == absl::InfiniteDuration()) return false;

@@ -31,23 +31,23 @@ struct SessionOptions {
   std::size_t max_in_flight = limits::kMaxSessionInFlight;
   // A frame of answers, unless one answer alone is larger.
   std::size_t max_answer_frame_bytes = limits::kMaxAnswerFrameBytes;
-  // Unanswered operations of every kind and what they weigh, and what answers
-  // weigh that have not gone out. At any of them nothing more is read.
+  // Limits of unanswered operations of every kind, of their size, and of the
+  // size of answers that are not yet sent. At any of them reading stops.
   std::size_t max_unanswered = limits::kMaxSessionUnanswered;
   std::size_t max_unanswered_bytes = limits::kMaxSessionUnansweredBytes;
   std::size_t max_unwritten_bytes = limits::kMaxSessionUnwrittenBytes;
-  // Over this, replays and records are answered OVERLOADED: what was read before
-  // reading stopped could bring a reply each.
+  // Above this, replays and records are answered OVERLOADED: each operation that
+  // was read before reading stopped could need a reply.
   std::size_t max_held_bytes = limits::kMaxSessionHeldBytes;
-  // The first frame after that is answered with `draining`: the caller goes on with
-  // another stream, which finds another connection if this one is to end.
+  // The first frame after that is answered with `draining`: the caller continues
+  // with another stream, which gets another connection if this one is to end.
   absl::Duration max_age = absl::InfiniteDuration();
   // Operations of one frame, cancels among them. As many as may be unanswered: more
   // could not be begun.
   std::size_t max_frame_operations = limits::kMaxSessionUnanswered;
-  // What a frame may take in memory once it is parsed (server/frame_bounds.h). The
-  // largest that a guard sends is a streamed reply of limits::kMaxReplyBytes whose
-  // messages are all empty.
+  // The memory limit of a parsed frame (server/frame_bounds.h). The largest that a
+  // guard sends is a streamed reply of limits::kMaxReplyBytes whose messages are
+  // all empty.
   std::size_t max_frame_parsed_bytes = 4 * limits::kMaxMessageBytes;
 };
 
@@ -55,9 +55,9 @@ struct SessionOptions {
 // together, and sends the answers: at once while nothing is being written, and
 // otherwise together in the next frame. docs/session.md has the rules.
 //
-// A caller that breaks a rule has its stream ended at once, with the reason: nobody
-// waits for its operations any more. What the store is deciding is done, and its
-// answers go nowhere.
+// If a caller breaks a rule, its stream ends at once, with the reason: its
+// operations no longer wait. Operations at the store are executed, and their
+// answers discarded.
 //
 // Owns itself: it is deleted when gRPC is done with it and every operation was
 // answered. Thread-safe.
@@ -70,7 +70,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // Sends the limits and begins to read.
   void Start();
 
-  // Tells the caller to ask for nothing more here.
+  // Notifies the caller to send no more on this stream.
   void AnnounceDraining();
 
   void OnReadDone(bool ok) override;
@@ -85,7 +85,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   class Frame;
   class GatheredAnswers;
 
-  // What is to be done once the lock is free.
+  // Actions for after the lock is released.
   struct Next {
     bool read = false;
     bool write = false;
@@ -97,9 +97,10 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void TakeFrame();
   // OK if its operations were begun.
   absl::Status BeginFrame();
-  // Ends the stream: `wrong` is what the caller did.
+  // Ends the stream: `wrong` is the caller's fault.
   void Fail(absl::Status wrong) ABSL_LOCKS_EXCLUDED(mutex_);
-  // INVALID_ARGUMENT if the frame uses an id twice; then none of it is begun.
+  // INVALID_ARGUMENT if the frame uses an id twice; then no operation of it is
+  // begun.
   absl::Status Register(Frame& frame) ABSL_LOCKS_EXCLUDED(mutex_);
   // Answers that were gathered on one thread.
   GatheredAnswers& Gather();
@@ -113,8 +114,8 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // On a thread that is not one of this stream's reactions, this may be gone
-  // afterwards.
+  // On a thread that is not one of this stream's reactions, this may be
+  // destroyed afterwards.
   void Do(const Next& next) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Operations& operations_;
@@ -125,15 +126,14 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // For the frame that is being taken, used again for the next one.
   std::vector<char> frame_block_;
 
-  // gRPC's while reading_ and writing_ say so.
+  // Owned by gRPC while reading_ and writing_ are set.
   grpc::ByteBuffer read_;
   grpc::ByteBuffer write_;
-  // Answers that have not gone out, for those who only want to know how much it
-  // is.
+  // The size of unsent answers, for code that needs only that.
   std::atomic<std::size_t> unwritten_bytes_{0};
-  // As failure_, for those who only want to know whether there is one.
+  // As failure_, for code that only checks whether there is one.
   std::atomic<bool> failed_{false};
-  // Frames that came, for the reading thread.
+  // Received frames, for the reading thread.
   std::uint64_t frames_read_ = 0;
 
   Mutex mutex_;
@@ -145,16 +145,16 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool submitting_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool of_age_ ABSL_GUARDED_BY(mutex_) = false;
-  // The caller is gone.
+  // The caller has disconnected.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  // gRPC knows nothing of the stream any more.
+  // gRPC is done with the stream.
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  // What the caller did wrong.
+  // The caller's fault.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);
-  // All answers so far, and what those hold of the memory budget that have not gone
-  // out: with where the answers end that came with them.
+  // The count of all answers so far, and the memory budget of the unsent ones: each
+  // with the count at which its answers end.
   std::uint64_t appended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<std::pair<std::uint64_t, std::vector<MemoryBudget::Hold>>> holds_
       ABSL_GUARDED_BY(mutex_);

@@ -10,8 +10,7 @@ namespace idempotency::internal {
 
 class SessionCall;
 
-// The sessions that are open, for those who have something to tell all of them.
-// Thread-safe.
+// The open sessions, to notify all of them. Thread-safe.
 class SessionRegistry {
  public:
   // `observer` must outlive this.
@@ -19,9 +18,10 @@ class SessionRegistry {
   SessionRegistry(const SessionRegistry&) = delete;
   SessionRegistry& operator=(const SessionRegistry&) = delete;
 
-  // True if the server is about to end; the session says so itself then.
+  // True if the server is about to end; the session then notifies its caller
+  // itself.
   bool Add(SessionCall* stream);
-  // Waits while the stream is being told something.
+  // Waits while the stream is being notified.
   void Remove(SessionCall* stream);
   // Has every session announce that the server is about to end.
   void Drain();

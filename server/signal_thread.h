@@ -11,10 +11,10 @@ namespace idempotency::internal {
 // at once, with the status that a shell gives for it.
 class SignalThread {
  public:
-  // Blocks both signals in the calling thread and in those that it starts from
-  // here on, so it must come before all others. SIGHUP and SIGPIPE are ignored
-  // from now on: nothing is reloaded, and a closed stdout is not fatal.
-  // `on_first` is called once, with the signal's number.
+  // Blocks both signals in the calling thread and in those that it starts
+  // afterwards, so create it before all other threads. SIGHUP and SIGPIPE are
+  // ignored from then on: nothing is reloaded, and a closed stdout is not
+  // fatal. `on_first` is called once, with the signal's number.
   explicit SignalThread(std::function<void(int)> on_first);
   // Joins the thread. The signals stay blocked.
   ~SignalThread();
@@ -25,7 +25,7 @@ class SignalThread {
   void Run();
 
   const std::function<void(int)> on_first_;
-  // What the thread waits for: the signals, and the end.
+  // The events that the thread waits for: the signals, and the end.
   int signals_ = -1;
   int ending_ = -1;
   std::thread thread_;

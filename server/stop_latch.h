@@ -8,8 +8,7 @@
 
 namespace idempotency::internal {
 
-// How a background thread waits: for a while, or until it is told to stop.
-// Thread-safe.
+// Lets a background thread wait for a time, or until it must stop. Thread-safe.
 class StopLatch {
  public:
   // Ends every wait, now and from here on. Idempotent.

@@ -10,10 +10,12 @@
 
 namespace idempotency::internal {
 
-// What the main thread waits for while the daemon serves. Thread-safe.
+// The event that the main thread waits for while the daemon serves.
+// Thread-safe.
 class StopRequest {
  public:
-  // OK: somebody asked. Otherwise: why it cannot go on. The first one counts.
+  // OK: a stop was requested. Otherwise: why the daemon cannot continue. The
+  // first call counts.
   void Ask(const absl::Status& reason);
   // Returns the first reason once there is one.
   absl::Status Wait();

@@ -32,7 +32,7 @@ absl::StatusOr<StoreAddress> ParseSqlite(absl::string_view path) {
   return StoreAddress{StoreAddress::Kind::kSqlite, std::string(path)};
 }
 
-// What libpq reads from a URI; nullopt if it cannot.
+// libpq's options of a URI; nullopt if it cannot parse it.
 std::optional<std::map<std::string, std::string>> ConnectionOptions(const std::string& uri) {
   char* error = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(
@@ -48,7 +48,7 @@ std::optional<std::map<std::string, std::string>> ConnectionOptions(const std::s
 }
 
 // libpq reads ports only when it connects, and then a wrong one would look like
-// a server that is away.
+// an unavailable server.
 bool HasPorts(const std::map<std::string, std::string>& options) {
   const auto ports = options.find("port");
   if (ports == options.end()) return true;

@@ -8,10 +8,10 @@
 
 namespace idempotency::internal {
 
-// Which store the daemon uses: what --store says. A value type.
+// The store of the daemon, from --store. A value type.
 //
-// There is no address for a store in memory: a restart would forget every
-// record, and a forgotten record is an operation that runs twice.
+// There is no address for a store in memory: a restart would lose every record,
+// and the operation of a lost record runs twice.
 struct StoreAddress {
   enum class Kind { kSqlite, kPostgres };
 
@@ -20,9 +20,9 @@ struct StoreAddress {
   // a password, so it goes to the store and nowhere else.
   std::string location;
 
-  // Understands sqlite:PATH, postgresql://... and postgres://... . Looks at the
-  // text only: opens and connects to nothing. INVALID_ARGUMENT says what is
-  // wrong and never quotes a URI, which may hold a password.
+  // Understands sqlite:PATH, postgresql://... and postgres://... . Parses the
+  // text only: opens and connects to nothing. INVALID_ARGUMENT names the fault
+  // and never quotes a URI, which may hold a password.
   static absl::StatusOr<StoreAddress> Parse(absl::string_view text);
 
   // For logs and messages: without user, password and parameters.

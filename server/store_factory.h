@@ -15,32 +15,32 @@ namespace idempotency::internal {
 
 struct OpenedStore {
   std::unique_ptr<Store> store;
-  // The state of its pool; nullptr if it has none. Valid as long as the store.
+  // The state of its pool; nullptr for a store without a pool. Valid as long as
+  // the store.
   std::function<StoreConnections()> connections;
 };
 
-// What is done about a Postgres schema before it is used.
+// How a Postgres schema is prepared before it is used.
 enum class SchemaPolicy {
   // It must have the version of this build.
   kCheck,
-  // It is brought to that version.
+  // It is migrated to that version.
   kMigrate,
 };
 
 // Opens the store at an address and checks that this build can serve it.
 //   INVALID_ARGUMENT, FAILED_PRECONDITION
-//                 It cannot be used until somebody does what the message says:
-//                 migrate it, mend the path or its permissions, use the build
-//                 that fits.
+//                 It cannot be used until an operator follows the message:
+//                 migrate it, correct the path or its permissions, use the
+//                 matching build.
 //   Other errors  It cannot be reached now (Postgres): try again.
-// `connections` is for Postgres: how many calls of the service it answers at a
-// time. Two more are opened, for sweeping and for inspections, which must not
-// wait for calls: a busy store would look like one that is away.
+// `connections` is for Postgres: the number of concurrent calls. Two more
+// connections are opened, for sweeping and for inspections, which must not wait
+// for calls: otherwise a busy store would appear unavailable.
 absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections,
                                       SchemaPolicy schema);
 
-// False for an error after which nothing but somebody's work on the store makes
-// it usable.
+// False for an error that only an operator's work on the store can fix.
 bool MayRecover(const absl::Status& status);
 
 // How to reach the Postgres at an address.

@@ -12,18 +12,18 @@
 
 namespace idempotency::internal {
 
-// Asks the store again and again whether it can answer, and passes on what it
-// said. Destruction stops it.
+// Inspects the store periodically, and passes on the result. Destruction stops
+// it.
 class StoreMonitor {
  public:
-  // Told of every inspection, on the monitor's thread.
+  // Called after every inspection, on the monitor's thread.
   using OnInspected = std::function<void(const absl::StatusOr<StoreGauges>&)>;
 
   // How long it waits between two inspections.
   struct Intervals {
     // While the store answers.
     absl::Duration answers = absl::Seconds(1);
-    // While it does not: callers are turned away until it is found to be back.
+    // While it does not: callers are refused until an inspection succeeds.
     absl::Duration fails = absl::Milliseconds(300);
   };
 

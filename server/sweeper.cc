@@ -75,7 +75,7 @@ absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
     pass.visited += progress->visited;
     pass.cut_short = progress->elsewhere;
     if (progress->elsewhere) {
-      // What the other one changes is not known here.
+      // The other replica's changes are not known here.
       stretches_.clear();
       return pass;
     }
@@ -125,11 +125,11 @@ std::optional<RecordId> Sweeper::NextKnown(const std::optional<RecordId>& place)
 void Sweeper::Remember(const SweepOp& op, const SweepProgress& step, TimePoint now) {
   const RecordId begin = op.after.value_or(RecordId());
   stretches_.erase(begin);
-  // Where new records come is looked at each time.
+  // The range where new records are added is examined each time.
   if (!step.next || step.quiet <= absl::ZeroDuration()) return;
   Stretch stretch{*step.next, now + absl::ToChronoNanoseconds(std::min(step.quiet, options_.trust)),
                   step.visited - step.removed};
-  // What is left of a stretch joins the one before.
+  // The rest of a range joins the one before.
   const auto behind = stretches_.lower_bound(begin);
   if (behind != stretches_.begin()) {
     Stretch& before = std::prev(behind)->second;

@@ -20,9 +20,9 @@ namespace idempotency::internal {
 
 // Removes forgotten records in the background: passes over the whole store, in
 // small steps with a pause after each, so that calls keep their share of it
-// (docs/operations.md has the figures). A pass leaves out stretches of which the
-// store said that nothing in them would want it yet. Any number of replicas may
-// run one; the store lets one sweep at a time.
+// (docs/operations.md has the figures). A pass skips ranges for which the store
+// reported that no record needs it yet. Any number of replicas may run a
+// sweeper; the store allows one sweep at a time.
 //
 // Destruction stops it. RunOnce() may be called from any thread, one at a time.
 class Sweeper {
@@ -33,24 +33,24 @@ class Sweeper {
     // moment drawn from the first interval, so that replicas started together
     // do not stay in step.
     absl::Duration interval = absl::Minutes(1);
-    // Records that one step looks at.
+    // Records that one step reads.
     int batch = 500;
     // The pace. After a step the sweep pauses for at least `min_rest` times as
-    // long as the step took: a store that is busy, and so slow, is asked less.
+    // long as the step took: a busy, and so slow, store is swept less.
     double min_rest = 1;
-    // While there is anything to remove it need not rest for longer than this
-    // many times: where nobody else is, it goes faster than the rate below.
+    // While there are records to remove its rest is at most this many times the
+    // step: on an idle store it is faster than the rate below.
     double max_rest = 9;
-    // Records a second, while there are any to be removed, and how long they
-    // must have gone on without an end for it to grow by as much again: what is
-    // left after five minutes comes faster than one can remove it. 5 million
-    // are gone in about five minutes.
+    // Records per second, while there are any to remove, and the time of
+    // uninterrupted removal after which the rate grows by the same amount:
+    // records that remain after five minutes arrive faster than that rate
+    // removes them. 5 million are removed in about five minutes.
     double removals_per_second = 10'000;
     absl::Duration growth = absl::Minutes(5);
     // Records a second while there is nothing to be done.
     double visits_per_second = 10'000;
-    // How long it is believed that a stretch is quiet: records that came late
-    // or were recovered are seen after this long at the latest.
+    // The maximum time for which a range counts as quiet: records that arrived
+    // late or were recovered are found after this time at the latest.
     absl::Duration trust = absl::Hours(3);
   };
 
@@ -59,9 +59,10 @@ class Sweeper {
     std::int64_t marked_unknown = 0;
     std::int64_t entombed = 0;
     std::int64_t replies_dropped = 0;
-    // Records that were looked at.
+    // Records that were read.
     std::int64_t visited = 0;
-    // Another replica was sweeping, or Stop() was called: not all was seen.
+    // Another replica was sweeping, or Stop() was called: not all records were
+    // read.
     bool cut_short = false;
   };
 
@@ -76,8 +77,8 @@ class Sweeper {
   void Start();
   void Stop();
 
-  // One pass on the calling thread. The store's error ends it; what was removed
-  // until then stays removed, and the next pass starts from the lowest id.
+  // One pass on the calling thread. An error of the store ends it; removed
+  // records stay removed, and the next pass starts from the lowest id.
   absl::StatusOr<Pass> RunOnce();
 
   // How long to pause after a step that took `took`, in a pass that has had
@@ -91,16 +92,16 @@ class Sweeper {
   struct Stretch {
     RecordId end;
     TimePoint quiet_until;
-    // Live ones among them, when they were last looked at.
+    // Live ones among them, at the last read.
     std::int64_t records = 0;
   };
 
   void Run();
   // Draws from [low, high) times the interval.
   absl::Duration Jittered(double low, double high);
-  // The first place at or after `place` where a stretch wants to be looked at.
+  // The first place at or after `place` where a range is due.
   std::optional<RecordId> SkipQuiet(std::optional<RecordId> place, TimePoint now) const;
-  // Where what is known begins again behind `place`.
+  // The next place behind `place` with a known range.
   std::optional<RecordId> NextKnown(const std::optional<RecordId>& place) const;
   void Remember(const SweepOp& op, const SweepProgress& step, TimePoint now);
 

@@ -23,7 +23,7 @@
 namespace idempotency::internal {
 
 // A call of a unary method, whose messages are parsed and serialised here: gRPC would
-// parse a request whatever it makes of itself, and keep it until the call has ended.
+// parse a request of any resulting size, and keep it until the call has ended.
 // Deletes itself when gRPC is done with it.
 template <typename Request, typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<Response> {
@@ -51,11 +51,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   }
 
   // gRPC calls none of the reactions before the method's handler has returned,
-  // so whatever waits is in place when they come.
+  // so the waiting operation is in place when they run.
   void OnCancel() override {
     if (this->waiting() != nullptr) operations_.waiters().Cancel(this->waiting());
   }
-  // The response has been written, or nobody takes it any more.
+  // The response has been written, or the caller no longer accepts it.
   void OnDone() override { delete this; }
 
  private:

@@ -10,7 +10,7 @@
 namespace idempotency::internal {
 namespace {
 
-// As the batcher's: when some of what is held may have been done.
+// As the batcher's: after this time some of the held operations may be done.
 constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
 
 }  // namespace

@@ -17,8 +17,8 @@
 
 namespace idempotency::internal {
 
-// Lets a request in before anything is built from it: measures its bytes, which are a
-// `type`, and takes what it will weigh once it is parsed out of the budget.
+// Admits a request before anything is built from it: measures its bytes, which are a
+// `type`, and takes its size once parsed out of the budget.
 //   INVALID_ARGUMENT / REQUEST_INVALID  Over `max_parsed_bytes`, or no such message.
 //   RESOURCE_EXHAUSTED / OVERLOADED     There is no room. Carries a retry delay.
 absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,

@@ -19,7 +19,8 @@ absl::Duration ValueOf(const google::protobuf::Duration& proto) {
   return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
 }
 
-// What stores keep. After every check: what is too long by less is too long.
+// The precision of the stores. Cut after every check: a value that exceeds a
+// limit by less is too long.
 absl::Duration WholeMicroseconds(absl::Duration duration) {
   return absl::Microseconds(absl::ToInt64Microseconds(duration));
 }
@@ -32,7 +33,7 @@ LeaseExpiry LeaseExpiryFrom(const v1::ReserveRequest& request) {
                                                                  : LeaseExpiry::kRequireRecovery;
 }
 
-// Who writes: what Complete, Release and Extend have in common.
+// The writer's identity: the common fields of Complete, Release and Extend.
 template <typename Op, typename Request>
 Op WriteOpFrom(const Request& request) {
   Op op;
@@ -56,7 +57,7 @@ void ReadTerms(const v1::ReserveRequest& request, ReserveOp& op) {
   op.recover = request.recover();
 }
 
-// What is remembered for people.
+// The fields kept for operators.
 void ReadContext(const v1::ReserveRequest& request, ReserveOp& op) {
   if (request.has_parent()) op.parent = FromProto(request.parent());
   op.labels.insert(request.labels().begin(), request.labels().end());

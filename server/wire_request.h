@@ -1,6 +1,6 @@
-// What a caller sent, checked field by field and turned into operations of the
-// store. Failures are those of core/request_rules.h.
-// Durations of records are cut to whole microseconds.
+// A caller's request, checked field by field and converted to operations of the
+// store. Failures are those of core/request_rules.h. Durations of records are
+// cut to whole microseconds.
 #ifndef IDEMPOTENCY_SERVER_WIRE_REQUEST_H_
 #define IDEMPOTENCY_SERVER_WIRE_REQUEST_H_
 
@@ -15,7 +15,7 @@ namespace idempotency::internal {
 // `window` is how old an unknown UUIDv7 key may be. A lease that is not set is
 // the default, or the retention if that is shorter.
 absl::StatusOr<ReserveOp> ReserveOpFrom(const v1::ReserveRequest& request, absl::Duration window);
-// How long the caller is ready to wait; zero if it does not say.
+// The caller's maximum wait; zero if it is not set.
 absl::StatusOr<absl::Duration> MaxWaitFrom(const v1::ReserveRequest& request);
 
 // A reply over limits::kMaxReplyBytes is stored without its content.
@@ -25,8 +25,7 @@ absl::StatusOr<ExtendOp> ExtendOpFrom(const v1::ExtendRequest& request);
 // Also checks that the view is one.
 absl::StatusOr<GetOp> GetOpFrom(const v1::GetRequest& request);
 
-// How long the caller of an operation of a session will wait; infinite if it
-// does not say.
+// The timeout of an operation of a session; infinite if it is not set.
 absl::StatusOr<absl::Duration> TimeoutFrom(const v1::SessionOperation& operation);
 
 }  // namespace idempotency::internal

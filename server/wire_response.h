@@ -14,13 +14,13 @@
 
 namespace idempotency::internal {
 
-// What InFlight.retry_after may be.
+// The bounds of InFlight.retry_after.
 struct RetryAfterBounds {
   absl::Duration min;
   absl::Duration max;
 };
 
-// What a caller takes of a replay.
+// The replay size that a caller accepts.
 struct ReplyLimit {
   // In bytes, as stored; 0 for any.
   std::uint64_t max_bytes = 0;

@@ -36,7 +36,7 @@ class FakeNetwork {
 };
 
 // A SessionStream without gRPC, under the rules of one: events after the call
-// that asks for them, OnEnd last. Checks what it is requested for. Thread-safe.
+// that asks for them, OnEnd last. Checks its requests. Thread-safe.
 class FakeSessionStream final : public SessionStream {
  public:
   // Called for each frame, on the network.

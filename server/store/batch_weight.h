@@ -12,7 +12,8 @@
 
 namespace idempotency::internal {
 
-// What the replies in the answers of one call weigh so far. Thread-compatible.
+// The total size of the replies in the answers of one call so far.
+// Thread-compatible.
 class BatchWeight {
  public:
   // The operations that are left wait for the next call.
@@ -26,7 +27,7 @@ class BatchWeight {
   void Add(const absl::StatusOr<Extension>&) {}
   void Add(const absl::Status&) {}
 
-  // The answer for an operation that is left; see Store.
+  // The answer for an operation that is left for the next call; see Store.
   static absl::Status NextCall();
 
  private:

@@ -45,7 +45,7 @@ bool IsForgotten(const StoredRecord& stored, absl::Time now) {
                      now);
 }
 
-// What has not been dropped yet is dropped here.
+// Content that has not been dropped yet is dropped here.
 bool ReplyIsOver(const Record& record, absl::Time now) {
   return record.reply && record.reply_expires_at && now >= *record.reply_expires_at;
 }
@@ -209,7 +209,7 @@ ReserveDecision DecideReleased(const ReserveOp& op, absl::Time now, StoredRecord
   return NextAttempt(op, now, std::move(stored), ReserveAction::kGrant);
 }
 
-// Lines 5 to 12: the record is remembered, and it is of the same request.
+// Lines 5 to 12: the record is not forgotten, and belongs to the same request.
 ReserveDecision DecideSameRequest(const ReserveOp& op, absl::Time now, StoredRecord stored) {
   switch (stored.record.state) {
     case RecordState::kCompleted:

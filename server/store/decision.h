@@ -1,21 +1,22 @@
-// The table of states and verdicts (docs/architecture.md) as pure functions:
-// a store reads a record, asks here what to do about it, and does that. No SQL,
-// no IO, no clock: time enters as `now`, which is always the store's own.
+// The table of states and verdicts (docs/architecture.md) as pure functions: a
+// store reads a record, calls these functions to decide, and executes the
+// decision. No SQL, no IO, no clock: time enters as `now`, which is always the
+// store's own.
 //
 // Every interval is half open. A lease is live while now < lease_expires_at, a
-// record is remembered while now < expires_at, a key is inside its window while
-// now < key's time + window. So at the very instant at which a record of a
-// UUIDv7 key is forgotten its key is outside the window: no gap in which it
-// could run again.
+// record is kept while now < expires_at, a key is inside its window while now <
+// key's time + window. So at the instant at which a record of a UUIDv7 key is
+// forgotten its key is outside the window: there is no gap in which it could
+// run again.
 //
 // How to use a decision: a store that holds the record still between reading
-// and writing (SQLite: BEGIN IMMEDIATE) writes the values of the decision as
-// they are. One that does not (Postgres) writes under the decision's Guard and
+// and writing (SQLite: BEGIN IMMEDIATE) writes the values of the decision
+// unchanged. One that does not (Postgres) writes under the decision's Guard and
 // with its own clock read again after any lock wait, in both SET and WHERE; if
 // the guarded statement hits no row, it reads the record again and decides
 // again.
 //
-// Times are whole microseconds: what every store can keep.
+// Times are whole microseconds, which every store can keep.
 #ifndef IDEMPOTENCY_SERVER_STORE_DECISION_H_
 #define IDEMPOTENCY_SERVER_STORE_DECISION_H_
 
@@ -36,31 +37,32 @@
 
 namespace idempotency::internal {
 
-// One record as a store has read it: what Get shows, and what only the store
-// needs to know. For Reserve, `record.reply` is needed whole when COMPLETED;
-// for Complete its digest is enough; Release, Extend and Sweep need none.
+// One record as a store has read it: the fields that Get returns, and those
+// that only the store needs. For Reserve, `record.reply` is needed whole when
+// COMPLETED; for Complete its digest is enough; Release, Extend and Sweep need
+// none.
 struct StoredRecord {
   Record record;
-  // Of the current grant, or of the last one when nobody holds the record. A
-  // record keeps it through COMPLETED, RELEASED and UNKNOWN.
+  // Of the current grant, or of the last one when no attempt holds the record.
+  // A record keeps it through COMPLETED, RELEASED and UNKNOWN.
   Uuid token;
-  // What the caller of that grant sent with its Reserve. A new grant always
-  // overwrites it, with nothing if its caller sent none.
+  // The request token of that grant's Reserve. A new grant always overwrites
+  // it, with an empty one if its caller sent none.
   std::optional<Uuid> request_token;
-  // That grant was a recovery grant. Kept so that a repeated Reserve hears the
+  // That grant was a recovery grant. Kept so that a repeated Reserve gets the
   // same answer.
   bool recovering = false;
   // Of the reply as it was completed, once the sweep has dropped its content;
-  // record.reply is then what is left, with a digest of its own.
+  // record.reply is then the remaining part, with its own digest.
   std::optional<std::array<std::uint8_t, 32>> completed_digest;
-  // The last one stored; lives on through new grants, dies when the record is
+  // The last one stored; kept through new grants, dropped when the record is
   // started afresh. Needed by Reserve only.
   std::string checkpoint;
 };
 
-// What the row must still hold when a change is written: the token and attempt
-// that were read. Never match by id and state alone: the row may have been
-// swept and inserted again for another request.
+// The values that the row must still have when a change is written: the token
+// and attempt that were read. Never match by id and state alone: the row may
+// have been swept and inserted again for another request.
 struct Guard {
   Uuid token;
   std::uint32_t attempt = 0;
@@ -71,18 +73,18 @@ struct Guard {
 enum class ReserveAction {
   // Nothing to write: `answer` is the answer.
   kAnswer,
-  // No row: insert one with `grant`. (A row that turns up meanwhile: read and
+  // No row: insert one with `grant`. (A row that appears meanwhile: read and
   // decide again.)
   kInsert,
-  // A forgotten row is still there: replace all of it by what an insert would
-  // have written, and drop its checkpoint. Guard: token, attempt, and still
-  // past expires_at.
+  // A forgotten row is still there: replace all of it by the row that an insert
+  // would write, and drop its checkpoint. Guard: token, attempt, and still past
+  // expires_at.
   kStartAfresh,
   // Next attempt of the same record: write token, request_token, recovering,
-  // attempt, lease and state RESERVED; no reason if the last attempt's lease ran
-  // out. Everything else stays: created_at, expires_at, fingerprints, policy,
-  // parent, labels, checkpoint. Guard: token, attempt, the same state, and
-  // unless that was UNKNOWN still past its lease or pause.
+  // attempt, lease and state RESERVED; no reason if the last attempt's lease
+  // expired. Everything else stays: created_at, expires_at, fingerprints,
+  // policy, parent, labels, checkpoint. Guard: token, attempt, the same state,
+  // and unless that was UNKNOWN still past its lease or pause.
   kGrant,
   // As kGrant, and expires_at = max(expires_at, now + op.retention). The only
   // change that ever moves expires_at. The lease is clipped to the new one, and
@@ -97,7 +99,7 @@ enum class ReserveAction {
   kMarkUnknown,
 };
 
-// What a granting action writes, and what its caller is told.
+// The values that a granting action writes, and its answer.
 struct Grant {
   std::uint32_t attempt = 0;
   bool recovering = false;
@@ -130,8 +132,7 @@ struct ReserveDecision {
   Guard guard;
 };
 
-// Decides by the table. `record` is what stands under op.id, nullopt if there
-// is no row.
+// Decides by the table. `record` is the row of op.id, nullopt if there is none.
 //   line 1   RECORD_ID_COLLISION, also if that other record is forgotten
 //   line 2   Expired: forgotten, and now < tombstone_until
 //            Expired: forgotten, and now >= key's time + op.window
@@ -157,7 +158,7 @@ ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
 // The verdict for a grant that was written under `token`, at `now`.
 Reserved ToReserved(Grant grant, const Uuid& token, absl::Time now);
 
-// What a first reservation at `now` writes.
+// The record that a first reservation at `now` writes.
 Grant FirstGrant(const ReserveOp& op, absl::Time now);
 
 // Complete.
@@ -170,8 +171,8 @@ struct CompleteDecision {
   absl::StatusOr<Completion> answer;
 };
 
-// RESERVATION_LOST if there is no row, it is past expires_at (whatever its
-// state or policy), the token differs, or the state is RELEASED; or COMPLETED
+// RESERVATION_LOST if there is no row, it is past expires_at (in any state,
+// under any policy), the token differs, or the state is RELEASED; or COMPLETED
 // with another reply by digest. RECORD_ID_COLLISION for another key's record.
 CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
                                 const std::optional<StoredRecord>& record);
@@ -187,18 +188,18 @@ struct ReleaseDecision {
   absl::Status answer;
 };
 
-// A repeat is a record that the token still matches in the very state that
-// this release asks for: OK. So RELEASED for an op that says nothing happened,
-// UNKNOWN for one that says the outcome is unknown; anything else is
-// RESERVATION_LOST, as is a forgotten record. A lapsed lease does not matter,
+// A repetition finds a record that the token still matches in the state that
+// this release requests: OK. So RELEASED for an op that reports that nothing
+// happened, UNKNOWN for one that reports an unknown outcome; anything else is
+// RESERVATION_LOST, as is a forgotten record. An expired lease does not matter,
 // nor expires_at under REQUIRE_RECOVERY: such a record is not forgotten.
 ReleaseDecision DecideRelease(const ReleaseOp& op, absl::Time now,
                               const std::optional<StoredRecord>& record);
 
-// What a release leaves as the record's reason; never empty.
+// The reason that a release stores in the record; never empty.
 std::string_view StoredReason(const ReleaseOp& op);
 
-// What is told of a record that is UNKNOWN, or about to be.
+// The answer for a record that is UNKNOWN, or about to be.
 OutcomeUnknown ToOutcomeUnknown(const Record& record);
 
 // Extend.
@@ -213,13 +214,13 @@ struct ExtendDecision {
 };
 
 // max(stored lease, min(now + op.lease, expires_at)). RESERVATION_LOST if there
-// is no row, it is past expires_at (whatever its policy: a lease ends with its
+// is no row, it is past expires_at (under any policy: a lease ends with its
 // record), the token differs, or it is not RESERVED.
 ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
                             const std::optional<StoredRecord>& record);
 
 // Get: the record, RECORD_NOT_FOUND if there is none or it is forgotten, or
-// RECORD_ID_COLLISION. Its reply is what a Replay would give.
+// RECORD_ID_COLLISION. Its reply is that of a Replay.
 absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
                                  std::optional<StoredRecord> record);
 
@@ -232,15 +233,15 @@ enum class SweepAction {
   // Reduce a forgotten record to its tombstone: id, key, times; state RELEASED
   // and no fingerprint mark it. Forgotten for limits::kClockStepMargin. Guard: still so.
   kEntomb,
-  // Replace the reply by what WithoutContent leaves of it. Guard: token,
-  // attempt, COMPLETED.
+  // Replace the reply by the result of WithoutContent. Guard: token, attempt,
+  // COMPLETED.
   kDropReply,
   // State UNKNOWN, and no reason. Guard: still RESERVED, REQUIRE_RECOVERY and
   // past its lease.
   kMarkUnknown,
 };
 
-// What a sweep needs to know of a record.
+// The fields of a record that a sweep needs.
 struct SweepView {
   RecordState state = RecordState::kReserved;
   LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;

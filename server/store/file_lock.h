@@ -7,14 +7,14 @@
 
 namespace idempotency::internal {
 
-// An exclusive lock on a file, held for this object's life and never longer
-// than the process's: the kernel drops it (flock). The empty file stays; taking
-// it away would let two processes lock two files of one name. Thread-compatible,
+// An exclusive lock on a file, held for this object's life and never longer than
+// the process's: the kernel drops it (flock). The empty file stays; removing it
+// would let two processes lock two files of one name. Thread-compatible,
 // movable.
 class FileLock {
  public:
-  // Creates `path` if there is none. FAILED_PRECONDITION if somebody holds the
-  // lock, in this process or another, or the file cannot be made.
+  // Creates `path` if it is missing. FAILED_PRECONDITION if the lock is held,
+  // in this process or another, or the file cannot be created.
   static absl::StatusOr<FileLock> Acquire(const std::string& path);
 
   FileLock(FileLock&& other) noexcept;

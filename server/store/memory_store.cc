@@ -57,7 +57,7 @@ PreviousAttempt HowTheLastEnded(const Record& record, bool recovering) {
                                                 : PreviousAttempt::kLeaseExpired;
 }
 
-// A lease that ran out leaves no reason.
+// An expired lease leaves no reason.
 void MarkUnknown(Record& record) {
   record.state = RecordState::kUnknown;
   record.release_reason.clear();

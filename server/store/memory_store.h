@@ -18,9 +18,9 @@
 namespace idempotency::internal {
 
 // The reference model: the table of states and verdicts written down as
-// literally as C++ allows, in a map under one lock. It is what the other
-// stores are compared with, so it shares no decision with them and is written
-// for reading, not for speed. Nothing outlives it.
+// literally as C++ allows, in a map under one lock. The other stores are
+// compared with it, so it shares no decision with them and is written for
+// reading, not for speed. Its records end with it.
 //
 // Thread-safe.
 class MemoryStore final : public Store {

@@ -73,18 +73,18 @@ class PostgresBatch {
   std::vector<RecordId> locked_;
 };
 
-// How often a record is looked at again before its operation is given up.
-// Each further look means that someone else got something done with it.
+// How often a record is read again before its operation fails. Each further
+// read means that another caller changed it.
 inline constexpr int kMaxPostgresRounds = 16;
 
-// How often a batch waits for a lock to no avail before what is left of it is given
-// up: PostgresOptions::lock_timeout times this bounds how long locks hold it up.
+// How often a batch waits for a lock in vain before its remaining operations fail:
+// PostgresOptions::lock_timeout times this bounds the delay by locks.
 inline constexpr int kMaxPostgresLockWaits = 4;
 
-// What a caller is told about a failed statement.
+// The caller's error for a failed statement.
 absl::Status ToCallerStatus(const absl::Status& failure);
 
-// Whether a statement gave up waiting for another session's lock.
+// Whether a statement timed out waiting for another session's lock.
 inline bool IsLocked(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded;
 }
@@ -95,13 +95,13 @@ void PostgresBatch<Op, Answer>::FailLocked(std::size_t index) {
   Settle(index, Answer(ToCallerStatus(absl::DeadlineExceededError("locked"))));
 }
 
-// Lets `round`, an absl::Status(const Indices& pending), answer operations
-// until none is left. Where a value of one operation fails the statement of
-// all, they go on apart: only that one fails. Where a row is locked, `set_aside`, an
-// absl::Status(const Indices& pending), fails the operations on rows that are, and
-// the others go on; if it finds none (a row that is not committed yet) they go on
-// apart too. `lock_waits` is how many such waits are left. Everything is answered
-// afterwards.
+// Lets `round`, an absl::Status(const Indices& pending), answer operations until
+// none is left. Where a value of one operation fails the statement of all, they
+// continue separately: only that one fails. Where a row is locked, `set_aside`, an
+// absl::Status(const Indices& pending), fails the operations on locked rows, and
+// the others continue; if it finds none (a row that is not committed yet) they
+// continue separately too. `lock_waits` is the remaining number of such waits.
+// Everything is answered afterwards.
 template <typename Op, typename Answer, typename Round, typename SetAside>
 void RunRounds(PostgresBatch<Op, Answer>& batch, std::vector<std::size_t> pending, Round& round,
                SetAside& set_aside, int& lock_waits) {

@@ -29,7 +29,7 @@ constexpr std::string_view kUnknownPreparedStatement = "26000";
 constexpr std::string_view kInsufficientPrivilege = "42501";
 constexpr std::string_view kLockNotAvailable = "55P03";
 constexpr std::string_view kInternalError = "XX000";
-// Stands for every way to lose a session.
+// Represents every way to lose a session.
 constexpr std::string_view kConnectionFailure = "08006";
 
 // Deadlocks cannot come from this store alone (ids are sorted); another
@@ -45,9 +45,9 @@ bool Is(const std::exception& failure) {
   return dynamic_cast<const Type*>(&failure) != nullptr;
 }
 
-// The server's SQLSTATE. libpqxx 6.4 leaves some out, and then the type tells
-// it. Everything but an answer of the server's (the session is lost, a commit in
-// doubt, memory out) is a failed connection.
+// The server's SQLSTATE. libpqxx 6.4 omits some, and then the exception's type
+// determines it. Everything but an answer of the server (a lost session, a
+// commit in doubt, no memory) is a failed connection.
 std::string_view StateOf(const std::exception& failure) {
   if (Is<pqxx::serialization_failure>(failure)) return kSerializationFailure;
   if (Is<pqxx::deadlock_detected>(failure)) return kDeadlockDetected;
@@ -57,7 +57,7 @@ std::string_view StateOf(const std::exception& failure) {
   return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
 }
 
-// The first line of "ERROR:  42P01: relation …", without what stands before.
+// The first line of "ERROR:  42P01: relation …", without the prefix.
 std::string PrimaryMessage(std::string_view text, std::string_view state) {
   text = text.substr(0, text.find('\n'));
   const std::string label = absl::StrCat(AbslView(state), ": ");
@@ -68,7 +68,7 @@ std::string PrimaryMessage(std::string_view text, std::string_view state) {
 
 std::string SessionSettings(const PostgresOptions& options) {
   // Statements of this store read few rows by primary key, always. On a table
-  // that was analysed while it was small the planner thinks otherwise, and
+  // that was analysed while it was small the planner chooses other plans, and
   // throughput falls to a quarter.
   const absl::Duration lock_timeout = std::min(options.lock_timeout, options.statement_timeout / 2);
   return absl::StrCat(
@@ -87,8 +87,8 @@ std::string SessionSettings(const PostgresOptions& options) {
       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
       ";SET enable_mergejoin TO off;SET enable_bitmapscan TO off"
       ";SET jit TO off"
-      // Whatever the server's default is: what is answered is durable, and
-      // where there is a synchronous standby, there too.
+      // Regardless of the server's default: an answered operation is durable,
+      // also on a synchronous standby if there is one.
       ";SELECT set_config('synchronous_commit', 'on', false)"
       " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
       // How PostgresResult reads.
@@ -97,7 +97,7 @@ std::string SessionSettings(const PostgresOptions& options) {
 
 }  // namespace
 
-// libpqxx's connection with what listens to it.
+// libpqxx's connection with its notice handler.
 class PostgresConnection::Session {
  public:
   explicit Session(const std::string& conninfo)
@@ -106,13 +106,13 @@ class PostgresConnection::Session {
 #include <pqxx/internal/ignore-deprecated-pre.hxx>
     connection_.inhibit_reactivation(true);
 #include <pqxx/internal/ignore-deprecated-post.hxx>
-    // Makes messages name the function that they come from.
+    // Makes messages contain the function that they come from.
     connection_.set_verbosity(pqxx::connection_base::verbose);
   }
 
   pqxx::connection& connection() { return connection_; }
   const SocketWatchdog::Target& socket() const { return socket_; }
-  // Since the last time this was asked: a commit was reported without the
+  // Whether, since the last call of this, a commit was reported without the
   // synchronous standby's confirmation.
   bool TakeUnconfirmed() { return std::exchange(notices_.unconfirmed, false); }
 
@@ -231,7 +231,8 @@ absl::Status PostgresConnection::Begin() {
 
 absl::Status PostgresConnection::Commit() {
   return ToStatus(Attempt([this] {
-    // Ends here even if this throws, so that what its end sends is watched too.
+    // Ends here even if this throws, so that the statements of its end are
+    // watched too.
     const std::unique_ptr<pqxx::dbtransaction> ending = std::move(transaction_);
     ending->commit();
   }));

@@ -29,12 +29,13 @@ struct PostgresStatement {
 };
 
 // One session, through libpqxx (docs/adr/0007). It never reconnects: a new
-// session would lack our settings, and a repeated statement might run twice.
+// session would lack this program's settings, and a repeated statement might run twice.
 //
 // Failures are of four kinds; none holds SQL, parameters or the server's text
 // (which may quote them), only its SQLSTATE:
 //   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
-//   INTERNAL          The statement broke a rule of the schema. Nothing happened.
+//   INTERNAL          The statement violated a constraint of the schema. Nothing
+//                     happened.
 //   DEADLINE_EXCEEDED Another session held a lock for longer than the lock
 //                     timeout. Nothing happened.
 //   UNAVAILABLE       Anything else. The statement may or may not have happened.
@@ -43,43 +44,43 @@ struct PostgresStatement {
 class PostgresConnection {
  public:
   // Connects, and sets the session up. Blocks up to the connect timeout.
-  // UNAVAILABLE if it cannot; why is logged. `watchdog`, which bounds every
+  // UNAVAILABLE if it cannot; the reason is logged. `watchdog`, which bounds every
   // later call, outlives the connection.
   static absl::StatusOr<std::unique_ptr<PostgresConnection>> Open(const PostgresOptions& options,
                                                                   SocketWatchdog& watchdog);
   ~PostgresConnection();
 
-  // Prepares the statement on first use and runs it, in a transaction of its
-  // own unless one is open. Deadlocks and serialization failures are repeated
-  // a few times, outside of transactions. The session is given up if there is no answer
-  // within `time_limit`, or the reply timeout if that is shorter.
+  // Prepares the statement on first use and runs it, in a transaction of its own unless
+  // one is open. Deadlocks and serialization failures are repeated a few times, outside
+  // of transactions. The session is abandoned if there is no answer within
+  // `time_limit`, or the reply timeout if that is shorter.
   absl::StatusOr<PostgresResult> Execute(const PostgresStatement& statement,
                                          const PostgresParameters& parameters,
                                          absl::Duration time_limit = absl::InfiniteDuration());
-  // Only asks the server to plan it. Answers the SQLSTATE, "" if it can.
+  // Only prepares it on the server. Returns the SQLSTATE, "" on success.
   std::string TryPrepare(const PostgresStatement& statement);
   // Runs statements without parameters, separated by semicolons. For
   // migrations: a failure also holds the server's message, for operators.
   absl::StatusOr<PostgresResult> ExecuteScript(const std::string& sql);
 
-  // A transaction of several statements; one at a time. A session that is given
-  // back with one open is not usable again.
+  // A transaction of several statements; one at a time. A session that is
+  // returned with one open is not usable again.
   absl::Status Begin();
-  // UNAVAILABLE also if nobody can tell whether it took place.
+  // UNAVAILABLE also if it is unknown whether it took place.
   absl::Status Commit();
   absl::Status Rollback();
 
-  // False once the session is lost, or its server has gone or cannot write.
-  // Notices a server that went away while the connection lay idle.
+  // False once the session is lost, or its server has stopped or cannot write.
+  // Detects a server that stopped while the connection was idle.
   bool Usable();
-  // The session ended under a call, or would not answer: what failed with it says
-  // nothing about what was asked.
+  // The session ended during a call, or did not answer: the failure does not
+  // concern the statement itself.
   bool lost() const { return broken_; }
   int server_version() const;
 
  private:
   class Session;
-  // What a call to the server came to.
+  // The result of a call to the server.
   struct Outcome {
     std::string state;  // its SQLSTATE, or one in its stead; "" for success
     std::string message;
@@ -89,7 +90,8 @@ class PostgresConnection {
                      SocketWatchdog& watchdog);
 
   absl::Status SetUpSession(const PostgresOptions& options);
-  // Runs `call`, until the reply timeout or for `time_limit`, and takes what it throws.
+  // Runs `call`, until the reply timeout or for `time_limit`, and catches its
+  // exceptions.
   Outcome Attempt(absl::FunctionRef<void()> call,
                   absl::Duration time_limit = absl::InfiniteDuration());
   // The same within the open transaction, else in one of the statement's own.

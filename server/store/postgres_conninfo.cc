@@ -31,8 +31,8 @@ std::string Seconds(absl::Duration duration) {
 }  // namespace
 
 absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
-  // libpqxx takes one string, and in one string a URL and defaults that the URL
-  // may overrule cannot stand together.
+  // libpqxx takes one string, and one string cannot contain both a URL and
+  // defaults that the URL may override.
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> given(
       PQconninfoParse(options.url.c_str(), /*errmsg=*/nullptr), &PQconninfoFree);
   if (given == nullptr) return absl::InvalidArgumentError("postgres url: cannot be parsed");

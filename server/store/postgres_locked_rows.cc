@@ -13,7 +13,7 @@ void PostgresLockedRows::Add(const std::vector<RecordId>& ids) {
   if (ids.empty()) return;
   const TimePoint now = std::chrono::steady_clock::now();
   MutexLock lock(mutex_);
-  // Found rarely, so this is the time to forget what is over.
+  // Found rarely, so expired entries are removed here.
   for (auto it = until_.begin(); it != until_.end();) {
     if (it->second <= now) {
       until_.erase(it++);

@@ -15,8 +15,9 @@
 
 namespace idempotency::internal {
 
-// Rows that were lately found locked by another session. Callers repeat what they want
-// of such a row; without this each repeat would make a batch wait, and everybody in it.
+// Rows that were lately found locked by another session. Callers repeat their
+// operations on such a row; without this each repetition would delay a batch and all of
+// its operations.
 //
 // Thread-safe; free of a lock while there are none.
 class PostgresLockedRows {

@@ -22,9 +22,9 @@
 namespace idempotency::internal {
 namespace {
 
-// lz4 for large values came with 14.
+// lz4 for large values is available since 14.
 constexpr int kMinServerVersion = 140000;
-// SQLSTATE of a wait for a lock that was given up.
+// SQLSTATE of a lock timeout.
 constexpr std::string_view kLockNotAvailable = "55P03";
 // An index over a large table takes its time.
 constexpr absl::Duration kMigrationTimeout = absl::Minutes(30);
@@ -42,7 +42,7 @@ CREATE TABLE schema_migrations (
 constexpr std::string_view kAddServesFrom =
     "ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS serves_from integer";
 
-// Between two looks at whether another migration is over.
+// Between two checks whether another migration is over.
 constexpr absl::Duration kMigrationTurnPause = absl::Milliseconds(100);
 
 // Without its comments. Each ends with ";" at the end of a line.
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresMigrator::OpenAlone(
   options.lock_timeout = kMigrationLockTimeout;
   auto connection = PostgresConnection::Open(options, watchdog_);
   if (!connection.ok()) return connection.status();
-  // A statement that waited for the lock would be in the way of an index that is built.
+  // A statement that waited for the lock would block a concurrent index build.
   const std::string lock =
       absl::StrCat("SELECT pg_try_advisory_lock(hashtextextended('idempotency migrate ",
                    options_.schema, "', 0))");
@@ -153,7 +153,7 @@ absl::Status PostgresMigrator::GrantTo(const std::string& role) {
           ->ExecuteScript(absl::StrCat(
               "GRANT USAGE ON SCHEMA ", schema, to,
               ";GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ", schema, to,
-              // What the schema is remains its owner's to say.
+              // Only the schema's owner may change the schema.
               ";REVOKE INSERT, UPDATE, DELETE ON ", schema, ".schema_migrations FROM",
               to.substr(sizeof(" TO") - 1)));
   if (granted.ok()) return absl::OkStatus();
@@ -167,7 +167,7 @@ absl::StatusOr<std::vector<int>> PostgresMigrator::Up() {
   if (absl::Status status = CheckServer(**connection); !status.ok()) return status;
   std::vector<int> versions;
   while (true) {
-    // Nobody can have waited for what was not there.
+    // No session can have waited for a missing schema.
     const bool alone = !versions.empty() && versions.front() == 1;
     const absl::StatusOr<int> version = Persist([&] { return StepUp(**connection, alone); });
     if (!version.ok()) return version.status();
@@ -287,7 +287,7 @@ absl::StatusOr<PostgresMigrator::Installed> PostgresMigrator::Read(
                                             " version) FROM ",
                                             schema, ".schema_migrations m ORDER BY version"));
   if (!rows.ok()) {
-    // Says nothing about the schema.
+    // Not a fault of the schema.
     if (connection.lost()) return absl::UnavailableError("postgres session lost");
     if (rows.status().code() == absl::StatusCode::kDeadlineExceeded) return rows.status();
     return absl::FailedPreconditionError(
@@ -396,8 +396,8 @@ absl::StatusOr<int> PostgresMigrator::ApplyOutside(PostgresConnection& connectio
   statements.emplace_back(kAddServesFrom);
   statements.push_back(NoteApplied(next));
   for (const std::string& statement : statements) {
-    // One that is CONCURRENT holds nobody up while it waits, and it does wait, for every
-    // transaction that is older.
+    // A CONCURRENT statement blocks no session while it waits, and it waits for every
+    // older transaction.
     const bool waits = absl::StrContains(statement, " CONCURRENTLY ");
     if (waits) {
       if (auto set = connection.ExecuteScript("SET lock_timeout TO 0"); !set.ok()) {

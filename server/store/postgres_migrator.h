@@ -22,7 +22,7 @@ namespace idempotency::internal {
 inline constexpr absl::Duration kMigrationLockTimeout = absl::Milliseconds(500);
 // The pause before it is tried again: traffic has most of the time.
 inline constexpr absl::Duration kMigrationLockPause = absl::Seconds(2);
-// How long it is tried. A transaction that is open for longer is somebody's to end.
+// How long it is tried. An operator must end a transaction that is open for longer.
 inline constexpr absl::Duration kMigrationPatience = absl::Minutes(10);
 
 // One migration, and whether the schema has it.
@@ -41,35 +41,35 @@ struct MigrationState {
 // statements that can be repeated, so that a schema is never between two versions; all
 // take one advisory lock, so any number of replicas may run it at once.
 //
-// Traffic goes on meanwhile: a statement waits for another session's lock for no
+// Traffic continues meanwhile: a statement waits for another session's lock for no
 // longer than kMigrationLockTimeout, since all traffic waits behind it, and is tried
 // again until it gets it, or for kMigrationPatience.
 //
-// Errors are for operators, and say what to do:
+// Errors are for operators, and contain what to do:
 //   FAILED_PRECONDITION  the schema is older or newer than this program, is not
 //                        this program's, or was changed by hand; the server
 //                        is too old; or a daemon uses the schema that Down() is to
-//                        take back
+//                        revert
 //   UNAVAILABLE          the server cannot be reached, or a migration failed
 //
-// Thread-compatible; each call opens a connection of its own.
+// Thread-compatible; each call opens its own connection.
 class PostgresMigrator {
  public:
   explicit PostgresMigrator(PostgresOptions options,
                             absl::Span<const Migration> migrations = AllMigrations());
 
-  // Applies what is missing; creates the schema if there is none. Answers the
-  // versions applied, in order; none if all were there, or if the schema is a newer
-  // one that this program may serve as it is (CheckSchema).
+  // Applies the missing migrations; creates the schema if it does not exist.
+  // Returns the versions applied, in order; empty if none was missing, or if the
+  // schema is a newer one that this program may serve unchanged (CheckSchema).
   absl::StatusOr<std::vector<int>> Up();
   // Lets a role that does not own the schema serve it: the right to use the schema, and
   // to read and write its tables.
   absl::Status GrantTo(const std::string& role);
-  // Takes back everything above `target`, 0 for everything. What the tables
-  // held is lost. Refused while a store has sessions on the schema, and no store gets
-  // one until it is done. Answers the versions taken back, in order.
+  // Reverts every migration above `target`, 0 for all. The data of their tables is
+  // lost. Refused while a store has sessions on the schema, and no store gets one
+  // until it is done. Returns the versions reverted, in order.
   absl::StatusOr<std::vector<int>> Down(int target);
-  // Every migration that this program knows, and newer ones under which it may serve.
+  // Every migration of this program, and newer ones under which it may serve.
   absl::StatusOr<std::vector<MigrationState>> Status();
   // OK if this program can serve the schema: it lacks no migration, has no other
   // but newer ones that let programs of this version serve (Migration::serves_from),
@@ -77,7 +77,7 @@ class PostgresMigrator {
   absl::Status CheckSchema();
 
  private:
-  // What the schema says of itself.
+  // The schema's own data about its state.
   struct Applied {
     int version = 0;
     std::string name;
@@ -93,7 +93,7 @@ class PostgresMigrator {
   };
 
   absl::StatusOr<Installed> Read(PostgresConnection& connection) const;
-  // OK if the history is a beginning of what this program knows.
+  // OK if the history is a prefix of this program's migrations.
   absl::Status Judge(const Installed& installed) const;
   // Without newer migrations that let this program serve.
   void LeaveOutHarmless(std::vector<Applied>& history) const;
@@ -104,9 +104,8 @@ class PostgresMigrator {
   absl::Status LockOutStores(PostgresConnection& connection) const;
   // Runs a step again for as long as others' locks are in its way.
   absl::StatusOr<int> Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const;
-  // One migration in one transaction. Answers its version, 0 if there is
-  // nothing left to do.
-  // `alone`: the schema was made by this very call, and nobody uses it yet.
+  // One migration in one transaction. Returns its version, 0 if none is left.
+  // `alone`: this call created the schema, and no session uses it yet.
   absl::StatusOr<int> StepUp(PostgresConnection& connection, bool alone) const;
   absl::StatusOr<int> StepDown(PostgresConnection& connection, int target) const;
   absl::StatusOr<int> ApplyNext(PostgresConnection& connection, const Installed& installed) const;

@@ -11,14 +11,14 @@ namespace idempotency::internal {
 // How to reach Postgres. Version 14 or newer.
 struct PostgresOptions {
   // A libpq connection string: "postgresql://user@host/database?sslmode=…" or
-  // "host=… dbname=…". What it says wins over the settings below. With several
-  // hosts the one that accepts writes is used.
+  // "host=… dbname=…". Its settings take precedence over those below. With
+  // several hosts the one that accepts writes is used.
   std::string url;
-  // All tables live in this schema. A plain lower-case name. Where a program is given a
-  // URL, its search_path says which (SchemaInUrl).
+  // All tables are in this schema. A plain lower-case name. Where a program gets a URL,
+  // its search_path selects it (SchemaInUrl).
   std::string schema = "idempotency";
-  // Connections that one process opens, at most. Batches make two to four of
-  // them enough for what one server can do.
+  // Connections that one process opens, at most. With batches two to four of
+  // them are enough for the throughput of one server.
   int connections = 4;
 
   // How long one attempt to connect may take, per host. libpq counts in whole
@@ -26,33 +26,34 @@ struct PostgresOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   // The server gives a statement up after this long.
   absl::Duration statement_timeout = absl::Seconds(10);
-  // When not even that was heard of (a stalled network, a stopped server, a
-  // synchronous standby that does not confirm), this much later the connection
-  // is given up.
+  // If not even the timeout's error arrives (a stalled network, a stopped
+  // server, a synchronous standby that does not confirm), the connection is
+  // abandoned this much later.
   absl::Duration reply_grace = absl::Seconds(5);
   // How long a statement waits for one row or table that another session has
   // locked. Longer than any commit of another replica takes, shorter than a
-  // heartbeat waits; a batch then goes on without the rows that are locked, and
-  // their operations are answered STORE_UNAVAILABLE. At most half of
-  // statement_timeout counts, so that a lock is told from a slow statement.
+  // heartbeat waits; a batch then continues without the locked rows, and their
+  // operations are answered STORE_UNAVAILABLE. At most half of
+  // statement_timeout counts, so that a lock is distinguishable from a slow
+  // statement.
   absl::Duration lock_timeout = absl::Seconds(1);
-  // How long a row that was found locked is not waited for again: what is asked of it is
-  // answered STORE_UNAVAILABLE at once. Otherwise each repeat of a caller would make
-  // everybody in its batch wait.
+  // How long a row that was found locked is not waited for again: its operations are
+  // answered STORE_UNAVAILABLE at once. Otherwise each repetition of a caller would
+  // delay every operation in its batch.
   absl::Duration locked_pause = absl::Seconds(2);
   // The server ends a session that stays in a transaction and sends nothing for
-  // this long, and its locks go with it: a process that was frozen holds up the
-  // others no longer. Longer than any pause of a process that runs.
+  // this long, and releases its locks: a frozen process no longer delays the
+  // others. Longer than any pause of a process that runs.
   absl::Duration idle_in_transaction_timeout = absl::Seconds(5);
-  // Statements that run for longer than anybody waits for them, of this role and
-  // application on the server, from which on no session is opened. Each is a session
-  // that its process gave up; it waits for a synchronous standby that is away, and
-  // ends when the standby is back. Small: a process has 2 to 6 sessions, and all
-  // processes give theirs up at about the same time, so the server has at most twice
-  // as many sessions of ours as usual.
+  // The number of statements, of this role and application on the server, that run
+  // for longer than any caller waits, from which on no session is opened. Each
+  // belongs to a session that its process abandoned; it waits for an unavailable
+  // synchronous standby, and ends when the standby returns. Small: a process has 2
+  // to 6 sessions, and all processes abandon theirs at about the same time, so the
+  // server has at most twice as many sessions of this program as usual.
   int max_abandoned_sessions = 4;
-  // How long a commit may take that is made to see whether one can be had; then the
-  // store counts as away.
+  // The time limit of a commit that only tests whether commits succeed; then the
+  // store counts as unavailable.
   absl::Duration probe_timeout = absl::Seconds(5);
   // For how long a commit that succeeded is proof enough.
   absl::Duration commit_proof = absl::Seconds(5);
@@ -60,13 +61,13 @@ struct PostgresOptions {
   absl::Duration acquire_timeout = absl::Seconds(2);
 
   // The first and the longest pause between attempts to connect. One caller of
-  // a process tries at a time, so the longest one is how late a process notices
-  // that Postgres is back, and two to four attempts a second are what a server
-  // that is down sees of it.
+  // a process tries at a time, so the longest pause is the delay until a
+  // process detects that Postgres is back, and a server that is down gets two
+  // to four attempts per second from it.
   absl::Duration min_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Milliseconds(500);
 
-  // What pg_stat_activity shows, unless the URL says otherwise.
+  // The name in pg_stat_activity, unless the URL sets another.
   std::string application_name = "idempotencyd";
 
   // The store's clock, as an SQL expression. Only tests have reason to change
@@ -74,7 +75,7 @@ struct PostgresOptions {
   std::string clock_sql = "clock_timestamp()";
 };
 
-// Both ends of a session look whether the other one's machine is still there: after
+// Both ends of a session check whether the other end's machine is reachable: after
 // 10 s without a packet, then every 5 s; after three probes without an answer (25 s
 // in all) the session is over. The server then ends the transaction of a node that
 // was lost, and with it the locks that it held.

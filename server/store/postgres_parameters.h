@@ -13,7 +13,7 @@
 
 namespace idempotency::internal {
 
-// What Postgres calls its types (catalog/pg_type.dat); they never change.
+// The OIDs of Postgres' types (catalog/pg_type.dat); they never change.
 enum class PostgresType : std::uint32_t {
   kBool = 16,
   kBytea = 17,

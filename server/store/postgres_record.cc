@@ -49,7 +49,7 @@ bool ReadDigest(const PostgresResult& result, int row, int column,
   return true;
 }
 
-// A tombstone has none, and is past its expiry: nobody compares them.
+// A tombstone has none, and has expired: they are never compared.
 bool ReadFingerprints(const PostgresResult& result, int row, Record& record) {
   const std::string bytes = result.Bytea(row, kFingerprints);
   if (bytes.empty() && record.tombstone_until) return true;
@@ -59,8 +59,8 @@ bool ReadFingerprints(const PostgresResult& result, int row, Record& record) {
   return true;
 }
 
-// False if the digest has a wrong size. The reply's bytes are checked against
-// it by whoever decodes them.
+// False if the digest has a wrong size. The decoder checks the reply's bytes
+// against it.
 bool ReadReply(const PostgresResult& result, int row, StoredRecord& stored) {
   EncodedReply reply;
   if (!ReadDigest(result, row, kReplyDigest, reply.digest)) return false;

@@ -18,12 +18,12 @@ namespace idempotency::internal {
 struct PostgresRecord {
   StoredRecord stored;
   absl::Time read_at;
-  // Those read before it weighed enough: ask again.
+  // Those read before it reached the limit: read the others again.
   bool reply_left_out = false;
 };
 
-// What a read statement selected; the rest is left empty. DATA_LOSS /
-// RECORD_DAMAGED for a row that this store cannot have written.
+// The columns that a read statement selected; the others are left empty.
+// DATA_LOSS / RECORD_DAMAGED for a row that this store cannot have written.
 absl::StatusOr<PostgresRecord> ReadRecord(const PostgresResult& result, int row);
 
 // A JSON object, for the column labels.

@@ -337,7 +337,7 @@ absl::Status PostgresReserve::MarkUnknown(const std::vector<Step>& steps) {
   return absl::OkStatus();
 }
 
-// $1 ids, $2 tokens, $3 attempts: what the rows must still hold.
+// $1 ids, $2 tokens, $3 attempts: the values that the rows must still have.
 PostgresParameters PostgresReserve::GuardsOf(const std::vector<Step>& steps) const {
   PostgresArray ids(PostgresType::kUuid);
   PostgresArray tokens(PostgresType::kUuid);

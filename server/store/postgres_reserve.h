@@ -18,8 +18,8 @@
 namespace idempotency::internal {
 
 // One batch of Reserve on one connection. A round reads the records, decides,
-// and writes each kind of decision with one statement; what a statement does
-// not hit is left to the next round. Thread-compatible.
+// and writes each kind of decision with one statement; operations that a
+// statement does not hit are left to the next round. Thread-compatible.
 class PostgresReserve {
  public:
   using Batch = PostgresBatch<ReserveOp, absl::StatusOr<Verdict>>;
@@ -34,25 +34,24 @@ class PostgresReserve {
 
   // The first round's insert as part of a statement that does more: its
   // parameters, `indices` sorted by id; the row of an answer, whose id,
-  // created_at, lease_until, expires_at and now stand from `column`; and its
-  // end, after which a round reads first. A statement that failed has no end.
+  // created_at, lease_until, expires_at and now start at `column`; and its end,
+  // after which a round reads first. A statement that failed has no end.
   PostgresParameters BeginInsert(const Indices& indices);
   void SettleInserted(const PostgresResult& result, int row, int column);
   void EndInsert(const Indices& indices);
 
-  // How many of the batch's records existed already when they were first looked
-  // for.
+  // How many of the batch's records already existed at the first read.
   std::size_t known() const { return known_; }
 
  private:
-  // A decision to be written, and what it was decided from.
+  // A decision to be written, and the row it is based on.
   struct Step {
     std::size_t index = 0;
     ReserveDecision decision;
     RecordState state = RecordState::kReserved;
     absl::Time lease_until;
   };
-  // What is known about one operation from earlier rounds.
+  // The state of one operation from earlier rounds.
   struct Progress {
     bool insert_tried = false;
     bool removed_forgotten = false;

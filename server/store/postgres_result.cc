@@ -14,15 +14,15 @@
 namespace idempotency::internal {
 namespace {
 
-// Neither this nor libpqxx looks whether there is one.
+// Neither this nor libpqxx checks whether there is one.
 pqxx::field FieldAt(const pqxx::result& result, int row, int column) {
   return result[static_cast<pqxx::result::size_type>(row)]
                [static_cast<pqxx::row::size_type>(column)];
 }
 
-// "2026-11-21 14:05:02.123456+00", as nearly every time comes; nullopt for any
-// other form. absl::ParseTime takes twenty times as long, and four are read for
-// each record.
+// "2026-11-21 14:05:02.123456+00", the form of nearly every time; nullopt for
+// any other form. absl::ParseTime takes twenty times as long, and four are read
+// for each record.
 std::optional<absl::Time> ParseUtc(std::string_view text) {
   constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd";
   constexpr std::string_view kUtc = "+00";

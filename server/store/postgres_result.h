@@ -15,7 +15,7 @@ namespace idempotency::internal {
 
 // Rows of one answer. A column is read as the type that its statement gives it;
 // a NULL, a column that is not there, or a value of another form reads as that
-// type's zero (ask IsNull where NULL means something). Thread-compatible.
+// type's zero (use IsNull where NULL has a meaning). Thread-compatible.
 class PostgresResult {
  public:
   // A result is a counted reference: there is nothing to move.

@@ -7,7 +7,7 @@
 namespace idempotency::internal {
 namespace {
 
-// The replies that came; none with a statement that does not read them.
+// The received replies; empty for a statement that does not read them.
 BatchWeight WeightOf(const PostgresResult& result) {
   BatchWeight weight;
   for (int row = 0; row < result.rows(); ++row) {

@@ -21,8 +21,7 @@
 
 namespace idempotency::internal {
 
-// What stood under the ids that were asked for; a damaged row is an error of
-// its own.
+// The rows of the requested ids; a damaged row is a separate error.
 using PostgresRows = absl::flat_hash_map<RecordId, absl::StatusOr<PostgresRecord>>;
 
 template <typename Op, typename Answer>
@@ -37,8 +36,8 @@ PostgresArray IdsOf(const PostgresBatch<Op, Answer>& batch,
 absl::StatusOr<PostgresRows> ReadRows(PostgresConnection& connection,
                                       const PostgresStatement& statement, const PostgresArray& ids);
 
-// Which of `ids` stand for rows that another session has locked at this moment. Waits
-// for none of them.
+// Which of `ids` have rows that another session has locked at this moment. Waits for
+// none of them.
 absl::StatusOr<std::vector<RecordId>> FindLocked(PostgresConnection& connection,
                                                  const PostgresStatements& statements,
                                                  const PostgresArray& ids);
@@ -65,7 +64,7 @@ void RunRoundsOn(PostgresConnection& connection, const PostgresStatements& state
   RunRounds(batch, batch.Unanswered(batch.All()), round, set_aside, lock_waits);
 }
 
-// Reads what stands under `indices`, whose statements did not hit it, and settles the
+// Reads the rows of `indices`, which their statements did not hit, and settles the
 // operations by `decide`, an optional<Answer>(const Op&, absl::Time now, const
 // optional<StoredRecord>&): nothing if the record has changed since; then they try again.
 template <typename Op, typename Answer, typename Decide>

@@ -34,8 +34,8 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresSessions::Open() {
 }
 
 absl::Status PostgresSessions::Begin(PostgresConnection& connection) {
-  // A statement that runs for longer than it may, and half of the time for which this
-  // side still listens: nobody does.
+  // A statement that runs for longer than its timeout plus half of this side's grace:
+  // no client waits for it any more.
   const absl::Duration abandoned_after = options_.statement_timeout + options_.reply_grace / 2;
   PostgresParameters parameters;
   parameters.Add(static_cast<std::int32_t>(absl::ToInt64Milliseconds(abandoned_after)));

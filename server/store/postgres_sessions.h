@@ -16,17 +16,18 @@
 
 namespace idempotency::internal {
 
-// Opens the sessions of one store, and knows whether its schema is still the one that
-// it began with.
+// Opens the sessions of one store, and tracks whether its schema is still the
+// original one.
 //
-//   - A session is shut down by this side while its statement waits for a synchronous
-//     standby; the server's half goes on waiting, for as long as the standby is away.
-//     While too many wait so, of this process or of others, none is opened
-//     (PostgresOptions::max_abandoned_sessions): they would fill the server.
-//   - Each holds a lock that a migration which goes back does not get, so that no schema
-//     is taken away under a daemon.
-//   - A schema that was taken away all the same (by hand), or was replaced by an empty
-//     one, is noticed: its records are gone, and every key would run again.
+//   - This side shuts a session down while its statement waits for a synchronous
+//     standby; the server's half continues to wait, for as long as the standby is
+//     unavailable. While too many such halves wait, of this process or of others, no
+//     session is opened (PostgresOptions::max_abandoned_sessions): they would fill the
+//     server.
+//   - Each session holds a lock that a downgrade does not get, so that no schema is
+//     removed while a daemon uses it.
+//   - A schema that was removed nevertheless (by hand), or replaced by an empty one, is
+//     detected: its records are lost, and every key would run again.
 //
 // Thread-safe.
 class PostgresSessions {
@@ -40,10 +41,10 @@ class PostgresSessions {
   // longer has the schema; why is logged.
   absl::StatusOr<std::unique_ptr<PostgresConnection>> Open();
 
-  // Looks at the schema. OK if this program may serve it, and it is the one of the first
-  // look. UNAVAILABLE otherwise, with what to do.
+  // Checks the schema. OK if this program may serve it, and it is the one of the first
+  // check. UNAVAILABLE otherwise, with what to do.
   absl::Status CheckSchema(PostgresConnection& connection);
-  // What the last look found; costs nothing.
+  // The result of the last check; costs nothing.
   absl::Status schema() const;
 
  private:
@@ -57,8 +58,8 @@ class PostgresSessions {
 
   mutable Mutex mutex_;
   absl::Status schema_ ABSL_GUARDED_BY(mutex_);
-  // When the schema's first migration was applied: tells it from one that was made anew
-  // under its name. Empty until it was seen.
+  // When the schema's first migration was applied: distinguishes it from one that was
+  // recreated under its name. Empty until it was read.
   std::string identity_ ABSL_GUARDED_BY(mutex_);
 };
 

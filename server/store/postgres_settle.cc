@@ -14,7 +14,7 @@ namespace {
 
 // Replies that one statement carries, in bytes, unless one is larger. This side
 // holds them about four times over while a statement is put together, on every
-// connection; where they weigh more, a commit is the lesser part.
+// connection; where they are larger, a commit is the smaller cost.
 constexpr std::size_t kMaxStatementBytes = 4 * 1024 * 1024;
 
 // $1-$6: ids, tokens, and the four parts of the keys.

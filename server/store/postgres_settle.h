@@ -16,14 +16,15 @@
 namespace idempotency::internal {
 
 // One round each of Complete, Release and Extend: one guarded statement, which
-// hits nearly always; what it does not hit is read and decided by the table.
+// hits nearly always; rows that it does not hit are read and decided by the
+// table.
 
 using CompleteBatch = PostgresBatch<CompleteOp, absl::StatusOr<Completion>>;
 absl::Status CompleteRound(PostgresConnection& connection, const PostgresStatements& statements,
                            CompleteBatch& batch, const CompleteBatch::Indices& pending);
 
 // Parts of it, for a statement that does more: its parameters, and the row of an
-// answer, whose id, completed_at, expires_at and lease_until stand from `column`.
+// answer, whose id, completed_at, expires_at and lease_until start at `column`.
 PostgresParameters CompleteParameters(const CompleteBatch& batch,
                                       const CompleteBatch::Indices& indices);
 void SettleCompleted(const PostgresResult& result, int row, int column, CompleteBatch& batch);

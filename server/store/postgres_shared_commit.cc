@@ -11,7 +11,7 @@ namespace {
 // A commit takes about as long as a disk takes for this much.
 constexpr std::size_t kMaxReplyBytes = 1024 * 1024;
 
-// Where a row of `complete_and_insert` has what it is about.
+// The columns of a row of `complete_and_insert`.
 constexpr int kCompleted = 0;
 constexpr int kInserted = 4;
 

@@ -13,12 +13,12 @@
 namespace idempotency::internal {
 
 // Completions and new reservations in one statement, so that both wait for one
-// commit. What the statement does not hit (a lost reservation, a key that is
-// known) takes the way it would have taken alone; so does everything if the
-// statement fails. Thread-compatible.
+// commit. Operations that the statement does not hit (a lost reservation, a
+// known key) are handled as if alone; so are all if the statement fails.
+// Thread-compatible.
 class PostgresSharedCommit {
  public:
-  // False where one would only hold up the other: nothing to share, or replies
+  // False where one would only delay the other: nothing to share, or replies
   // that take longer to write than a commit.
   static bool Pays(absl::Span<const CompleteOp> completions,
                    absl::Span<const ReserveOp> reservations);

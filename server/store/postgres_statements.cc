@@ -13,19 +13,19 @@
 namespace idempotency::internal {
 namespace {
 
-// Words that stand for recurring pieces of SQL:
-//   {now}         the store's clock, read anew wherever it stands
+// Placeholders for recurring pieces of SQL:
+//   {now}         the store's clock, read again at each use
 //   {i}           the place of row t in the batch
-//   {o}           the same, where $1 is sorted: a binary search, once a column
+//   {o}           the same, where $1 is sorted: a binary search, once per column
 //   {remembered}  t is not forgotten (design: "Words")
-//   {gone}        t is forgotten, and so is its tombstone
-//   {sweepable}   the same for so long that no step of the clock undoes it
-//   {margin}      how long that is (limits::kClockStepMargin)
-//   {is_open_for_long}  t is reserved, under a live lease, and not lately
-//   {held}        t is the record that $1 to $6 name (ids, tokens, the four parts)
-//                 and that its token holds; the ids are sorted
-//   {confirmed}   what was seen of t is where commits must be before they count
-//   {record}      the columns that every read has, in the order of record_column
+//   {gone}        t is forgotten, and its tombstone is over
+//   {sweepable}   the same for so long that no step of the clock reverts it
+//   {margin}      that duration (limits::kClockStepMargin)
+//   {is_open_for_long}  t is reserved, under a live lease, and not recently
+//   {held}        t is the record of $1 to $6 (ids, tokens, the four parts), and its
+//                 token holds it; the ids are sorted
+//   {confirmed}   the row t that was read is on every node that commits must reach
+//   {record}      the columns of every read, in the order of record_column
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
 constexpr std::string_view kRemembered =
@@ -46,32 +46,32 @@ constexpr std::string_view kRecord =
     " t.completed_at, t.fingerprints, t.reply_digest, t.reply_until, t.tombstone_until,"
     " t.status_digest, t.release_reason, {now}";
 
-// Rows of each kind that an inspection looks at: it is made every second, by every
+// Rows of each kind that an inspection reads: it runs every second, in every
 // process.
 constexpr int kInspectedRows = static_cast<int>(StoreGauges::kMaxCountedUnknown);
 
-// What the sweep holds in memory, give or take the last reply.
+// The memory of the sweep, except for the last reply.
 constexpr std::size_t kDroppedAtOnceBytes = 4 * 1024 * 1024;
 
-// NULL once those before it weigh enough. Lengths are known without reading the
+// NULL once those before it reach the limit. Lengths are known without reading the
 // replies.
 constexpr std::string_view kReply =
     "CASE WHEN coalesce(sum(octet_length(t.reply)) OVER ("
     "ORDER BY t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < {weight}"
     " THEN t.reply END";
 
-// Most records have none, and then nothing is unpacked.
+// Most records have none; then nothing is unpacked.
 constexpr std::string_view kLabels =
     "CASE WHEN t.labels IS NOT NULL"
     " THEN ARRAY(SELECT ARRAY[l.key, l.value] FROM jsonb_each_text(t.labels) l) END";
 
-// What is told of a record must be as durable as what is promised now: a reply that is
-// replayed, but also that an attempt runs, or that a token holds no longer. A row can be
-// seen although its commit's wait for the synchronous standby was broken off (the
-// session was cancelled or ended, the server crashed), and then a failover takes it
-// back. So where commits wait for a standby, a statement that finds a row writes a
-// message of its own to the log, and its commit waits until all that it saw is there
-// too. Once a statement, and only if there is a row.
+// An answer about a record must be as durable as a new promise: a replayed reply, but
+// also a running attempt, or a token that no longer holds. A row can be visible although
+// its commit's wait for the synchronous standby was cancelled (the session was cancelled
+// or ended, the server crashed), and then a failover reverts it. So where commits wait
+// for a standby, a statement that finds a row writes its own message to the log, and its
+// commit waits until everything that it read is on the standby too. Once per statement,
+// and only if there is a row.
 constexpr std::string_view kConfirmed =
     "(SELECT pg_logical_emit_message(true, 'idempotency', '') IS NOT NULL"
     " WHERE current_setting('synchronous_standby_names') <> '')";
@@ -81,10 +81,10 @@ constexpr std::string_view kHeld =
     " AND t.namespace = ($3::text[])[{o}] AND t.scope = ($4::text[])[{o}]"
     " AND t.operation = ($5::text[])[{o}] AND t.key = ($6::text[])[{o}]";
 
-// A batch as rows. Each array that unnest() opens costs a few microseconds,
-// whatever its length; a subscript costs a little for every element before it.
-// So the one form is better for many operations, the other for few (measured: 230
-// against 172 us of the server's a cycle for one, 19 against 22 for each of 64).
+// A batch as rows. Each array that unnest() opens costs a few microseconds for
+// any length; a subscript costs a little for every element before it. So the one
+// form is better for many operations, the other for few (measured: 230 against
+// 172 us of the server's a cycle for one, 19 against 22 for each of 64).
 constexpr std::string_view kManyOperations = R"sql(
   SELECT * FROM unnest(
     $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::interval[],
@@ -116,8 +116,8 @@ constexpr std::string_view kFewOperations = R"sql(
 // lease_until, expires_at, now for those inserted; those missing exist, or their key is outside the
 // window.
 //
-// The clock is read per row, when the row's turn has come: the WHERE inside c
-// ties it to u, so that it can neither be computed once nor before the sort.
+// The clock is read per row, at the row's turn: the WHERE inside c ties it to
+// u, so that it can neither be computed once nor before the sort.
 constexpr std::string_view kInsert = R"sql(
 INSERT INTO records AS t (
   id, namespace, scope, operation, key, state, require_recovery, attempt, token, request_token,
@@ -151,8 +151,8 @@ FROM records t WHERE t.id = ANY($1::uuid[])
 
 constexpr std::string_view kReadClock = "SELECT {now}";
 
-// A forgotten record that is to start afresh goes the way the sweep would have
-// sent it. $1 ids, $2 tokens, $3 attempts, as read.
+// A forgotten record that is to start afresh is removed as by the sweep. $1
+// ids, $2 tokens, $3 attempts, as read.
 constexpr std::string_view kRemoveForgotten = R"sql(
 WITH removed AS (
   DELETE FROM records t
@@ -265,8 +265,8 @@ constexpr std::string_view kReadToSettle = R"sql(
 SELECT {record}, {confirmed} FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
-// $1 ids. What the server holds at this moment, confirmed or not: people look at
-// records while a standby is away, too.
+// $1 ids. The server's current data, confirmed or not: operators read records
+// also while a standby is unavailable.
 constexpr std::string_view kReadWhole = R"sql(
 SELECT {record}, {reply}, NULL::bytea, {labels}, NULL::boolean,
   t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key
@@ -280,7 +280,7 @@ SELECT {record}, {reply}, NULL::bytea, {labels}, {confirmed},
 FROM records t WHERE t.id = ANY($1::uuid[])
 )sql";
 
-// What a visit finds in a row:
+// The result of a visit for a row:
 //   want   1 remove it, 2 reduce it to its tombstone, 3 mark it UNKNOWN, 4 drop
 //          its reply's content; else NULL
 //   watch  its open_for_long is not what it should be: a reservation that has been open
@@ -310,19 +310,19 @@ constexpr std::string_view kVisited = R"sql(
     END AS due
   FROM records t WHERE (SELECT l.alone FROM sweep_lock l))sql";
 
-// A step of the sweep, {visit} being how it walks: one statement, which looks at the
+// A step of the sweep, {visit} being how it walks: one statement, which reads the
 // next records without locking them, then locks and changes those that need it. So a
 // step holds locks only while the server works on it: a sweeper that is stopped, or
 // whose node is lost, cannot leave any behind. One replica sweeps a schema at a time.
 //
-// The predicates stand outside too: a record may be reserved again between the look and
-// the lock. Locked rows are busy: the sweep waits for none of them. A row changes once
-// a statement, so those that want something else are not watched.
+// The predicates are repeated outside: a record may be reserved again between the read
+// and the lock. Locked rows are busy: the sweep does not wait for them. A row changes
+// once per statement, so rows with another action are not watched.
 //
-// Returns one row: whether no other replica sweeps; how many were looked at, the last
-// one's created_at and id, now, the first time at which one of those that want
-// nothing yet will, how many were removed, reduced to their tombstone, marked UNKNOWN,
-// and the ids whose replies are over.
+// Returns one row: whether no other replica sweeps; how many were read, the last one's
+// created_at and id, now, the first time at which a row without an action will need
+// one, how many were removed, reduced to their tombstone, marked UNKNOWN, and the ids
+// whose replies are over.
 constexpr std::string_view kSweep = R"sql(
 WITH sweep_lock AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock(
@@ -369,13 +369,13 @@ constexpr std::string_view kVisitedWhere =
     "ARRAY(SELECT s.id FROM records s WHERE s.id = ANY(ARRAY(SELECT v.id FROM visited v"
     " WHERE {which})) ORDER BY s.id FOR UPDATE SKIP LOCKED)";
 
-// $1 the id to go on after, $2 the last one at most, $3 how many.
+// $1 the id to continue after, $2 the last one at most, $3 how many.
 constexpr std::string_view kVisitOrdered = R"sql({visited}
   AND t.id > $1::uuid AND t.id <= $2::uuid AND t.id < '80000000-0000-0000-0000-000000000000'
   ORDER BY t.id LIMIT $3::integer)sql";
 
-// $1 and $2 created_at and id to go on after, $3 and $4 the last ones at most,
-// $5 how many.
+// $1 and $2 created_at and id to continue after, $3 and $4 the last ones at
+// most, $5 how many.
 constexpr std::string_view kVisitHashed = R"sql({visited}
   AND t.id >= '80000000-0000-0000-0000-000000000000'
     AND (t.created_at, t.id) > ($1::timestamptz, $2::uuid)
@@ -388,8 +388,9 @@ SELECT t.id, t.token, t.attempt, t.reply_digest, {few_replies}
 FROM records t WHERE t.id = ANY($1::uuid[]) AND t.state = 2 AND t.status_digest IS NULL
 )sql";
 
-// $1 ids, $2 tokens, $3 attempts, as read; $4 what is left of the replies, $5
-// its digests. Returns id. A row that is locked is left to the next pass.
+// $1 ids, $2 tokens, $3 attempts, as read; $4 the remaining parts of the
+// replies, $5 their digests. Returns id. A row that is locked is left to the
+// next pass.
 constexpr std::string_view kDropReplies = R"sql(
 UPDATE records t SET reply = ($4::bytea[])[{i}], status_digest = ($5::bytea[])[{i}]
 WHERE t.id = ANY(ARRAY(
@@ -420,8 +421,8 @@ SELECT pg_try_advisory_lock_shared({serve_lock}),
      AND a.query_start < clock_timestamp() - $1::integer * interval '1 millisecond')
 )sql";
 
-// Returns when the first migration was applied or NULL, whether all that this program
-// knows are, and whether there is a newer one that it may not serve.
+// Returns when the first migration was applied or NULL, whether all of this program's
+// are applied, and whether there is a newer one that it may not serve.
 constexpr std::string_view kReadSchema = R"sql(
 SELECT min(m.applied_at) FILTER (WHERE m.version = 1),
   count(*) FILTER (WHERE m.version <= {known}) = {known},
@@ -437,8 +438,8 @@ ON CONFLICT (id) DO UPDATE SET written_at = excluded.written_at
 )sql";
 
 // Returns now, created_at of the oldest record that is RESERVED under a live lease or
-// NULL, how many are UNKNOWN. Looks at so many rows at most, at any size: what has been
-// open for long is marked, what has not is among the newest.
+// NULL, how many are UNKNOWN. Reads a bounded number of rows, at any table size:
+// reservations that are open for long are marked, the others are among the newest.
 constexpr std::string_view kInspect = R"sql(
 SELECT {now},
   least(

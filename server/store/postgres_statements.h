@@ -18,7 +18,7 @@ namespace idempotency::internal {
 //     deadlocks.
 //   - the clock is read again in SET and in WHERE, after a wait for a row that was
 //     changed meanwhile. Where it was only locked Postgres keeps what it had
-//     computed: a lease is shorter by the wait then, and the answer says so.
+//     computed: a lease is shorter by the wait then, and the answer shows it.
 //   - a change matches the token, and where it was decided from a row that was
 //     read, that row's token, attempt, state and lease too: by id alone it could
 //     hit a row that was swept and inserted again for another request.
@@ -50,7 +50,7 @@ struct PostgresStatements {
   PostgresStatement complete_and_insert;
   PostgresStatement complete_and_insert_few;
   static constexpr int kCompleteParameters = 8;
-  // For the three before these: what stands under ids that were not hit.
+  // For the three before these: the rows of ids that were not hit.
   PostgresStatement read_to_settle;
 
   PostgresStatement read_whole;
@@ -65,8 +65,7 @@ struct PostgresStatements {
   PostgresStatement read_to_drop;
   PostgresStatement drop_replies;
 
-  // What a session begins with; whether its schema is still there; whether commits can
-  // be had.
+  // The begin of a session; the check of its schema; the test commit.
   PostgresStatement begin_session;
   PostgresStatement read_schema;
   PostgresStatement probe_commit;
@@ -107,7 +106,7 @@ enum : int {
   kStatusDigest,
   kReleaseReason,
   kNow,
-  // read_to_settle ends here, but for what stands for kConfirmed.
+  // read_to_settle ends here, except for the part of kConfirmed.
   kReply,
   kCheckpoint,
   // Name, value, name, value; NULL when there are none.

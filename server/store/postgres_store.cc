@@ -134,7 +134,7 @@ std::vector<Answer> PostgresStore::OnConnection(
   const auto on_this = [&](const std::vector<std::size_t>& pending) {
     return round(**connection, statements_, batch, pending);
   };
-  // Reading waits for nobody.
+  // Reading does not wait.
   if constexpr (!std::is_same_v<Op, GetOp>) SkipLocked(batch);
   RunRoundsOn(**connection, statements_, batch, on_this);
   locked_rows_.Add(batch.locked());

@@ -26,16 +26,16 @@ namespace idempotency::internal {
 
 // The production store. Any number of processes may share one schema.
 //
-// Each statement is a transaction of its own under READ COMMITTED; a verdict
-// comes from a row that was read, and is written under the guard of what was
-// read. A row found changed is looked at again, a bounded number of times.
+// Each statement is a transaction of its own under READ COMMITTED; a verdict is
+// based on a row that was read, and is written only if the row is unchanged. A
+// changed row is read again, a bounded number of times.
 //
-// What a lost connection, a timeout or an unconfirmed synchronous standby left
-// undecided is answered STORE_UNAVAILABLE; an operation that holds a value
-// which Postgres cannot keep (a NUL in a text), REQUEST_INVALID, alone. Where commits
-// wait for a synchronous standby, whatever is told of a record that was read waits for
-// it too: a replay or a repeated grant, but also IN_FLIGHT or a token that is refused.
-// Get does not: it answers what the server holds.
+// An operation left undecided by a lost connection, a timeout or an unconfirmed
+// synchronous standby is answered STORE_UNAVAILABLE; an operation with a value that
+// Postgres cannot keep (a NUL in a text), REQUEST_INVALID, without affecting others.
+// Where commits wait for a synchronous standby, every answer from a record that was
+// read waits for it too: a replay or a repeated grant, but also IN_FLIGHT or a refused
+// token. Get does not: it returns the server's current data.
 //
 // Thread-safe: calls share a pool of connections, one per call in progress.
 class PostgresStore final : public Store {
@@ -57,9 +57,9 @@ class PostgresStore final : public Store {
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
   // Commits a row of no meaning where no commit succeeded within
   // PostgresOptions::commit_proof, and waits for the standby as completions do; also
-  // looks whether the schema is still the one that it was. Reads a bounded number of
-  // rows. In a table that is not small a reservation shows in oldest_reserved_age once
-  // the sweep has passed it at the age of a minute.
+  // checks whether the schema is still the same. Reads a bounded number of rows. In a
+  // table that is not small a reservation counts in oldest_reserved_age once the sweep
+  // has passed it at the age of a minute.
   absl::StatusOr<StoreGauges> Inspect() override;
 
   ConnectionPoolGauges connections() const { return pool_.gauges(); }
@@ -76,13 +76,15 @@ class PostgresStore final : public Store {
                                                          const PostgresStatements&,
                                                          PostgresBatch<Op, Answer>&,
                                                          const std::vector<std::size_t>&));
-  // Leaves out of a batch what is known to be locked, and remembers what it found.
+  // Removes known locked rows from a batch, and records newly found ones.
   template <typename Op, typename Answer>
   void SkipLocked(PostgresBatch<Op, Answer>& batch) const;
-  // A connection for a call. Refused while the schema is not what it was.
+  // A connection for a call. Refused while the schema differs from the
+  // original.
   absl::StatusOr<Pool::Lease> Acquire();
   absl::Status ProveCommits(PostgresConnection& connection);
-  // A commit of this process took place; the second if one of the answers says so.
+  // A commit of this process took place; the second overload: if one of the
+  // answers shows it.
   void NoteCommit();
   template <typename Answer>
   void NoteCommits(const std::vector<absl::StatusOr<Answer>>& answers);
@@ -99,9 +101,9 @@ class PostgresStore final : public Store {
   Pool pool_;
   // By the monotonic clock, in nanoseconds.
   std::atomic<std::int64_t> committed_at_{std::numeric_limits<std::int64_t>::min() / 2};
-  // How many of the operations that Reserve saw lately were on records that
-  // existed already, in thousandths; a running mean. Decides whether to insert
-  // or to read first.
+  // How many of the recent Reserve operations were on records that already
+  // existed, in thousandths; a running mean. Decides whether to insert or to
+  // read first.
   std::atomic<int> known_permille_{0};
 };
 

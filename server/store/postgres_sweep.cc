@@ -27,7 +27,7 @@ enum : int {
   kChanged,
 };
 
-// The place before the first hashed id. Every place from here on is one of the
+// The place before the first hashed id. Every place from here on belongs to the
 // walk by age: a 1 bit, 63 bits of microseconds since 2000, the first half of
 // the id. (Two records of one microsecond whose ids share 63 bits of hash: the
 // second waits for the next pass.)
@@ -41,7 +41,7 @@ Uuid HashedStart() {
 Uuid HashedEnd() {
   Uuid::Bytes bytes;
   bytes.fill(0xFF);
-  // Half of what 63 bits count: still a time that Postgres has.
+  // Half of what 63 bits count: still a time that Postgres can represent.
   bytes[0] = 0x80;
   bytes[1] = 0xFF;
   return Uuid(bytes);
@@ -58,7 +58,7 @@ Uuid PlaceByAge(absl::Time created_at, const Uuid& id) {
   return Uuid(bytes);
 }
 
-// The pair that the place stands for: everything up to it has been visited.
+// The pair that the place encodes: everything up to it has been visited.
 std::pair<absl::Time, Uuid> AgeOf(const Uuid& place) {
   std::uint64_t micros = place.bytes()[0] & 0x7F;
   for (int i = 1; i < 8; ++i) micros = (micros << 8) | place.bytes()[i];
@@ -106,7 +106,7 @@ absl::Status PostgresSweep::VisitOrdered(const SweepOp& op, SweepProgress& progr
   } else if (op.until && !IsHashed(*op.until)) {
     progress.next = op.until;
   } else {
-    // New records come here.
+    // New records are added here.
     progress.quiet = absl::ZeroDuration();
   }
   return absl::OkStatus();
@@ -140,8 +140,8 @@ int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
   for (const std::string& id : answer.TextArray(0, kRepliesOver)) {
     replies_over_.push_back(Uuid::Parse(id).value_or(Uuid()));
   }
-  // When those that are changed now will want something again is not known;
-  // those that are removed never will.
+  // When the records changed now will need the sweep again is not known;
+  // removed ones never will.
   if (answer.Bool(0, kChanged)) progress.quiet = absl::ZeroDuration();
   if (!answer.IsNull(0, kDue)) {
     const absl::Duration left = answer.Time(0, kDue) - answer.Time(0, kVisitedAt);
@@ -155,8 +155,8 @@ int PostgresSweep::Note(const PostgresResult& answer, SweepProgress& progress) {
   return seen;
 }
 
-// A few at a time: replies of one step may weigh gigabytes. A damaged one stays
-// as it is, to be found by whoever asks for it.
+// A few at a time: replies of one step may have gigabytes. A damaged one stays
+// unchanged; a read of that record reports it.
 absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& progress) {
   while (!ids.empty()) {
     std::sort(ids.begin(), ids.end());

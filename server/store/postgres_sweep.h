@@ -15,8 +15,8 @@ namespace idempotency::internal {
 
 // One step of a sweep. Walks ids of UUIDv7 keys in their own order, which is time's; then
 // hashed ids by age, through an index that only they have. Each statement is a
-// transaction of its own, so that no lock outlives it, whatever becomes of this
-// process (postgres_statements.cc). Of one step each; thread-compatible.
+// transaction of its own, so that no lock outlives it, even if this process ends
+// (postgres_statements.cc). Of one step each; thread-compatible.
 class PostgresSweep {
  public:
   PostgresSweep(PostgresConnection& connection, const PostgresStatements& statements)
@@ -28,7 +28,7 @@ class PostgresSweep {
   absl::Status Visit(const SweepOp& op, SweepProgress& progress);
   absl::Status VisitOrdered(const SweepOp& op, SweepProgress& progress);
   absl::Status VisitHashed(const SweepOp& op, SweepProgress& progress);
-  // Answers how many rows were looked at.
+  // Returns the number of rows read.
   int Note(const PostgresResult& answer, SweepProgress& progress);
   absl::Status DropReplies(std::vector<Uuid> ids, SweepProgress& progress);
 

@@ -23,9 +23,9 @@ class SqliteConnection {
   SqliteConnection() = default;
 
   // Opens `path` for reading and writing and creates an empty file if there is
-  // none. Reads nothing yet: what is wrong with an existing file shows at the
-  // first statement. Statements wait up to `busy_timeout` for other programs.
-  // Returns the SQLite result code, 0 if it went well.
+  // none. Reads nothing yet: a fault of an existing file shows at the first
+  // statement. Statements wait up to `busy_timeout` for other programs. Returns
+  // the SQLite result code, 0 on success.
   int Open(const std::string& path, absl::Duration busy_timeout);
 
   // Runs statements that answer no rows, separated by semicolons.

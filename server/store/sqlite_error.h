@@ -5,9 +5,9 @@
 
 namespace idempotency::internal {
 
-// Logs what SQLite reported (an extended result code) and answers
-// STORE_UNAVAILABLE, which says nothing of it: disk full, IO error, damaged
-// file, file locked by another program.
+// Logs what SQLite reported (an extended result code) and returns
+// STORE_UNAVAILABLE without that detail: disk full, IO error, damaged file,
+// file locked by another program.
 absl::Status SqliteUnavailable(int extended_code);
 
 }  // namespace idempotency::internal

@@ -27,7 +27,7 @@ constexpr char kRowColumns[] =
     " release_reason, annotations, reply_digest, reply_until, tombstone_until, status_digest";
 constexpr char kReplyAndCheckpoint[] =
     ", reply, (SELECT checkpoint FROM checkpoints AS c WHERE c.id = r.id)";
-// In the reply's place: whether there is one, which the row's header tells.
+// In place of the reply: whether there is one, from the row's header.
 constexpr char kHasReply[] = ", nullif(reply IS NOT NULL, 0)";
 constexpr char kFromRecords[] = " FROM records AS r WHERE id = ?1";
 
@@ -72,7 +72,7 @@ constexpr char kRemoveCheckpoint[] = "DELETE FROM checkpoints WHERE id = ?1";
 constexpr char kDropReply[] =
     "UPDATE records SET reply = ?4, status_digest = ?5"
     " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 2";
-// Both look at so many rows at most: they are read every second.
+// Both read a bounded number of rows: they run every second.
 constexpr char kOldestReserved[] =
     "SELECT min(created_at) FROM (SELECT created_at, lease_expires_at FROM records"
     " WHERE state = 1 ORDER BY created_at LIMIT 10000) WHERE lease_expires_at > ?1";
@@ -124,7 +124,7 @@ bool ReadGrant(const SqliteStatement& row, StoredRecord& stored) {
   return true;
 }
 
-// A column that may be empty: what is no time must not be taken for none.
+// A column that may be empty: an invalid time must not count as an empty one.
 bool ReadTime(const SqliteStatement& row, int column, std::optional<absl::Time>& time) {
   time = row.Time(column);
   return time || row.IsNull(column);
@@ -174,7 +174,7 @@ bool ReadDescription(const SqliteStatement& row, Record& record) {
   const auto fingerprints = row.Blob(14);
   const auto reason = row.Text(15);
   if (!fingerprints || !reason) return false;
-  // A tombstone has none, and is past its expiry: nobody compares them.
+  // A tombstone has none, and has expired: they are never compared.
   if (!fingerprints->empty() || !record.tombstone_until) {
     absl::StatusOr<std::vector<Fingerprint>> decoded = DecodeFingerprints(*fingerprints);
     if (!decoded.ok()) return false;

@@ -17,7 +17,7 @@
 namespace idempotency::internal {
 
 // The records of one connection: its prepared statements, and rows to and from
-// C++. Decides nothing. Thread-compatible; lives no longer than its connection.
+// C++. Makes no decisions. Thread-compatible; must not outlive its connection.
 //
 // Every method can answer STORE_UNAVAILABLE. Writes carry their guard: one that
 // hits no row is STORE_UNAVAILABLE too, since under the write lock it can only
@@ -31,8 +31,8 @@ class SqliteRecords {
     // Without the reply's bytes (its digest is there) and the checkpoint.
     kSlim,
   };
-  // What stands under `id`, forgotten or not; nullopt if there is no row.
-  // DATA_LOSS / RECORD_DAMAGED for a row that this program cannot have written.
+  // The row of `id`, forgotten or not; nullopt if there is none. DATA_LOSS /
+  // RECORD_DAMAGED for a row that this program cannot have written.
   absl::StatusOr<std::optional<StoredRecord>> Find(const RecordId& id, Detail detail);
 
   absl::Status Insert(const ReserveOp& op, const Grant& grant, const Uuid& token);
@@ -47,25 +47,25 @@ class SqliteRecords {
   absl::Status Release(const ReleaseOp& op, RecordState becomes, absl::Time lease_expires_at);
   absl::Status Extend(const ExtendOp& op, absl::Time lease_expires_at);
 
-  // One row as the sweeper sees it.
+  // The fields of a row that the sweeper needs.
   struct SweepRow {
     RecordId id;
     Guard guard;
     SweepView view;
   };
   // Up to `limit` rows above `after` (nullopt: from the lowest) and up to
-  // `until` (nullopt: to the highest), by id.
-  // A damaged row is left out, to be found by whoever asks for it.
+  // `until` (nullopt: to the highest), by id. A damaged row is left out; a read
+  // of that record reports it.
   struct SweepPage {
     std::vector<SweepRow> rows;
-    // The last id looked at; nullopt if there was none left.
+    // The last id read; nullopt if there was none left.
     std::optional<RecordId> last;
     int looked_at = 0;
   };
   absl::StatusOr<SweepPage> ReadSweepPage(const std::optional<RecordId>& after,
                                           const std::optional<RecordId>& until, int limit);
   absl::Status Remove(const RecordId& id, const Guard& guard);
-  // Leaves what the key is recognised by, and the times.
+  // Keeps the columns that identify the key, and the times.
   absl::Status LeaveTombstone(const RecordId& id, const Guard& guard);
   // Puts `rest` in the reply's place.
   absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);

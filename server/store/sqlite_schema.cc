@@ -17,7 +17,7 @@ namespace {
 // edited: add the next one.
 //
 // The CHECKs are the state machine's invariants: a bug shows as a refused
-// write, not as a strange record a month later. Small columns stand before the
+// write, not as a strange record a month later. Small columns come before the
 // large ones, so that reading them never follows a reply's overflow pages.
 constexpr std::array<const char*, 2> kSteps = {
     R"sql(

@@ -9,9 +9,9 @@
 
 namespace idempotency::internal {
 
-// Looks whether the file is ours: empty, or made by this program. Changes
-// nothing. FAILED_PRECONDITION, saying what to do, for a file that is no
-// database, is damaged, belongs to another program, or has a newer schema.
+// Checks whether this program may use the file: empty, or created by it.
+// Changes nothing. FAILED_PRECONDITION, with what to do, for a file that is not
+// a database, is damaged, belongs to another program, or has a newer schema.
 // `path` is for the message.
 absl::Status CheckSqliteSchema(SqliteConnection& connection, const std::string& path);
 

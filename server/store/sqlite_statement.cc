@@ -17,7 +17,7 @@ void SqliteStatement::Note(int result) {
 }
 
 void SqliteStatement::Reset() {
-  // Its result repeats that of the last Step, which was looked at.
+  // Its result repeats that of the last Step, which was checked.
   sqlite3_reset(statement_.get());
   sqlite3_clear_bindings(statement_.get());
   failure_ = SQLITE_OK;

@@ -18,7 +18,7 @@ struct sqlite3_stmt;
 namespace idempotency::internal {
 
 // One prepared statement. Parameters are numbered from 1, columns from 0, as
-// SQLite does. Thread-compatible; lives no longer than its connection.
+// SQLite does. Thread-compatible; must not outlive its connection.
 //
 //   SqliteStatement::Run run(statement);
 //   run->Bind(1, id);
@@ -26,11 +26,11 @@ namespace idempotency::internal {
 class SqliteStatement {
  public:
   SqliteStatement() = default;
-  // Takes over what sqlite3_prepare_v3 made.
+  // Takes ownership of the result of sqlite3_prepare_v3.
   explicit SqliteStatement(sqlite3_stmt* statement) : statement_(statement) {}
 
-  // One execution. Its end resets the statement and forgets the bindings, so
-  // that no read transaction stays open and no pointer outlives its owner.
+  // One execution. Its destructor resets the statement and clears the bindings,
+  // so that no read transaction stays open and no pointer outlives its owner.
   class Run {
    public:
     explicit Run(SqliteStatement& statement) : statement_(statement) {}
@@ -44,8 +44,8 @@ class SqliteStatement {
     SqliteStatement& statement_;
   };
 
-  // What is bound is not copied: it outlives the Run. A failure shows at the
-  // next Step.
+  // Bound values are not copied: they must outlive the Run. The next Step
+  // returns a failure.
   void Bind(int index, std::int64_t value);
   void Bind(int index, absl::Time value);
   void Bind(int index, const Uuid& value);

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // For how long a commit that succeeded is proof that the next one will.
 constexpr std::chrono::seconds kCommitProof(5);
 
-// The one name of the file, whatever links lead to it: the lock goes by name.
+// The canonical name of the file, with links resolved: the lock is by name.
 absl::StatusOr<std::string> CanonicalPath(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("the path of the SQLite file is empty");
   std::error_code error;
@@ -105,7 +105,8 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   absl::StatusOr<FileLock> lock = FileLock::Acquire(absl::StrCat(*file, ".lock"));
   if (!lock.ok()) return lock.status();
   MakePrivateFile(*file);
-  // Those that are there: what a crash left, and the lock file, which stays.
+  // The existing ones: the files left by a crash, and the lock file, which
+  // stays.
   for (const char* suffix : {"-wal", "-shm", ".lock"}) RestrictFile(absl::StrCat(*file, suffix));
   absl::StatusOr<Session> writer = OpenWriter(*file, options);
   if (!writer.ok()) return writer.status();
@@ -177,7 +178,7 @@ std::vector<AnswerType> SqliteStore::RunBatch(absl::Span<const Op> ops) {
   MutexLock lock(writer_mutex_);
   SqliteTransaction transaction(writer_.connection);
   absl::Status status = transaction.Begin();
-  // The clock after the wait for the write lock: a lease may have run out
+  // The clock after the wait for the write lock: a lease may have expired
   // meanwhile.
   if (status.ok()) status = AnswerAll(ops, Now(), answers);
   if (status.ok()) status = transaction.Commit();
@@ -365,7 +366,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
       break;
   }
   const auto stored = records.Find(row.id, SqliteRecords::Detail::kWhole);
-  // A damaged one stays as it is, to be found by whoever asks for it.
+  // A damaged one stays unchanged; a read of that record reports it.
   if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
   const absl::StatusOr<EncodedReply> rest = WithoutContent(*(*stored)->record.reply);
   if (!rest.ok()) return absl::OkStatus();
@@ -373,8 +374,8 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
   return records.DropReply(row.id, *rest, row.guard);
 }
 
-// On a disk that is full or was made read-only, reading goes on; so a write that changes
-// nothing says whether commits can be had.
+// On a disk that is full or was made read-only, reads continue; so a write that changes
+// nothing tests whether commits succeed.
 absl::Status SqliteStore::ProveCommits() {
   MutexLock lock(writer_mutex_);
   if (proved_at_ && clock_.Monotonic() - *proved_at_ < kCommitProof) return absl::OkStatus();

@@ -34,20 +34,20 @@ struct SqliteOptions {
 
 // Records in one SQLite file, for one process on one machine. A batch is one
 // transaction: all of it happens, or none and every operation answers
-// STORE_UNAVAILABLE. WAL with synchronous=FULL: what was answered OK survives a
-// crash of the process and of the machine.
+// STORE_UNAVAILABLE. WAL with synchronous=FULL: an operation answered OK
+// survives a crash of the process and of the machine.
 //
 // Thread-safe. Batches that write take turns; Get and Inspect read beside them.
 class SqliteStore final : public Store {
  public:
-  // Creates the file if there is none, and brings an older schema up to date.
-  // Holds `path`.lock while it lives, so that two processes never share a file.
+  // Creates the file if it is missing, and migrates an older schema. Holds
+  // `path`.lock for its lifetime, so that two processes never share a file.
   //   INVALID_ARGUMENT     `path` is empty, a directory, or in a directory that
   //                        does not exist
   //   FAILED_PRECONDITION  the file is no database or a damaged one, belongs to
   //                        another program or a newer version, is read-only, or
   //                        is in use by another process
-  // The message says what to do. It is for the operator: it names the path.
+  // The message contains what to do. It is for the operator and contains the path.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path,
                                                            const SqliteOptions& options = {});
 
@@ -90,7 +90,7 @@ class SqliteStore final : public Store {
   absl::Status SweepOne(const SqliteRecords::SweepRow& row, absl::Time now, SweepProgress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
-  // Answers `ops` inside a transaction; what fails is the whole of it.
+  // Answers `ops` inside a transaction; a failure fails all of it.
   template <typename AnswerType, typename Op>
   absl::Status AnswerAll(absl::Span<const Op> ops, absl::Time now, std::vector<AnswerType>& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);

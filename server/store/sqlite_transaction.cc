@@ -3,7 +3,8 @@
 namespace idempotency::internal {
 
 absl::Status SqliteTransaction::Begin() {
-  // One that could not even be rolled back (the disk was gone) is still open.
+  // A transaction that could not even be rolled back (the disk was lost) is
+  // still open.
   RollBack();
   return connection_.Execute("BEGIN IMMEDIATE");
 }

@@ -16,10 +16,10 @@ class SqliteTransaction {
   SqliteTransaction(const SqliteTransaction&) = delete;
   SqliteTransaction& operator=(const SqliteTransaction&) = delete;
 
-  // Takes the write lock: what is read from now on stays as it is.
+  // Takes the write lock: rows read from now on do not change.
   absl::Status Begin();
   // Durable once OK. After a failure nothing of the transaction stays, unless
-  // the failure was in telling: the caller must treat it as unknown.
+  // only the confirmation failed: the caller must treat it as unknown.
   absl::Status Commit();
 
  private:

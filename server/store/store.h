@@ -23,7 +23,7 @@
 
 namespace idempotency::internal {
 
-// What to do with a record whose lease ran out. Stored with the record.
+// How to handle a record whose lease has expired. Stored with the record.
 enum class LeaseExpiry { kTakeOver, kRequireRecovery };
 
 enum class RecordState { kReserved, kCompleted, kReleased, kUnknown };
@@ -45,7 +45,7 @@ struct ReserveOp {
   // How long the reply's content is kept, from the first reservation; nullopt:
   // as long as the record. Not over `retention`.
   std::optional<absl::Duration> reply_retention;
-  // How long the key is refused once the record is forgotten.
+  // How long the key is refused after the record is forgotten.
   absl::Duration tombstone = absl::ZeroDuration();
   std::optional<RecordKey> parent;
   std::map<std::string, std::string> labels;
@@ -64,15 +64,15 @@ struct ReleaseOp {
   Uuid token;
   // Empty is stored as kNoReleaseReason.
   std::string reason;
-  // The caller cannot say that nothing happened: the record becomes UNKNOWN.
+  // The caller cannot rule out an effect: the record becomes UNKNOWN.
   bool outcome_unknown = false;
   // How long the record is not granted again, up to its end. Without effect if
   // `outcome_unknown`.
   absl::Duration pause = absl::ZeroDuration();
 };
 
-// A record has a reason exactly if the last of its attempts that ended was
-// released: it tells a release from a lease that ran out.
+// A record has a reason exactly if its last ended attempt was released: it
+// distinguishes a release from an expired lease.
 inline constexpr std::string_view kNoReleaseReason = "no reason given";
 
 struct ExtendOp {
@@ -88,11 +88,11 @@ struct GetOp {
   RecordId id;
   // When set, a record of another key under this id is an error.
   std::optional<RecordKey> key;
-  // What is read is an answer to a caller of a guarded method, and so as durable as
-  // a completion: where commits wait for a standby, the read waits for it too, and
-  // is answered STORE_UNAVAILABLE if the standby does not confirm. Otherwise it
-  // shows what the store holds at this moment, which a failover may take back: for
-  // people, and to see whether something has changed.
+  // The read answers a caller of a guarded method, and so is as durable as a
+  // completion: where commits wait for a standby, the read waits for it too, and is
+  // answered STORE_UNAVAILABLE if the standby does not confirm. Otherwise it
+  // returns the store's current data, which a failover may revert: for operators,
+  // and to detect changes.
   bool confirmed = false;
 };
 
@@ -101,7 +101,7 @@ struct GetOp {
 struct Completion {
   absl::Time completed_at;
   absl::Time expires_at;
-  // The lease had run out, but nobody had taken over.
+  // The lease had expired, but no attempt had taken over.
   bool lease_overrun = false;
   // This completion had been stored before.
   bool repeated = false;
@@ -120,7 +120,7 @@ struct Record {
   LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
   std::optional<RecordKey> parent;
   std::map<std::string, std::string> labels;
-  // Of the last attempt that ended; empty if its lease ran out.
+  // Of the last ended attempt; empty if its lease expired.
   std::string release_reason;
   absl::Time created_at;
   // Of a record that was released: when it was, or when the pause of that
@@ -137,7 +137,7 @@ struct Record {
   std::optional<EncodedReply> reply;
 };
 
-// What a store answers to completions and reservations that came together.
+// A store's answers to completions and reservations of one call.
 struct SharedAnswers {
   std::vector<absl::StatusOr<Completion>> completions;
   std::vector<absl::StatusOr<Verdict>> verdicts;
@@ -149,24 +149,24 @@ struct SweepOp {
   std::optional<RecordId> after;
   // Where to stop at the latest: the `next` of an earlier step, beyond `after`.
   std::optional<RecordId> until;
-  // At most this many records are looked at for removal. At least 1.
+  // At most this many records are examined for removal. At least 1.
   int limit = 500;
 };
 
 struct SweepProgress {
   std::int64_t removed = 0;
-  // RESERVED under REQUIRE_RECOVERY whose lease had run out.
+  // RESERVED under REQUIRE_RECOVERY with an expired lease.
   std::int64_t marked_unknown = 0;
-  // Of forgotten records nothing but the tombstone is left.
+  // Only the tombstone of these forgotten records is left.
   std::int64_t entombed = 0;
   // Of completed records only the status is left.
   std::int64_t replies_dropped = 0;
-  // How many records were looked at.
+  // How many records were examined.
   std::int64_t visited = 0;
-  // Where to go on; nullopt when the pass is at its end.
+  // Where to continue; nullopt at the end of the pass.
   std::optional<RecordId> next;
-  // None of what lies between `after` and `next` will want the sweep before,
-  // but for records that came late or were recovered since. Zero: not known.
+  // Before this no record between `after` and `next` needs the sweep, except
+  // records that arrived late or were recovered since. Zero: not known.
   absl::Duration quiet = absl::ZeroDuration();
   // Another replica is sweeping: nothing was done.
   bool elsewhere = false;
@@ -174,33 +174,33 @@ struct SweepProgress {
 
 // Numbers for /metrics; reading them must be cheap at any table size.
 struct StoreGauges {
-  // What counting stops at.
+  // Counting stops at this number.
   static constexpr std::int64_t kMaxCountedUnknown = 1000;
 
-  // How long ago the oldest record that is RESERVED now, under a lease that is live,
-  // was first reserved. Zero if there is none: a record whose attempt was abandoned does
-  // not count.
+  // How long ago the oldest record that is RESERVED under a live lease was first
+  // reserved. Zero if there is none: a record whose attempt was abandoned does not
+  // count.
   absl::Duration oldest_reserved_age;
-  // At most kMaxCountedUnknown, which stands for that many or more.
+  // At most kMaxCountedUnknown, which means that many or more.
   std::int64_t unknown_records = 0;
 };
 
-// Where records live. Every implementation decides by the table of states and
-// verdicts in docs/architecture.md, atomically and by its own clock, and holds
-// to one conformance suite (tests/conformance).
+// The storage of records. Every implementation decides by the table of states
+// and verdicts in docs/architecture.md, atomically and by its own clock, and
+// passes one conformance suite (tests/conformance).
 //
 // Every method takes a batch and answers each operation at its index; a single
 // call is a batch of one. Operations of one batch behave as if done one after
 // the other in some order. The caller puts at most one operation per record in
 // a batch, and at most limits::kMaxBatch.
 //
-// Once the replies in the answers of one Reserve or Get weigh
-// limits::kMaxBatchReplyBytes, the operations that are left are answered
+// Once the replies in the answers of one Reserve or Get reach
+// limits::kMaxBatchReplyBytes, the remaining operations are answered
 // RESOURCE_EXHAUSTED / OVERLOADED and nothing is done for them: the caller
-// gives them again with its next call. The first one never is.
+// sends them again with its next call. The first one never is.
 //
 // Failures of a single operation, beside those named at each method:
-//   UNAVAILABLE / STORE_UNAVAILABLE     Nothing is known: it may or may not
+//   UNAVAILABLE / STORE_UNAVAILABLE     The outcome is unknown: it may or may not
 //                                       have happened. Repeat it with the same
 //                                       tokens until it is answered.
 //   INTERNAL / RECORD_ID_COLLISION      Another key has this id. Nothing changed.
@@ -214,7 +214,7 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Decides who may run. Beside the verdicts:
+  // Decides which caller may run. Beside the verdicts:
   //   INVALID_ARGUMENT / KEY_INVALID             new UUIDv7 key from more than
   //                                              limits::kMaxKeyAhead ahead
   //   FAILED_PRECONDITION / FINGERPRINT_UNKNOWN  no fingerprint version in common
@@ -223,14 +223,14 @@ class Store {
   virtual std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) = 0;
 
   // Stores a reply. OK if the token matches and the record is RESERVED (also
-  // after its lease, if nobody took over) or UNKNOWN, and again for the same
-  // token and the same reply. Otherwise, and once the record has expired or is
-  // gone, FAILED_PRECONDITION / RESERVATION_LOST. Once OK is answered the reply
-  // is durable.
+  // after its lease, if no attempt took over) or UNKNOWN, and again for the
+  // same token and the same reply. Otherwise, and once the record has expired
+  // or is removed, FAILED_PRECONDITION / RESERVATION_LOST. Once OK is answered
+  // the reply is durable.
   virtual std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) = 0;
 
   // As Complete() and Reserve(), one after the other in either order; a record
-  // may stand in both. A store whose commits cost more than its statements has
+  // may be in both. A store whose commits cost more than its statements has
   // them share one.
   virtual SharedAnswers CompleteAndReserve(absl::Span<const CompleteOp> completions,
                                            absl::Span<const ReserveOp> reservations) {
@@ -240,28 +240,28 @@ class Store {
     return answers;
   }
 
-  // Gives a reservation back: RESERVED and token matches -> RELEASED, not to be
+  // Releases a reservation: RESERVED and token matches -> RELEASED, not to be
   // granted before `pause` is over, or UNKNOWN if `outcome_unknown`. Repeating it
   // is OK and changes nothing. Otherwise
   // FAILED_PRECONDITION / RESERVATION_LOST. The row stays.
   virtual std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) = 0;
 
   // Lengthens a lease: never shortens it, never beyond the record's expiry,
-  // never revives UNKNOWN; works after the lease has run out if nobody took
+  // never revives UNKNOWN; works after the lease has expired if no attempt took
   // over. Otherwise FAILED_PRECONDITION / RESERVATION_LOST.
   virtual std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) = 0;
 
-  // Reads a record; changes nothing. NOT_FOUND / RECORD_NOT_FOUND if there is
-  // none, or it is forgotten.
+  // Reads a record without changing it. NOT_FOUND / RECORD_NOT_FOUND if there
+  // is none, or it is forgotten.
   virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
 
   // Removes forgotten records whose tombstone is over (or reduces them to it),
   // limits::kClockStepMargin later, so that a clock that steps back by less finds
-  // every record whose window it opens again;
-  // drops the content of replies whose retention is over, and turns lapsed
-  // REQUIRE_RECOVERY reservations into UNKNOWN, from the lowest id upwards, at
-  // most `limit` at a time. Never touches a record that a Reserve has just
-  // revived. Frees space and nothing else: no answer depends on whether it ran.
+  // every record whose window it opens again; drops the content of replies whose
+  // retention is over, and turns expired REQUIRE_RECOVERY reservations into
+  // UNKNOWN, from the lowest id upwards, at most `limit` at a time. Never changes
+  // a record that a Reserve has just revived. Only frees space: no answer depends
+  // on whether it ran.
   virtual absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) = 0;
 
   // OK while the next completion can be made durable: a write of this process was
