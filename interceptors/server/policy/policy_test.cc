@@ -500,7 +500,7 @@ TEST(PoliciesAtStartUpTest, EveryFaultOfEveryMethodIsTold) {
       std::string(status.message()),
       AllOf(HasSubstr("/idempotency.testdata.Mistaken/NoSuchField: the key field \"request_uuid\""),
             HasSubstr("/idempotency.testdata.Mistaken/ShortMemory: recorded names UNAVAILABLE"),
-            HasSubstr("/idempotency.testdata.Mistaken/ShortMemory: retention 5s is under"),
+            HasSubstr("/idempotency.testdata.Mistaken/ShortMemory: retention 5s is less than"),
             HasSubstr("/idempotency.testdata.Mistaken/Waiting: in_flight WAIT is for unary")));
 }
 
