@@ -14,7 +14,7 @@ _GROUPS = (
     ("guard", ("interceptors/server/", _PUBLIC + "server_guard/")),
     ("batcher", ("server/batcher", "server/record_queue", "server/fair_queue",
                  "server/pending_operation")),
-    ("waiting", ("server/waiters",)),
+    ("waiting", ("server/in_flight_waiters",)),
     ("stores", ("server/store/",)),
     ("session", ("client/session", "client/stream_state", "client/deferred_actions",
                  "client/outstanding", "client/waiting_operations", "client/deadline_timer",
