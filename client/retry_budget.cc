@@ -16,7 +16,7 @@ void RetryBudget::AddCall() { bucket_->AddCall(); }
 bool RetryBudget::TakeRetry() { return bucket_->TakeRetry(); }
 
 RetryBudget& RetryBudget::Process() {
-  // Kept for ever: calls may be retried while the process ends.
+  // Never destroyed: calls may be retried while the process ends.
   static RetryBudget& budget = *std::make_unique<RetryBudget>().release();
   return budget;
 }

@@ -20,7 +20,6 @@ namespace idempotency::internal {
 // Admits a request before anything is built from it: measures its bytes, which are a
 // `type`, and takes its size once parsed out of the budget.
 //   INVALID_ARGUMENT / REQUEST_INVALID  Over `max_parsed_bytes`, or not a `type`.
-//   message.
 //   RESOURCE_EXHAUSTED / OVERLOADED     There is no room. Carries a retry delay.
 absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
                                                 const google::protobuf::Descriptor& type,
