@@ -90,7 +90,7 @@ TEST_F(ResolveAttachedCallTest, WithoutALabelTheKeyIsTheMethods) {
   EXPECT_THAT(Values(kParentMetadata), ElementsAre(parent_->announcement()));
   EXPECT_THAT(Values(kAttachedMetadata), IsEmpty());
   // The next one to the same method.
-  ExpectRefused("without a label");
+  ExpectRefused("has no label");
 }
 
 TEST_F(ResolveAttachedCallTest, ARepeatedCallKeepsItsLabelAndItsKey) {

@@ -169,7 +169,7 @@ TEST_P(UnlinkedSteps, CallsThatCannotBeToldApartAreNotSent) {
       });
   EXPECT_TRUE(ProbeClient(orders.address()).Act(kKey).status.ok());
   EXPECT_EQ(ReasonOf(FromGrpcStatus(second)), Reason::kDownstreamRefused);
-  EXPECT_THAT(second.error_message(), HasSubstr("without a label"));
+  EXPECT_THAT(second.error_message(), HasSubstr("has no label"));
   EXPECT_EQ(payment.effects, 1);
 }
 
