@@ -20,7 +20,7 @@ class CancellableTries {
 
   static CancellableTries& Of(RetryCanceller& canceller) { return *canceller.tries_; }
 
-  // As those of RetryCanceller.
+  // As in RetryCanceller.
   void Cancel();
   bool cancelled() const;
 

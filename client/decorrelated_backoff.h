@@ -10,8 +10,8 @@ namespace idempotency::internal {
 
 // Pauses with decorrelated jitter: each is drawn between the shortest one and
 // three times the one before, and cut at the longest. Callers that failed
-// together drift apart at once and stay apart. Source: Marc Brooker,
-// "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+// together spread at once and stay spread. Source: Marc Brooker, "Exponential
+// Backoff And Jitter", AWS Architecture Blog, 2015.
 //
 // Thread-compatible.
 class DecorrelatedBackoff {

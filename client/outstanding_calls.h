@@ -33,10 +33,10 @@ class OutstandingCalls {
 
   // Before the call is sent.
   void Add(std::shared_ptr<Call> call);
-  // The last act of the call's callback: destroys the call, then counts it as
-  // ended. In this order, because gRPC joins its callback threads with the
-  // last reference to a channel: a call that still held one on such a thread
-  // would make it join itself.
+  // The last step of the call's callback: destroys the call, then counts it as
+  // ended. In this order, because gRPC joins its callback threads with the last
+  // reference to a channel: a call that still held one on such a thread would
+  // make it join itself.
   void End(const Call* call);
 
   // Cancels every call, in the order of Add(), and returns when the last one has ended. Never from

@@ -13,14 +13,14 @@ namespace idempotency::internal {
 
 class StreamState;
 
-// An operation requested from a session, until it is answered. Holds the request
-// in the form in which it travels, so that sending it again costs a copy.
+// An operation requested from a session, until it is answered. Holds the
+// serialised request, so that sending it again costs a copy.
 //
 // Not thread-safe; the members that are not const belong to the session's lock.
 class OutstandingOperation {
  public:
   // `request` is not needed afterwards. A Reserve without a request token gets
-  // one: sent twice, it must be recognised.
+  // one, so that a repetition is recognised.
   template <typename Request, typename Response>
   static std::unique_ptr<OutstandingOperation> Make(const Request& request,
                                                     Connection::Deadline deadline,
@@ -46,12 +46,13 @@ class OutstandingOperation {
   const bool cancellable;
 
   std::uint64_t id = 0;
-  // Where it was sent; nullptr while it waits.
+  // The stream that it was sent on; nullptr while it waits.
   StreamState* state = nullptr;
   int times_sent = 0;
-  // A daemon may have got it: it was written to a stream that had a connection.
+  // A daemon may have received it: it was written to a stream that had a
+  // connection.
   bool maybe_sent = false;
-  // Which frame of its state it was last in.
+  // The last frame that contained it.
   std::uint64_t frame = 0;
   // It may be the reason why its frame is unreadable: it shares no frame from
   // now on.

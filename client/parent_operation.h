@@ -17,8 +17,8 @@
 
 namespace idempotency::internal {
 
-// The entry that an attached call carries as far as the client interceptor,
-// which takes it off: "ID" of its parent, or "ID/KEY" if it has its key.
+// The entry that an attached call carries up to the client interceptor, which
+// removes it: "ID" of its parent, or "ID/KEY" if it has its key.
 inline constexpr std::string_view kAttachedMetadata = "idempotency-attached";
 // A placeholder for the key until the client interceptor has the method. On a
 // channel without the interceptor it is sent, and no guard accepts it: a
@@ -33,7 +33,7 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
   struct Facts {
     // Secret of the derivation: see GuardOptions::downstream_secret.
     std::string secret;
-    // Its `key` never leaves this object.
+    // Its `key` is never passed on.
     RecordKey record_key;
     RecordId record_id;
     // InfinitePast if the service did not return it.
@@ -49,8 +49,8 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
   // idempotencyd is too old to return a record's creation time.
   absl::StatusOr<std::string> KeyFor(std::string_view label) const;
 
-  // Makes the call of `context` one of this operation's. With a label it has
-  // its key from here on. Fails as KeyFor does; the call then fails, too.
+  // Attaches the call of `context` to this operation. With a label it gets its
+  // key here. Fails as KeyFor does; the call then fails, too.
   absl::Status Attach(grpc::ClientContext& context, std::string_view label);
   // Without a label the client interceptor gives it its method's key.
   absl::Status Attach(grpc::ClientContext& context);
@@ -76,8 +76,8 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
 
   const Facts facts_;
   const std::string announcement_;
-  // Its name in the table: unguessable, for metadata that is copied from an
-  // incoming call must not attach to anything.
+  // Its name in the table: unguessable, since metadata copied from an incoming
+  // call must not attach to any operation.
   const std::string id_;
 
   Mutex mutex_;

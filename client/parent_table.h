@@ -22,7 +22,7 @@ class ParentTable {
   static ParentTable& Instance();
 
   void Enter(const std::string& id, std::weak_ptr<ParentOperation> parent);
-  // Nothing happens for one that was never entered.
+  // No effect for one that was never entered.
   void Leave(const std::string& id);
   // nullptr once it has ended.
   std::shared_ptr<ParentOperation> Find(std::string_view id);

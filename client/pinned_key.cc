@@ -11,7 +11,7 @@ namespace idempotency {
 absl::Status WithKey(grpc::ClientContext& context, std::string_view key) {
   const auto parsed = ParseIdempotencyKey(absl::MakeConstSpan(&key, 1));
   if (!parsed.ok()) return parsed.status();
-  // As it was given: the guard reads it in the same way.
+  // Unchanged: the guard reads it in the same way.
   context.AddMetadata(std::string(kKeyMetadata), std::string(key));
   return absl::OkStatus();
 }

@@ -12,7 +12,7 @@
 
 namespace idempotency::internal {
 
-// The time that a call's deadline and pauses go by.
+// The clock of a call's deadline and pauses.
 struct RetryTime {
   const Clock& clock = Clock::System();
   // Replaces the pause; empty: a real pause, which a RetryCanceller
@@ -20,7 +20,7 @@ struct RetryTime {
   std::function<void(absl::Duration)> sleep = nullptr;
 };
 
-// CallWithRetries, by a time of the caller's.
+// CallWithRetries with the caller's clock.
 grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
                              const std::function<grpc::Status(grpc::ClientContext&)>& call,
                              const CallRetries& retries, const RetryTime& time);

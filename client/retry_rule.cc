@@ -31,7 +31,7 @@ bool IsRetryable(Reason reason) {
     case Reason::kOutcomeUnknown:
     case Reason::kRecordDamaged:
     case Reason::kRecordIdCollision:
-    // It happened; the reply is not to be had.
+    // It happened; the reply is not available.
     case Reason::kReplyNotKept:
     case Reason::kFingerprintUnknown:
     case Reason::kRecordNotFound:

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A frame over this gains nothing more, and keeps those behind it waiting.
+// A larger frame gains nothing more, and delays the frames behind it.
 constexpr std::size_t kFrameBytes = 256 * 1024;
 // How often a stream may end before its first frame until every waiting
 // operation fails. More than once, because a daemon that exits ends streams
@@ -450,8 +450,8 @@ void SessionConnection::IsolateBadFrame(const std::vector<OutstandingOperation*>
                                         std::uint64_t bad_frame) {
   for (OutstandingOperation* operation : unanswered) {
     if (operation->frame != bad_frame) {
-      // Not one of those that it may break: however many culprits there are, it is
-      // sent until it is answered.
+      // Not one of those that it may break: for any number of faulty operations,
+      // it is sent until it is answered.
       --operation->times_sent;
       continue;
     }

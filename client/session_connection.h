@@ -32,9 +32,10 @@ namespace idempotency::internal {
 // Like unary calls it is fail-fast: while the daemon cannot be reached,
 // operations are answered STORE_UNAVAILABLE at once. When a stream breaks, its
 // unanswered operations are sent again on another, with the same tokens, up to
-// their deadlines; a Reserve without a request_token is given one, so that its
-// repeat is recognised. A daemon that drains is left without an error. With a
-// daemon that has no SessionConnection, operations are sent as unary calls.
+// their deadlines; a Reserve without a request_token gets one, so that its
+// repetition is recognised. When a daemon drains, the connection leaves it
+// without an error. With a daemon that has no Session method, operations are
+// sent as unary calls.
 //
 // The first operation opens the first stream; nothing is sent before. Errors
 // are those of MakeUnaryConnection(), and OVERLOADED (SessionConnectionOptions). An
@@ -50,7 +51,7 @@ namespace idempotency::internal {
 // Thread-safe.
 class SessionConnection final : public Connection, private SessionStream::Events {
  public:
-  // `unary` serves while the daemon has no SessionConnection.
+  // `unary` is used while the daemon has no Session method.
   SessionConnection(SessionStreamFactory streams, std::unique_ptr<Connection> unary,
                     SessionConnectionOptions options, const ApplicationLog& log = ApplicationLog());
   ~SessionConnection() override;
@@ -83,7 +84,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // they request together.
   void RunTogether(DeferredActions& actions) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // In. Answers the rule that the frame breaks, or nothing.
+  // Receiving. Returns the rule that the frame breaks, or nothing.
   std::string_view TakeFrame(StreamState& state, v1::SessionResponse& frame,
                              DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string_view TakeAnswer(StreamState& state, v1::SessionAnswer& answer,
@@ -105,10 +106,10 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // is affected. Operations of other frames lose only time.
   static void IsolateBadFrame(const std::vector<OutstandingOperation*>& unanswered,
                               std::uint64_t bad_frame);
-  // Whether another try would keep the waiting waiting for nothing.
+  // Whether another try would delay the waiting operations in vain.
   bool IsHopeless(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // The alarm's parts. Each answers when it is needed next.
+  // The alarm's parts. Each returns the time of its next run.
   Time FailExpired(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time CancelOverdue(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time TrySessionAgain(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,7 +133,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   Mutex mutex_;
   CondVar stream_ended_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  // While it is true operations take the unary way.
+  // While it is true operations are sent as unary calls.
   bool unary_only_ ABSL_GUARDED_BY(mutex_) = false;
   Time try_session_at_ ABSL_GUARDED_BY(mutex_) = Time::max();
   std::vector<std::unique_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);

@@ -12,8 +12,8 @@
 
 namespace idempotency::internal {
 
-// One stream of IdempotencyService.Session, as gRPC gives it: frames out, one at
-// a time; frames in, one at a time; an end. Tests put their own in its place.
+// One stream of IdempotencyService.Session over gRPC: it sends one frame at a
+// time, receives one frame at a time, and ends. Tests replace it.
 //
 // Thread-safe within the rules of each method.
 class SessionStream {
@@ -38,17 +38,17 @@ class SessionStream {
 
   virtual ~SessionStream() = default;
 
-  // First of all, once; reads the first frame. Every stream that was started
+  // Call it first, once; reads the first frame. Every stream that was started
   // ends with OnEnd.
   virtual void Start() = 0;
   // Once for each OnFrame, from within it.
   virtual void Read() = 0;
-  // `frame` is a serialised SessionRequest. One of these may be under way at a
-  // time: until OnWritten.
+  // `frame` is a serialised SessionRequest. Only one of these may be in
+  // progress: until OnWritten.
   virtual void Write(std::string frame) = 0;
   // The last of the writes.
   virtual void HalfClose() = 0;
-  // Hastens the end. At any time.
+  // Hastens the end. May be called at any time.
   virtual void Cancel() = 0;
   // In OnEnd: false if there is no connection to any daemon, and was none for
   // this stream, so that nothing written to it was sent.

@@ -120,7 +120,7 @@ class Transaction {
   const int result_;
 };
 
-// SQLite's words have no keys in them, but its code is all that helps.
+// SQLite's text contains no keys, but only its code is useful.
 absl::Status Unavailable(int result) {
   return MakeError(Reason::kStoreUnavailable,
                    absl::StrCat("the key store cannot be read or written (SQLite result ", result,
@@ -230,7 +230,7 @@ absl::StatusOr<std::unique_ptr<SqliteKeyStore>> SqliteKeyStore::Open(
   // A reader of a key can request the reply of its operation.
   MakePrivateFile(path);
   sqlite3* opened = nullptr;
-  // No mutex of SQLite's own: it is used under ours.
+  // No mutex of SQLite: it is used under this object's.
   const int result =
       sqlite3_open_v2(path.c_str(), &opened,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -255,7 +255,7 @@ absl::StatusOr<std::string> SqliteKeyStore::KeyFor(std::string_view work) {
   if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
   Transaction transaction(database);
   if (transaction.result() != SQLITE_OK) return Unavailable(transaction.result());
-  // Another process may have been quicker.
+  // Another process may have been faster.
   if (auto known = Find(database, work); !known.ok() || !known->empty()) return known;
   const absl::Time now = absl::Now();
   std::string key = Uuid::TimeOrdered(now).ToString();

@@ -33,7 +33,7 @@ class StreamState {
   std::size_t max_frame_bytes() const { return max_frame_bytes_; }
   std::size_t max_frame_operations() const { return max_frame_operations_; }
 
-  // Whether new operations may be put on it, now or when its frame has left.
+  // Whether new operations may be put on it, now or after its frame was sent.
   bool usable() const { return !draining_ && !broken_; }
   bool broken() const { return broken_; }
   // Whether a frame may be written now. A draining state still carries cancels.
@@ -43,7 +43,7 @@ class StreamState {
   // Operations that the server has not answered, cancelled ones included.
   std::size_t unanswered() const { return unanswered_ + abandoned_.size(); }
 
-  // `operation` goes out in its next frame.
+  // `operation` is sent in its next frame.
   void Add(OutstandingOperation& operation);
   // Its answer has arrived.
   void Settle(const OutstandingOperation& operation);
@@ -65,9 +65,10 @@ class StreamState {
   void Drain() { draining_ = true; }
   // Nothing more can be sent.
   void Break() { broken_ = true; }
-  // True once: when a draining state owes nothing more. The half-close begins.
+  // True once: when a draining state has no unanswered operation. The
+  // half-close begins.
   bool BeginHalfClose(Time owed_until);
-  // True once: when nothing will be written any more.
+  // True once: when no further frame will be written.
   bool BeginRelease();
 
   // A frame was received: the server is alive.

@@ -9,13 +9,13 @@
 
 namespace idempotency::internal {
 
-// The counting of a RetryBudget. Thread-safe.
+// The counter of a RetryBudget. Thread-safe.
 class TokenBucket {
  public:
   // `clock` must outlive this.
   explicit TokenBucket(const RetryBudgetOptions& options, const Clock& clock = Clock::System());
 
-  // As those of RetryBudget.
+  // As in RetryBudget.
   void AddCall();
   bool TakeRetry();
 

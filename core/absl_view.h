@@ -8,7 +8,7 @@
 namespace idempotency::internal {
 
 // For calls into abseil. Debian 12 builds it for C++14, where its string_view
-// is a class of its own that std::string_view does not convert to; built for
+// is a separate class to which std::string_view does not convert; built for
 // C++17 the two are one type and this does nothing.
 inline absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
 

@@ -9,12 +9,12 @@ namespace idempotency::internal {
 
 // How a caller must handle the end of an operation of idempotencyd.
 enum class AnswerKind {
-  // It was done.
+  // It was executed.
   kDone,
   // It was not executed, and a repetition would be refused again: do not repeat it,
   // and never continue without a verdict because of it.
   kRefused,
-  // It was not done now: the same again may succeed later.
+  // It was not executed now: a repetition may succeed later.
   kBusy,
   // Unknown: no answer arrived, or the service had none. Repeat it with the same
   // tokens. The only kind that may fail open.

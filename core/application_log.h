@@ -7,15 +7,15 @@
 
 namespace idempotency::internal {
 
-// Where the libraries in an application's process log: the only way to its logger.
-// Thread-safe.
+// The log of the libraries in an application's process: their only access to its
+// logger. Thread-safe.
 class ApplicationLog {
  public:
   // An empty `sink` is spdlog's default logger.
   explicit ApplicationLog(LogSink sink = nullptr);
 
-  // One line, with `end` behind it: text of callers' and of the application's begins no
-  // line of its own, moves no cursor, and is cut before `end`.
+  // Writes one line, followed by `end`: text of callers and of the application cannot
+  // begin a new line, nor move the cursor, and is cut before `end`.
   void Write(LogSeverity severity, std::string_view line, std::string_view end = {}) const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace idempotency::internal {
 
-// Where a part reads the time, so that tests can set it. Thread-safe.
+// The source of time of each part, so that tests can set it. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;

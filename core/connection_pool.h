@@ -23,7 +23,7 @@ namespace idempotency::internal {
 struct ConnectionPoolOptions {
   // At most this many connections at a time.
   int size = 4;
-  // How long Acquire waits for a free one.
+  // The maximum wait of Acquire for a free one.
   absl::Duration acquire_timeout = absl::Seconds(2);
   // The pauses between attempts to connect while the server is down double
   // from the first to the second; each is shortened by up to half at random.
@@ -42,8 +42,8 @@ struct ConnectionPoolGauges {
 // `Connection` has `bool Usable()`; one that is not is dropped and replaced.
 //
 // While the server is known to be down, one caller at a time tries it, at
-// growing intervals; the others fail at once, so that threads and the
-// returning server are not buried under attempts.
+// growing intervals; the others fail at once, so that neither threads nor the
+// returning server are overloaded by attempts.
 //
 // Thread-safe; outlives its leases. Connecting, and closing broken connections,
 // happens outside the lock.
@@ -52,7 +52,7 @@ class ConnectionPool {
  public:
   using Open = std::function<absl::StatusOr<std::unique_ptr<Connection>>()>;
 
-  // The right to use one connection; gives it back when destroyed. Movable;
+  // The right to use one connection; returns it when destroyed. Movable;
   // thread-compatible.
   class Lease {
    public:
@@ -107,7 +107,7 @@ class ConnectionPool {
     MutexLock lock(mutex_);
     while (true) {
       if (!idle_.empty()) {
-        // The last one used: the others' sessions may go cold.
+        // The last one used: the other sessions may become idle.
         std::unique_ptr<Connection> connection = std::move(idle_.back());
         idle_.pop_back();
         ++in_use_;

@@ -17,14 +17,14 @@ class FieldFaults {
  public:
   // More are counted, but not named: a request may hold any number.
   static constexpr std::size_t kMaxNamed = 16;
-  // Of the message, which counts the faults that no longer fit, and leaves them to the
-  // violations: gRPC takes 8 KiB of trailing metadata in all, and the details, which
-  // hold the message once more, are part of that.
+  // The limit of the message, which counts the faults that no longer fit, and leaves
+  // them to the violations: gRPC accepts 8 KiB of trailing metadata in total, and the
+  // details, which hold the message once more, are part of that.
   static constexpr std::size_t kMaxMessageBytes = 400;
 
   // A fault of REQUEST_INVALID.
   void Add(std::string_view field, std::string_view description);
-  // A failure of the catalogue with its violations. OK is no fault.
+  // A failure of the catalogue with its violations. OK is not a fault.
   void Add(const absl::Status& status);
 
   bool empty() const { return count_ == 0; }

@@ -12,7 +12,7 @@
 
 namespace idempotency::internal {
 
-// Lets one event a second into the log, so that a fault of one client cannot
+// Admits one event per second to the log, so that a fault of one client cannot
 // fill the disk. Thread-safe.
 class LogThrottle {
  public:

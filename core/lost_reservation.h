@@ -8,7 +8,7 @@
 
 namespace idempotency::internal {
 
-// Why a token holds its record no longer.
+// Why a token no longer holds its record.
 enum class LossCause {
   // RECORD_EXPIRED: the record has expired, or does not exist.
   kRecordExpired,

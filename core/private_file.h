@@ -12,7 +12,7 @@ namespace idempotency::internal {
 // on it. Failures (a missing folder, another user's file) are left to the code that opens
 // the file afterwards.
 
-// Takes all permissions of other users from a file, if it is there.
+// Removes all permissions of other users from a file, if it exists.
 void RestrictFile(const std::string& path);
 // Creates it, empty, if it is missing; otherwise RestrictFile().
 void MakePrivateFile(const std::string& path);

@@ -49,7 +49,7 @@ absl::Status ValidateUuid(std::string_view field, const std::string& text) {
   return InvalidField(field, "must be a UUID of 36 characters, not the nil UUID");
 }
 
-// The value if it is set and good.
+// The value if it is set and valid.
 std::optional<absl::Duration> Checked(std::string_view field, bool is_set,
                                       const google::protobuf::Duration& proto, absl::Duration min,
                                       absl::Duration max, FieldFaults& faults) {

@@ -5,7 +5,7 @@
 //
 // Every failure is INVALID_ARGUMENT and names each field that is at fault
 // (core/field_faults.h): KEY_MISSING or KEY_INVALID if record_key.key is one of
-// them, REQUEST_INVALID otherwise. Nothing that was given is quoted. Limits are in
+// them, REQUEST_INVALID otherwise. No input is quoted. Limits are in
 // grpc_idempotency/limits.h. All functions are thread-safe.
 #ifndef IDEMPOTENCY_CORE_REQUEST_RULES_H_
 #define IDEMPOTENCY_CORE_REQUEST_RULES_H_

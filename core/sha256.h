@@ -10,8 +10,8 @@ namespace idempotency::internal {
 
 using Sha256Digest = std::array<std::uint8_t, 32>;
 
-// SHA-256 of the bytes. Aborts the process if OpenSSL cannot compute it:
-// nothing here works without. Thread-safe.
+// SHA-256 of the bytes. Aborts the process if OpenSSL cannot compute it: this
+// program cannot work without it. Thread-safe.
 Sha256Digest Sha256(std::string_view bytes);
 
 // HMAC-SHA256 (RFC 2104) of the bytes; the same otherwise.

@@ -15,8 +15,8 @@ namespace idempotency::internal {
 // own: a socket whose call is late is shut down, and the call fails as if the
 // peer had closed it.
 //
-// Thread-safe. Owns one thread, however many calls it watches, and that thread
-// sleeps through calls that end in time. Outlives its watches.
+// Thread-safe. Owns one thread for any number of calls, and that thread sleeps
+// through calls that end in time. Outlives its watches.
 class SocketWatchdog {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

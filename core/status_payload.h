@@ -5,8 +5,8 @@
 
 namespace idempotency::internal {
 
-// Where an absl::Status carries its details: a serialised google.rpc.Status,
-// exactly the bytes of grpc-status-details-bin.
+// The payload of an absl::Status with its details: a serialised
+// google.rpc.Status, exactly the bytes of grpc-status-details-bin.
 inline constexpr std::string_view kStatusPayloadUrl = "type.googleapis.com/google.rpc.Status";
 
 }  // namespace idempotency::internal

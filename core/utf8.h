@@ -12,9 +12,9 @@ bool IsUtf8(std::string_view text);
 // The same, and no control characters: U+0000-U+001F, U+007F-U+009F.
 bool IsUtf8WithoutControls(std::string_view text);
 
-// `text` with every byte that is not part of well-formed UTF-8 replaced by
-// '?'. protobuf refuses to parse a string field with anything else, so text of
-// unknown origin goes through here before it enters a message.
+// `text` with every byte that is not part of well-formed UTF-8 replaced by '?'.
+// protobuf refuses to parse a string field with anything else, so text of
+// unknown origin passes through this function before it is put into a message.
 std::string ToUtf8(std::string_view text);
 
 // The longest prefix of at most `max_bytes` that does not cut a character.

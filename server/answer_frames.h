@@ -11,8 +11,8 @@ namespace idempotency::internal {
 
 // Answers of a session as the bytes of SessionResponse frames. Bytes of such
 // messages, one behind the other, are the bytes of one that holds the fields of
-// both: so answers that several threads encoded go out in one frame without
-// being touched again.
+// both: so answers that several threads encoded are sent in one frame without
+// further encoding.
 //
 // Not thread-safe.
 class AnswerFrames {

@@ -442,8 +442,8 @@ template <typename QueuedType, typename Answer>
 void Batcher::Respond(AtStore<QueuedType> operations, std::vector<Answer> answers,
                       absl::Duration took) {
   std::vector<QueuedPtr>& taken = operations.queued;
-  // A store that does not answer every operation is broken, and guessing which
-  // answer belongs to whom could grant twice.
+  // A store that does not answer every operation is broken, and guessing the
+  // receivers of its answers could grant twice.
   if (answers.size() != taken.size()) std::abort();
   const OperationKind kind = taken.front()->kind();
   observer_.BatchDone(kind, taken.size(), took);

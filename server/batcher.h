@@ -53,7 +53,7 @@ struct BatcherOptions {
 // queue; a free worker takes the queued operations, completions first, then releases, extensions,
 // reservations and reads. Reads, and the operations of the wait room (ReserveForWaiter(),
 // GetForWaiter()), have a share of every batch each (kShare), so that no number of reservations
-// holds them up. The store gets one call per kind of queue, with at most one operation per record.
+// delays them. The store gets one call per kind of queue, with at most one operation per record.
 // Within a kind, namespaces take turns. Completions and reservations go in one call, so that the
 // store may have them share a commit. A lone operation goes to the store at once; a few that
 // arrive while another batch is at the store wait for its end (BatcherOptions::min_batch_size).
@@ -88,7 +88,7 @@ class Batcher {
 
   // `store` and `observer` must outlive this.
   Batcher(Store& store, Observer& observer, const BatcherOptions& options = {});
-  // As Close().
+  // Like Close().
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -102,7 +102,7 @@ class Batcher {
               Group* group = nullptr);
   void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group = nullptr);
 
-  // As Reserve() and Get(), for callers that the wait room has had waiting.
+  // Like Reserve() and Get(), for callers that waited in the wait room.
   void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done);
   void GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done);
 
@@ -110,7 +110,7 @@ class Batcher {
   // that as many as fit go into one batch.
   void Submit(Group& group);
 
-  // For all that is held for the callers of this batcher's service.
+  // The budget of everything held for the callers of this batcher's service.
   MemoryBudget& budget() { return budget_; }
   // The size of a reservation, here or where it waits.
   static std::size_t BytesOf(const ReserveOp& op);
@@ -136,7 +136,7 @@ class Batcher {
   // as far as operations wait there.
   static constexpr std::size_t kShare = 8;
 
-  // An operation on its way, of any kind.
+  // An operation in the batcher, of any kind.
   struct Queued {
     Queued(QueueKind its_queue_kind, const RecordId& record, std::size_t weight, Deadline until)
         : queue_kind(its_queue_kind), id(record), bytes(weight), deadline(until) {}

@@ -22,7 +22,7 @@ namespace idempotency::internal {
 struct TlsFiles {
   std::string certificate;
   std::string key;
-  // Set: clients must show a certificate that it signed.
+  // If set, clients must present a certificate signed by it.
   std::string client_ca;
 };
 
@@ -60,7 +60,7 @@ struct HealthOptions {
   // nullopt: the idempotencyd on this machine, at the address of its command
   // line.
   std::optional<NetworkAddress> address;
-  // The server speaks TLS; also where one of these files is given.
+  // The server uses TLS; also if one of these files is set.
   bool tls = false;
   // Empty: the server's certificate is not verified, for a server of this machine.
   std::string tls_ca;

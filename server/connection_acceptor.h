@@ -15,7 +15,7 @@
 
 namespace idempotency::internal {
 
-// Accepts connections on a thread of its own and passes them on. gRPC 1.51 does that
+// Accepts connections on its own thread and passes them on. gRPC 1.51 does that
 // itself until accept() fails once, for example because the process has no descriptor
 // left, and then never again (CVE-2023-4785).
 //
@@ -28,7 +28,7 @@ class ConnectionAcceptor {
     // Takes over the connection `socket`, which was accepted on
     // `listening_socket`. On the acceptor's thread; returns soon.
     std::function<void(int socket, int listening_socket)> connected;
-    // The sockets cannot be used any more, and nothing is accepted from here on. At most
+    // The sockets can no longer be used, and no further connection is accepted. At most
     // once, on the acceptor's thread.
     std::function<void(const absl::Status&)> failed;
   };
@@ -41,8 +41,8 @@ class ConnectionAcceptor {
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
   const NetworkAddress& address() const { return sockets_.address(); }
-  // Connections that were passed on, or refused because of the limits. Those that no
-  // descriptor was left for do not count. Thread-safe.
+  // Connections that were passed on, or refused because of the limits. Connections
+  // without a free descriptor do not count. Thread-safe.
   std::uint64_t accepted() const { return accepted_.load(std::memory_order_relaxed); }
 
  private:

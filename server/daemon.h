@@ -39,7 +39,7 @@ class Daemon {
 
   // The listen address, with the real ports in place of 0.
   const NetworkAddress& listen_address() const { return listener_->address(); }
-  // nullptr: nowhere.
+  // nullptr: no metrics.
   const NetworkAddress* metrics_address() const;
 
  private:

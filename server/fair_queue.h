@@ -18,9 +18,9 @@
 
 namespace idempotency::internal {
 
-// A queue in which namespaces take turns, one item each, so that one that
-// offers more than its share waits for itself and not the others for it. Within
-// a namespace it is a RecordQueue: one item per record at a time.
+// A queue in which namespaces take turns, one item each, so that a namespace
+// that offers more than its share delays only itself. Within a namespace it is
+// a RecordQueue: one item per record at a time.
 //
 // Not thread-safe.
 template <typename Item>
@@ -50,7 +50,7 @@ class FairQueue {
     taken.reserve(std::min(limit, size_));
     const std::size_t expired_before = expired.size();
     for (NamespaceQueue* const its : turns_) its->left = its->queue.records();
-    // Namespaces in a row that have nothing more for this call.
+    // Consecutive namespaces without further items for this call.
     for (std::size_t idle = 0; taken.size() < limit && idle < turns_.size();) {
       NamespaceQueue& its = *turns_.front();
       turns_.pop_front();
@@ -82,8 +82,7 @@ class FairQueue {
   std::size_t namespaces() const { return turns_.size(); }
 
  private:
-  // Empty queues stay for the next item, until callers have thought of too many
-  // names.
+  // Empty queues stay for the next item, until there are too many names.
   static constexpr std::size_t kKeptNamespaces = 64;
 
   struct NamespaceQueue {

@@ -24,7 +24,7 @@ class FileDescriptor {
 
   bool valid() const { return number_ >= 0; }
   int get() const { return number_; }
-  // The caller closes it from here on.
+  // From then on the caller must close it.
   int Release() { return std::exchange(number_, -1); }
   void Close() {
     if (valid()) close(Release());

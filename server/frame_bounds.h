@@ -42,9 +42,9 @@ absl::StatusOr<std::size_t> ParsedBytes(grpc::ByteBuffer& request,
 // Without its fields, such a request is under-estimated by 1.5 MiB at most.
 inline constexpr std::size_t kCountedRequestBytes = 64 * 1024;
 
-// REQUEST_INVALID, for a frame that is no SessionRequest.
+// REQUEST_INVALID, for a frame that is not a SessionRequest.
 absl::Status UnreadableFrame();
-// The same, for a request that is no message of its method.
+// The same, for a request that is not a message of its method.
 absl::Status UnreadableRequest();
 
 }  // namespace idempotency::internal

@@ -21,9 +21,9 @@
 
 namespace idempotency::internal {
 
-// The gRPC server: one service of ours, with reflection, health and channelz
-// beside it, on one address. Connections are accepted here and passed to gRPC, so that
-// they are bounded, and a burst of them does not end the listening
+// The gRPC server: the idempotency service with reflection, health and channelz, on
+// one address. Connections are accepted here and passed to gRPC, so that they are
+// bounded, and a burst of them does not stop the listening
 // (docs/adr/0024-own-acceptor.md). Destruction shuts it down at once.
 class GrpcListener {
  public:
@@ -50,7 +50,7 @@ class GrpcListener {
   void Drain(absl::Duration timeout);
 
  private:
-  // Where gRPC takes a connection over.
+  // The interface by which gRPC takes over a connection.
   using Handover = grpc::experimental::ExternalConnectionAcceptor;
 
   GrpcListener(std::unique_ptr<grpc::Server> server, std::unique_ptr<Handover> handover,

@@ -12,7 +12,7 @@ namespace idempotency::internal {
 
 // The answers of grpc.health.v1.Health, for the server as a whole ("") and for
 // idempotency.v1.IdempotencyService: SERVING while the store commits, so that the
-// next completion would be durable, and the server is not draining. Thread-safe.
+// next completion is durable, and the server is not draining. Thread-safe.
 class Health {
  public:
   // Starts NOT_SERVING. `service` must outlive it.

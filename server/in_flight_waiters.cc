@@ -332,7 +332,7 @@ void InFlightWaiters::LeaseRuns(RecordWaiters& entry, const InFlight& in_flight)
       now + absl::ToChronoNanoseconds(std::max(in_flight.lease_remaining, kShortestLease));
 }
 
-// Seats.
+// Places.
 
 bool InFlightWaiters::Add(const WaiterPtr& waiter, const InFlight& in_flight) {
   if (closed_ || waiter->caller.load() != Waiter::Caller::kWaits ||
@@ -396,7 +396,7 @@ void InFlightWaiters::ReadNow(const RecordId& id, RecordWaiters& entry, bool con
 }
 
 void InFlightWaiters::ReadLater(RecordWaiters& entry) {
-  // 0.8 to 1.2 of the pause, so that replicas do not read in step.
+  // 0.8 to 1.2 of the pause, so that replicas do not read at the same time.
   const double factor = std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
   entry.next_read = options_.clock->Monotonic() + absl::ToChronoNanoseconds(entry.pause * factor);
   entry.pause = std::min(entry.pause * 2, options_.longest_pause);

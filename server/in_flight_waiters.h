@@ -37,7 +37,7 @@ struct InFlightWaitersOptions {
   absl::Duration first_pause = absl::Milliseconds(20);
   absl::Duration longest_pause = absl::Milliseconds(200);
   // Such reads under way at the same time, over all records: one batch, so that
-  // waiting never fills the queue.
+  // waiters never fill the queue.
   std::size_t max_reads = limits::kMaxBatch;
   const Clock* clock = &Clock::System();
 };
@@ -66,7 +66,7 @@ class InFlightWaiters {
 
   // `batcher` and `observer` must outlive this.
   InFlightWaiters(Batcher& batcher, Observer& observer, const InFlightWaitersOptions& options = {});
-  // As Close(), and waits until the batcher has answered every call.
+  // Like Close(), and waits until the batcher has answered every call.
   ~InFlightWaiters();
   InFlightWaiters(const InFlightWaiters&) = delete;
   InFlightWaiters& operator=(const InFlightWaiters&) = delete;
@@ -115,7 +115,7 @@ class InFlightWaiters {
 
   // One record that has waiters, or is being read for them.
   struct RecordWaiters {
-    // In the order in which they sat down.
+    // In their order of arrival.
     absl::btree_map<WaiterId, WaiterPtr> waiters;
     // A read is under way. It answers the waiters that arrived before it was sent,
     // if it is confirmed.
@@ -142,8 +142,8 @@ class InFlightWaiters {
   // may call back at once.
   struct Todo {
     std::vector<std::pair<WaiterPtr, absl::StatusOr<Verdict>>> answers;
-    // Those for whom the record is the answer. Their verdicts are made outside
-    // the lock, one by one: a reply may be large.
+    // The waiters that the record answers. Their verdicts are made outside the
+    // lock, one by one: a reply may be large.
     std::vector<std::pair<WaiterPtr, std::shared_ptr<const Record>>> proved;
     std::vector<WaiterPtr> tries;
     std::vector<GetOp> reads;
@@ -160,7 +160,7 @@ class InFlightWaiters {
   void SendRead(GetOp op) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(const WaiterPtr& waiter, const Reserved& grant) ABSL_LOCKS_EXCLUDED(mutex_);
   void CallbackBegins() { callbacks_.fetch_add(1, std::memory_order_relaxed); }
-  // The end of every callback: nothing of the entry may be touched after it.
+  // The end of every callback: the entry must not be used after it.
   void CallbackReturns() ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the call out of the entry, if it waits there, and answers CANCELLED.
   void AnswerCancelled(const WaiterPtr& waiter, Todo& todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -17,7 +17,8 @@
 
 namespace idempotency::internal {
 
-// Certificates are renewed hours before they end; a second costs two small files read.
+// Certificates are renewed hours before they end; once per second costs reading two
+// small files.
 inline constexpr absl::Duration kCertificateRefresh = absl::Seconds(1);
 
 // The listener's requirements for a connection: none without files, TLS with a

@@ -13,7 +13,7 @@ namespace idempotency::internal {
 
 // The bounds of a server's connections and of their memory.
 struct ListenerOptions {
-  // Half of them for one address, so that one client never shuts out the others.
+  // Half of them for one address, so that one client never excludes the others.
   static ConnectionTable::Limits ConnectionsWithin(int max_connections) {
     return {max_connections, (max_connections + 1) / 2};
   }
@@ -21,8 +21,8 @@ struct ListenerOptions {
   ConnectionTable::Limits connections = ConnectionsWithin(limits::kMaxConnections);
   absl::Duration handshake_timeout = limits::kHandshakeTimeout;
   absl::Duration max_connection_idle = limits::kMaxConnectionIdle;
-  // A tenth more or less, by gRPC's own choice, so that connections of one moment do
-  // not end in one moment.
+  // Plus or minus a tenth, chosen by gRPC, so that connections opened together do
+  // not end together.
   absl::Duration max_connection_age = limits::kMaxConnectionAge;
   absl::Duration connection_grace = limits::kConnectionGrace;
   int max_streams = limits::kMaxStreams;

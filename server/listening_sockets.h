@@ -46,7 +46,7 @@ class ListeningSockets {
  private:
   explicit ListeningSockets(NetworkAddress address);
 
-  // Each returns why it cannot, or "".
+  // Each returns the reason of its failure, or "".
   std::string BindUnix();
   std::string BindHost();
 

@@ -1,10 +1,10 @@
-// The daemon's log: one line per event on stderr, as key=value pairs that both
-// people and log collectors can read:
+// The daemon's log: one line per event on stderr, as key=value pairs for people
+// and log collectors:
 //
 //   time=2025-01-31T12:00:00.000Z level=info event="serving" listen=127.0.0.1:7411
 //
 // Never logged: idempotency keys, scopes, tokens, requests, replies, connection
-// strings. A record is named by its record id.
+// strings. A record appears by its record id.
 #ifndef IDEMPOTENCY_SERVER_LOG_H_
 #define IDEMPOTENCY_SERVER_LOG_H_
 

@@ -24,8 +24,8 @@ namespace idempotency::internal {
 // Of the half of answers and waiters, each namespace takes no more than it leaves to
 // the others (NamespaceShares).
 //
-// The bound is kept up to one reply: where no other is held, one always goes out, so
-// that the largest is not refused for ever.
+// The bound holds up to one reply: if no other is held, one is always admitted, so
+// that the largest is not refused permanently.
 //
 // Thread-safe.
 class MemoryBudget {
@@ -40,7 +40,7 @@ class MemoryBudget {
     ~Hold() { Release(); }
 
     std::size_t bytes() const { return bytes_; }
-    // The thing became smaller.
+    // The held object became smaller.
     void ShrinkTo(std::size_t bytes);
     void Release() { ShrinkTo(0); }
 
@@ -69,8 +69,8 @@ class MemoryBudget {
   void Add(std::size_t bytes);
   void Remove(std::size_t bytes);
 
-  // For a request, until its operation is added; nullopt: there is no room as
-  // HasRoomFor() has it, and it must not be parsed.
+  // For a request, until its operation is added; nullopt: there is no room by
+  // HasRoomFor(), and it must not be parsed.
   std::optional<Hold> TryHoldRequest(std::size_t bytes, bool brings_work);
   // For an answer with a reply; nullopt: it must not be made, and its caller must send
   // the operation again.

@@ -19,9 +19,9 @@
 namespace idempotency::internal {
 
 // The service's metrics for Prometheus. Their names, types and labels are a
-// contract with dashboards and alerts, held by testdata/metrics.golden. A label
-// has only values of a fixed set: never a key, a scope or anything else that a
-// caller chose.
+// contract with dashboards and alerts, checked by testdata/metrics.golden. A
+// label has only values of a fixed set: never a key, a scope or anything else
+// that a caller chose.
 //
 // Thread-safe.
 class Metrics : public Observer {
@@ -68,8 +68,8 @@ class Metrics : public Observer {
       const prometheus::Histogram::BucketBoundaries& buckets);
   prometheus::Histogram& RpcLatency(OperationKind kind, absl::StatusCode code);
 
-  // Owns everything that is pointed to below. Shared with the exposer, which
-  // may still be answering a scrape when this goes.
+  // Owns everything that the pointers below refer to. Shared with the exposer,
+  // which may still answer a scrape when this is destroyed.
   const std::shared_ptr<prometheus::Registry> registry_;
 
   prometheus::Family<prometheus::Histogram>& rpc_latency_family_;

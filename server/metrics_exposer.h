@@ -30,9 +30,9 @@ namespace idempotency::internal {
 class MetricsExposer {
  public:
   struct Limits {
-    // At one more the oldest connection is closed.
+    // Above it the oldest connection is closed.
     std::size_t scrapes = limits::kMaxScrapes;
-    // How long one may last.
+    // The maximum duration of one.
     absl::Duration timeout = limits::kScrapeTimeout;
   };
 
@@ -61,14 +61,14 @@ class MetricsExposer {
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const Limits limits_;
-  // Readable when there is something new for the thread.
+  // Readable when the thread has new work.
   const FileDescriptor wake_;
 
   Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<FileDescriptor> arrivals_ ABSL_GUARDED_BY(mutex_);
 
-  // The thread's own; the oldest one first.
+  // Used by the thread only; the oldest one first.
   std::list<Scrape> scrapes_;
 
   std::thread thread_;

@@ -11,9 +11,10 @@
 
 namespace idempotency::internal {
 
-// How much of a limited thing each namespace has. One takes no more than it leaves
-// to the others: alone up to half of the whole, two up to a third each, and so on.
-// So there is always room for one more, regardless of their number and behaviour.
+// The share of each namespace in a limited resource. A namespace takes no more
+// than it leaves to the others: alone up to half of the whole, two up to a third
+// each, and so on. So there is always room for one more, regardless of their
+// number and behaviour.
 //
 // Not thread-safe.
 class NamespaceShares {

@@ -9,7 +9,8 @@
 
 namespace idempotency::internal {
 
-// Where a server listens: HOST:PORT, [IPV6]:PORT or unix:PATH. A value type.
+// The listen address of a server: HOST:PORT, [IPV6]:PORT or unix:PATH. A value
+// type.
 struct NetworkAddress {
   // Without brackets; empty for a unix socket.
   std::string host;

@@ -14,7 +14,7 @@
 
 namespace idempotency::internal {
 
-// The operations of the service, as they are counted.
+// The operations of the service, for the metrics.
 enum class OperationKind { kReserve, kComplete, kRelease, kExtend, kGet };
 inline constexpr OperationKind kAllOperationKinds[] = {
     OperationKind::kReserve, OperationKind::kComplete, OperationKind::kRelease,
@@ -53,9 +53,9 @@ struct StoreConnections {
 
 // Why a connection was closed right after it was accepted.
 enum class ConnectionRefusal {
-  // The process has as many as it may have.
+  // The process has its maximum.
   kLimit,
-  // Its address has.
+  // Its address has its maximum.
   kPeerLimit,
   // No descriptor or memory was left for it.
   kNoDescriptor,
@@ -125,7 +125,7 @@ class Observer {
   virtual void OperationShed(OperationKind) {}
   // An operation's deadline passed while it was queued.
   virtual void OperationOverdue(OperationKind) {}
-  // The store could not do one operation (not: a token that does not match, a
+  // The store failed on one operation (not: a token that does not match, a
   // record that does not exist, a request that it refuses).
   virtual void StoreFailed(OperationKind, const absl::Status&) {}
   // A token that no longer holds its reservation was used.
@@ -141,7 +141,7 @@ class Observer {
 
   // The wait room.
 
-  // A caller of Reserve hung up.
+  // A caller of Reserve disconnected.
   virtual void CallerLeft() {}
   // Calls that wait for a running attempt, after every change.
   virtual void WaitersChanged(std::size_t /*waiters*/) {}

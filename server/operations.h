@@ -51,7 +51,7 @@ class Operations {
   void Get(const v1::GetRequest& request, PendingResponse<v1::GetResponse>& pending,
            Batcher::Group* group = nullptr);
 
-  // An operation that is not done, for a reason that its way in has.
+  // Refuses an operation for a reason of its entry point.
   void Refuse(PendingOperation& pending, const absl::Status& status);
 
   Batcher& batcher() { return batcher_; }

@@ -14,13 +14,14 @@
 namespace idempotency::internal {
 
 // Connects to the process's own port from time to time, so that a process that runs
-// without accepting connections is noticed and can be replaced. Destruction stops it.
+// without accepting connections is detected and can be replaced. Destruction stops
+// it.
 class PortProbe {
  public:
   struct Intervals {
     // Between two checks. If clients connected meanwhile no attempt is needed.
     absl::Duration between = absl::Seconds(10);
-    // How long a connection may go unaccepted.
+    // The time within which a connection must be accepted.
     absl::Duration timeout = absl::Seconds(20);
   };
 

@@ -76,8 +76,7 @@ class RecordQueue {
 
   // The next item of every record that has any.
   std::deque<Turn> turns_;
-  // The items behind it. Lists: an empty one, which most are, has no memory of
-  // its own.
+  // The items behind it. Lists: an empty one, as most are, allocates no memory.
   absl::flat_hash_map<RecordId, std::list<Item>> behind_;
   std::size_t size_ = 0;
 };

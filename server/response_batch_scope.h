@@ -13,7 +13,7 @@ namespace idempotency::internal {
 // ones.
 //
 // A scope within another one of the same thread does nothing: the outer one
-// speaks. Not thread-safe.
+// applies. Not thread-safe.
 class ResponseBatchScope {
  public:
   // An action at the end of a scope.
@@ -29,7 +29,7 @@ class ResponseBatchScope {
   ResponseBatchScope(const ResponseBatchScope&) = delete;
   ResponseBatchScope& operator=(const ResponseBatchScope&) = delete;
 
-  // The one around the caller; nullptr outside of any.
+  // The scope around the caller; nullptr outside of any scope.
   static ResponseBatchScope* Current();
 
   // The flushable of `owner` here; nullptr if there is none yet.

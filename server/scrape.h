@@ -36,7 +36,7 @@ class Scrape {
   bool Advance(const Page& page);
 
  private:
-  // False if the client has left or sent too much.
+  // False if the client disconnected or sent too much.
   bool Receive(const Page& page);
   bool Send();
 

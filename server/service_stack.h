@@ -23,7 +23,7 @@
 namespace idempotency::internal {
 
 // The service and its parts: store, sweeper, batcher, wait room. idempotencyd
-// puts a port in front of it, an embedding program a channel inside its own
+// serves it on a port, an embedding program over a channel inside its own
 // process. Owns its parts, starts them in the order below and stops them in the
 // reverse order.
 //

@@ -10,8 +10,8 @@
 namespace idempotency::internal {
 
 // How the one `idempotencyd serve` of this machine, or of this container, was started:
-// its command line as `proc`, the process file system, shows it, with the paths of files
-// as this process can open them.
+// its command line from `proc`, the process file system, with the paths of files as this
+// process can open them.
 //
 // NOT_FOUND if there is none, FAILED_PRECONDITION if there are several or its port is
 // not known from its command line; both advise to set the address.

@@ -144,7 +144,7 @@ class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable 
     Hold(std::move(hold), frames_.bytes() - before);
   }
 
-  // Of the answer nothing is left but its bytes in the frame.
+  // Only the answer's bytes in the frame are left.
   void Hold(MemoryBudget::Hold hold, std::size_t bytes) {
     if (hold.bytes() < bytes) {
       others_bytes_ += bytes;
@@ -518,7 +518,7 @@ void SessionCall::Deliver(GatheredAnswers& gathered) {
       answered.push_back(std::move(call->second));
       calls_.erase(call);
     }
-    // Nothing leaves any more once the stream has ended.
+    // Nothing is sent any more once the stream has ended.
     if (!finished_) {
       appended_bytes_ += gathered.frames().bytes();
       frames_.Append(std::move(gathered.frames()));

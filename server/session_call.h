@@ -27,7 +27,7 @@
 namespace idempotency::internal {
 
 struct SessionOptions {
-  // Unanswered reservations and reads; those over it are answered OVERLOADED.
+  // Unanswered reservations and reads; further ones are answered OVERLOADED.
   std::size_t max_in_flight = limits::kMaxSessionInFlight;
   // A frame of answers, unless one answer alone is larger.
   std::size_t max_answer_frame_bytes = limits::kMaxAnswerFrameBytes;
@@ -42,8 +42,8 @@ struct SessionOptions {
   // The first frame after that is answered with `draining`: the caller continues
   // with another stream, which gets another connection if this one is to end.
   absl::Duration max_age = absl::InfiniteDuration();
-  // Operations of one frame, cancels among them. As many as may be unanswered: more
-  // could not be begun.
+  // Operations of one frame, cancels included. As many as may be unanswered: more
+  // could not begin.
   std::size_t max_frame_operations = limits::kMaxSessionUnanswered;
   // The memory limit of a parsed frame (server/frame_bounds.h). The largest that a
   // guard sends is a streamed reply of limits::kMaxReplyBytes whose messages are

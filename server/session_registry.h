@@ -23,7 +23,7 @@ class SessionRegistry {
   bool Add(SessionCall* stream);
   // Waits while the stream is being notified.
   void Remove(SessionCall* stream);
-  // Has every session announce that the server is about to end.
+  // Lets every session announce that the server is about to end.
   void Drain();
 
  private:

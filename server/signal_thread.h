@@ -6,9 +6,9 @@
 
 namespace idempotency::internal {
 
-// Turns SIGTERM and SIGINT into a call on a thread of its own, where anything
-// may be done, unlike in a signal handler. The second signal ends the process
-// at once, with the status that a shell gives for it.
+// Turns SIGTERM and SIGINT into a call on its own thread, which may call any
+// function, unlike a signal handler. The second signal ends the process at
+// once, with the status that a shell gives for it.
 class SignalThread {
  public:
   // Blocks both signals in the calling thread and in those that it starts

@@ -11,7 +11,7 @@ namespace idempotency::internal {
 // Lets a background thread wait for a time, or until it must stop. Thread-safe.
 class StopLatch {
  public:
-  // Ends every wait, now and from here on. Idempotent.
+  // Ends every wait, current and future. Idempotent.
   void Stop();
   // False if Stop() was called, before or meanwhile; true after `duration`.
   bool WaitFor(absl::Duration duration);

@@ -17,7 +17,7 @@ struct StoreAddress {
 
   Kind kind = Kind::kSqlite;
   // kSqlite: the file's path. kPostgres: the URI as libpq takes it; it may hold
-  // a password, so it goes to the store and nowhere else.
+  // a password, so it is passed only to the store.
   std::string location;
 
   // Understands sqlite:PATH, postgresql://... and postgres://... . Parses the

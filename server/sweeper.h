@@ -31,7 +31,7 @@ class Sweeper {
     // Between the end of a pass and the start of the next. The real time is
     // drawn from half of it to one and a half, and the first pass starts at a
     // moment drawn from the first interval, so that replicas started together
-    // do not stay in step.
+    // do not stay synchronised.
     absl::Duration interval = absl::Minutes(1);
     // Records that one step reads.
     int batch = 500;
@@ -47,7 +47,7 @@ class Sweeper {
     // removes them. 5 million are removed in about five minutes.
     double removals_per_second = 10'000;
     absl::Duration growth = absl::Minutes(5);
-    // Records a second while there is nothing to be done.
+    // Records per second while there is nothing to remove.
     double visits_per_second = 10'000;
     // The maximum time for which a range counts as quiet: records that arrived
     // late or were recovered are found after this time at the latest.

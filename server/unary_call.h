@@ -80,11 +80,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
       context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
     }
     const grpc::Status sent = status.ok() ? Serialise() : ToGrpcStatus(status);
-    // Neither the context nor messages may be touched afterwards.
+    // Neither the context nor messages may be used afterwards.
     grpc::ServerUnaryReactor::Finish(sent);
   }
 
-  // Of the response nothing is left but its bytes.
+  // Only the bytes of the response are left.
   grpc::Status Serialise() {
     if (!response_.has_value()) response_.emplace();
     bool own_buffer = false;

@@ -19,15 +19,15 @@ namespace idempotency::internal {
 
 // Admits a request before anything is built from it: measures its bytes, which are a
 // `type`, and takes its size once parsed out of the budget.
-//   INVALID_ARGUMENT / REQUEST_INVALID  Over `max_parsed_bytes`, or no such message.
+//   INVALID_ARGUMENT / REQUEST_INVALID  Over `max_parsed_bytes`, or not a `type`.
 //   RESOURCE_EXHAUSTED / OVERLOADED     There is no room. Carries a retry delay.
 absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
                                                 const google::protobuf::Descriptor& type,
                                                 std::size_t max_parsed_bytes, OperationKind kind,
                                                 MemoryBudget& budget);
 
-// A request of a unary method as long as it takes to make an operation of it: most of
-// them need no memory but this. Not thread-safe.
+// A request of a unary method until it is converted to an operation: most need no
+// other memory. Not thread-safe.
 template <typename Message>
 class UnaryRequest {
  public:
@@ -36,7 +36,7 @@ class UnaryRequest {
   UnaryRequest& operator=(const UnaryRequest&) = delete;
 
   // Takes the bytes out of the buffer in any case. Once. REQUEST_INVALID if they are
-  // no such message.
+  // not such a message.
   absl::Status Parse(grpc::ByteBuffer& bytes) {
     return grpc::SerializationTraits<Message>::Deserialize(&bytes, message_).ok()
                ? absl::OkStatus()

@@ -91,7 +91,7 @@ void Write(const OutcomeUnknown& unknown, v1::OutcomeUnknown& proto) {
   proto.set_cause(unknown.cause == OutcomeUnknown::Cause::kReleased
                       ? v1::OutcomeUnknown::CAUSE_RELEASED
                       : v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED);
-  // A row that an older version or another hand wrote may hold anything, and one
+  // A row written by an older version or by hand may contain anything, and one
   // bad byte would make the whole frame unreadable.
   proto.set_reason(ToUtf8(unknown.reason));
   Write(unknown.since, *proto.mutable_since());

@@ -1,4 +1,4 @@
-// The store's answers as they go over the wire.
+// The store's answers in their wire form.
 #ifndef IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_
 #define IDEMPOTENCY_SERVER_WIRE_RESPONSE_H_
 

@@ -16,13 +16,13 @@ namespace idempotency::internal {
 // Thread-compatible.
 class BatchWeight {
  public:
-  // The operations that are left wait for the next call.
+  // The remaining operations wait for the next call.
   bool IsFull() const { return bytes_ >= limits::kMaxBatchReplyBytes; }
 
   void Add(std::size_t bytes) { bytes_ += bytes; }
   void Add(const absl::StatusOr<Verdict>& answer);
   void Add(const absl::StatusOr<Record>& answer);
-  // No other answer holds a reply.
+  // No other answer has a reply.
   void Add(const absl::StatusOr<Completion>&) {}
   void Add(const absl::StatusOr<Extension>&) {}
   void Add(const absl::Status&) {}

@@ -9,12 +9,12 @@
 // forgotten its key is outside the window: there is no gap in which it could
 // run again.
 //
-// How to use a decision: a store that holds the record still between reading
-// and writing (SQLite: BEGIN IMMEDIATE) writes the values of the decision
-// unchanged. One that does not (Postgres) writes under the decision's Guard and
-// with its own clock read again after any lock wait, in both SET and WHERE; if
-// the guarded statement hits no row, it reads the record again and decides
-// again.
+// How to use a decision: a store that keeps the record unchanged between
+// reading and writing (SQLite: BEGIN IMMEDIATE) writes the values of the
+// decision unchanged. One that does not (Postgres) writes under the decision's
+// Guard and with its own clock read again after any lock wait, in both SET and
+// WHERE; if the guarded statement hits no row, it reads the record again and
+// decides again.
 //
 // Times are whole microseconds, which every store can keep.
 #ifndef IDEMPOTENCY_SERVER_STORE_DECISION_H_
@@ -88,7 +88,7 @@ enum class ReserveAction {
   kGrant,
   // As kGrant, and expires_at = max(expires_at, now + op.retention). The only
   // change that ever moves expires_at. The lease is clipped to the new one, and
-  // tombstone_until moves along.
+  // tombstone_until moves with it.
   kGrantRecovery,
   // The same grant again for a repeated request token whose lease was over:
   // write the lease, clipped to expires_at, and nothing else. Guard: token,
@@ -114,7 +114,8 @@ struct Grant {
   // The record's.
   std::map<std::string, std::string> labels;
   PreviousAttempt previous_attempt = PreviousAttempt::kNone;
-  // For kRenewLease the token of the row; otherwise nil: the store mints one.
+  // For kRenewLease the token of the row; otherwise nil: the store generates
+  // one.
   Uuid token;
   // See Reserved.
   bool took_over = false;

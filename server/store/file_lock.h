@@ -7,8 +7,8 @@
 
 namespace idempotency::internal {
 
-// An exclusive lock on a file, held for this object's life and never longer than
-// the process's: the kernel drops it (flock). The empty file stays; removing it
+// An exclusive lock on a file, held for this object's lifetime and at most the
+// process's: the kernel releases it (flock). The empty file stays; removing it
 // would let two processes lock two files of one name. Thread-compatible,
 // movable.
 class FileLock {

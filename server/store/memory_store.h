@@ -17,10 +17,10 @@
 
 namespace idempotency::internal {
 
-// The reference model: the table of states and verdicts written down as
-// literally as C++ allows, in a map under one lock. The other stores are
-// compared with it, so it shares no decision with them and is written for
-// reading, not for speed. Its records end with it.
+// The reference model: the table of states and verdicts written as literally as
+// C++ allows, in a map under one lock. The other stores are compared with it,
+// so it shares no decision with them and is written for reading, not for speed.
+// Its records end with it.
 //
 // Thread-safe.
 class MemoryStore final : public Store {

@@ -17,8 +17,8 @@
 
 namespace idempotency::internal {
 
-// A batch of operations on its way through several statements, and the answers
-// so far. Operations are spoken of by their index. Thread-compatible.
+// A batch of operations during several statements, and the answers so far.
+// Operations are identified by their index. Thread-compatible.
 template <typename Op, typename Answer>
 class PostgresBatch {
  public:
@@ -42,7 +42,7 @@ class PostgresBatch {
     for (const std::size_t index : indices) answers_[index] = Answer(status);
   }
 
-  // In the order in which every statement must meet them: by id.
+  // In the order in which every statement must access them: by id.
   Indices All() const {
     Indices indices(ops_.size());
     std::iota(indices.begin(), indices.end(), 0);

@@ -74,7 +74,7 @@ std::string SessionSettings(const PostgresOptions& options) {
   return absl::StrCat(
       "SET search_path TO ", options.schema, ";SET statement_timeout TO ",
       absl::ToInt64Milliseconds(options.statement_timeout),
-      // Never 0, which is no limit.
+      // Never 0, which means no limit.
       ";SET lock_timeout TO ", std::max<std::int64_t>(absl::ToInt64Milliseconds(lock_timeout), 1),
       ";SET idle_in_transaction_session_timeout TO ",
       absl::ToInt64Milliseconds(options.idle_in_transaction_timeout),
@@ -176,7 +176,7 @@ int PostgresConnection::server_version() const { return session_->connection().s
 
 bool PostgresConnection::Usable() {
   if (transaction_ != nullptr || !session_->connection().is_open()) broken_ = true;
-  // Something to read from an idle session is a farewell, then end of file.
+  // Data on an idle session is the server's final message, then end of file.
   pollfd socket = {session_->connection().sock(), POLLIN, 0};
   while (!broken_ && poll(&socket, 1, 0) > 0) {
     Attempt([this] { session_->connection().get_notifs(); });

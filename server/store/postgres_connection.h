@@ -31,8 +31,8 @@ struct PostgresStatement {
 // One session, through libpqxx (docs/adr/0007). It never reconnects: a new
 // session would lack this program's settings, and a repeated statement might run twice.
 //
-// Failures are of four kinds; none holds SQL, parameters or the server's text
-// (which may quote them), only its SQLSTATE:
+// Failures are of four kinds; none contains SQL, parameters or the server's
+// text (which may quote them), only its SQLSTATE:
 //   INVALID_ARGUMENT  A value that the server cannot hold. Nothing happened.
 //   INTERNAL          The statement violated a constraint of the schema. Nothing
 //                     happened.

@@ -15,14 +15,14 @@
 
 namespace idempotency::internal {
 
-// Rows that were lately found locked by another session. Callers repeat their
+// Rows that were recently found locked by another session. Callers repeat their
 // operations on such a row; without this each repetition would delay a batch and all of
 // its operations.
 //
 // Thread-safe; free of a lock while there are none.
 class PostgresLockedRows {
  public:
-  // `pause` is how long one counts after it was found.
+  // `pause` is how long a row counts after it was found.
   explicit PostgresLockedRows(absl::Duration pause) : pause_(absl::ToChronoNanoseconds(pause)) {}
 
   void Add(const std::vector<RecordId>& ids);

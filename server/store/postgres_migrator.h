@@ -30,16 +30,16 @@ struct MigrationState {
   int version = 0;
   std::string name;
   bool applied = false;
-  // Not of this program: a newer one's, under which this one may serve all the same.
+  // Not of this program: a newer one's, under which this one may serve nevertheless.
   bool newer = false;
   // By the server's clock, as it prints times; empty if not applied.
   std::string applied_at;
 };
 
-// Brings the Postgres schema to the version that this program speaks. Each
-// migration is one transaction together with its row in schema_migrations, or
-// statements that can be repeated, so that a schema is never between two versions; all
-// take one advisory lock, so any number of replicas may run it at once.
+// Migrates the Postgres schema to this program's version. Each migration is one
+// transaction together with its row in schema_migrations, or statements that can be
+// repeated, so that a schema is never between two versions; all take one advisory
+// lock, so any number of replicas may run it at once.
 //
 // Traffic continues meanwhile: a statement waits for another session's lock for no
 // longer than kMigrationLockTimeout, since all traffic waits behind it, and is tried
@@ -98,11 +98,11 @@ class PostgresMigrator {
   // Without newer migrations that let this program serve.
   void LeaveOutHarmless(std::vector<Applied>& history) const;
   absl::Status JudgeHistory(const std::vector<Applied>& history) const;
-  // Connects, and has this schema's migrations to itself.
+  // Connects, and takes the lock of this schema's migrations.
   absl::StatusOr<std::unique_ptr<PostgresConnection>> OpenAlone();
-  // Keeps stores from the schema, as long as the connection is open.
+  // Locks stores out of the schema, as long as the connection is open.
   absl::Status LockOutStores(PostgresConnection& connection) const;
-  // Runs a step again for as long as others' locks are in its way.
+  // Repeats a step for as long as other sessions' locks block it.
   absl::StatusOr<int> Persist(absl::FunctionRef<absl::StatusOr<int>()> step) const;
   // One migration in one transaction. Returns its version, 0 if none is left.
   // `alone`: this call created the schema, and no session uses it yet.

@@ -24,7 +24,7 @@ struct PostgresOptions {
   // How long one attempt to connect may take, per host. libpq counts in whole
   // seconds, at least 2.
   absl::Duration connect_timeout = absl::Seconds(5);
-  // The server gives a statement up after this long.
+  // The server cancels a statement after this time.
   absl::Duration statement_timeout = absl::Seconds(10);
   // If not even the timeout's error arrives (a stalled network, a stopped
   // server, a synchronous standby that does not confirm), the connection is
@@ -55,7 +55,7 @@ struct PostgresOptions {
   // The time limit of a commit that only tests whether commits succeed; then the
   // store counts as unavailable.
   absl::Duration probe_timeout = absl::Seconds(5);
-  // For how long a commit that succeeded is proof enough.
+  // How long a successful commit counts as proof that commits succeed.
   absl::Duration commit_proof = absl::Seconds(5);
   // How long a call waits for a free connection.
   absl::Duration acquire_timeout = absl::Seconds(2);
@@ -70,8 +70,7 @@ struct PostgresOptions {
   // The name in pg_stat_activity, unless the URL sets another.
   std::string application_name = "idempotencyd";
 
-  // The store's clock, as an SQL expression. Only tests have reason to change
-  // it.
+  // The store's clock, as an SQL expression. Only tests change it.
   std::string clock_sql = "clock_timestamp()";
 };
 
@@ -84,7 +83,7 @@ inline constexpr absl::Duration kPostgresKeepaliveInterval = absl::Seconds(5);
 inline constexpr int kPostgresKeepaliveCount = 3;
 // The same for data that was sent and is not acknowledged by the other machine;
 // keepalives do not run meanwhile. Used for the server's end: it waits for its client
-// no longer than keepalives would. Ours is bounded by the reply's timeout.
+// no longer than keepalives would. This side's end is bounded by the reply's timeout.
 inline constexpr absl::Duration kPostgresPeerTimeout = absl::Seconds(25);
 
 // OK, or INVALID_ARGUMENT that names the option.

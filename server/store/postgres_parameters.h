@@ -26,8 +26,8 @@ enum class PostgresType : std::uint32_t {
 };
 
 // One array in Postgres' binary form, of one dimension. Append only values of
-// its type. One of nothing but NULLs is sent as an empty one: unnest() and
-// subscripts make NULLs of that too. Thread-compatible.
+// its type. An array of only NULLs is sent as an empty one: unnest() and
+// subscripts return NULLs for that too. Thread-compatible.
 class PostgresArray {
  public:
   explicit PostgresArray(PostgresType type) : type_(type) {}

@@ -55,7 +55,7 @@ class PostgresReserve {
   struct Progress {
     bool insert_tried = false;
     bool removed_forgotten = false;
-    // Minted for the statement that runs.
+    // Generated for the running statement.
     Uuid token;
   };
   // The steps of one round, by what they write.

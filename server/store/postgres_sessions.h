@@ -37,8 +37,8 @@ class PostgresSessions {
                    SocketWatchdog& watchdog)
       : options_(options), statements_(statements), watchdog_(watchdog) {}
 
-  // UNAVAILABLE if the server cannot be reached, has too many of our sessions, or no
-  // longer has the schema; why is logged.
+  // UNAVAILABLE if the server cannot be reached, has too many of this program's
+  // sessions, or no longer has the schema; the reason is logged.
   absl::StatusOr<std::unique_ptr<PostgresConnection>> Open();
 
   // Checks the schema. OK if this program may serve it, and it is the one of the first

@@ -140,7 +140,7 @@ ON CONFLICT (id) DO NOTHING
 RETURNING t.id, t.created_at, t.lease_until, t.expires_at, {now}
 )sql";
 
-// $1 ids. A completed record's checkpoint is of no use to anyone.
+// $1 ids. A completed record's checkpoint is no longer needed.
 constexpr std::string_view kReadToReserve = R"sql(
 SELECT {record}, {reply},
   CASE WHEN t.state <> 2 THEN (SELECT p.checkpoint FROM checkpoints p
@@ -283,9 +283,9 @@ FROM records t WHERE t.id = ANY($1::uuid[])
 // The result of a visit for a row:
 //   want   1 remove it, 2 reduce it to its tombstone, 3 mark it UNKNOWN, 4 drop
 //          its reply's content; else NULL
-//   watch  its open_for_long is not what it should be: a reservation that has been open
-//          for over a minute, under a lease that is live
-//   due    when a row with neither will want something, NULL for never
+//   watch  its open_for_long is wrong: it is true for a reservation that has been open
+//          for over a minute, under a live lease
+//   due    when a row with neither needs the sweep, NULL for never
 constexpr std::string_view kVisited = R"sql(
   SELECT t.id, t.created_at,
     CASE
@@ -401,7 +401,7 @@ RETURNING t.id
 )sql";
 
 // $1 ids, sorted. Which of these rows other sessions have locked. The strength is that of
-// the updates, so that a lock which does not hold them up does not count.
+// the updates, so that a lock which does not block them does not count.
 constexpr std::string_view kFindLocked = R"sql(
 SELECT t.id FROM records t
 WHERE t.id = ANY($1::uuid[]) AND t.id <> ALL(ARRAY(
@@ -409,9 +409,8 @@ WHERE t.id = ANY($1::uuid[]) AND t.id <> ALL(ARRAY(
     ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED))
 )sql";
 
-// $1 milliseconds. Takes the lock that migrations which go back do not get; returns
-// whether it was had, and how many statements of this role and application run for
-// longer than that.
+// $1 milliseconds. Takes the lock that excludes downgrades; returns whether it was taken,
+// and how many statements of this role and application run for longer than that.
 constexpr std::string_view kBeginSession = R"sql(
 SELECT pg_try_advisory_lock_shared({serve_lock}),
   (SELECT count(*) FROM pg_stat_activity a

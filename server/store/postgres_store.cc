@@ -19,8 +19,9 @@
 namespace idempotency::internal {
 namespace {
 
-// From here on a round that reads first is the cheaper one (1.2 times at 95 %
-// replays, more on hot keys; the insert alone wins while most keys are new).
+// From this share on a round that reads first is cheaper (1.2 times at 95 %
+// replays, more on hot keys; the insert alone is cheaper while most keys are
+// new).
 constexpr int kReadFirstPermille = 500;
 
 ConnectionPoolOptions PoolOptions(const PostgresOptions& options) {
@@ -164,7 +165,7 @@ bool PostgresStore::ReadsFirst() const {
 }
 
 void PostgresStore::NoteKnown(std::size_t known, std::size_t of) {
-  // Updates that cross may lose one another; a mean survives that.
+  // Concurrent updates may overwrite one another; the mean tolerates that.
   const int seen = static_cast<int>(1000 * known / of);
   const int mean = known_permille_.load(std::memory_order_relaxed);
   known_permille_.store((7 * mean + seen) / 8, std::memory_order_relaxed);

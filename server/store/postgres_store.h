@@ -52,14 +52,14 @@ class PostgresStore final : public Store {
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
-  // `next` of a pass is a place of this store's own, not always the id of a
-  // record: records whose ids are hashed are walked by age.
+  // `next` of a pass is a place in this store's own order, not always the id of
+  // a record: records whose ids are hashed are walked by age.
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
-  // Commits a row of no meaning where no commit succeeded within
-  // PostgresOptions::commit_proof, and waits for the standby as completions do; also
-  // checks whether the schema is still the same. Reads a bounded number of rows. In a
-  // table that is not small a reservation counts in oldest_reserved_age once the sweep
-  // has passed it at the age of a minute.
+  // Commits a dummy row if no commit succeeded within PostgresOptions::commit_proof,
+  // and waits for the standby as completions do; also checks whether the schema is
+  // still the same. Reads a bounded number of rows. In a table that is not small a
+  // reservation counts in oldest_reserved_age once the sweep has passed it at the age
+  // of a minute.
   absl::StatusOr<StoreGauges> Inspect() override;
 
   ConnectionPoolGauges connections() const { return pool_.gauges(); }

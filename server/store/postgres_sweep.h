@@ -13,8 +13,8 @@
 
 namespace idempotency::internal {
 
-// One step of a sweep. Walks ids of UUIDv7 keys in their own order, which is time's; then
-// hashed ids by age, through an index that only they have. Each statement is a
+// One step of a sweep. Walks ids of UUIDv7 keys in their order, which is that of time;
+// then hashed ids by age, through an index that only they have. Each statement is a
 // transaction of its own, so that no lock outlives it, even if this process ends
 // (postgres_statements.cc). Of one step each; thread-compatible.
 class PostgresSweep {

@@ -10,7 +10,7 @@ void SqliteConnection::Close::operator()(sqlite3* database) const { sqlite3_clos
 
 int SqliteConnection::Open(const std::string& path, absl::Duration busy_timeout) {
   sqlite3* database = nullptr;
-  // No mutex of SQLite's own: each connection is used under one of ours.
+  // No mutex of SQLite: each connection is used under one of this program's.
   const int result =
       sqlite3_open_v2(path.c_str(), &database,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);

@@ -28,7 +28,7 @@ class SqliteConnection {
   // the SQLite result code, 0 on success.
   int Open(const std::string& path, absl::Duration busy_timeout);
 
-  // Runs statements that answer no rows, separated by semicolons.
+  // Runs statements that return no rows, separated by semicolons.
   absl::Status Execute(const char* sql);
   absl::StatusOr<SqliteStatement> Prepare(const char* sql);
   // The first column of the first row, which is of that type.

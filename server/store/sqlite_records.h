@@ -19,7 +19,7 @@ namespace idempotency::internal {
 // The records of one connection: its prepared statements, and rows to and from
 // C++. Makes no decisions. Thread-compatible; must not outlive its connection.
 //
-// Every method can answer STORE_UNAVAILABLE. Writes carry their guard: one that
+// Every method can return STORE_UNAVAILABLE. Writes carry their guard: one that
 // hits no row is STORE_UNAVAILABLE too, since under the write lock it can only
 // be a fault.
 class SqliteRecords {
@@ -70,7 +70,7 @@ class SqliteRecords {
   // Puts `rest` in the reply's place.
   absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
 
-  // When the oldest record that is RESERVED now was created.
+  // When the oldest currently RESERVED record was created.
   absl::StatusOr<std::optional<absl::Time>> OldestReserved(absl::Time now);
   absl::StatusOr<std::int64_t> CountUnknown();
 

@@ -18,7 +18,7 @@ absl::Status CheckSqliteSchema(SqliteConnection& connection, const std::string& 
 // Reads the whole file. FAILED_PRECONDITION if any of it is damaged.
 absl::Status CheckSqliteFile(SqliteConnection& connection, const std::string& path);
 
-// Brings a file that CheckSqliteSchema accepted to the newest schema, in one
+// Migrates a file that CheckSqliteSchema accepted to the newest schema, in one
 // transaction. Idempotent.
 absl::Status MigrateSqliteSchema(SqliteConnection& connection, const std::string& path);
 

@@ -62,7 +62,7 @@ class SqliteStatement {
   absl::Status ChangeOne();
 
   // Of the current row. Nothing is converted: nullopt for a value of another
-  // type, or a UUID that has not 16 bytes.
+  // type, or a UUID that does not have 16 bytes.
   bool IsNull(int column) const;
   std::optional<std::int64_t> Integer(int column) const;
   std::optional<absl::Time> Time(int column) const;

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// For how long a commit that succeeded is proof that the next one will.
+// How long a successful commit counts as proof for the next one.
 constexpr std::chrono::seconds kCommitProof(5);
 
 // The canonical name of the file, with links resolved: the lock is by name.
@@ -80,7 +80,7 @@ absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& pa
       // the file every 16 MiB, since the same few pages change again and again.
       "PRAGMA cache_size = -32768;"
       "PRAGMA wal_autocheckpoint = 4000;"
-      // 64 MiB: the log of a burst does not stay on disk for ever.
+      // 64 MiB: the log of a burst does not stay on disk permanently.
       "PRAGMA journal_size_limit = 67108864");
   return configured.ok() ? configured : CannotUse(path, "cannot be configured");
 }

@@ -37,7 +37,8 @@ struct SqliteOptions {
 // STORE_UNAVAILABLE. WAL with synchronous=FULL: an operation answered OK
 // survives a crash of the process and of the machine.
 //
-// Thread-safe. Batches that write take turns; Get and Inspect read beside them.
+// Thread-safe. Batches that write take turns; Get and Inspect read
+// concurrently.
 class SqliteStore final : public Store {
  public:
   // Creates the file if it is missing, and migrates an older schema. Holds
@@ -98,7 +99,7 @@ class SqliteStore final : public Store {
   template <typename AnswerType, typename Op>
   std::vector<AnswerType> RunBatch(absl::Span<const Op> ops);
 
-  // OK if a commit succeeds, or one did lately.
+  // OK if a commit succeeds, or one did recently.
   absl::Status ProveCommits();
 
   // In the whole microseconds that the file keeps.

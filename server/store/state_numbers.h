@@ -9,7 +9,7 @@
 
 namespace idempotency::internal {
 
-// The words of store.h by their numbers on the wire, which are also those that
+// The enums of store.h by their numbers on the wire, which are also those that
 // the stores keep in their tables: they must never change.
 
 inline v1::RecordState ToProto(RecordState state) {
@@ -26,7 +26,7 @@ inline v1::RecordState ToProto(RecordState state) {
   return v1::RECORD_STATE_UNKNOWN;
 }
 
-// nullopt for a number that is no state.
+// nullopt for a number that is not a state.
 inline std::optional<RecordState> RecordStateFrom(std::int64_t number) {
   switch (number) {
     case v1::RECORD_STATE_RESERVED:
@@ -47,7 +47,7 @@ inline v1::LeaseExpiry ToProto(LeaseExpiry policy) {
                                                  : v1::LEASE_EXPIRY_TAKE_OVER;
 }
 
-// nullopt for a number that is no policy.
+// nullopt for a number that is not a policy.
 inline std::optional<LeaseExpiry> LeaseExpiryFrom(std::int64_t number) {
   switch (number) {
     case v1::LEASE_EXPIRY_TAKE_OVER:

@@ -28,8 +28,8 @@ enum class LeaseExpiry { kTakeOver, kRequireRecovery };
 
 enum class RecordState { kReserved, kCompleted, kReleased, kUnknown };
 
-// Operations. `id` is always RecordIdFor(key): callers compute it once. Fields
-// were validated (grpc_idempotency/limits.h) by then; durations are whole microseconds.
+// Operations. `id` is always RecordIdFor(key): callers compute it once. Fields are
+// already validated (grpc_idempotency/limits.h); durations are whole microseconds.
 
 struct ReserveOp {
   RecordKey key;
@@ -43,7 +43,7 @@ struct ReserveOp {
   LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
   bool recover = false;
   // How long the reply's content is kept, from the first reservation; nullopt:
-  // as long as the record. Not over `retention`.
+  // as long as the record. At most `retention`.
   std::optional<absl::Duration> reply_retention;
   // How long the key is refused after the record is forgotten.
   absl::Duration tombstone = absl::ZeroDuration();
@@ -123,15 +123,15 @@ struct Record {
   // Of the last ended attempt; empty if its lease expired.
   std::string release_reason;
   absl::Time created_at;
-  // Of a record that was released: when it was, or when the pause of that
-  // release ends. Never after `expires_at`.
+  // Of a record that was released: the time of the release, or the end of its
+  // pause. Never after `expires_at`.
   absl::Time lease_expires_at;
   std::optional<absl::Time> completed_at;
   absl::Time expires_at;
-  // From here on the reply has no content; nullopt: it has it to the end.
+  // From then on the reply has no content; nullopt: it keeps it until the end.
   std::optional<absl::Time> reply_expires_at;
-  // The key is refused until here; nullopt: it has no tombstone. Moves along
-  // with expires_at.
+  // The key is refused until then; nullopt: it has no tombstone. Moves with
+  // expires_at.
   std::optional<absl::Time> tombstone_until;
   // Set exactly when COMPLETED.
   std::optional<EncodedReply> reply;
@@ -196,8 +196,8 @@ struct StoreGauges {
 //
 // Once the replies in the answers of one Reserve or Get reach
 // limits::kMaxBatchReplyBytes, the remaining operations are answered
-// RESOURCE_EXHAUSTED / OVERLOADED and nothing is done for them: the caller
-// sends them again with its next call. The first one never is.
+// RESOURCE_EXHAUSTED / OVERLOADED and are not executed: the caller sends them
+// again with its next call. The first one never is.
 //
 // Failures of a single operation, beside those named at each method:
 //   UNAVAILABLE / STORE_UNAVAILABLE     The outcome is unknown: it may or may not
@@ -206,8 +206,8 @@ struct StoreGauges {
 //   INTERNAL / RECORD_ID_COLLISION      Another key has this id. Nothing changed.
 //   DATA_LOSS / RECORD_DAMAGED          The stored row cannot be read. Nothing
 //                                       changed, and it is never run again.
-// RESERVATION_LOST names its cause (core/lost_reservation.h). Errors never hold SQL, keys, tokens
-// or replies.
+// RESERVATION_LOST names its cause (core/lost_reservation.h). Errors never contain SQL, keys,
+// tokens or replies.
 //
 // Thread-safe. Methods block; they are called from the batcher's threads.
 class Store {
@@ -265,7 +265,7 @@ class Store {
   virtual absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) = 0;
 
   // OK while the next completion can be made durable: a write of this process was
-  // committed lately, or one that is made for this succeeds in time. Also the gauges.
+  // committed recently, or a test write succeeds in time. Also the gauges.
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 
