@@ -69,7 +69,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   void OnWritten(SessionStream& stream, bool ok) override;
   void OnReadEnd(SessionStream& stream) override;
   void OnEnd(SessionStream& stream, const grpc::Status& status) override;
-  // The alarm: handles overdue operations. Returns the time of the next check.
+  // Of the timer: handles overdue operations. Returns the time of the next check.
   Time OnDeadline();
 
   // Sending: opens streams, and gives each writable stream the operations that
@@ -109,7 +109,7 @@ class SessionConnection final : public Connection, private SessionStream::Events
   // Whether another try would delay the waiting operations in vain.
   bool IsHopeless(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // The alarm's parts. Each returns the time of its next run.
+  // The parts of OnDeadline(). Each returns the time of its next run.
   Time FailExpired(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time CancelOverdue(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Time TrySessionAgain(Time now, DeferredActions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

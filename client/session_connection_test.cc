@@ -666,8 +666,8 @@ TEST_F(SessionConnectionTest, TheTimeThatIsLeftTravels) {
   EXPECT_FALSE(stream().frames()[1].operations(0).has_timeout());
 }
 
-// The caller is answered, the server is told, the window stays taken until the
-// server answers, and that answer goes to nobody.
+// The caller gets an answer, the server gets a cancel, and the operation counts against the
+// window until the server's answer arrives, which is dropped.
 TEST_F(SessionConnectionTest, APassedDeadlineGivesAReservationUp) {
   Open();
   Reserve("1", In(milliseconds(30)));
@@ -677,7 +677,7 @@ TEST_F(SessionConnectionTest, APassedDeadlineGivesAReservationUp) {
   ASSERT_EQ(answers.size(), 1u);
   ExpectStoreUnavailable(answers[0]);
   EXPECT_THAT(answers[0].status().message(), HasSubstr("deadline"));
-  // The alarm tells the caller after it has written.
+  // The timer writes the cancel before it answers the caller.
   Settle();
   ASSERT_EQ(stream().frames().size(), 2u);
   EXPECT_THAT(Contents(stream().frames()[1]), ElementsAre("cancel 1"));

@@ -50,7 +50,7 @@ class StreamState {
   // Its caller no longer waits, but the server still owes an answer, and counts
   // it until then.
   void Abandon(const OutstandingOperation& operation, Time owed_until);
-  // The answer to a cancelled one. False: there is none with this id.
+  // The server answered an abandoned operation. False: no abandoned one has this id.
   bool SettleAbandoned(std::uint64_t id);
   // Ids to be cancelled, for the next frame: as many as it may have.
   std::vector<std::uint64_t> TakeCancels();
