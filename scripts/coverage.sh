@@ -27,6 +27,7 @@ import sys
 PARTS = [
     ("core", "core/", 90),
     ("stores", "server/store/", 90),
+    ("postgres", "postgres/", 90),
     ("guard", "interceptors/server/", 90),
     ("client", "client/", 0),
     ("client interceptor", "interceptors/client/", 0),

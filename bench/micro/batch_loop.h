@@ -7,7 +7,7 @@
 #include "bench/micro/inner_loop.h"
 
 #include "grpc_idempotency/uuid.h"
-#include "server/fair_queue.h"
+#include "server/queue/fair_queue.h"
 
 namespace idempotency::internal::bench {
 

@@ -8,8 +8,8 @@
 
 #include "bench/record_requests.h"
 
-#include "client/outstanding_operation.h"
-#include "client/session_frame.h"
+#include "client/connection/outstanding_operation.h"
+#include "client/connection/session_frame.h"
 
 namespace idempotency::internal::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "server/wire_request.h"
-#include "server/wire_response.h"
+#include "server/operation/wire_request.h"
+#include "server/operation/wire_response.h"
 
 namespace idempotency::internal::bench {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "bench/micro/inner_loop.h"
 
-#include "core/verdict.h"
 #include "grpc_idempotency/uuid.h"
+#include "server/store/verdict.h"
 
 namespace idempotency::internal::bench {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/session_stream.h"
+#include "client/connection/session_stream.h"
 #include "core/mutex.h"
 
 namespace idempotency::internal::testing {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/parent_table.h"
+#include "client/downstream/parent_table.h"
 #include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "client/parent_operation.h"
+#include "client/downstream/parent_operation.h"
 
 namespace idempotency::internal {
 

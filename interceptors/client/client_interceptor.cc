@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "client/parent_table.h"
+#include "client/downstream/parent_table.h"
 #include "core/clock.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/parent_table.h"
+#include "client/downstream/parent_table.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/execution.h"
@@ -107,7 +107,7 @@ TEST_F(DownstreamTest, EveryAttemptFindsTheSameKey) {
   EXPECT_FALSE(Charge().ok());
   EXPECT_TRUE(Charge().ok());
   EXPECT_EQ(attempt, 3u);
-  // A vector of core/downstream_key_test.cc, for the namespace as the secret.
+  // A vector of client/downstream/downstream_key_test.cc, for the namespace as the secret.
   EXPECT_THAT(keys, testing::Each("018904a3-f000-7215-bb83-09200bbd7b6e"));
 }
 

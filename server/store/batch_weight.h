@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "core/verdict.h"
 #include "grpc_idempotency/limits.h"
 #include "server/store/store.h"
+#include "server/store/verdict.h"
 
 namespace idempotency::internal {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/lost_reservation.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
+#include "server/store/lost_reservation.h"
 
 namespace idempotency::internal {
 namespace {

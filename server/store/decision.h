@@ -31,9 +31,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/verdict.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
+#include "server/store/verdict.h"
 
 namespace idempotency::internal {
 

@@ -1,21 +1,17 @@
 #include "server/store/postgres_connection.h"
 
-#include <poll.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <exception>
-#include <pqxx/pqxx>
 #include <utility>
-#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "postgres/libpqxx.h"
 
 #include "core/absl_view.h"
-#include "core/unconfirmed_commit.h"
 #include "server/store/postgres_conninfo.h"
 
 namespace idempotency::internal {
@@ -97,45 +93,9 @@ std::string SessionSettings(const PostgresOptions& options) {
 
 }  // namespace
 
-// libpqxx's connection with its notice handler.
-class PostgresConnection::Session {
- public:
-  explicit Session(const std::string& conninfo)
-      : connection_(conninfo), socket_(connection_.sock()), notices_(connection_) {
-    if (!socket_.valid()) throw pqxx::failure("no file descriptor left for the session");
-#include <pqxx/internal/ignore-deprecated-pre.hxx>
-    connection_.inhibit_reactivation(true);
-#include <pqxx/internal/ignore-deprecated-post.hxx>
-    // Makes messages contain the function that they come from.
-    connection_.set_verbosity(pqxx::connection_base::verbose);
-  }
-
-  pqxx::connection& connection() { return connection_; }
-  const SocketWatchdog::Target& socket() const { return socket_; }
-  // Whether, since the last call of this, a commit was reported without the
-  // synchronous standby's confirmation.
-  bool TakeUnconfirmed() { return std::exchange(notices_.unconfirmed, false); }
-
- private:
-  class Notices : public pqxx::errorhandler {
-   public:
-    using errorhandler::errorhandler;
-    bool operator()(const char message[]) noexcept override {
-      if (SaysCommitIsUnconfirmed(message)) unconfirmed = true;
-      return false;
-    }
-    bool unconfirmed = false;
-  };
-
-  pqxx::connection connection_;
-  SocketWatchdog::Target socket_;
-  Notices notices_;
-};
-
-PostgresConnection::PostgresConnection(std::unique_ptr<Session> session,
-                                       const PostgresOptions& options, SocketWatchdog& watchdog)
-    : watchdog_(watchdog),
-      reply_timeout_(options.statement_timeout + options.reply_grace),
+PostgresConnection::PostgresConnection(std::unique_ptr<PostgresSession> session,
+                                       const PostgresOptions& options)
+    : reply_timeout_(options.statement_timeout + options.reply_grace),
       session_(std::move(session)) {}
 
 PostgresConnection::~PostgresConnection() {
@@ -152,7 +112,7 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(
   std::unique_ptr<PostgresConnection> opened;
   try {
     opened = absl::WrapUnique(  // its constructor is private
-        new PostgresConnection(std::make_unique<Session>(*conninfo), options, watchdog));
+        new PostgresConnection(std::make_unique<PostgresSession>(*conninfo, watchdog), options));
   } catch (const std::exception& failure) {
     // libpq's text names host, port, user and database; never the password.
     spdlog::warn("postgres: cannot connect: {}", failure.what());
@@ -177,8 +137,7 @@ int PostgresConnection::server_version() const { return session_->connection().s
 bool PostgresConnection::Usable() {
   if (transaction_ != nullptr || !session_->connection().is_open()) broken_ = true;
   // Data on an idle session is the server's final message, then end of file.
-  pollfd socket = {session_->connection().sock(), POLLIN, 0};
-  while (!broken_ && poll(&socket, 1, 0) > 0) {
+  while (!broken_ && session_->HasUnreadInput()) {
     Attempt([this] { session_->connection().get_notifs(); });
   }
   return !broken_;
@@ -187,15 +146,11 @@ bool PostgresConnection::Usable() {
 absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStatement& statement,
                                                            const PostgresParameters& parameters,
                                                            absl::Duration time_limit) {
-  std::vector<pqxx::binarystring> values;  // what makes libpqxx send them in binary form
-  values.reserve(parameters.values().size());
-  for (const std::string& value : parameters.values()) values.emplace_back(value);
-  const auto arguments = pqxx::prepare::make_dynamic_params(values.begin(), values.end());
   for (int attempt = 1;; ++attempt) {
     pqxx::result rows;
     const auto run = [&](pqxx::transaction_base& transaction) {
-      session_->connection().prepare(statement.name, statement.sql);
-      rows = transaction.exec_prepared(statement.name, arguments);
+      session_->Prepare(statement.name, statement.sql);
+      rows = ExecutePrepared(transaction, statement.name, parameters.values());
     };
     const absl::Status status = ToStatus(AttemptIn(run, time_limit));
     if (status.ok()) return PostgresResult(rows);
@@ -208,11 +163,7 @@ absl::StatusOr<PostgresResult> PostgresConnection::Execute(const PostgresStateme
 }
 
 std::string PostgresConnection::TryPrepare(const PostgresStatement& statement) {
-  return Attempt([&] {
-           session_->connection().prepare(statement.name, statement.sql);
-           session_->connection().prepare_now(statement.name);
-         })
-      .state;
+  return Attempt([&] { session_->PrepareNow(statement.name, statement.sql); }).state;
 }
 
 absl::StatusOr<PostgresResult> PostgresConnection::ExecuteScript(const std::string& sql) {
@@ -257,31 +208,31 @@ PostgresConnection::Outcome PostgresConnection::AttemptIn(
 
 PostgresConnection::Outcome PostgresConnection::Attempt(absl::FunctionRef<void()> call,
                                                         absl::Duration time_limit) {
-  session_->TakeUnconfirmed();
+  session_->TakeUnconfirmedCommit();
   const absl::Duration limit = std::min(reply_timeout_, time_limit);
-  const SocketWatchdog::Watch watch(
-      watchdog_, session_->socket(),
-      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(limit));
   Outcome outcome;
-  try {
-    call();
-  } catch (const std::exception& failure) {
-    outcome.state = std::string(StateOf(failure));
-    outcome.message = PrimaryMessage(failure.what(), outcome.state);
-    if (outcome.state == kConnectionFailure) broken_ = true;
-  }
-  if (watch.expired()) {
+  const bool in_time = session_->Watched(limit, [&] {
+    try {
+      call();
+    } catch (const std::exception& failure) {
+      outcome.state = std::string(StateOf(failure));
+      outcome.message = PrimaryMessage(failure.what(), outcome.state);
+    }
+  });
+  if (!in_time) {
     spdlog::warn("postgres: no answer within {} ms; the session is abandoned",
                  absl::ToInt64Milliseconds(limit));
   }
-  if (watch.expired() || !session_->connection().is_open()) broken_ = true;
+  if (!in_time || outcome.state == kConnectionFailure || !session_->connection().is_open()) {
+    broken_ = true;
+  }
   return outcome;
 }
 
 absl::Status PostgresConnection::ToStatus(const Outcome& outcome) {
   const std::string& state = outcome.state;
   if (state.empty()) {
-    if (!session_->TakeUnconfirmed()) return absl::OkStatus();
+    if (!session_->TakeUnconfirmedCommit()) return absl::OkStatus();
     spdlog::warn("postgres: a commit was not confirmed by the synchronous standby");
     return absl::UnavailableError("the synchronous standby did not confirm");
   }

@@ -9,16 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "postgres/postgres_session.h"
 
-#include "core/socket_watchdog.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_parameters.h"
 #include "server/store/postgres_result.h"
-
-namespace pqxx {
-class dbtransaction;
-class transaction_base;
-}  // namespace pqxx
 
 namespace idempotency::internal {
 
@@ -28,8 +23,7 @@ struct PostgresStatement {
   std::string sql;
 };
 
-// One session, through libpqxx (docs/adr/0007). It never reconnects: a new
-// session would lack this program's settings, and a repeated statement might run twice.
+// One session of the store (postgres/postgres_session.h), with its settings.
 //
 // Failures are of four kinds; none contains SQL, parameters or the server's
 // text (which may quote them), only its SQLSTATE:
@@ -79,15 +73,13 @@ class PostgresConnection {
   int server_version() const;
 
  private:
-  class Session;
   // The result of a call to the server.
   struct Outcome {
     std::string state;  // its SQLSTATE, or one in its stead; "" for success
     std::string message;
   };
 
-  PostgresConnection(std::unique_ptr<Session> session, const PostgresOptions& options,
-                     SocketWatchdog& watchdog);
+  PostgresConnection(std::unique_ptr<PostgresSession> session, const PostgresOptions& options);
 
   absl::Status SetUpSession(const PostgresOptions& options);
   // Runs `call`, until the reply timeout or for `time_limit`, and catches its
@@ -99,9 +91,8 @@ class PostgresConnection {
                     absl::Duration time_limit = absl::InfiniteDuration());
   absl::Status ToStatus(const Outcome& outcome);
 
-  SocketWatchdog& watchdog_;
   const absl::Duration reply_timeout_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<PostgresSession> session_;
   std::unique_ptr<pqxx::dbtransaction> transaction_;
   bool broken_ = false;
 };

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "postgres/socket_watchdog.h"
 
-#include "core/socket_watchdog.h"
 #include "migrations/migrations.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"

@@ -3,11 +3,11 @@
 #include <array>
 #include <exception>
 #include <optional>
-#include <pqxx/pqxx>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/time/civil_time.h"
+#include "postgres/libpqxx.h"
 
 #include "core/absl_view.h"
 
@@ -15,7 +15,7 @@ namespace idempotency::internal {
 namespace {
 
 // Neither this nor libpqxx checks whether there is one.
-pqxx::field FieldAt(const pqxx::result& result, int row, int column) {
+auto FieldAt(const pqxx::result& result, int row, int column) {
   return result[static_cast<pqxx::result::size_type>(row)]
                [static_cast<pqxx::row::size_type>(column)];
 }
@@ -67,14 +67,14 @@ bool PostgresResult::IsNull(int row, int column) const {
 
 std::string_view PostgresResult::View(int row, int column) const {
   if (IsNull(row, column)) return {};
-  const pqxx::field field = FieldAt(result_, row, column);
+  const auto field = FieldAt(result_, row, column);
   return {field.c_str(), field.size()};
 }
 
 std::string PostgresResult::Bytea(int row, int column) const {
   if (IsNull(row, column)) return {};
   try {
-    return pqxx::binarystring(FieldAt(result_, row, column)).str();
+    return ByteaOf(FieldAt(result_, row, column));
   } catch (const std::exception&) {
     return {};
   }
@@ -98,18 +98,12 @@ absl::Time PostgresResult::Time(int row, int column) const {
 }
 
 std::vector<std::string> PostgresResult::TextArray(int row, int column) const {
-  std::vector<std::string> texts;
-  if (IsNull(row, column)) return texts;
+  if (IsNull(row, column)) return {};
   try {
-    pqxx::array_parser array = FieldAt(result_, row, column).as_array();
-    for (auto next = array.get_next(); next.first != pqxx::array_parser::done;
-         next = array.get_next()) {
-      if (next.first == pqxx::array_parser::string_value) texts.push_back(std::move(next.second));
-    }
+    return TextArrayOf(FieldAt(result_, row, column));
   } catch (const std::exception&) {
-    texts.clear();
+    return {};
   }
-  return texts;
 }
 
 }  // namespace idempotency::internal

@@ -7,9 +7,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "postgres/socket_watchdog.h"
 
 #include "core/mutex.h"
-#include "core/socket_watchdog.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_options.h"
 #include "server/store/postgres_statements.h"

@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "postgres/connection_pool.h"
+#include "postgres/socket_watchdog.h"
 
-#include "core/connection_pool.h"
-#include "core/socket_watchdog.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_locked_rows.h"

@@ -13,13 +13,13 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-#include "core/verdict.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "idempotency/v1/record.pb.h"
+#include "server/store/verdict.h"
 
 namespace idempotency::internal {
 
@@ -206,8 +206,8 @@ struct StoreGauges {
 //   INTERNAL / RECORD_ID_COLLISION      Another key has this id. Nothing changed.
 //   DATA_LOSS / RECORD_DAMAGED          The stored row cannot be read. Nothing
 //                                       changed, and it is never run again.
-// RESERVATION_LOST names its cause (core/lost_reservation.h). Errors never contain SQL, keys,
-// tokens or replies.
+// RESERVATION_LOST names its cause (server/store/lost_reservation.h). Errors never contain SQL,
+// keys, tokens or replies.
 //
 // Thread-safe. Methods block; they are called from the batcher's threads.
 class Store {

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
-#include "server/observer.h"
+#include "server/observability/observer.h"
 
 namespace idempotency::internal {
 

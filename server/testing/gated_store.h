@@ -14,7 +14,7 @@
 
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
-#include "server/observer.h"
+#include "server/observability/observer.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {

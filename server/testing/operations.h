@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 
-#include "core/verdict.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/store.h"
+#include "server/store/verdict.h"
 
 namespace idempotency::internal {
 

@@ -21,20 +21,28 @@ PARTS = {
     "interceptors/client": {"client", "core"},
     "interceptors/server": {"client", "core", "interceptors/server/ledger",
                             "interceptors/server/log"},
-    "interceptors/server/ledger": {"core", "interceptors/server/log"},
+    "interceptors/server/ledger": {"core", "interceptors/server/log", "postgres"},
     "interceptors/server/log": {"core"},
+    "postgres": {"core"},
     "server": {"core", "server/store"},
-    "server/store": {"core"},
+    "server/store": {"core", "postgres"},
 }
 
-# A folder of the guard uses those further down. What its users include stands beside
-# the folders, and all of them know it.
-GUARD = "interceptors/server/"
-GUARD_ORDER = [
-    ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",),
-    ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
-]
-GUARD_RANK = {folder: rank for rank, folders in enumerate(GUARD_ORDER) for folder in folders}
+# A folder uses those further down, and none beside it. What users of the guard include stands
+# beside its folders, and all of them know it.
+ORDERS = {
+    "interceptors/server/": [
+        ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",),
+        ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
+    ],
+    "server/": [
+        ("process",), ("service",), ("rpc",), ("operation",), ("queue",), ("observability",),
+        ("store",),
+    ],
+    "client/": [("connection", "retries", "key_store", "downstream")],
+}
+RANKS = {part: {folder: rank for rank, folders in enumerate(order) for folder in folders}
+         for part, order in ORDERS.items()}
 
 
 def all_sources():
@@ -66,9 +74,12 @@ def public_headers():
     return {file.removeprefix(PUBLIC) for file in listed}
 
 
-def guard_folder(path):
-    """None for what stands beside the folders."""
-    folder, slash, _ = path.removeprefix(GUARD).partition("/")
+def folder_of(path, part):
+    """The folder of a part that has an order of folders; None for what stands beside them, and
+    for files of other parts."""
+    if not path.startswith(part):
+        return None
+    folder, slash, _ = path.removeprefix(part).partition("/")
     return folder if slash else None
 
 
@@ -118,20 +129,22 @@ class IncludesTest(unittest.TestCase):
                 self.assertIsNone(re.search(r"^namespace idempotency \{", text, re.MULTILINE),
                                   f"{file} is no public header: its namespace is internal")
 
-    def test_the_guards_folders_use_only_those_below(self):
-        seen = set()
-        for file in all_sources():
-            folder = guard_folder(file) if file.startswith(GUARD) else None
-            if folder in (None, "testing", "testdata"):
-                continue
-            seen.add(folder)
-            for header in includes(file):
-                used = guard_folder(header) if header.startswith(GUARD) else None
-                if used == "testing" and of_tests(file):
+    def test_folders_use_only_those_below(self):
+        for part, ranks in RANKS.items():
+            seen = set()
+            for file in all_sources():
+                folder = folder_of(file, part)
+                if folder in (None, "testing", "testdata"):
                     continue
-                self.assertTrue(used in (None, folder) or GUARD_RANK[folder] < GUARD_RANK[used],
-                                f"{file} includes {header}: {folder}/ may not use {used}/")
-        self.assertEqual(seen, set(GUARD_RANK), "a folder has no place in the order, or no files")
+                seen.add(folder)
+                for header in includes(file):
+                    used = folder_of(header, part)
+                    if used == "testing" and of_tests(file):
+                        continue
+                    self.assertTrue(used in (None, folder) or ranks[folder] < ranks[used],
+                                    f"{file} includes {header}: {folder}/ may not use {used}/")
+            self.assertEqual(seen, set(ranks),
+                             f"a folder of {part} has no place in the order, or no files")
 
     def test_applications_give_the_logger(self):
         """What runs in an application's process logs through what it gave us."""
@@ -144,8 +157,9 @@ class IncludesTest(unittest.TestCase):
         page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
         for part in PARTS:
             self.assertTrue(f"| `{part}/`" in page, f"no row for {part}/")
-        for folder in GUARD_RANK:
-            self.assertTrue(f"`{folder}/`" in page, f"nothing about the guard's {folder}/")
+        for part, ranks in RANKS.items():
+            for folder in ranks:
+                self.assertTrue(f"`{folder}/`" in page, f"nothing about {part}{folder}/")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@
 #include "absl/strings/str_join.h"
 
 #include "core/absl_view.h"
-#include "core/lost_reservation.h"
 #include "grpc_idempotency/record_key.h"
+#include "server/store/lost_reservation.h"
 #include "server/store/memory_store.h"
 #include "tests/conformance/store_fixture.h"
 

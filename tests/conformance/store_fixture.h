@@ -13,10 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "core/verdict.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/store.h"
+#include "server/store/verdict.h"
 #include "tests/conformance/store_harness.h"
 
 namespace idempotency::internal {

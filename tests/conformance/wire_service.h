@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "grpc_idempotency/client/connection_factory.h"
-#include "server/batcher.h"
-#include "server/idempotency_service.h"
-#include "server/in_flight_waiters.h"
+#include "server/queue/batcher.h"
+#include "server/queue/in_flight_waiters.h"
+#include "server/rpc/idempotency_service.h"
 #include "server/store/store.h"
 #include "server/testing/counting_observer.h"
 #include "tests/support/temp_folder.h"

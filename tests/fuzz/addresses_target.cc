@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
-#include "server/network_address.h"
+#include "server/process/network_address.h"
+#include "server/service/store_address.h"
 #include "server/store/postgres_conninfo.h"
-#include "server/store_address.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
 

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
-#include "client/session_connection.h"
+#include "client/connection/session_connection.h"
 #include "client/testing/fake_session_streams.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 
 #include "core/absl_view.h"
-#include "server/command_line.h"
+#include "server/process/command_line.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"

@@ -20,8 +20,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "postgres/socket_watchdog.h"
 
-#include "core/socket_watchdog.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres_connection.h"

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "postgres/socket_watchdog.h"
 
 #include "core/mutex.h"
-#include "core/socket_watchdog.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/postgres_connection.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "postgres/socket_watchdog.h"
 
-#include "core/socket_watchdog.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/postgres_connection.h"
 #include "server/store/postgres_store.h"

@@ -8,9 +8,9 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/limits.h"
-#include "server/batcher.h"
-#include "server/idempotency_service.h"
-#include "server/in_flight_waiters.h"
+#include "server/queue/batcher.h"
+#include "server/queue/in_flight_waiters.h"
+#include "server/rpc/idempotency_service.h"
 #include "server/store/memory_store.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"

@@ -11,7 +11,7 @@ import tempfile
 from .statements import pieces_of
 
 RULES = pathlib.Path(__file__).resolve().parent / "rules"
-PRODUCT = ("include", "core", "client", "interceptors", "server")
+PRODUCT = ("include", "core", "client", "interceptors", "postgres", "server")
 _NOT_PRODUCT = {"testing", "testdata", "build"}
 
 # What stands in brackets, three deep, without a semicolon.

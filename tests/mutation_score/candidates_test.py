@@ -140,9 +140,9 @@ class FilesTest(unittest.TestCase):
 
     def test_without_the_tool_it_says_what_to_do(self):
         try:
-            found = candidates_of(_ROOT, ["server/batcher.cc"])
+            found = candidates_of(_ROOT, ["server/queue/batcher.cc"])
         except NoTool as why:
             self.assertIn("scripts/mutation_score.sh", str(why))
             return
         self.assertGreater(len(found), 100)
-        self.assertEqual(found, candidates_of(_ROOT, ["server/batcher.cc"]))
+        self.assertEqual(found, candidates_of(_ROOT, ["server/queue/batcher.cc"]))

@@ -15,9 +15,9 @@ class GroupTest(unittest.TestCase):
         for file, group in (("interceptors/server/reservation/reservation.cc", "reservation"),
                             ("interceptors/server/execution.cc", "execution"),
                             ("interceptors/server/server_guard.cc", "guard"),
-                            ("server/batcher.cc", "batcher"),
-                            ("server/session_call.cc", "session"),
-                            ("client/retry_rule.cc", "retries"), ("core/uuid.cc", "other")):
+                            ("server/queue/batcher.cc", "batcher"),
+                            ("server/rpc/session_call.cc", "session"),
+                            ("client/retries/retry_rule.cc", "retries"), ("core/uuid.cc", "other")):
             with self.subTest(file):
                 self.assertEqual(group_of(file), group)
 
@@ -26,7 +26,7 @@ class DrawTest(unittest.TestCase):
 
     def setUp(self):
         self.all = (mutants("core/uuid.cc", 50, ("constant", "comparison"))
-                    + mutants("server/batcher.cc", 50) + mutants("server/in_flight_waiters.cc", 3))
+                    + mutants("server/queue/batcher.cc", 50) + mutants("server/queue/in_flight_waiters.cc", 3))
 
     def test_the_same_for_the_same_seed(self):
         self.assertEqual(draw(self.all, 12, "1"), draw(list(reversed(self.all)), 12, "1"))

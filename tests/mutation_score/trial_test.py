@@ -11,7 +11,7 @@ from .report import as_json, score, survivors, survivors_among, table
 from .suites import Suite
 from .trial import Bench, Outcome, Result, said
 
-_MUTANT = Mutant("server/batcher.cc", 2, 2, "comparison", "a < b;\n", "a <= b;\n")
+_MUTANT = Mutant("server/queue/batcher.cc", 2, 2, "comparison", "a < b;\n", "a <= b;\n")
 _TEXT = "void F();\na < b;\n"
 _FAILED = "[  FAILED  ] BatcherTest.Order (3 ms)\n[  FAILED  ] 1 test, listed below:\n"
 
@@ -167,7 +167,7 @@ class ReportTest(unittest.TestCase):
 
     def test_survivors_have_a_place_and_what_ran(self):
         text = survivors(self.results)
-        for part in ("server/batcher.cc:2", "- a < b;", "+ a <= b;", "a_test, b_test"):
+        for part in ("server/queue/batcher.cc:2", "- a < b;", "+ a <= b;", "a_test, b_test"):
             self.assertIn(part, text)
 
     def test_a_row_for_each_group(self):

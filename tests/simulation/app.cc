@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/session_connection.h"
+#include "client/connection/session_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "tests/simulation/stream_wire.h"
 #include "tests/simulation/unary_wire.h"

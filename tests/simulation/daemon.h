@@ -5,12 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "server/batcher.h"
-#include "server/in_flight_waiters.h"
-#include "server/observer.h"
-#include "server/operations.h"
-#include "server/session_registry.h"
-#include "server/sweeper.h"
+#include "server/observability/observer.h"
+#include "server/operation/operations.h"
+#include "server/queue/batcher.h"
+#include "server/queue/in_flight_waiters.h"
+#include "server/rpc/session_registry.h"
+#include "server/service/sweeper.h"
 #include "tests/simulation/faulty_store.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/process.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "grpc_idempotency/limits.h"
-#include "server/session_call.h"
+#include "server/rpc/session_call.h"
 
 namespace idempotency::internal::simulation {
 namespace {

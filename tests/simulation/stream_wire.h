@@ -1,7 +1,7 @@
 #ifndef IDEMPOTENCY_TESTS_SIMULATION_STREAM_WIRE_H_
 #define IDEMPOTENCY_TESTS_SIMULATION_STREAM_WIRE_H_
 
-#include "client/session_stream.h"
+#include "client/connection/session_stream.h"
 #include "tests/simulation/daemons.h"
 #include "tests/simulation/network.h"
 

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "grpc_idempotency/grpc_status.h"
-#include "server/pending_operation.h"
+#include "server/operation/pending_operation.h"
 
 namespace idempotency::internal::simulation {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/transport_error_reporter.h"
+#include "client/connection/transport_error_reporter.h"
 #include "grpc_idempotency/client/connection.h"
 #include "tests/simulation/daemons.h"
 #include "tests/simulation/network.h"

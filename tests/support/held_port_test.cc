@@ -12,8 +12,8 @@
 #include <memory>
 #include <string>
 
-#include "server/file_descriptor.h"
-#include "server/listening_sockets.h"
+#include "server/process/file_descriptor.h"
+#include "server/process/listening_sockets.h"
 
 namespace idempotency::internal::testing {
 namespace {

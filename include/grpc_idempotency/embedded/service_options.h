@@ -30,8 +30,8 @@ struct ServiceOptions {
   absl::Duration sweep_interval = absl::Minutes(1);
   // The memory for callers' data, in MiB: 32 to 65,536. It counts operations that are queued or
   // in progress, waiting operations, and replies until they are written. Above it reservations
-  // and replays are refused (server/memory_budget.h). At least four times the largest reply, so
-  // that several can be sent at once.
+  // and replays are refused (server/queue/memory_budget.h). At least four times the largest reply,
+  // so that several can be sent at once.
   int queue_mib = static_cast<int>(limits::kDefaultQueuedBytes / (1024 * 1024));
   // The age at which a session makes its client change to a new session (docs/session.md). Only
   // a server whose connections end by age needs it.

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/parent_operation.h"
+#include "client/downstream/parent_operation.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/server_guard/execution.h"
 #include "idempotency/v1/idempotency_service.pb.h"

@@ -1,33 +1,36 @@
 #include "grpc_idempotency/ledger/postgres_ledger.h"
 
 #include <libpq-fe.h>
-#include <poll.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
-#include <pqxx/pqxx>
 #include <string_view>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "postgres/connection_pool.h"
+#include "postgres/libpqxx.h"
+#include "postgres/postgres_session.h"
+#include "postgres/socket_watchdog.h"
 
 #include "core/clock.h"
-#include "core/connection_pool.h"
-#include "core/socket_watchdog.h"
-#include "core/unconfirmed_commit.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/log/guard_log.h"
 
 namespace idempotency {
 
+using internal::BinaryParameter;
+using internal::ByteaOf;
+using internal::CheckMayCommit;
 using internal::Clock;
 using internal::ConnectionPool;
 using internal::ConnectionPoolOptions;
+using internal::ExecuteWith;
 using internal::GuardLog;
 using internal::LogEvent;
-using internal::SaysCommitIsUnconfirmed;
+using internal::PostgresNotices;
+using internal::PostgresSession;
 using internal::SocketWatchdog;
 
 namespace {
@@ -123,38 +126,26 @@ std::optional<std::string> Conninfo(const PostgresLedgerOptions& options) {
   return conninfo;
 }
 
-std::string Bytes(const pqxx::field& field) { return pqxx::binarystring(field).str(); }
-
-absl::StatusOr<std::optional<LedgerEntry>> ToEntry(const pqxx::row& row) {
-  if (!row[1].as<bool>()) return std::nullopt;
+template <typename Row>
+absl::StatusOr<std::optional<LedgerEntry>> ToEntry(const Row& row) {
+  if (!row[1].template as<bool>()) return std::nullopt;
   EncodedReply reply;
-  reply.bytes = Bytes(row[8]);
-  const std::string digest = Bytes(row[9]);
+  reply.bytes = ByteaOf(row[8]);
+  const std::string digest = ByteaOf(row[9]);
   std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()), reply.digest.begin());
-  absl::StatusOr<LedgerEntry> entry =
-      LedgerEntry::Decode({row[2].as<std::string>(), row[3].as<std::string>(),
-                           row[4].as<std::string>(), row[5].as<std::string>()},
-                          Bytes(row[6]), static_cast<std::uint32_t>(row[7].as<std::int64_t>()),
-                          reply, absl::FromUnixMicros(row[10].as<std::int64_t>()));
+  absl::StatusOr<LedgerEntry> entry = LedgerEntry::Decode(
+      {row[2].template as<std::string>(), row[3].template as<std::string>(),
+       row[4].template as<std::string>(), row[5].template as<std::string>()},
+      ByteaOf(row[6]), static_cast<std::uint32_t>(row[7].template as<std::int64_t>()), reply,
+      absl::FromUnixMicros(row[10].template as<std::int64_t>()));
   if (!entry.ok()) return entry.status();
   return *std::move(entry);
 }
 
-// Detects commits that the synchronous standby did not confirm.
-class Notices : public pqxx::errorhandler {
- public:
-  using errorhandler::errorhandler;
-  bool operator()(const char message[]) noexcept override {
-    if (SaysCommitIsUnconfirmed(message)) unconfirmed = true;
-    return false;
-  }
-  bool unconfirmed = false;
-};
-
 // Detects any notice of the server beside its answer. Other handlers still receive the notice.
-class AnyNotice : public pqxx::errorhandler {
+class AnyNotice : public PostgresNotices {
  public:
-  using errorhandler::errorhandler;
+  using PostgresNotices::PostgresNotices;
   bool operator()(const char /*message*/[]) noexcept override {
     seen = true;
     return true;
@@ -168,27 +159,16 @@ class Session {
   // Throws.
   Session(const std::string& conninfo, const PostgresLedgerOptions& options,
           SocketWatchdog& watchdog)
-      : watchdog_(watchdog),
-        // The server's timeout expires first, which keeps the session intact.
-        reply_timeout_(
-            absl::ToChronoMilliseconds(options.statement_timeout + absl::Milliseconds(500))),
-        connection_(conninfo),
-        socket_(connection_.sock()),
-        notices_(connection_) {
-#include <pqxx/internal/ignore-deprecated-pre.hxx>
-    // A new session would lack the settings made here.
-    connection_.inhibit_reactivation(true);
-#include <pqxx/internal/ignore-deprecated-post.hxx>
-    // Makes notices contain the function that they come from.
-    connection_.set_verbosity(pqxx::connection_base::verbose);
-    Watched([&] {
-      pqxx::nontransaction alone(connection_);
-      alone.exec(absl::StrCat("SET statement_timeout TO ",
-                              absl::ToInt64Milliseconds(options.statement_timeout),
-                              ";SET default_transaction_isolation TO 'read committed'"
-                              // So that a lookup waits for the standby, with any default.
-                              ";SELECT set_config('synchronous_commit', 'on', false)"
-                              " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));
+      // The server's timeout expires first, which keeps the session intact.
+      : reply_timeout_(options.statement_timeout + absl::Milliseconds(500)),
+        session_(conninfo, watchdog) {
+    Execute([&](pqxx::transaction_base& transaction) {
+      transaction.exec(absl::StrCat(
+          "SET statement_timeout TO ", absl::ToInt64Milliseconds(options.statement_timeout),
+          ";SET default_transaction_isolation TO 'read committed'"
+          // So that a lookup waits for the standby, with any default.
+          ";SELECT set_config('synchronous_commit', 'on', false)"
+          " WHERE current_setting('synchronous_commit') <> 'remote_apply'"));
     });
   }
 
@@ -196,35 +176,28 @@ class Session {
   // any failure the session is not used again.
   void Run(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
     broken_ = true;
-    Watched([&] {
-      pqxx::nontransaction alone(connection_);
-      call(alone);
-    });
-    if (notices_.unconfirmed) throw pqxx::failure("the synchronous standby did not confirm");
+    Execute(call);
+    if (session_.TakeUnconfirmedCommit()) {
+      throw pqxx::failure("the synchronous standby did not confirm");
+    }
     broken_ = false;
   }
 
   // Checked by the pool. Data from the server on an idle session means that it is closing.
   bool Usable() {
-    if (broken_ || !connection_.is_open()) return false;
-    pollfd socket = {connection_.sock(), POLLIN, 0};
-    return poll(&socket, 1, 0) == 0;
+    return !broken_ && session_.connection().is_open() && !session_.HasUnreadInput();
   }
-
-  pqxx::connection& connection() { return connection_; }
 
  private:
-  void Watched(absl::FunctionRef<void()> call) {
-    const SocketWatchdog::Watch watch(watchdog_, socket_,
-                                      std::chrono::steady_clock::now() + reply_timeout_);
-    call();
+  void Execute(absl::FunctionRef<void(pqxx::transaction_base&)> call) {
+    session_.Watched(reply_timeout_, [&] {
+      pqxx::nontransaction alone(session_.connection());
+      call(alone);
+    });
   }
 
-  SocketWatchdog& watchdog_;
-  const std::chrono::milliseconds reply_timeout_;
-  pqxx::connection connection_;
-  SocketWatchdog::Target socket_;
-  Notices notices_;
+  const absl::Duration reply_timeout_;
+  PostgresSession session_;
   bool broken_ = false;
 };
 
@@ -268,11 +241,11 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
   const auto digest = reinterpret_cast<const char*>(row->reply.digest.data());
   GuardLog& log = GuardLog::Or(row->log);
   try {
-    transaction.exec_params(
-        kInsert, row->record_id.ToString(), row->record_key.name_space, row->record_key.scope,
-        row->record_key.operation, row->record_key.key, pqxx::binarystring(row->fingerprints),
-        row->attempt, pqxx::binarystring(row->reply.bytes),
-        pqxx::binarystring(digest, row->reply.digest.size()), absl::ToInt64Microseconds(row->life));
+    ExecuteWith(transaction, kInsert, row->record_id.ToString(), row->record_key.name_space,
+                row->record_key.scope, row->record_key.operation, row->record_key.key,
+                BinaryParameter(row->fingerprints), row->attempt, BinaryParameter(row->reply.bytes),
+                BinaryParameter({digest, row->reply.digest.size()}),
+                absl::ToInt64Microseconds(row->life));
     return absl::OkStatus();
   } catch (const pqxx::unique_violation&) {
     return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
@@ -296,6 +269,7 @@ LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
   }
   GuardLog& log = GuardLog::Or(permit.log);
   try {
+    CheckMayCommit(transaction);
     AnyNotice notice(transaction.conn());
     transaction.commit();
     return notice.seen ? LedgerCommit::Unconfirmed() : LedgerCommit::Committed();
@@ -355,9 +329,7 @@ class PostgresLedger::Sessions {
 
   absl::StatusOr<std::unique_ptr<Session>> Connect() {
     try {
-      auto session = std::make_unique<Session>(conninfo_, options_, watchdog_);
-      session->connection().prepare("find", kFind);
-      return session;
+      return std::make_unique<Session>(conninfo_, options_, watchdog_);
     } catch (const std::exception& failure) {
       // libpq's message contains host, port, user and database; never the password.
       log_.Warn(LogEvent::kLedgerUnavailable, "ledger: cannot connect: ", failure.what());
@@ -396,7 +368,7 @@ PostgresLedger::~PostgresLedger() = default;
 absl::StatusOr<std::optional<LedgerEntry>> PostgresLedger::Find(const RecordId& record_id) {
   absl::StatusOr<std::optional<LedgerEntry>> found = Unreachable();
   const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
-    const pqxx::result rows = transaction.exec_prepared("find", record_id.ToString());
+    const pqxx::result rows = ExecuteWith(transaction, kFind, record_id.ToString());
     // For example a primary that became a replica. The session is not used again.
     if (rows[0][0].as<bool>()) throw pqxx::failure("the server does not accept writes");
     found = ToEntry(rows[0]);
@@ -408,8 +380,8 @@ absl::StatusOr<std::optional<LedgerEntry>> PostgresLedger::Find(const RecordId& 
 absl::StatusOr<std::int64_t> PostgresLedger::Sweep(int batch_rows) {
   std::int64_t swept = 0;
   const absl::Status asked = sessions_->Run([&](pqxx::transaction_base& transaction) {
-    swept = transaction
-                .exec_params("SELECT idempotency_sweep_completions($1::integer)", batch_rows)[0][0]
+    swept = ExecuteWith(transaction, "SELECT idempotency_sweep_completions($1::integer)",
+                        batch_rows)[0][0]
                 .as<std::int64_t>();
   });
   if (!asked.ok()) return asked;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "client/not_connected.h"
+#include "client/connection/not_connected.h"
 #include "core/answer_kind.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/not_connected.h"
+#include "client/connection/not_connected.h"
 #include "core/answer_kind.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"

@@ -7,7 +7,7 @@ _BEGUN_WITHIN_S = 6
 _HELD_MS = 14000
 _FROZEN_S = 14
 # By then a stream to the frozen daemon is given up: the deadline of a call, and the silence
-# that is allowed after it (client/session_connection.h), with some room.
+# that is allowed after it (client/connection/session_connection.h), with some room.
 _SETTLED_MS = 7000
 # Of the calls of all clients: the sweep holds no lock of any of them.
 _SERVED = 0.9

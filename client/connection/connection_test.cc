@@ -1,0 +1,334 @@
+// What every Connection over a channel promises, whichever way it sends.
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/server.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/connection/not_connected.h"
+#include "client/testing/fake_service.h"
+#include "core/mutex.h"
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/connection_factory.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+
+namespace idempotency::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Kind = ConnectionOptions::Kind;
+using testing::Dial;
+using ::testing::ElementsAre;
+using testing::FakeService;
+using ::testing::HasSubstr;
+using testing::HeldPort;
+using ::testing::Not;
+using testing::Serve;
+using ::testing::StartsWith;
+
+Connection::Deadline In(std::chrono::steady_clock::duration wait) {
+  return std::chrono::steady_clock::now() + wait;
+}
+
+v1::ReserveRequest RequestWithKey(const std::string& key) {
+  v1::ReserveRequest request;
+  request.mutable_record_key()->set_key(key);
+  return request;
+}
+
+// Sends through `method` and waits for the answer.
+template <typename Request, typename Response>
+absl::StatusOr<Response> Ask(Connection& connection,
+                             void (Connection::*method)(const Request&, Connection::Deadline,
+                                                        Connection::Callback<Response>),
+                             const Request& request,
+                             Connection::Deadline deadline = In(seconds(10))) {
+  std::promise<absl::StatusOr<Response>> answer;
+  (connection.*method)(request, deadline, [&](absl::StatusOr<Response> response) {
+    answer.set_value(std::move(response));
+  });
+  return answer.get_future().get();
+}
+
+void ExpectStoreUnavailable(const absl::Status& status) {
+  EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable) << status;
+  EXPECT_TRUE(IsIndefinite(status));
+  EXPECT_TRUE(DetailsOf(status).retry_delay.has_value());
+  EXPECT_THAT(status.message(), HasSubstr("repeat the call with the same tokens"));
+}
+
+class ConnectionTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    server_ = Serve(service_, port_);
+    ASSERT_NE(server_, nullptr);
+    connection_ = Connect(Dial(port_.number()));
+  }
+  void TearDown() override {
+    connection_.reset();
+    if (server_) server_->Shutdown(std::chrono::system_clock::now() + seconds(1));
+  }
+
+  std::unique_ptr<Connection> Connect(std::shared_ptr<grpc::Channel> channel) {
+    ConnectionOptions options;
+    options.kind = GetParam();
+    options.log = [this](LogSeverity, std::string_view line) {
+      MutexLock lock(mutex_);
+      lines_.emplace_back(line);
+    };
+    return MakeConnection(std::move(channel), options);
+  }
+
+  std::vector<std::string> lines() {
+    MutexLock lock(mutex_);
+    return lines_;
+  }
+
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+  FakeService service_;
+  const HeldPort port_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Connection> connection_;
+};
+
+// Where a session knows what it has sent.
+class UnaryConnectionTest : public ConnectionTest {};
+
+TEST_P(ConnectionTest, EveryOperationReachesItsMethod) {
+  auto reserved = Ask(*connection_, &Connection::Reserve, RequestWithKey("k"));
+  ASSERT_TRUE(reserved.ok()) << reserved.status();
+  EXPECT_EQ(reserved->record_id(), "k");
+  EXPECT_EQ(reserved->reserved().attempt(), 7u);
+
+  v1::CompleteRequest complete;
+  complete.mutable_reply()->set_code(5);
+  auto completed = Ask(*connection_, &Connection::Complete, complete);
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  EXPECT_EQ(completed->completed_at().seconds(), 5);
+
+  EXPECT_TRUE(Ask(*connection_, &Connection::Release, v1::ReleaseRequest()).ok());
+
+  v1::ExtendRequest extend;
+  extend.mutable_lease()->set_seconds(9);
+  auto extended = Ask(*connection_, &Connection::Extend, extend);
+  ASSERT_TRUE(extended.ok()) << extended.status();
+  EXPECT_EQ(extended->lease_remaining().seconds(), 9);
+}
+
+TEST_P(ConnectionTest, RepliesOverGrpcsDefaultLimitArrive) {
+  auto record = Ask(*connection_, &Connection::Get, v1::GetRequest());
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->record().reply().body().size(), std::size_t{5 << 20});
+}
+
+TEST_P(ConnectionTest, CatalogueErrorsPassThrough) {
+  ErrorDetails details;
+  details.retry_delay = absl::Seconds(3);
+  const absl::Status error = MakeError(Reason::kQuotaExceeded, "slow down", details);
+  service_.FailWith(ToGrpcStatus(error));
+  const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
+  EXPECT_EQ(seen.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(seen), Reason::kQuotaExceeded);
+  EXPECT_EQ(DetailsOf(seen).retry_delay, absl::Seconds(3));
+  EXPECT_EQ(seen.message(), "slow down");
+}
+
+TEST_P(ConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
+  service_.FailWith(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host:443"));
+  const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
+  ExpectStoreUnavailable(seen);
+  EXPECT_THAT(seen.message(), HasSubstr("status code 7"));
+  EXPECT_THAT(seen.message(), Not(HasSubstr("secret.host")));
+}
+
+TEST_P(ConnectionTest, WhatARefusedConnectionCouldNotSendIsSaidToBeUnsent) {
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  for (int call = 0; call < 3; ++call) {
+    const absl::Status seen =
+        Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+    ExpectStoreUnavailable(seen);
+    EXPECT_TRUE(IsNotConnected(seen)) << "call " << call << ": " << seen;
+  }
+}
+
+// What was answered before had a connection: this call may have had it too.
+TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
+  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  service_.KeepReserveUnanswered();
+  std::promise<absl::Status> answer;
+  connection_->Reserve(RequestWithKey("k"), In(seconds(60)),
+                       [&](const auto& response) { answer.set_value(response.status()); });
+  ASSERT_TRUE(service_.WaitUntilHeld(1));
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  const absl::Status seen = answer.get_future().get();
+  ExpectStoreUnavailable(seen);
+  EXPECT_FALSE(IsNotConnected(seen)) << seen;
+}
+
+TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsent) {
+  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  const absl::Status seen =
+      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+  ExpectStoreUnavailable(seen);
+  EXPECT_FALSE(IsNotConnected(seen)) << seen;
+}
+
+// The first call of all, and what it requested may have happened.
+TEST_P(ConnectionTest, AServerThatIsThereAndFailsWasReached) {
+  service_.FailWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, "behind it"));
+  const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
+  ExpectStoreUnavailable(seen);
+  EXPECT_FALSE(IsNotConnected(seen)) << seen;
+}
+
+TEST_P(ConnectionTest, AnOperationOverTheChannelsSendLimitIsRefusedAndNoOther) {
+  grpc::ChannelArguments arguments = IdempotencydChannelArguments();
+  arguments.SetMaxSendMessageSize(64 * 1024);
+  const auto limited = Connect(
+      grpc::CreateCustomChannel(port_.address(), grpc::InsecureChannelCredentials(), arguments));
+  ASSERT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("before")).ok());
+  v1::CompleteRequest complete;
+  complete.mutable_reply()->set_body(std::string(128 * 1024, 'x'));
+  const absl::Status refused =
+      Ask(*limited, &Connection::Complete, complete, In(seconds(30))).status();
+  EXPECT_EQ(ReasonOf(refused), Reason::kRequestInvalid) << refused;
+  EXPECT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("after")).ok());
+}
+
+TEST_P(ConnectionTest, AStoppedServerIsToldLongBeforeTheDeadline) {
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status seen =
+      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(seconds(60))).status();
+  ExpectStoreUnavailable(seen);
+  EXPECT_THAT(seen.message(), Not(HasSubstr("127.0.0.1")));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(5));
+}
+
+TEST_P(ConnectionTest, ARestartedServerIsFoundAgainQuickly) {
+  ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_.reset();
+  // Long enough down for the pauses between attempts to have grown.
+  const auto up_again = In(seconds(3));
+  Mutex mutex;
+  CondVar never;
+  while (std::chrono::steady_clock::now() < up_again) {
+    ExpectStoreUnavailable(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status());
+    MutexLock lock(mutex);
+    never.WaitUntil(lock, In(milliseconds(50)));
+  }
+  server_ = Serve(service_, port_);
+  ASSERT_NE(server_, nullptr);
+  const auto start = std::chrono::steady_clock::now();
+  while (!Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok()) {
+    ASSERT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+    MutexLock lock(mutex);
+    never.WaitUntil(lock, In(milliseconds(10)));
+  }
+  // At most one backoff (1 s and 20 % of jitter) and the machine's own delays.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(2000));
+  EXPECT_THAT(lines(),
+              ElementsAre(StartsWith("calls to idempotencyd fail"), "idempotencyd answers again"))
+      << "in the application's log";
+}
+
+TEST_P(ConnectionTest, TheDeadlineTravelsAndEndsTheCall) {
+  service_.KeepReserveUnanswered();
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status seen =
+      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(milliseconds(300))).status();
+  const auto took = std::chrono::steady_clock::now() - start;
+  ExpectStoreUnavailable(seen);
+  EXPECT_THAT(seen.message(), HasSubstr("deadline"));
+  EXPECT_GE(took, milliseconds(290));
+  EXPECT_LT(took, seconds(5));
+  ASSERT_TRUE(service_.WaitUntilHeld(1));
+  EXPECT_LE(service_.TimeGiven(), milliseconds(301));
+  EXPECT_GT(service_.TimeGiven(), milliseconds(0));
+}
+
+TEST_P(ConnectionTest, APassedDeadlineIsAnswered) {
+  ExpectStoreUnavailable(
+      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), In(-seconds(1))).status());
+}
+
+TEST_P(ConnectionTest, AnInfiniteDeadlineIsOne) {
+  EXPECT_TRUE(
+      Ask(*connection_, &Connection::Reserve, RequestWithKey("k"), Connection::Deadline::max())
+          .ok());
+}
+
+TEST_P(ConnectionTest, DestructionAnswersWhatIsOutstanding) {
+  constexpr std::size_t kCalls = 50;
+  service_.KeepReserveUnanswered();
+  Mutex mutex;
+  std::vector<absl::Status> answers;
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    connection_->Reserve(RequestWithKey("k"), In(seconds(60)),
+                         [&](absl::StatusOr<v1::ReserveResponse> response) {
+                           MutexLock lock(mutex);
+                           answers.push_back(response.status());
+                         });
+  }
+  ASSERT_TRUE(service_.WaitUntilHeld(kCalls));
+  const auto start = std::chrono::steady_clock::now();
+  connection_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  MutexLock lock(mutex);
+  ASSERT_EQ(answers.size(), kCalls);
+  for (const absl::Status& answer : answers) ExpectStoreUnavailable(answer);
+}
+
+// No call is waited for to arrive: some are cancelled before they left.
+TEST_P(ConnectionTest, DestructionRightAfterSendingAnswersEveryCallOnce) {
+  for (int round = 0; round < 20; ++round) {
+    auto connection = Connect(Dial(port_.number()));
+    Mutex mutex;
+    int answered = 0;
+    for (int i = 0; i < 20; ++i) {
+      connection->Reserve(RequestWithKey("k"), In(seconds(60)),
+                          [&](absl::StatusOr<v1::ReserveResponse>) {
+                            MutexLock lock(mutex);
+                            ++answered;
+                          });
+    }
+    connection.reset();
+    MutexLock lock(mutex);
+    EXPECT_EQ(answered, 20);
+  }
+}
+
+TEST_P(ConnectionTest, WorksOverAnInProcessChannel) {
+  auto connection = Connect(server_->InProcessChannel(IdempotencydChannelArguments()));
+  EXPECT_TRUE(Ask(*connection, &Connection::Reserve, RequestWithKey("k")).ok());
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Kind>& tested) {
+  return tested.param == Kind::kSession ? "SessionConnection" : "Unary";
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryKind, ConnectionTest, ::testing::Values(Kind::kSession, Kind::kUnary),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(OfThese, UnaryConnectionTest, ::testing::Values(Kind::kUnary), NameOf);
+
+}  // namespace
+}  // namespace idempotency::internal

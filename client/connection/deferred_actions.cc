@@ -1,0 +1,36 @@
+#include "client/connection/deferred_actions.h"
+
+#include <algorithm>
+
+#include "grpc_idempotency/grpc_status.h"
+
+namespace idempotency::internal {
+namespace {
+
+grpc::Status StatusOf(const v1::SessionError& error) {
+  return grpc::Status(StatusCodeFrom(error.code()), error.message(), error.details());
+}
+
+}  // namespace
+
+void DeferredActions::Run(TransportErrorReporter& transport_errors) {
+  for (SessionStream* stream : starts_) stream->Start();
+  for (auto& [stream, frame] : writes_) stream->Write(std::move(frame));
+  for (SessionStream* stream : half_closes_) stream->HalfClose();
+  for (const auto& stream : cancels_) stream->Cancel();
+  for (SessionStream* stream : releases_) stream->Release();
+  for (auto& [operation, other] : detours_) operation->SendBy(*other);
+  for (auto& [operation, answer] : answers_) {
+    if (answer->has_error()) {
+      operation->Fail(transport_errors.Failed(StatusOf(answer->error())));
+    } else {
+      operation->Answer(*answer);
+    }
+  }
+  // In the order of their requests, not in that of a hash table.
+  std::sort(failures_.begin(), failures_.end(),
+            [](const auto& a, const auto& b) { return a.first->id < b.first->id; });
+  for (auto& [operation, status] : failures_) operation->Fail(status);
+}
+
+}  // namespace idempotency::internal

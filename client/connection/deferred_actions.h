@@ -1,0 +1,62 @@
+#ifndef IDEMPOTENCY_CLIENT_CONNECTION_DEFERRED_ACTIONS_H_
+#define IDEMPOTENCY_CLIENT_CONNECTION_DEFERRED_ACTIONS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+
+#include "client/connection/outstanding_operation.h"
+#include "client/connection/session_stream.h"
+#include "client/connection/transport_error_reporter.h"
+#include "grpc_idempotency/client/connection.h"
+
+namespace idempotency::internal {
+
+// The actions that a session decided under its lock and executes without it:
+// gRPC and the callers of the session may call back at once.
+//
+// Not thread-safe.
+class DeferredActions {
+ public:
+  using Operation = std::unique_ptr<OutstandingOperation>;
+
+  void Start(SessionStream& stream) { starts_.push_back(&stream); }
+  void Write(SessionStream& stream, std::string frame) {
+    writes_.emplace_back(&stream, std::move(frame));
+  }
+  void HalfClose(SessionStream& stream) { half_closes_.push_back(&stream); }
+  void Release(SessionStream& stream) { releases_.push_back(&stream); }
+  // A stream may end by itself meanwhile, so this one is held.
+  void Cancel(std::shared_ptr<SessionStream> stream) { cancels_.push_back(std::move(stream)); }
+  // `answer` must live until Run() has returned.
+  void Answer(Operation operation, v1::SessionAnswer& answer) {
+    answers_.emplace_back(std::move(operation), &answer);
+  }
+  void Fail(Operation operation, absl::Status status) {
+    failures_.emplace_back(std::move(operation), std::move(status));
+  }
+  void SendBy(Connection& other, Operation operation) {
+    detours_.emplace_back(std::move(operation), &other);
+  }
+
+  // Executes all actions, once. The callers' are last.
+  void Run(TransportErrorReporter& transport_errors);
+
+ private:
+  std::vector<SessionStream*> starts_;
+  absl::InlinedVector<std::pair<SessionStream*, std::string>, 1> writes_;
+  std::vector<SessionStream*> half_closes_;
+  std::vector<SessionStream*> releases_;
+  std::vector<std::shared_ptr<SessionStream>> cancels_;
+  std::vector<std::pair<Operation, v1::SessionAnswer*>> answers_;
+  std::vector<std::pair<Operation, absl::Status>> failures_;
+  std::vector<std::pair<Operation, Connection*>> detours_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CLIENT_CONNECTION_DEFERRED_ACTIONS_H_

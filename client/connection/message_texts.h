@@ -1,0 +1,19 @@
+#ifndef IDEMPOTENCY_CLIENT_CONNECTION_MESSAGE_TEXTS_H_
+#define IDEMPOTENCY_CLIENT_CONNECTION_MESSAGE_TEXTS_H_
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+namespace idempotency::internal {
+
+// OK if every `string` in the message, and in the messages in it, is UTF-8; otherwise
+// REQUEST_INVALID with the field's path, for example "record_key.scope".
+//
+// protobuf writes a proto3 message with any bytes in its strings, and refuses to
+// parse it, together with the message that contains it. So each message is checked
+// by itself before it is put into a frame with others. The message is only read.
+absl::Status ValidateTexts(const google::protobuf::Message& message);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CLIENT_CONNECTION_MESSAGE_TEXTS_H_

@@ -1,0 +1,157 @@
+#include "client/connection/outstanding_operation.h"
+
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
+
+#include "grpc_idempotency/uuid.h"
+
+namespace idempotency::internal {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+
+// The fields of each kind of operation in a session's messages.
+template <typename Request>
+struct Kind;
+template <>
+struct Kind<v1::ReserveRequest> {
+  static constexpr int kField = v1::SessionOperation::kReserveFieldNumber;
+  static constexpr auto kResponse = v1::SessionAnswer::kReserve;
+  static constexpr auto kTake = &v1::SessionAnswer::mutable_reserve;
+  static constexpr bool kLimited = true;
+};
+template <>
+struct Kind<v1::CompleteRequest> {
+  static constexpr int kField = v1::SessionOperation::kCompleteFieldNumber;
+  static constexpr auto kResponse = v1::SessionAnswer::kComplete;
+  static constexpr auto kTake = &v1::SessionAnswer::mutable_complete;
+  static constexpr bool kLimited = false;
+};
+template <>
+struct Kind<v1::ReleaseRequest> {
+  static constexpr int kField = v1::SessionOperation::kReleaseFieldNumber;
+  static constexpr auto kResponse = v1::SessionAnswer::kRelease;
+  static constexpr auto kTake = &v1::SessionAnswer::mutable_release;
+  static constexpr bool kLimited = false;
+};
+template <>
+struct Kind<v1::ExtendRequest> {
+  static constexpr int kField = v1::SessionOperation::kExtendFieldNumber;
+  static constexpr auto kResponse = v1::SessionAnswer::kExtend;
+  static constexpr auto kTake = &v1::SessionAnswer::mutable_extend;
+  static constexpr bool kLimited = false;
+};
+template <>
+struct Kind<v1::GetRequest> {
+  static constexpr int kField = v1::SessionOperation::kGetFieldNumber;
+  static constexpr auto kResponse = v1::SessionAnswer::kGet;
+  static constexpr auto kTake = &v1::SessionAnswer::mutable_get;
+  static constexpr bool kLimited = true;
+};
+
+template <typename Request>
+constexpr bool kIsReserve = std::is_same_v<Request, v1::ReserveRequest>;
+
+// The field `request_token` of a ReserveRequest. In protobuf's encoding a
+// message with a field more is the message and that field, one after the other.
+std::string EncodedRequestToken() {
+  constexpr std::uint32_t kTag = WireFormatLite::MakeTag(
+      v1::ReserveRequest::kRequestTokenFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  static_assert(kTag < 0x80, "its tag is one byte");
+  const std::string token = Uuid::Random().ToString();
+  std::string field;
+  field.push_back(static_cast<char>(kTag));
+  field.push_back(static_cast<char>(token.size()));
+  return field + token;
+}
+
+template <typename Request>
+std::string Encode(const Request& request) {
+  std::string more;
+  if constexpr (kIsReserve<Request>) {
+    if (request.request_token().empty()) more = EncodedRequestToken();
+  }
+  constexpr std::uint32_t kTag =
+      WireFormatLite::MakeTag(Kind<Request>::kField, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  const std::size_t request_bytes = request.ByteSizeLong();
+  const std::size_t length = request_bytes + more.size();
+  std::string body;
+  body.resize(CodedOutputStream::VarintSize32(kTag) + CodedOutputStream::VarintSize64(length) +
+              length);
+  auto* at = reinterpret_cast<std::uint8_t*>(body.data());
+  at = CodedOutputStream::WriteTagToArray(kTag, at);
+  at = CodedOutputStream::WriteVarint64ToArray(length, at);
+  at = request.SerializeWithCachedSizesToArray(at);
+  more.copy(reinterpret_cast<char*>(at), more.size());
+  return body;
+}
+
+template <typename Request>
+Request Decode(std::string_view body) {
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(body.data()),
+                                            static_cast<int>(body.size()));
+  std::uint32_t length = 0;
+  in.ReadTag();
+  in.ReadVarint32(&length);
+  Request request;
+  // The output of Encode().
+  request.MergeFromCodedStream(&in);
+  return request;
+}
+
+template <typename Request, typename Response>
+class TypedOperation final : public OutstandingOperation {
+ public:
+  using Shape = Kind<Request>;
+
+  TypedOperation(const Request& request, Connection::Deadline deadline_in,
+                 Connection::Callback<Response> done)
+      : OutstandingOperation(Encode(request), deadline_in, Shape::kLimited, kIsReserve<Request>),
+        done_(std::move(done)) {}
+
+  bool IsAnswer(const v1::SessionAnswer& answer) const override {
+    return answer.response_case() == Shape::kResponse;
+  }
+  void Answer(v1::SessionAnswer& answer) override { done_(std::move(*(answer.*Shape::kTake)())); }
+  void Fail(const absl::Status& status) override { done_(status); }
+  void SendBy(Connection& other) override {
+    const Request request = Decode<Request>(body);
+    other.Send(ConnectionCall<Request, Response>{request, std::move(done_)}, deadline);
+  }
+
+ private:
+  Connection::Callback<Response> done_;
+};
+
+}  // namespace
+
+OutstandingOperation::OutstandingOperation(std::string body_in, Connection::Deadline deadline_in,
+                                           bool limited_in, bool cancellable_in)
+    : body(std::move(body_in)),
+      deadline(deadline_in),
+      limited(limited_in),
+      cancellable(cancellable_in) {}
+
+template <typename Request, typename Response>
+std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
+    const Request& request, Connection::Deadline deadline, Connection::Callback<Response> done) {
+  return std::make_unique<TypedOperation<Request, Response>>(request, deadline, std::move(done));
+}
+
+template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
+    const v1::ReserveRequest&, Connection::Deadline, Connection::Callback<v1::ReserveResponse>);
+template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
+    const v1::CompleteRequest&, Connection::Deadline, Connection::Callback<v1::CompleteResponse>);
+template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
+    const v1::ReleaseRequest&, Connection::Deadline, Connection::Callback<v1::ReleaseResponse>);
+template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
+    const v1::ExtendRequest&, Connection::Deadline, Connection::Callback<v1::ExtendResponse>);
+template std::unique_ptr<OutstandingOperation> OutstandingOperation::Make(
+    const v1::GetRequest&, Connection::Deadline, Connection::Callback<v1::GetResponse>);
+
+}  // namespace idempotency::internal

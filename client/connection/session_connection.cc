@@ -1,0 +1,585 @@
+#include "client/connection/session_connection.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "absl/container/btree_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "client/connection/message_texts.h"
+#include "client/connection/not_connected.h"
+#include "client/connection/session_frame.h"
+#include "client/connection/unary_connection.h"
+#include "core/absl_view.h"
+#include "core/answer_kind.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/limits.h"
+
+namespace idempotency::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A larger frame gains nothing more, and delays the frames behind it.
+constexpr std::size_t kFrameBytes = 256 * 1024;
+// How often a stream may end before its first frame until every waiting
+// operation fails. More than once, because a daemon that exits ends streams
+// that have only just begun; gRPC refuses an impossible stream at once.
+constexpr int kMaxFailedOpenings = 3;
+// How often one operation is sent: it may be the one that breaks the streams.
+constexpr int kMaxTimesSent = 8;
+constexpr Clock::duration kPauseBetweenStreams = std::chrono::seconds(1);
+constexpr Clock::duration kPauseBetweenComplaints = std::chrono::seconds(10);
+// Deadlines are kept to this.
+constexpr Clock::duration kAlarmGrain = std::chrono::milliseconds(1);
+constexpr absl::Duration kOverloadedDelay = absl::Milliseconds(100);
+
+const grpc::Status& Passed() {
+  static const auto& status =
+      *new grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed");
+  return status;
+}
+
+const grpc::Status& Closing() {
+  static const auto& status =
+      *new grpc::Status(grpc::StatusCode::CANCELLED, "the connection is being closed");
+  return status;
+}
+
+absl::Status Overloaded() {
+  ErrorDetails details;
+  details.retry_delay = kOverloadedDelay;
+  return MakeError(Reason::kOverloaded,
+                   "too many reservations wait for idempotencyd in this client: try again later",
+                   std::move(details));
+}
+
+absl::Status TooLarge() {
+  return InvalidField("session.operation",
+                      absl::StrCat("is over the ", limits::kMaxMessageBytes,
+                                   " bytes that idempotencyd accepts in one message"));
+}
+
+// How a stream ended, for operations that were not at fault: another one that made
+// its frame invalid does not concern them.
+grpc::Status ForOthers(const grpc::Status& status) {
+  if (ReasonOf(FromGrpcStatus(status)) != Reason::kRequestInvalid) return status;
+  return grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                      "the session ended because of an operation of another caller");
+}
+
+SessionFrame::Timeout TimeLeft(Clock::time_point deadline, Clock::time_point now) {
+  if (deadline == Clock::time_point::max()) return std::nullopt;
+  return std::max<Clock::duration>(deadline - now, kAlarmGrain);
+}
+
+absl::Status OverSendLimit() {
+  return InvalidField("session.operation", "is over the send limit of the channel to idempotencyd");
+}
+
+// The frame that `error` concerns; if it names none, the first unanswered one: a
+// server answers the frames before a bad frame and reads none after it.
+std::uint64_t BadFrame(const absl::Status& error,
+                       const std::vector<OutstandingOperation*>& unanswered) {
+  std::uint64_t frame = 0;
+  const ErrorDetails details = DetailsOf(error);
+  const auto named = details.metadata.find(std::string(kFrameDetail));
+  if (named != details.metadata.end() && absl::SimpleAtoi(named->second, &frame)) return frame;
+  frame = std::numeric_limits<std::uint64_t>::max();
+  for (const auto* operation : unanswered) frame = std::min(frame, operation->frame);
+  return frame;
+}
+
+// Every frame sent was within the limit that this one exceeds, and no operation
+// of this one was answered.
+std::uint64_t HeaviestFrame(const std::vector<OutstandingOperation*>& unanswered) {
+  absl::btree_map<std::uint64_t, std::size_t> bytes;
+  for (const auto* operation : unanswered) bytes[operation->frame] += operation->body.size();
+  const auto heaviest = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return heaviest == bytes.end() ? 0 : heaviest->first;
+}
+
+// The session whose frame of answers this thread handles. Operations that
+// callers request in their callbacks are then sent in one frame, not the first
+// by itself.
+thread_local const SessionConnection* answering = nullptr;
+
+}  // namespace
+
+SessionConnection::SessionConnection(SessionStreamFactory streams,
+                                     std::unique_ptr<Connection> unary,
+                                     SessionConnectionOptions options, const ApplicationLog& log)
+    : make_stream_(std::move(streams)),
+      options_(options),
+      log_(log),
+      transport_errors_(log),
+      timer_("session-timer", [this] { return OnDeadline(); }),
+      unary_(std::move(unary)) {}
+
+SessionConnection::~SessionConnection() {
+  timer_.Stop();
+  {
+    DeferredActions actions;
+    {
+      MutexLock lock(mutex_);
+      // From here on no operation is added or looked up.
+      closing_ = true;
+      for (auto& [id, operation] : operations_) {
+        actions.Fail(std::move(operation), transport_errors_.Failed(Closing()));
+      }
+      operations_.clear();
+      for (const auto& state : streams_) actions.Cancel(state->stream());
+    }
+    actions.Run(transport_errors_);
+  }
+  MutexLock lock(mutex_);
+  while (!streams_.empty() || ending_ > 0) stream_ended_.Wait(lock);
+}
+
+void SessionConnection::Send(AnyConnectionCall call, Deadline deadline) {
+  std::visit(
+      [this, deadline](auto& typed) {
+        absl::Status valid = ValidateTexts(typed.request);
+        if (!valid.ok()) return typed.done(std::move(valid));
+        Begin(OutstandingOperation::Make(typed.request, deadline, std::move(typed.done)));
+      },
+      call);
+}
+
+void SessionConnection::Begin(Operation operation) {
+  const Time now = Clock::now();
+  DeferredActions actions;
+  {
+    MutexLock lock(mutex_);
+    if (closing_) {
+      actions.Fail(std::move(operation), transport_errors_.Failed(Closing()));
+    } else if (operation->deadline <= now) {
+      actions.Fail(std::move(operation), transport_errors_.Failed(Passed()));
+    } else if (SessionFrame::Weight(operation->body.size()) > limits::kMaxMessageBytes) {
+      actions.Fail(std::move(operation), TooLarge());
+    } else if (unary_only_) {
+      actions.SendBy(*unary_, std::move(operation));
+    } else if (operation->limited && waiting_.limited() >= options_.max_waiting) {
+      actions.Fail(std::move(operation), Overloaded());
+    } else {
+      operation->id = ++last_id_;
+      timer_.NoLaterThan(operation->deadline);
+      waiting_.Add(*operation);
+      operations_.emplace(operation->id, std::move(operation));
+      if (answering != this) Pump(now, actions);
+    }
+  }
+  actions.Run(transport_errors_);
+}
+
+void SessionConnection::Pump(Time now, DeferredActions& actions) {
+  if (closing_) return;
+  OpenStreams(now, actions);
+  for (StreamState* state : StreamsByLoad()) {
+    std::string frame = Gather(*state, now);
+    if (!frame.empty()) {
+      state->WriteBegins();
+      actions.Write(*state->stream(), std::move(frame));
+    } else if (state->BeginHalfClose(now + options_.silence_allowed)) {
+      timer_.NoLaterThan(state->owed_until());
+      actions.HalfClose(*state->stream());
+    }
+  }
+}
+
+void SessionConnection::OpenStreams(Time now, DeferredActions& actions) {
+  if (waiting_.empty() || unary_only_) return;
+  // One that breaks before it was established: its end, which follows,
+  // determines whether another is worth trying.
+  const bool failing = std::any_of(streams_.begin(), streams_.end(), [](const auto& state) {
+    return state->broken() && !state->established();
+  });
+  if (failing) return;
+  const auto wanted = static_cast<std::size_t>(std::max(options_.streams, 1));
+  for (std::size_t usable = usable_streams(); usable < wanted; ++usable) {
+    if (usable > 0 && now < next_stream_at_) return;
+    OpenStream(actions);
+  }
+}
+
+void SessionConnection::OpenStream(DeferredActions& actions) {
+  streams_.push_back(std::make_unique<StreamState>(make_stream_(*this)));
+  actions.Start(*streams_.back()->stream());
+}
+
+SessionConnection::Streams SessionConnection::StreamsByLoad() const {
+  Streams streams;
+  for (const auto& state : streams_) {
+    if (state->writable()) streams.push_back(state.get());
+  }
+  std::sort(streams.begin(), streams.end(),
+            [](const auto* a, const auto* b) { return a->unanswered() < b->unanswered(); });
+  return streams;
+}
+
+std::string SessionConnection::Gather(StreamState& state, Time now) {
+  const std::size_t most = std::min(state.max_frame_bytes(), kFrameBytes);
+  SessionFrame frame;
+  std::size_t operations = 0;
+  for (const std::uint64_t id : state.TakeCancels()) {
+    frame.AddCancel(id);
+    ++operations;
+  }
+  for (; state.usable() && operations < state.max_frame_operations(); ++operations) {
+    OutstandingOperation* const next = waiting_.First(state.has_room());
+    if (next == nullptr) break;
+    const std::size_t weight = SessionFrame::Weight(next->body.size());
+    if (frame.empty()) {
+      frame.Reserve(std::max(weight, std::min(weight * waiting_.size(), most)));
+    } else if (frame.size() + weight > most || next->alone) {
+      break;
+    }
+    waiting_.RemoveFirst(*next);
+    state.Add(*next);
+    next->frame = state.next_frame();
+    frame.Add(next->id, TimeLeft(next->deadline, now), next->body);
+    if (next->alone) break;
+  }
+  return std::move(frame).Take();
+}
+
+void SessionConnection::OnFrame(SessionStream& stream, v1::SessionResponse frame) {
+  const Time now = Clock::now();
+  DeferredActions actions;
+  bool read_on = true;
+  {
+    MutexLock lock(mutex_);
+    StreamState& state = StateOf(stream);
+    if (!closing_) {
+      const std::string_view rule = TakeFrame(state, frame, actions);
+      if (!rule.empty()) {
+        CloseStream(state, rule, now, actions);
+        read_on = false;
+      }
+      Pump(now, actions);
+    }
+    if (state.BeginRelease()) actions.Release(stream);
+  }
+  // Before the callbacks, so that they do not delay the next frame.
+  if (read_on) stream.Read();
+  RunTogether(actions);
+}
+
+void SessionConnection::RunTogether(DeferredActions& actions) {
+  const SessionConnection* const outer = std::exchange(answering, this);
+  actions.Run(transport_errors_);
+  answering = outer;
+  DeferredActions requested;
+  {
+    MutexLock lock(mutex_);
+    Pump(Clock::now(), requested);
+  }
+  requested.Run(transport_errors_);
+}
+
+std::string_view SessionConnection::TakeFrame(StreamState& state, v1::SessionResponse& frame,
+                                              DeferredActions& actions) {
+  state.OnServerActivity();
+  transport_errors_.Answered();
+  if (!state.established()) {
+    if (frame.limits().max_in_flight() == 0 || frame.limits().max_frame_bytes() == 0) {
+      return "its first frame contains no limits";
+    }
+    Establish(state, frame);
+  }
+  if (frame.draining()) state.Drain();
+  for (v1::SessionAnswer& answer : *frame.mutable_answers()) {
+    const std::string_view rule = TakeAnswer(state, answer, actions);
+    if (!rule.empty()) return rule;
+  }
+  return {};
+}
+
+std::string_view SessionConnection::TakeAnswer(StreamState& state, v1::SessionAnswer& answer,
+                                               DeferredActions& actions) {
+  const auto found = operations_.find(answer.id());
+  if (found == operations_.end() || found->second->state != &state) {
+    if (state.SettleAbandoned(answer.id())) return {};
+    return "it answered an operation that was not sent or was answered before";
+  }
+  Operation& operation = found->second;
+  if (!answer.has_error() && !operation->IsAnswer(answer)) {
+    return "its response is not of the operation's kind";
+  }
+  state.Settle(*operation);
+  actions.Answer(std::move(operation), answer);
+  operations_.erase(found);
+  return {};
+}
+
+void SessionConnection::Establish(StreamState& state, const v1::SessionResponse& frame) {
+  state.Establish(frame.limits());
+  if (!frame.draining()) failed_openings_ = 0;
+  if (unary_only_) {
+    unary_only_ = false;
+    try_session_at_ = Time::max();
+    log_.Write(LogSeverity::kInfo,
+               "idempotencyd supports sessions now: unary calls are no longer used");
+  }
+}
+
+void SessionConnection::CloseStream(StreamState& state, std::string_view rule, Time now,
+                                    DeferredActions& actions) {
+  state.Break();
+  actions.Cancel(state.stream());
+  if (now < next_complaint_at_) return;
+  next_complaint_at_ = now + kPauseBetweenComplaints;
+  log_.Write(LogSeverity::kError,
+             absl::StrCat("idempotencyd violated the session protocol: ", AbslView(rule),
+                          "; outstanding operations are sent again"));
+}
+
+void SessionConnection::OnWritten(SessionStream& stream, bool ok) {
+  DeferredActions actions;
+  {
+    MutexLock lock(mutex_);
+    StreamState& state = StateOf(stream);
+    state.WriteEnds();
+    if (!ok) state.Break();
+    Pump(Clock::now(), actions);
+    if (state.BeginRelease()) actions.Release(stream);
+  }
+  actions.Run(transport_errors_);
+}
+
+void SessionConnection::OnReadEnd(SessionStream& stream) {
+  DeferredActions actions;
+  {
+    MutexLock lock(mutex_);
+    StreamState& state = StateOf(stream);
+    state.Break();
+    if (state.BeginRelease()) actions.Release(stream);
+  }
+  actions.Run(transport_errors_);
+}
+
+void SessionConnection::OnEnd(SessionStream& stream, const grpc::Status& status) {
+  const Time now = Clock::now();
+  std::unique_ptr<StreamState> ended;
+  DeferredActions actions;
+  {
+    MutexLock lock(mutex_);
+    ended = RemoveStream(stream);
+    ++ending_;
+    if (!closing_) {
+      TakeBack(*ended, status, actions);
+      // The operations that cannot be sent were removed: the others can be
+      // sent.
+      if (!ended->established() && !IsOverSendLimit(status)) {
+        NoteFailedOpening(status, now);
+        if (unary_only_) DivertWaiting(actions);
+        if (IsHopeless(status)) {
+          FailWaiting(ForOthers(status), stream.had_connection(), actions);
+        }
+      }
+      Pump(now, actions);
+    }
+  }
+  actions.Run(transport_errors_);
+  // Before it counts as ended: the rest of the call holds the channel, and a
+  // thread of gRPC must not be its last holder.
+  ended.reset();
+  MutexLock lock(mutex_);
+  --ending_;
+  stream_ended_.NotifyAll();
+}
+
+void SessionConnection::NoteFailedOpening(const grpc::Status& status, Time now) {
+  const bool no_session = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+  next_stream_at_ = now + (no_session ? options_.retry_session_after : kPauseBetweenStreams);
+  if (!no_session) ++failed_openings_;
+  const bool others = std::any_of(streams_.begin(), streams_.end(),
+                                  [](const auto& state) { return state->established(); });
+  if (no_session && !others && !unary_only_) {
+    unary_only_ = true;
+    log_.Write(LogSeverity::kInfo, "idempotencyd does not support sessions: using unary calls");
+  }
+  if (unary_only_) {
+    try_session_at_ = now + options_.retry_session_after;
+    timer_.NoLaterThan(try_session_at_);
+  }
+}
+
+void SessionConnection::TakeBack(const StreamState& state, const grpc::Status& status,
+                                 DeferredActions& actions) {
+  const bool unsendable = IsOverSendLimit(status);
+  const absl::Status error = unsendable ? OverSendLimit() : FromGrpcStatus(status);
+  const std::vector<OutstandingOperation*> unanswered = UnansweredOn(state);
+  if (unsendable) {
+    IsolateBadFrame(unanswered, HeaviestFrame(unanswered));
+  } else if (ReasonOf(error) == Reason::kRequestInvalid) {
+    IsolateBadFrame(unanswered, BadFrame(error, unanswered));
+  }
+  std::vector<OutstandingOperation*> again;
+  for (OutstandingOperation* operation : unanswered) {
+    operation->state = nullptr;
+    if (state.stream()->had_connection()) operation->maybe_sent = true;
+    if (operation->refused) {
+      actions.Fail(Remove(operation->id), error);
+    } else if (operation->times_sent >= kMaxTimesSent) {
+      actions.Fail(Remove(operation->id), transport_errors_.Failed(ForOthers(status)));
+    } else {
+      again.push_back(operation);
+    }
+  }
+  waiting_.PutBack(again);
+}
+
+std::vector<OutstandingOperation*> SessionConnection::UnansweredOn(const StreamState& state) const {
+  std::vector<OutstandingOperation*> unanswered;
+  for (const auto& [id, operation] : operations_) {
+    if (operation->state == &state) unanswered.push_back(operation.get());
+  }
+  std::sort(unanswered.begin(), unanswered.end(),
+            [](const auto* a, const auto* b) { return a->id < b->id; });
+  return unanswered;
+}
+
+void SessionConnection::IsolateBadFrame(const std::vector<OutstandingOperation*>& unanswered,
+                                        std::uint64_t bad_frame) {
+  for (OutstandingOperation* operation : unanswered) {
+    if (operation->frame != bad_frame) {
+      // Not one of those that it may break: for any number of faulty operations,
+      // it is sent until it is answered.
+      --operation->times_sent;
+      continue;
+    }
+    operation->refused = operation->alone;
+    operation->alone = true;
+  }
+}
+
+bool SessionConnection::IsHopeless(const grpc::Status& status) const {
+  if (waiting_.empty() || usable_streams() > 0) return false;
+  // A refusal stays one for any number of requests. A daemon answers CANCELLED to a
+  // call that arrives while it ends.
+  const grpc::StatusCode code = ForOthers(status).error_code();
+  const bool may_pass =
+      code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED;
+  return !may_pass || failed_openings_ >= kMaxFailedOpenings;
+}
+
+SessionConnection::Time SessionConnection::OnDeadline() {
+  const Time now = Clock::now();
+  DeferredActions actions;
+  Time next;
+  {
+    MutexLock lock(mutex_);
+    next = FailExpired(now, actions);
+    next = std::min(next, CancelOverdue(now, actions));
+    next = std::min(next, TrySessionAgain(now, actions));
+    Pump(now, actions);
+  }
+  actions.Run(transport_errors_);
+  return std::max(next, now + kAlarmGrain);
+}
+
+SessionConnection::Time SessionConnection::FailExpired(Time now, DeferredActions& actions) {
+  Time next = Time::max();
+  waiting_.RemoveExpired(now);
+  for (auto at = operations_.begin(); at != operations_.end();) {
+    const auto current = at++;
+    OutstandingOperation& operation = *current->second;
+    if (operation.deadline > now) {
+      next = std::min(next, operation.deadline);
+      continue;
+    }
+    if (operation.state != nullptr) {
+      operation.state->Abandon(operation, now + options_.silence_allowed);
+    }
+    actions.Fail(std::move(current->second), transport_errors_.Failed(Passed()));
+    operations_.erase(current);
+  }
+  return next;
+}
+
+SessionConnection::Time SessionConnection::CancelOverdue(Time now, DeferredActions& actions) {
+  Time next = Time::max();
+  for (const auto& state : streams_) {
+    if (state->owed_until() > now) {
+      next = std::min(next, state->owed_until());
+      continue;
+    }
+    state->OnServerActivity();
+    state->Break();
+    actions.Cancel(state->stream());
+  }
+  return next;
+}
+
+SessionConnection::Time SessionConnection::TrySessionAgain(Time now, DeferredActions& actions) {
+  if (now < try_session_at_) return try_session_at_;
+  // Its end, if it fails, names the next time.
+  try_session_at_ = Time::max();
+  OpenStream(actions);
+  return Time::max();
+}
+
+StreamState& SessionConnection::StateOf(const SessionStream& stream) const {
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& state) {
+    return state->stream().get() == &stream;
+  });
+  assert(found != streams_.end());
+  return **found;
+}
+
+std::unique_ptr<StreamState> SessionConnection::RemoveStream(const SessionStream& stream) {
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& state) {
+    return state->stream().get() == &stream;
+  });
+  assert(found != streams_.end());
+  std::unique_ptr<StreamState> state = std::move(*found);
+  streams_.erase(found);
+  return state;
+}
+
+std::size_t SessionConnection::usable_streams() const {
+  return std::count_if(streams_.begin(), streams_.end(),
+                       [](const auto& state) { return state->usable(); });
+}
+
+SessionConnection::Operation SessionConnection::Remove(std::uint64_t id) {
+  const auto found = operations_.find(id);
+  Operation operation = std::move(found->second);
+  operations_.erase(found);
+  return operation;
+}
+
+void SessionConnection::FailWaiting(const grpc::Status& status, bool connected,
+                                    DeferredActions& actions) {
+  const absl::Status failed = transport_errors_.Failed(status);
+  const absl::Status not_connected = connected ? failed : NotConnected();
+  while (const OutstandingOperation* next = waiting_.First(/*limited_too=*/true)) {
+    waiting_.RemoveFirst(*next);
+    const bool maybe_sent = next->maybe_sent;
+    actions.Fail(Remove(next->id), maybe_sent ? failed : not_connected);
+  }
+}
+
+void SessionConnection::DivertWaiting(DeferredActions& actions) {
+  while (const OutstandingOperation* next = waiting_.First(/*limited_too=*/true)) {
+    waiting_.RemoveFirst(*next);
+    actions.SendBy(*unary_, Remove(next->id));
+  }
+}
+
+std::unique_ptr<Connection> MakeSessionConnection(std::shared_ptr<grpc::Channel> channel,
+                                                  SessionConnectionOptions options,
+                                                  const ApplicationLog& log) {
+  auto streams = SessionStreamsOver(channel);
+  return std::make_unique<SessionConnection>(
+      std::move(streams), MakeUnaryConnection(std::move(channel), log), options, log);
+}
+
+}  // namespace idempotency::internal

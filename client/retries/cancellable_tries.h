@@ -1,0 +1,53 @@
+#ifndef IDEMPOTENCY_CLIENT_RETRIES_CANCELLABLE_TRIES_H_
+#define IDEMPOTENCY_CLIENT_RETRIES_CANCELLABLE_TRIES_H_
+
+#include <grpcpp/client_context.h>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "grpc_idempotency/client/retry_canceller.h"
+
+namespace idempotency::internal {
+
+// The tries that one RetryCanceller ends. Thread-safe.
+class CancellableTries {
+ public:
+  CancellableTries() = default;
+  CancellableTries(const CancellableTries&) = delete;
+  CancellableTries& operator=(const CancellableTries&) = delete;
+
+  static CancellableTries& Of(RetryCanceller& canceller) { return *canceller.tries_; }
+
+  // As in RetryCanceller.
+  void Cancel();
+  bool cancelled() const;
+
+  // The try with this context can be cancelled during this object's lifetime. A
+  // context added after Cancel() is cancelled at once.
+  class Running {
+   public:
+    Running(CancellableTries& tries, grpc::ClientContext& context);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    CancellableTries& tries_;
+    grpc::ClientContext& context_;
+  };
+
+  // Returns when `pause` has passed or Cancel() was called.
+  void Pause(absl::Duration pause);
+
+ private:
+  mutable Mutex mutex_;
+  CondVar cancel_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_set<grpc::ClientContext*> running_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CLIENT_RETRIES_CANCELLABLE_TRIES_H_

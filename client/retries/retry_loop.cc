@@ -1,0 +1,87 @@
+#include "client/retries/retry_loop.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "client/retries/cancellable_tries.h"
+#include "client/retries/decorrelated_backoff.h"
+#include "client/retries/retry_pushback.h"
+#include "grpc_idempotency/client/pinned_key.h"
+#include "grpc_idempotency/client/retry_rule.h"
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/grpc_status.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Zero or less once `deadline` has passed.
+absl::Duration Remaining(SteadyTime deadline, const Clock& clock) {
+  return TimeUntil(deadline, clock.Monotonic());
+}
+
+// A year replaces any longer time: beyond it the wall clock of
+// ClientContext::deadline() overflows.
+gpr_timespec TryDeadline(absl::Duration remaining, const CallRetries& retries) {
+  return GrpcDeadlineIn(std::min({remaining, retries.try_timeout, absl::Hours(24 * 365)}));
+}
+
+void Pause(const RetryTime& time, CancellableTries& tries, absl::Duration pause) {
+  if (time.sleep) {
+    time.sleep(pause);
+  } else {
+    tries.Pause(pause);
+  }
+}
+
+}  // namespace
+
+grpc::Status CallWithRetries(std::string_view key, SteadyTime deadline,
+                             const std::function<grpc::Status(grpc::ClientContext&)>& call,
+                             const CallRetries& retries, const RetryTime& time) {
+  CancellableTries never_cancelled;
+  CancellableTries& tries =
+      retries.canceller != nullptr ? CancellableTries::Of(*retries.canceller) : never_cancelled;
+  if (tries.cancelled()) return {grpc::StatusCode::CANCELLED, "cancelled before the first attempt"};
+  grpc::Status last(grpc::StatusCode::DEADLINE_EXCEEDED,
+                    "the deadline passed before the first attempt");
+  DecorrelatedBackoff backoff(retries.min_backoff, retries.max_backoff);
+  if (retries.budget != nullptr) retries.budget->AddCall();
+  while (!tries.cancelled()) {
+    const absl::Duration remaining = Remaining(deadline, time.clock);
+    if (remaining <= absl::ZeroDuration()) return last;
+    grpc::ClientContext context;
+    context.set_deadline(TryDeadline(remaining, retries));
+    if (const auto pinned = WithKey(context, key); !pinned.ok()) return ToGrpcStatus(pinned);
+    {
+      const CancellableTries::Running running(tries, context);
+      last = call(context);
+    }
+    if (!IsRetryable(last, retries.also_retried)) return last;
+    const RetryPushback requested = RetryPushbackOf(last, context);
+    if (requested.forbidden || tries.cancelled()) return last;
+    const absl::Duration pause = backoff.Next(requested.least);
+    // Nothing could be tried after it.
+    if (pause >= Remaining(deadline, time.clock)) return last;
+    if (retries.budget != nullptr && !retries.budget->TakeRetry()) return last;
+    Pause(time, tries, pause);
+  }
+  return last;
+}
+
+grpc::Status CallWithRetries(KeyStore& keys, std::string_view work, SteadyTime deadline,
+                             const std::function<grpc::Status(grpc::ClientContext&)>& call,
+                             const std::function<bool(const grpc::Status&)>& settle,
+                             const CallRetries& retries, const RetryTime& time) {
+  const absl::StatusOr<std::string> key = keys.KeyFor(work);
+  if (!key.ok()) return ToGrpcStatus(key.status());
+  const grpc::Status status = CallWithRetries(*key, deadline, call, retries, time);
+  if (IsRetryable(status, retries.also_retried)) return status;
+  // A key that remains is merely found again; see KeyStore::Unfinished().
+  if (settle(status)) keys.Forget(work, *key).IgnoreError();
+  return status;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,210 @@
+#ifndef IDEMPOTENCY_POSTGRES_CONNECTION_POOL_H_
+#define IDEMPOTENCY_POSTGRES_CONNECTION_POOL_H_
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/clock.h"
+#include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+
+struct ConnectionPoolOptions {
+  // At most this many connections at a time.
+  int size = 4;
+  // The maximum wait of Acquire for a free one.
+  absl::Duration acquire_timeout = absl::Seconds(2);
+  // The pauses between attempts to connect while the server is down double
+  // from the first to the second; each is shortened by up to half at random.
+  absl::Duration min_backoff = absl::Milliseconds(50);
+  absl::Duration max_backoff = absl::Milliseconds(500);
+};
+
+struct ConnectionPoolGauges {
+  int in_use = 0;
+  int idle = 0;
+  // Lost, or could not be opened, and not yet replaced.
+  int broken = 0;
+};
+
+// A fixed number of connections to one server, opened when first needed. A
+// `Connection` has `bool Usable()`; one that is not is dropped and replaced.
+//
+// While the server is known to be down, one caller at a time tries it, at
+// growing intervals; the others fail at once, so that neither threads nor the
+// returning server are overloaded by attempts.
+//
+// Thread-safe; outlives its leases. Connecting, and closing broken connections,
+// happens outside the lock.
+template <typename Connection>
+class ConnectionPool {
+ public:
+  using Open = std::function<absl::StatusOr<std::unique_ptr<Connection>>()>;
+
+  // The right to use one connection; returns it when destroyed. Movable;
+  // thread-compatible.
+  class Lease {
+   public:
+    Lease(Lease&& other) noexcept = default;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (connection_ != nullptr) pool_->Return(std::move(connection_));
+    }
+
+    Connection& operator*() const { return *connection_; }
+    Connection* operator->() const { return connection_.get(); }
+
+   private:
+    friend class ConnectionPool;
+    Lease(ConnectionPool* pool, std::unique_ptr<Connection> connection)
+        : pool_(pool), connection_(std::move(connection)) {}
+
+    ConnectionPool* pool_;
+    std::unique_ptr<Connection> connection_;
+  };
+
+  // `clock` outlives the pool; backoff is counted by its monotonic time.
+  ConnectionPool(const ConnectionPoolOptions& options, const Clock& clock, Open open)
+      : options_(options), clock_(clock), open_(std::move(open)) {}
+  ConnectionPool(const ConnectionPool&) = delete;
+  ConnectionPool& operator=(const ConnectionPool&) = delete;
+
+  // UNAVAILABLE / STORE_UNAVAILABLE if no connection gets free in time, or the
+  // server is down; then with a retry delay.
+  absl::StatusOr<Lease> Acquire() {
+    const auto deadline =
+        std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(options_.acquire_timeout);
+    while (true) {
+      absl::StatusOr<std::unique_ptr<Connection>> taken = TakeSlot(deadline);
+      if (!taken.ok()) return taken.status();
+      if (*taken == nullptr) return Connect();
+      if ((*taken)->Usable()) return Lease(this, *std::move(taken));
+      taken->reset();
+      FreeSlot(nullptr);
+    }
+  }
+
+  ConnectionPoolGauges gauges() const {
+    MutexLock lock(mutex_);
+    return {in_use_, static_cast<int>(idle_.size()), broken_};
+  }
+
+ private:
+  // A slot for the caller: an idle connection, or nullptr if it is to open one.
+  absl::StatusOr<std::unique_ptr<Connection>> TakeSlot(
+      std::chrono::steady_clock::time_point deadline) {
+    MutexLock lock(mutex_);
+    while (true) {
+      if (!idle_.empty()) {
+        // The last one used: the other sessions may become idle.
+        std::unique_ptr<Connection> connection = std::move(idle_.back());
+        idle_.pop_back();
+        ++in_use_;
+        return connection;
+      }
+      if (MayConnect()) {
+        ++in_use_;
+        ++connecting_;
+        return std::unique_ptr<Connection>();
+      }
+      const bool none_to_wait_for = in_use_ == connecting_;
+      if (failures_ > 0 && none_to_wait_for) return Down();
+      if (!freed_.WaitUntil(lock, deadline)) return Busy();
+    }
+  }
+
+  bool MayConnect() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (in_use_ >= options_.size) return false;
+    if (failures_ == 0) return true;
+    return connecting_ == 0 && clock_.Monotonic() >= next_attempt_;
+  }
+
+  absl::StatusOr<Lease> Connect() {
+    absl::StatusOr<std::unique_ptr<Connection>> opened = open_();
+    MutexLock lock(mutex_);
+    --connecting_;
+    freed_.NotifyAll();
+    if (opened.ok()) {
+      failures_ = 0;
+      broken_ = std::max(broken_ - 1, 0);
+      return Lease(this, *std::move(opened));
+    }
+    --in_use_;
+    broken_ = std::max(broken_, 1);
+    next_attempt_ = clock_.Monotonic() + absl::ToChronoNanoseconds(NextBackoff());
+    return Down();
+  }
+
+  absl::Duration NextBackoff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    constexpr int kMaxDoublings = 20;
+    const absl::Duration longest =
+        options_.min_backoff * static_cast<double>(1 << std::min(failures_, kMaxDoublings));
+    ++failures_;
+    return std::min(longest, options_.max_backoff) *
+           std::uniform_real_distribution<double>(0.5, 1.0)(random_);
+  }
+
+  void Return(std::unique_ptr<Connection> connection) {
+    if (!connection->Usable()) connection.reset();
+    FreeSlot(std::move(connection));
+  }
+
+  // nullptr: the connection was lost.
+  void FreeSlot(std::unique_ptr<Connection> connection) {
+    MutexLock lock(mutex_);
+    --in_use_;
+    if (connection != nullptr) {
+      idle_.push_back(std::move(connection));
+    } else {
+      broken_ = std::min(broken_ + 1, options_.size);
+    }
+    freed_.NotifyOne();
+  }
+
+  absl::Status Down() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ErrorDetails details;
+    details.retry_delay =
+        std::max(absl::FromChrono(next_attempt_ - clock_.Monotonic()), options_.min_backoff);
+    return MakeError(Reason::kStoreUnavailable, "the store cannot be reached; retry",
+                     std::move(details));
+  }
+
+  absl::Status Busy() const {
+    ErrorDetails details;
+    details.retry_delay = options_.min_backoff;
+    return MakeError(Reason::kStoreUnavailable, "every connection to the store is busy; retry",
+                     std::move(details));
+  }
+
+  const ConnectionPoolOptions options_;
+  const Clock& clock_;
+  const Open open_;
+
+  mutable Mutex mutex_;
+  CondVar freed_;
+  std::vector<std::unique_ptr<Connection>> idle_ ABSL_GUARDED_BY(mutex_);
+  // Slots held by a caller; of these, those of callers that are connecting.
+  int in_use_ ABSL_GUARDED_BY(mutex_) = 0;
+  int connecting_ ABSL_GUARDED_BY(mutex_) = 0;
+  int broken_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Failed attempts to connect since the last success; more than zero: the
+  // server is down.
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point next_attempt_ ABSL_GUARDED_BY(mutex_);
+  std::minstd_rand random_ ABSL_GUARDED_BY(mutex_){std::random_device()()};
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_POSTGRES_CONNECTION_POOL_H_

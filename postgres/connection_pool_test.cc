@@ -1,0 +1,183 @@
+#include "postgres/connection_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/testing/manual_clock.h"
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+namespace {
+
+// A server that can be up or down, and counts.
+class FakeServer {
+ public:
+  std::atomic<bool> up{true};
+  std::atomic<int> attempts{0};
+  std::atomic<int> open{0};
+  std::atomic<int> most_open{0};
+  // Connections opened before the last crash are lost.
+  std::atomic<int> crashes{0};
+};
+
+class FakeConnection {
+ public:
+  explicit FakeConnection(FakeServer& server) : server_(server), born_(server.crashes) {
+    const int open = ++server_.open;
+    int most = server_.most_open;
+    while (open > most && !server_.most_open.compare_exchange_weak(most, open)) {
+    }
+  }
+  ~FakeConnection() { --server_.open; }
+  bool Usable() const { return born_ == server_.crashes; }
+
+ private:
+  FakeServer& server_;
+  const int born_;
+};
+
+using Pool = ConnectionPool<FakeConnection>;
+
+class ConnectionPoolTest : public ::testing::Test {
+ protected:
+  Pool::Open Open() {
+    return [this]() -> absl::StatusOr<std::unique_ptr<FakeConnection>> {
+      ++server_.attempts;
+      if (!server_.up) return absl::UnavailableError("down");
+      return std::make_unique<FakeConnection>(server_);
+    };
+  }
+  static ConnectionPoolOptions Options(int size) {
+    ConnectionPoolOptions options;
+    options.size = size;
+    options.acquire_timeout = absl::Milliseconds(20);
+    return options;
+  }
+
+  FakeServer server_;
+  ManualClock clock_;
+};
+
+TEST_F(ConnectionPoolTest, OpensOnlyWhatIsNeeded) {
+  Pool pool(Options(3), clock_, Open());
+  EXPECT_EQ(server_.attempts, 0);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(pool.Acquire().ok());
+  EXPECT_EQ(server_.attempts, 1) << "an idle one is used again";
+  const auto one = pool.Acquire();
+  const auto two = pool.Acquire();
+  EXPECT_EQ(pool.gauges().in_use, 2);
+  EXPECT_EQ(pool.gauges().idle, 0);
+  EXPECT_EQ(server_.attempts, 2);
+}
+
+TEST_F(ConnectionPoolTest, WaitsForAFreeOneForABoundedTime) {
+  ConnectionPoolOptions options = Options(1);
+  Pool pool(options, clock_, Open());
+  std::optional<Pool::Lease> held(*pool.Acquire());
+  const auto refused = pool.Acquire();
+  EXPECT_EQ(ReasonOf(refused.status()), Reason::kStoreUnavailable);
+  EXPECT_TRUE(DetailsOf(refused.status()).retry_delay.has_value());
+  held.reset();
+  EXPECT_TRUE(pool.Acquire().ok());
+}
+
+TEST_F(ConnectionPoolTest, ALostConnectionIsReplaced) {
+  Pool pool(Options(2), clock_, Open());
+  {
+    const auto one = pool.Acquire();
+    const auto two = pool.Acquire();
+    ++server_.crashes;
+  }
+  EXPECT_EQ(pool.gauges().idle, 0);
+  EXPECT_EQ(pool.gauges().broken, 2);
+  ASSERT_TRUE(pool.Acquire().ok());
+  EXPECT_EQ(pool.gauges().broken, 1);
+  // Lost while it lay idle.
+  ++server_.crashes;
+  const auto lease = pool.Acquire();
+  ASSERT_TRUE(lease.ok());
+  EXPECT_TRUE((*lease)->Usable());
+  EXPECT_EQ(server_.open, 1);
+}
+
+TEST_F(ConnectionPoolTest, FailsAtOnceWhileTheServerIsKnownToBeDown) {
+  ConnectionPoolOptions options = Options(4);
+  options.min_backoff = absl::Seconds(1);
+  options.max_backoff = absl::Seconds(4);
+  Pool pool(options, clock_, Open());
+  server_.up = false;
+  EXPECT_FALSE(pool.Acquire().ok());
+  for (int i = 0; i < 10; ++i) {
+    const auto refused = pool.Acquire();
+    EXPECT_EQ(ReasonOf(refused.status()), Reason::kStoreUnavailable);
+  }
+  EXPECT_EQ(server_.attempts, 1) << "nobody tries before the pause is over";
+  // The pauses grow, up to the longest.
+  for (int attempt = 2; attempt <= 6; ++attempt) {
+    clock_.Advance(absl::Seconds(4));
+    EXPECT_FALSE(pool.Acquire().ok());
+    EXPECT_FALSE(pool.Acquire().ok());
+    EXPECT_EQ(server_.attempts, attempt);
+  }
+  server_.up = true;
+  EXPECT_FALSE(pool.Acquire().ok());
+  clock_.Advance(absl::Seconds(4));
+  EXPECT_TRUE(pool.Acquire().ok());
+  EXPECT_EQ(pool.gauges().broken, 0);
+}
+
+TEST_F(ConnectionPoolTest, AServerThatIsBackIsTriedWithinHalfASecondHoweverLongItWasAway) {
+  const ConnectionPoolOptions options;
+  Pool pool(options, clock_, Open());
+  server_.up = false;
+  for (int attempt = 1; attempt <= 20; ++attempt) {
+    EXPECT_FALSE(pool.Acquire().ok());
+    EXPECT_EQ(server_.attempts, attempt);
+    clock_.Advance(absl::Milliseconds(500));
+  }
+  server_.up = true;
+  EXPECT_TRUE(pool.Acquire().ok());
+}
+
+TEST_F(ConnectionPoolTest, ManyThreadsShareFewConnectionsOfAFlakyServer) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 2000;
+  ConnectionPoolOptions options = Options(3);
+  options.acquire_timeout = absl::Seconds(20);
+  Pool pool(options, clock_, Open());
+  std::atomic<int> served{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      pthread_setname_np(pthread_self(), "borrower");
+      for (int i = 0; i < kRounds; ++i) {
+        if (t == 0 && i % 50 == 0) ++server_.crashes;
+        if (t == 1 && i % 100 == 0) server_.up = i % 200 != 0;
+        const auto lease = pool.Acquire();
+        if (lease.ok()) {
+          ++served;
+        } else {
+          clock_.Advance(absl::Seconds(1));
+        }
+      }
+      if (t == 1) server_.up = true;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(server_.most_open, 3);
+  EXPECT_GT(served, 0);
+  EXPECT_EQ(pool.gauges().in_use, 0);
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_TRUE(pool.Acquire().ok());
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,0 +1,124 @@
+#ifndef IDEMPOTENCY_POSTGRES_LIBPQXX_H_
+#define IDEMPOTENCY_POSTGRES_LIBPQXX_H_
+
+#include <pqxx/pqxx>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// What differs between libpqxx 6.4 (Debian 12), 7.10 (Debian 13) and 8, which needs C++20.
+// Nothing else here depends on the version.
+#define IDEMPOTENCY_LIBPQXX_6 (PQXX_VERSION_MAJOR < 7)
+
+namespace idempotency::internal {
+
+// pqxx::connection, or what it is derived from.
+using PostgresConnectionBase =
+    std::remove_reference_t<decltype(std::declval<pqxx::transaction_base&>().conn())>;
+
+// Receives the notices of a connection until it is destroyed, before that connection.
+class PostgresNotices : public pqxx::errorhandler {
+ public:
+  // Deprecated since 7.10 in favour of a function of the connection, which would replace that
+  // of the application.
+#include <pqxx/internal/ignore-deprecated-pre.hxx>
+  explicit PostgresNotices(PostgresConnectionBase& connection) : pqxx::errorhandler(connection) {}
+#include <pqxx/internal/ignore-deprecated-post.hxx>
+};
+
+// A lost connection stays lost. libpqxx 7 and later never reconnect.
+inline void NeverReconnect([[maybe_unused]] pqxx::connection& connection) {
+#if IDEMPOTENCY_LIBPQXX_6
+#include <pqxx/internal/ignore-deprecated-pre.hxx>
+  connection.inhibit_reactivation(true);
+#include <pqxx/internal/ignore-deprecated-post.hxx>
+#endif
+}
+
+// Makes messages contain the function of the server that they come from.
+inline void MakeMessagesVerbose(pqxx::connection& connection) {
+#if IDEMPOTENCY_LIBPQXX_6
+  connection.set_verbosity(pqxx::connection_base::verbose);
+#else
+  connection.set_verbosity(pqxx::error_verbosity::verbose);
+#endif
+}
+
+// A parameter in binary form. Valid as long as `bytes`.
+inline auto BinaryParameter(std::string_view bytes) {
+#if IDEMPOTENCY_LIBPQXX_6
+  return pqxx::binarystring(bytes.data(), bytes.size());
+#else
+  return pqxx::binary_cast(bytes);
+#endif
+}
+
+// The content of a bytea in hex format. Throws if it has another format.
+template <typename Field>
+std::string ByteaOf(const Field& field) {
+#if IDEMPOTENCY_LIBPQXX_6
+  return pqxx::binarystring(field).str();
+#else
+  const auto bytes = field.template as<pqxx::bytes>();
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+#endif
+}
+
+// The elements of an array of texts that are not NULL. Throws if it cannot be parsed.
+template <typename Field>
+std::vector<std::string> TextArrayOf(const Field& field) {
+  std::vector<std::string> texts;
+#include <pqxx/internal/ignore-deprecated-pre.hxx>
+  // Its replacement, pqxx::array, refuses NULL and arrays of several dimensions.
+  pqxx::array_parser array(field.c_str());
+#include <pqxx/internal/ignore-deprecated-post.hxx>
+  for (auto next = array.get_next(); next.first != pqxx::array_parser::juncture::done;
+       next = array.get_next()) {
+    if (next.first == pqxx::array_parser::juncture::string_value) {
+      texts.push_back(std::move(next.second));
+    }
+  }
+  return texts;
+}
+
+// Runs one statement with parameters. Throws what libpqxx throws, as the others below.
+template <typename... Arguments>
+pqxx::result ExecuteWith(pqxx::transaction_base& transaction, const char* statement,
+                         const Arguments&... arguments) {
+#if IDEMPOTENCY_LIBPQXX_6
+  return transaction.exec_params(statement, arguments...);
+#else
+  return transaction.exec(statement, pqxx::params(arguments...));
+#endif
+}
+
+// Runs a prepared statement whose parameters are all in binary form.
+inline pqxx::result ExecutePrepared(pqxx::transaction_base& transaction, const std::string& name,
+                                    const std::vector<std::string>& parameters) {
+#if IDEMPOTENCY_LIBPQXX_6
+  std::vector<pqxx::binarystring> values;
+  values.reserve(parameters.size());
+  for (const std::string& parameter : parameters) values.emplace_back(parameter);
+  return transaction.exec_prepared(
+      name, pqxx::prepare::make_dynamic_params(values.begin(), values.end()));
+#else
+  pqxx::params values;
+  values.reserve(parameters.size());
+  for (const std::string& parameter : parameters) values.append(pqxx::binary_cast(parameter));
+  return transaction.exec(pqxx::prepped(name), values);
+#endif
+}
+
+// Fails the transaction if one of its statements failed: since 7, libpqxx reports the commit of
+// such a transaction as a success, though the server has rolled it back. (6.4 aborts it itself.)
+inline void CheckMayCommit([[maybe_unused]] pqxx::transaction_base& transaction) {
+#if !IDEMPOTENCY_LIBPQXX_6
+  transaction.exec("SELECT 1");
+#endif
+}
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_POSTGRES_LIBPQXX_H_

@@ -1,0 +1,44 @@
+// The daemon's log: one line per event on stderr, as key=value pairs for people
+// and log collectors:
+//
+//   time=2025-01-31T12:00:00.000Z level=info event="serving" listen=127.0.0.1:7411
+//
+// Never logged: idempotency keys, scopes, tokens, requests, replies, connection
+// strings. A record appears by its record id.
+#ifndef IDEMPOTENCY_SERVER_OBSERVABILITY_LOG_H_
+#define IDEMPOTENCY_SERVER_OBSERVABILITY_LOG_H_
+
+#include <initializer_list>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace idempotency::internal {
+
+enum class LogLevel { kDebug, kInfo, kWarn, kError };
+
+// One key=value pair. The name is a word; the value is quoted where necessary,
+// so that it neither ends the line nor starts another pair.
+struct LogField {
+  LogField(absl::string_view field_name, const absl::AlphaNum& field_value)
+      : name(field_name), value(field_value.Piece()) {}
+
+  std::string name;
+  std::string value;
+};
+
+// Sends the process's log, and gRPC's own, to stderr in the form above. Called
+// once, before there are other threads.
+void StartLog(LogLevel level);
+
+// Thread-safe. Does nothing below the level given to StartLog(), and nothing
+// before it.
+void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
+
+// The text of an event, without time and level.
+std::string FormatLogLine(absl::string_view event, std::initializer_list<LogField> fields);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_OBSERVABILITY_LOG_H_

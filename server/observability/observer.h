@@ -1,0 +1,163 @@
+#ifndef IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_
+#define IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_
+
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/uuid.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// The operations of the service, for the metrics.
+enum class OperationKind { kReserve, kComplete, kRelease, kExtend, kGet };
+inline constexpr OperationKind kAllOperationKinds[] = {
+    OperationKind::kReserve, OperationKind::kComplete, OperationKind::kRelease,
+    OperationKind::kExtend, OperationKind::kGet};
+inline constexpr std::size_t kOperationKinds = std::size(kAllOperationKinds);
+
+// Reservations and reads bring new work; the others end admitted work.
+constexpr bool BringsWork(OperationKind kind) {
+  return kind == OperationKind::kReserve || kind == OperationKind::kGet;
+}
+
+// "Reserve", "Complete" and so on: the method's name.
+constexpr std::string_view OperationName(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kReserve:
+      return "Reserve";
+    case OperationKind::kComplete:
+      return "Complete";
+    case OperationKind::kRelease:
+      return "Release";
+    case OperationKind::kExtend:
+      return "Extend";
+    case OperationKind::kGet:
+      return "Get";
+  }
+  return "";
+}
+
+// The current state of the store's connection pool.
+struct StoreConnections {
+  int in_use = 0;
+  int idle = 0;
+  // Found broken and not replaced yet.
+  int broken = 0;
+};
+
+// Why a connection was closed right after it was accepted.
+enum class ConnectionRefusal {
+  // The process has its maximum.
+  kLimit,
+  // Its address has its maximum.
+  kPeerLimit,
+  // No descriptor or memory was left for it.
+  kNoDescriptor,
+};
+inline constexpr ConnectionRefusal kAllConnectionRefusals[] = {
+    ConnectionRefusal::kLimit, ConnectionRefusal::kPeerLimit, ConnectionRefusal::kNoDescriptor};
+
+constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
+  switch (refusal) {
+    case ConnectionRefusal::kLimit:
+      return "limit";
+    case ConnectionRefusal::kPeerLimit:
+      return "peer_limit";
+    case ConnectionRefusal::kNoDescriptor:
+      return "no_descriptor";
+  }
+  return "";
+}
+
+// The events that the parts of the service report, so that only one class
+// depends on how numbers are published. Every method does nothing by default.
+//
+// Thread-safe, called from every thread of the service, also with locks held:
+// implementations return at once and never call back.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // The service.
+
+  // An operation was answered, whether it was a unary RPC or an operation of a
+  // session. `latency` counts from its arrival.
+  virtual void RpcFinished(OperationKind, const absl::Status& /*status*/,
+                           absl::Duration /*latency*/) {}
+  // The verdict that a caller of Reserve got.
+  virtual void VerdictGiven(const Verdict&) {}
+  // A key was reused with a different request: a client bug. Called in addition
+  // to VerdictGiven. Only loggable values; never the key.
+  virtual void MismatchSeen(std::string_view /*name_space*/, std::string_view /*operation*/,
+                            const RecordId&) {}
+
+  // The listener.
+
+  // A connection was closed instead of being served.
+  virtual void ConnectionRefused(ConnectionRefusal) {}
+
+  // Sessions.
+
+  // Streams that are open, after every change.
+  virtual void SessionsChanged(std::size_t /*sessions*/) {}
+  // A frame was received, with its number of operations; a frame of answers was
+  // sent.
+  virtual void FrameReceived(std::size_t /*operations*/) {}
+  virtual void FrameSent() {}
+
+  // The memory held for callers (server/queue/memory_budget.h), after every change.
+  virtual void MemoryHeldChanged(std::size_t /*bytes*/) {}
+
+  // The batcher: the store's answers, also to calls whose callers no longer
+  // wait.
+
+  // One store call.
+  virtual void BatchDone(OperationKind, std::size_t /*operations*/, absl::Duration /*took*/) {}
+  // Operations that wait for a worker, after every change.
+  virtual void QueueDepthChanged(std::size_t /*operations*/) {}
+  // An operation was refused because the queue was full.
+  virtual void OperationShed(OperationKind) {}
+  // An operation's deadline passed while it was queued.
+  virtual void OperationOverdue(OperationKind) {}
+  // The store failed on one operation (not: a token that does not match, a
+  // record that does not exist, a request that it refuses).
+  virtual void StoreFailed(OperationKind, const absl::Status&) {}
+  // A token that no longer holds its reservation was used.
+  virtual void ReservationLost(OperationKind) {}
+  // A completion arrived after its lease had expired, and was accepted.
+  virtual void LeaseOverrun() {}
+  // A reservation was granted over one whose lease had expired.
+  virtual void TookOver() {}
+  // A reservation was granted for a record that had expired.
+  virtual void RetriedAfterExpiry() {}
+  // A repeated Reserve got the grant that it already had.
+  virtual void GrantRepeated() {}
+
+  // The wait room.
+
+  // A caller of Reserve disconnected.
+  virtual void CallerLeft() {}
+  // Calls that wait for a running attempt, after every change.
+  virtual void WaitersChanged(std::size_t /*waiters*/) {}
+
+  // The store.
+
+  // Whether it answered, and its gauges.
+  virtual void StoreInspected(const absl::StatusOr<StoreGauges>&) {}
+  virtual void ConnectionsChanged(const StoreConnections&) {}
+
+  // The sweeper.
+
+  // One step of a sweep.
+  virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_

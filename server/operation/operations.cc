@@ -1,0 +1,173 @@
+#include "server/operation/operations.h"
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "grpc_idempotency/errors.h"
+#include "server/operation/wire_request.h"
+#include "server/operation/wire_response.h"
+#include "server/queue/response_batch_scope.h"
+
+namespace idempotency::internal {
+
+namespace {
+
+// A reply in a message, and its bytes as gRPC sends them.
+constexpr std::size_t kCopiesOfAReply = 2;
+// As the batcher's: after this time callers may have read some of the held
+// replies.
+constexpr absl::Duration kUnreadRetryDelay = absl::Milliseconds(500);
+
+}  // namespace
+
+// The callbacks below hold two pointers at most: as much as std::function keeps
+// without memory of its own.
+
+Operations::Operations(Batcher& batcher, InFlightWaiters& waiters, Observer& observer,
+                       const OperationsOptions& options)
+    : batcher_(batcher), waiters_(waiters), observer_(observer), options_(options) {}
+
+void Operations::Reserve(const v1::ReserveRequest& request,
+                         PendingResponse<v1::ReserveResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<ReserveOp> op = ReserveOpFrom(request, options_.window);
+  if (!op.ok()) return Refuse(pending, op.status());
+  const absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
+  if (!max_wait.ok()) return Refuse(pending, max_wait.status());
+  pending.request_hold_.Release();
+  pending.id_ = op->id;
+  pending.max_reply_bytes_ = request.max_reply_bytes();
+  // A copy: the operation may be over, and destroyed, before Start() returns.
+  const InFlightWaiters::WaiterPtr call =
+      waiters_.NewWaiter(*std::move(op), pending.deadline_, *max_wait,
+                         [this, &pending](const absl::StatusOr<Verdict>& answer) {
+                           const ResponseBatchScope scope;
+                           Finish(pending, Write(answer, pending));
+                         });
+  pending.waiting_ = call;
+  waiters_.Start(call, group);
+}
+
+absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
+                               PendingResponse<v1::ReserveResponse>& pending) {
+  if (!answer.ok()) return answer.status();
+  const auto* const replay = std::get_if<Replay>(&*answer);
+  if (replay != nullptr) {
+    const absl::Status held =
+        HoldReply(replay->reply, InFlightWaiters::OpOf(pending.waiting_).key.name_space, pending);
+    if (!held.ok()) return held;
+  }
+  const RetryAfterBounds bounds{options_.min_retry_after, options_.max_retry_after};
+  const absl::Status written =
+      WriteVerdict(*answer, pending.id_, bounds, {pending.max_reply_bytes_}, pending.response());
+  if (written.ok()) observer_.VerdictGiven(*answer);
+  if (std::holds_alternative<Mismatch>(*answer)) {
+    const RecordKey& key = InFlightWaiters::OpOf(pending.waiting_).key;
+    observer_.MismatchSeen(key.name_space, key.operation, pending.id_);
+  }
+  return written;
+}
+
+void Operations::Complete(const v1::CompleteRequest& request,
+                          PendingResponse<v1::CompleteResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<CompleteOp> op = CompleteOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
+  pending.id_ = op->id;
+  batcher_.Complete(
+      *std::move(op), pending.deadline_,
+      [this, &pending](const absl::StatusOr<Completion>& answer) {
+        const ResponseBatchScope scope;
+        // First, since the service may be destroyed once a call is finished.
+        if (answer.ok()) waiters_.Moved(pending.id_);
+        if (answer.ok()) WriteCompletion(*answer, pending.response());
+        Finish(pending, answer.status());
+      },
+      group);
+}
+
+void Operations::Release(const v1::ReleaseRequest& request,
+                         PendingResponse<v1::ReleaseResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<ReleaseOp> op = ReleaseOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
+  pending.id_ = op->id;
+  batcher_.Release(
+      *std::move(op), pending.deadline_,
+      [this, &pending](const absl::Status& answer) {
+        const ResponseBatchScope scope;
+        if (answer.ok()) waiters_.Moved(pending.id_);
+        if (answer.ok()) pending.response();
+        Finish(pending, answer);
+      },
+      group);
+}
+
+void Operations::Extend(const v1::ExtendRequest& request,
+                        PendingResponse<v1::ExtendResponse>& pending, Batcher::Group* group) {
+  absl::StatusOr<ExtendOp> op = ExtendOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
+  batcher_.Extend(
+      *std::move(op), pending.deadline_,
+      [this, &pending](const absl::StatusOr<Extension>& answer) {
+        const ResponseBatchScope scope;
+        if (answer.ok()) WriteExtension(*answer, pending.response());
+        Finish(pending, answer.status());
+      },
+      group);
+}
+
+void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetResponse>& pending,
+                     Batcher::Group* group) {
+  absl::StatusOr<GetOp> op = GetOpFrom(request);
+  if (!op.ok()) return Refuse(pending, op.status());
+  pending.request_hold_.Release();
+  batcher_.Get(
+      *std::move(op), pending.deadline_,
+      [this, &pending, view = request.view()](const absl::StatusOr<Record>& answer) {
+        const ResponseBatchScope scope;
+        Finish(pending, Write(answer, view, pending));
+      },
+      group);
+}
+
+absl::Status Operations::Write(const absl::StatusOr<Record>& answer, v1::RecordView view,
+                               PendingResponse<v1::GetResponse>& pending) {
+  if (!answer.ok()) return answer.status();
+  if (view == v1::RECORD_VIEW_FULL && answer->reply.has_value()) {
+    const absl::Status held = HoldReply(*answer->reply, answer->key.name_space, pending);
+    if (!held.ok()) return held;
+  }
+  return WriteRecord(*answer, view, pending.response());
+}
+
+absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view name_space,
+                                   PendingOperation& pending) {
+  std::optional<MemoryBudget::Hold> hold =
+      batcher_.budget().TryHoldReply(name_space, kCopiesOfAReply * reply.bytes.size());
+  if (hold.has_value()) {
+    pending.hold_ = *std::move(hold);
+    return absl::OkStatus();
+  }
+  observer_.OperationShed(pending.kind_);
+  return MakeError(Reason::kOverloaded,
+                   "Replies that callers have not read fill the memory reserved for them. The "
+                   "record is unchanged; request it again later.",
+                   {kUnreadRetryDelay, {}, {}});
+}
+
+void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
+  pending.request_hold_.Release();
+  const ResponseBatchScope scope;
+  Finish(pending, status);
+}
+
+void Operations::Finish(PendingOperation& pending, const absl::Status& status) {
+  observer_.RpcFinished(pending.kind_, status,
+                        absl::FromChrono(options_.clock->Monotonic() - pending.arrived_));
+  pending.Finish(status);
+}
+
+}  // namespace idempotency::internal

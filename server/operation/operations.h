@@ -1,0 +1,80 @@
+#ifndef IDEMPOTENCY_SERVER_OPERATION_OPERATIONS_H_
+#define IDEMPOTENCY_SERVER_OPERATION_OPERATIONS_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/clock.h"
+#include "grpc_idempotency/limits.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "server/observability/observer.h"
+#include "server/operation/pending_operation.h"
+#include "server/queue/batcher.h"
+#include "server/queue/in_flight_waiters.h"
+
+namespace idempotency::internal {
+
+struct OperationsOptions {
+  // How old an unknown UUIDv7 key may be.
+  absl::Duration window = limits::kDefaultWindow;
+  // The bounds of InFlight.retry_after, which is otherwise the remaining lease
+  // of the running attempt: most attempts end long before it, and no caller
+  // should retry more often than the first.
+  absl::Duration min_retry_after = absl::Milliseconds(100);
+  absl::Duration max_retry_after = absl::Seconds(1);
+  const Clock* clock = &Clock::System();
+};
+
+// The five operations of the service between the wire and the batcher, the same
+// for every entry point: a request is checked and translated, the answer is
+// translated back, counted and reported. Thread-safe.
+class Operations {
+ public:
+  // All of them must outlive every pending operation.
+  Operations(Batcher& batcher, InFlightWaiters& waiters, Observer& observer,
+             const OperationsOptions& options = {});
+
+  // Each calls `pending` when it is over, which may be before it returns: a
+  // request that is not valid is refused at once. The request is not needed
+  // afterwards. With a group, the store is called when that is submitted.
+  void Reserve(const v1::ReserveRequest& request, PendingResponse<v1::ReserveResponse>& pending,
+               Batcher::Group* group = nullptr);
+  void Complete(const v1::CompleteRequest& request, PendingResponse<v1::CompleteResponse>& pending,
+                Batcher::Group* group = nullptr);
+  void Release(const v1::ReleaseRequest& request, PendingResponse<v1::ReleaseResponse>& pending,
+               Batcher::Group* group = nullptr);
+  void Extend(const v1::ExtendRequest& request, PendingResponse<v1::ExtendResponse>& pending,
+              Batcher::Group* group = nullptr);
+  void Get(const v1::GetRequest& request, PendingResponse<v1::GetResponse>& pending,
+           Batcher::Group* group = nullptr);
+
+  // Refuses an operation for a reason of its entry point.
+  void Refuse(PendingOperation& pending, const absl::Status& status);
+
+  Batcher& batcher() { return batcher_; }
+  InFlightWaiters& waiters() { return waiters_; }
+  Observer& observer() { return observer_; }
+  const Clock& clock() const { return *options_.clock; }
+
+ private:
+  void Finish(PendingOperation& pending, const absl::Status& status);
+  absl::Status Write(const absl::StatusOr<Verdict>& answer,
+                     PendingResponse<v1::ReserveResponse>& pending);
+  absl::Status Write(const absl::StatusOr<Record>& answer, v1::RecordView view,
+                     PendingResponse<v1::GetResponse>& pending);
+  // Room for a reply in a response; OVERLOADED where unread answers fill it.
+  absl::Status HoldReply(const EncodedReply& reply, std::string_view name_space,
+                         PendingOperation& pending);
+
+  Batcher& batcher_;
+  InFlightWaiters& waiters_;
+  Observer& observer_;
+  const OperationsOptions options_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_OPERATION_OPERATIONS_H_

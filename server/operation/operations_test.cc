@@ -1,0 +1,162 @@
+#include "server/operation/operations.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "core/mutex.h"
+#include "core/testing/manual_clock.h"
+#include "grpc_idempotency/errors.h"
+#include "server/store/memory_store.h"
+#include "server/testing/counting_observer.h"
+#include "server/testing/operations.h"
+
+namespace idempotency::internal {
+namespace {
+
+constexpr std::size_t kReplyBytes = 10'000;
+
+// An operation whose response is not read before the test says so.
+template <typename Response>
+class Unread final : public PendingResponse<Response> {
+ public:
+  explicit Unread(OperationKind kind)
+      : PendingResponse<Response>(kind, std::chrono::steady_clock::now(), Batcher::kNoDeadline) {}
+
+  // The operation's end.
+  absl::Status Await() {
+    MutexLock lock(mutex_);
+    while (!finished_) changed_.Wait(lock);
+    return status_;
+  }
+  const Response& answer() const { return response_; }
+  void Read() { hold_ = MemoryBudget::Hold(); }
+
+ private:
+  void Finish(const absl::Status& status) override {
+    MutexLock lock(mutex_);
+    hold_ = this->TakeHold();
+    status_ = status;
+    finished_ = true;
+    changed_.NotifyAll();
+  }
+  Response& response() override { return response_; }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  Response response_;
+  MemoryBudget::Hold hold_;
+};
+
+class OperationsTest : public ::testing::Test {
+ protected:
+  // A record with a reply.
+  void Complete(std::string_view name) {
+    const Uuid token = std::get<Reserved>(*store_.Reserve({ReserveNamed(name)})[0]).token;
+    ASSERT_TRUE(
+        store_.Complete({CompleteNamed(name, token, std::string(kReplyBytes, 'r'))})[0].ok());
+  }
+  static v1::ReserveRequest ReserveRequestFor(std::string_view name) {
+    v1::ReserveRequest request;
+    *request.mutable_record_key() = ToProto(KeyNamed(name));
+    *request.add_fingerprints() = ToProto(Fingerprint{1, std::string(32, 'a')});
+    request.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
+    return request;
+  }
+  // Once nothing else is under way.
+  std::size_t Held() {
+    waiters_.Close();
+    batcher_.Close();
+    return batcher_.budget().held();
+  }
+
+  ManualClock clock_;
+  MemoryStore store_{clock_};
+  CountingObserver observer_;
+  Batcher batcher_{store_, observer_};
+  InFlightWaiters waiters_{batcher_, observer_};
+  Operations operations_{batcher_, waiters_, observer_};
+};
+
+// Callers that ask for a reply again and again and read none of the answers must not fill the
+// memory of the others.
+TEST_F(OperationsTest, AReplayWeighsUntilItIsRead) {
+  Complete("order");
+  Unread<v1::ReserveResponse> replay(OperationKind::kReserve);
+  operations_.Reserve(ReserveRequestFor("order"), replay);
+  ASSERT_TRUE(replay.Await().ok());
+  EXPECT_EQ(replay.answer().replay().reply().body().size(), kReplyBytes);
+  // In the message, and as gRPC sends it.
+  EXPECT_GE(Held(), 2 * kReplyBytes);
+  EXPECT_LT(Held(), 3 * kReplyBytes);
+  replay.Read();
+  EXPECT_EQ(Held(), 0u);
+}
+
+TEST_F(OperationsTest, ARecordWithItsReplyWeighsUntilItIsRead) {
+  Complete("order");
+  v1::GetRequest request;
+  *request.mutable_record_key() = ToProto(KeyNamed("order"));
+  request.set_view(v1::RECORD_VIEW_FULL);
+  Unread<v1::GetResponse> record(OperationKind::kGet);
+  operations_.Get(request, record);
+  ASSERT_TRUE(record.Await().ok());
+  EXPECT_GE(Held(), 2 * kReplyBytes);
+  EXPECT_LT(Held(), 3 * kReplyBytes);
+  record.Read();
+  EXPECT_EQ(Held(), 0u);
+}
+
+TEST_F(OperationsTest, AnUnknownKeyIsOutsideTheWindowAfterADay) {
+  const auto verdict_of = [this](absl::Duration age) {
+    const std::string key = Uuid::TimeOrdered(clock_.Now() - age).ToString();
+    Unread<v1::ReserveResponse> answer(OperationKind::kReserve);
+    operations_.Reserve(ReserveRequestFor(key), answer);
+    EXPECT_TRUE(answer.Await().ok());
+    return answer.answer().verdict_case();
+  };
+  EXPECT_EQ(verdict_of(absl::Hours(23)), v1::ReserveResponse::kReserved);
+  EXPECT_EQ(verdict_of(absl::Hours(25)), v1::ReserveResponse::kExpired);
+}
+
+TEST_F(OperationsTest, AVerdictThatCannotBeWrittenIsNotCounted) {
+  const Uuid token = std::get<Reserved>(*store_.Reserve({ReserveNamed("order")})[0]).token;
+  CompleteOp damaged = CompleteNamed("order", token);
+  damaged.reply.bytes += "x";
+  ASSERT_TRUE(store_.Complete({damaged})[0].ok());
+  Unread<v1::ReserveResponse> replay(OperationKind::kReserve);
+  operations_.Reserve(ReserveRequestFor("order"), replay);
+  EXPECT_EQ(ReasonOf(replay.Await()), Reason::kRecordDamaged);
+  EXPECT_EQ(observer_.counts().verdicts, 0u);
+}
+
+TEST_F(OperationsTest, OnlyAMismatchIsCountedAsOne) {
+  Complete("order");
+  for (const char request : {'a', 'b'}) {
+    v1::ReserveRequest reserve = ReserveRequestFor("order");
+    reserve.mutable_fingerprints(0)->set_digest(std::string(32, request));
+    Unread<v1::ReserveResponse> answer(OperationKind::kReserve);
+    operations_.Reserve(reserve, answer);
+    ASSERT_TRUE(answer.Await().ok());
+    EXPECT_EQ(answer.answer().has_mismatch(), request == 'b');
+    EXPECT_EQ(observer_.counts().mismatches, request == 'b' ? 1u : 0u);
+  }
+}
+
+TEST_F(OperationsTest, AReplayIsNoLargerThanItsCallerTakes) {
+  Complete("order");
+  v1::ReserveRequest request = ReserveRequestFor("order");
+  request.set_max_reply_bytes(kReplyBytes / 2);
+  Unread<v1::ReserveResponse> replay(OperationKind::kReserve);
+  operations_.Reserve(request, replay);
+  ASSERT_TRUE(replay.Await().ok());
+  ASSERT_TRUE(replay.answer().has_replay());
+  EXPECT_LT(replay.answer().ByteSizeLong(), kReplyBytes);
+}
+
+}  // namespace
+}  // namespace idempotency::internal

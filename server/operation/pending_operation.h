@@ -1,0 +1,78 @@
+#ifndef IDEMPOTENCY_SERVER_OPERATION_PENDING_OPERATION_H_
+#define IDEMPOTENCY_SERVER_OPERATION_PENDING_OPERATION_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+
+#include "grpc_idempotency/uuid.h"
+#include "server/observability/observer.h"
+#include "server/queue/batcher.h"
+#include "server/queue/in_flight_waiters.h"
+#include "server/queue/memory_budget.h"
+
+namespace idempotency::internal {
+
+// One operation whose caller waits: a call of a unary method, or an operation of
+// a session. Its creator keeps it until Finish(). Thread-compatible: Operations
+// uses it from one thread at a time.
+class PendingOperation {
+ public:
+  // `arrived` is the arrival of the request, from which its deadline and its
+  // latency count.
+  PendingOperation(OperationKind kind, Batcher::Deadline arrived, Batcher::Deadline deadline)
+      : kind_(kind), arrived_(arrived), deadline_(deadline) {}
+  virtual ~PendingOperation() = default;
+  PendingOperation(const PendingOperation&) = delete;
+  PendingOperation& operator=(const PendingOperation&) = delete;
+
+  OperationKind kind() const { return kind_; }
+  // Of a reservation, once Operations::Reserve() has returned; otherwise, or if
+  // it was refused, nullptr.
+  const InFlightWaiters::WaiterPtr& waiting() const { return waiting_; }
+
+  // The request's part of the memory budget. Operations returns it when the
+  // request was translated: the result is counted with the operation.
+  void HoldRequest(MemoryBudget::Hold hold) { request_hold_ = std::move(hold); }
+
+ protected:
+  // The size of the response, from right before Finish(): the owner of the response
+  // keeps this until it was written. Empty for a response without a reply.
+  MemoryBudget::Hold TakeHold() { return std::move(hold_); }
+
+ private:
+  friend class Operations;
+
+  // The operation is over; when `status` is OK, the response was filled in. Called
+  // exactly once, within a ResponseBatchScope; this may be destroyed afterwards.
+  virtual void Finish(const absl::Status& status) = 0;
+
+  const OperationKind kind_;
+  const Batcher::Deadline arrived_;
+  const Batcher::Deadline deadline_;
+  RecordId id_;
+  // Of a reservation: the replay size that its caller accepts.
+  std::uint64_t max_reply_bytes_ = 0;
+  InFlightWaiters::WaiterPtr waiting_;
+  MemoryBudget::Hold request_hold_;
+  MemoryBudget::Hold hold_;
+};
+
+// One that is answered with a `Response`.
+template <typename Response>
+class PendingResponse : public PendingOperation {
+ public:
+  using PendingOperation::PendingOperation;
+
+ private:
+  friend class Operations;
+
+  // The response to fill, in its default state. Called at most once, right
+  // before Finish() and on its thread.
+  virtual Response& response() = 0;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_OPERATION_PENDING_OPERATION_H_

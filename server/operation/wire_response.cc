@@ -1,0 +1,175 @@
+#include "server/operation/wire_response.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/status/statusor.h"
+
+#include "core/utf8.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "grpc_idempotency/limits.h"
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/reply.h"
+#include "server/store/state_numbers.h"
+
+namespace idempotency::internal {
+namespace {
+
+void Write(absl::Duration duration, google::protobuf::Duration& proto) {
+  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
+  proto.set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(duration)));
+}
+
+void Write(absl::Time time, google::protobuf::Timestamp& proto) {
+  const std::int64_t seconds = absl::ToUnixSeconds(time);
+  proto.set_seconds(seconds);
+  proto.set_nanos(
+      static_cast<std::int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+}
+
+void Write(const std::map<std::string, std::string>& labels,
+           google::protobuf::Map<std::string, std::string>& proto) {
+  proto.insert(labels.begin(), labels.end());
+}
+
+v1::PreviousAttempt ToProto(PreviousAttempt previous) {
+  switch (previous) {
+    case PreviousAttempt::kNone:
+      break;
+    case PreviousAttempt::kReleased:
+      return v1::PREVIOUS_ATTEMPT_RELEASED;
+    case PreviousAttempt::kLeaseExpired:
+      return v1::PREVIOUS_ATTEMPT_LEASE_EXPIRED;
+    case PreviousAttempt::kOutcomeUnknown:
+      return v1::PREVIOUS_ATTEMPT_OUTCOME_UNKNOWN;
+  }
+  return v1::PREVIOUS_ATTEMPT_UNSPECIFIED;
+}
+
+void Write(const Reserved& reserved, v1::Reserved& proto) {
+  proto.set_reservation_token(reserved.token.ToString());
+  proto.set_attempt(reserved.attempt);
+  Write(reserved.lease_remaining, *proto.mutable_lease_remaining());
+  proto.set_recovering(reserved.recovering);
+  proto.set_checkpoint(reserved.checkpoint);
+  Write(reserved.expires_at, *proto.mutable_expires_at());
+  Write(reserved.created_at, *proto.mutable_created_at());
+  Write(reserved.labels, *proto.mutable_labels());
+  proto.set_previous_attempt(ToProto(reserved.previous_attempt));
+}
+
+absl::Status Write(const Replay& replay, ReplyLimit limit, v1::Replay& proto) {
+  absl::StatusOr<v1::Reply> reply = DecodeReply(replay.reply);
+  if (!reply.ok()) return reply.status();
+  const std::size_t bytes = replay.reply.bytes.size();
+  if (limit.max_bytes > 0 && bytes > limit.max_bytes) {
+    reply = WithoutContent(*reply);
+    proto.set_omitted_bytes(bytes);
+  }
+  *proto.mutable_reply() = *std::move(reply);
+  Write(replay.completed_at, *proto.mutable_completed_at());
+  Write(replay.expires_at, *proto.mutable_expires_at());
+  proto.set_attempt(replay.attempt);
+  Write(replay.labels, *proto.mutable_labels());
+  return absl::OkStatus();
+}
+
+void Write(const InFlight& in_flight, RetryAfterBounds bounds, v1::InFlight& proto) {
+  // An attempt may end before its lease does; a pause never ends early.
+  const absl::Duration max =
+      in_flight.paused ? std::max(bounds.max, limits::kMaxReleasePause) : bounds.max;
+  Write(std::clamp(in_flight.lease_remaining, bounds.min, max), *proto.mutable_retry_after());
+  proto.set_attempt(in_flight.attempt);
+}
+
+void Write(const OutcomeUnknown& unknown, v1::OutcomeUnknown& proto) {
+  proto.set_attempt(unknown.attempt);
+  proto.set_cause(unknown.cause == OutcomeUnknown::Cause::kReleased
+                      ? v1::OutcomeUnknown::CAUSE_RELEASED
+                      : v1::OutcomeUnknown::CAUSE_LEASE_EXPIRED);
+  // A row written by an older version or by hand may contain anything, and one
+  // bad byte would make the whole frame unreadable.
+  proto.set_reason(ToUtf8(unknown.reason));
+  Write(unknown.since, *proto.mutable_since());
+}
+
+void WriteFingerprints(const Record& record, v1::Record& proto) {
+  for (const Fingerprint& fingerprint : record.fingerprints) {
+    *proto.add_fingerprints() = ToProto(fingerprint);
+    if (fingerprint.version >= proto.fingerprint().version()) {
+      *proto.mutable_fingerprint() = ToProto(fingerprint);
+    }
+  }
+}
+
+absl::Status WriteReply(const EncodedReply& stored, v1::RecordView view, v1::Reply& proto) {
+  absl::StatusOr<v1::Reply> reply = DecodeReply(stored);
+  if (!reply.ok()) return reply.status();
+  if (view == v1::RECORD_VIEW_FULL) {
+    proto = *std::move(reply);
+  } else {
+    proto.set_code(reply->code());
+    proto.set_message(reply->message());
+    proto.set_content(reply->content());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfterBounds bounds,
+                          ReplyLimit limit, v1::ReserveResponse& response) {
+  response.set_record_id(id.ToString());
+  if (const auto* const reserved = std::get_if<Reserved>(&verdict)) {
+    Write(*reserved, *response.mutable_reserved());
+  } else if (const auto* const replay = std::get_if<Replay>(&verdict)) {
+    return Write(*replay, limit, *response.mutable_replay());
+  } else if (const auto* const in_flight = std::get_if<InFlight>(&verdict)) {
+    Write(*in_flight, bounds, *response.mutable_in_flight());
+  } else if (const auto* const mismatch = std::get_if<Mismatch>(&verdict)) {
+    response.mutable_mismatch()->set_attempt(mismatch->attempt);
+  } else if (const auto* const unknown = std::get_if<OutcomeUnknown>(&verdict)) {
+    Write(*unknown, *response.mutable_outcome_unknown());
+  } else {
+    response.mutable_expired();
+  }
+  return absl::OkStatus();
+}
+
+void WriteCompletion(const Completion& completion, v1::CompleteResponse& response) {
+  Write(completion.completed_at, *response.mutable_completed_at());
+  Write(completion.expires_at, *response.mutable_expires_at());
+}
+
+void WriteExtension(const Extension& extension, v1::ExtendResponse& response) {
+  Write(extension.lease_remaining, *response.mutable_lease_remaining());
+}
+
+absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response) {
+  v1::Record& proto = *response.mutable_record();
+  proto.set_record_id(record.id.ToString());
+  *proto.mutable_record_key() = ToProto(record.key);
+  proto.set_state(ToProto(record.state));
+  proto.set_attempt(record.attempt);
+  WriteFingerprints(record, proto);
+  if (record.parent.has_value()) *proto.mutable_parent() = ToProto(*record.parent);
+  Write(record.labels, *proto.mutable_labels());
+  Write(record.created_at, *proto.mutable_created_at());
+  Write(record.lease_expires_at, *proto.mutable_lease_expires_at());
+  if (record.completed_at) Write(*record.completed_at, *proto.mutable_completed_at());
+  Write(record.expires_at, *proto.mutable_expires_at());
+  if (record.reply_expires_at) {
+    Write(*record.reply_expires_at, *proto.mutable_reply_expires_at());
+  }
+  if (record.tombstone_until) Write(*record.tombstone_until, *proto.mutable_tombstone_until());
+  proto.set_on_lease_expiry(ToProto(record.on_lease_expiry));
+  proto.set_release_reason(ToUtf8(record.release_reason));
+  if (!record.reply.has_value()) return absl::OkStatus();
+  return WriteReply(*record.reply, view, *proto.mutable_reply());
+}
+
+}  // namespace idempotency::internal

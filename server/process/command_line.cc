@@ -1,0 +1,368 @@
+#include "server/process/command_line.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "server/observability/version.h"
+#include "server/process/flag_set.h"
+
+namespace idempotency::internal {
+namespace {
+
+constexpr absl::string_view kSummary =
+    R"(idempotencyd makes operations run once: for every idempotency key it records
+whether the operation is running or has completed, and its reply. Callers reserve
+a key over gRPC (idempotency.v1.IdempotencyService), run the operation, and
+complete it; every later call with that key gets the same reply.
+
+Usage:
+  idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
+  idempotencyd migrate --store=ADDRESS [flags]  migrate a Postgres schema
+  idempotencyd health [flags]                   check whether a server is SERVING
+  idempotencyd --help | --version
+
+`idempotencyd COMMAND --help` lists a command's flags.
+
+Examples:
+  # One machine: SQLite in a file, on the default port.
+  idempotencyd serve --store=sqlite:/var/lib/idempotencyd/records.db
+
+  # Production: any number of replicas over one Postgres.
+  export PGPASSWORD=...
+  idempotencyd migrate --store=postgresql://idempotency@db/idempotency
+  idempotencyd serve --store=postgresql://idempotency@db/idempotency \
+      --listen=0.0.0.0:7411 --metrics=0.0.0.0:9464 \
+      --tls_cert=server.pem --tls_key=server.key --tls_client_ca=clients.pem
+
+Exit status: 0 success, or stopped by SIGTERM or SIGINT; 2 failure, with the
+reason on stderr; 1 `health`: the server is not SERVING.
+)";
+
+constexpr absl::string_view kServeSummary =
+    R"(idempotencyd serve --store=ADDRESS [flags]
+
+Answers gRPC calls until SIGTERM or SIGINT, then waits for running calls to finish.
+A second signal ends the process at once. When ready, it prints one line on stdout
+with the ports in use; its log goes to stderr, one line per event.
+
+The gRPC server also provides reflection, channelz and grpc.health.v1.Health.
+Health is NOT_SERVING while the store cannot commit (it is unreachable, read-only, or
+waits for an absent standby); calls then fail with UNAVAILABLE / STORE_UNAVAILABLE.
+The server recovers without a restart.
+
+Flags:
+)";
+
+constexpr absl::string_view kMigrateSummary =
+    R"(idempotencyd migrate --store=ADDRESS [flags]
+
+Migrates the schema of a Postgres database to the version that this build serves.
+A repeated run changes nothing, and a newer schema that this build may serve stays
+unchanged. Traffic continues during the migration. `serve` migrates a SQLite file
+when it opens it.
+
+Flags:
+)";
+
+constexpr absl::string_view kHealthSummary =
+    R"(idempotencyd health [flags]
+
+Calls grpc.health.v1.Health of a gRPC server, for container health checks. Exits 0
+if the answer is SERVING, 1 for another answer or none.
+
+Without --address it calls the one idempotencyd that serves on this machine or in
+this container, at the address and with the TLS flags of that process's command
+line: with TLS it does not verify the certificate; with mutual TLS it presents the
+server's own certificate, which --tls_client_ca must accept. Otherwise set --tls_cert
+and --tls_key.
+
+Flags:
+)";
+
+constexpr absl::string_view kStoreHelp =
+    R"(Where the records are stored. Required.
+  sqlite:PATH       a file that only this process uses; created if missing
+  postgresql://...  a libpq URI; run `idempotencyd migrate` first. Do not include
+                    the password: other users of the machine can read command
+                    lines. Use PGPASSWORD or a PGPASSFILE.)";
+
+absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
+  if (text == "debug") return LogLevel::kDebug;
+  if (text == "info") return LogLevel::kInfo;
+  if (text == "warn") return LogLevel::kWarn;
+  if (text == "error") return LogLevel::kError;
+  return absl::InvalidArgumentError("must be debug, info, warn or error");
+}
+
+// Names the flag in an error about its value.
+absl::Status AboutFlag(absl::string_view flag, const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", status.message()));
+}
+
+constexpr std::size_t kMib = 1024 * 1024;
+
+// The command line of `serve` before validation.
+struct ServeFlags {
+  explicit ServeFlags(ServeOptions* options);
+
+  std::string listen = "127.0.0.1:7411";
+  std::string store;
+  std::string metrics = "127.0.0.1:9464";
+  std::string log_level = "info";
+  int transport_mib = static_cast<int>(limits::kListenerBytes / kMib);
+  FlagSet set;
+};
+
+ServeFlags::ServeFlags(ServeOptions* options) {
+  set.AddText("store", "ADDRESS", &store, kStoreHelp);
+  set.AddText("listen", "ADDRESS", &listen,
+              "Listen address for gRPC: HOST:PORT, [IPV6]:PORT or unix:PATH. Port 0 chooses a\n"
+              "free port.");
+  set.AddText("metrics", "ADDRESS", &metrics,
+              "Listen address of /metrics for Prometheus, plain HTTP: IP:PORT. Empty disables it.");
+  set.AddInt("store_connections", &options->store_connections, 1,
+             ServiceOptions::kMaxStoreConnections,
+             "Connections to Postgres for calls, which share them in batches, so that few are\n"
+             "enough; the default is one for each processor, from 2 to 4. One more connection\n"
+             "sweeps and one more monitors the store. SQLite always has one writer.");
+  set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
+                  ServiceOptions::kMaxSweepInterval,
+                  "Time between two sweeps, which remove expired records. One replica sweeps at a\n"
+                  "time.");
+  set.AddInt("queue_mib", &options->queue_mib, ServiceOptions::kMinQueueMib,
+             ServiceOptions::kMaxQueueMib,
+             "Memory limit for callers, in MiB: operations that are queued, running or waiting,\n"
+             "and replies until they have been written. Above it reservations and replays are\n"
+             "refused, so that memory stays bounded under large replies.");
+  set.AddInt("max_connections", &options->max_connections, 0, 1'000'000,
+             "Maximum number of connections. Further connections are closed at once, as are\n"
+             "those of one address above half of the maximum. 0 takes what the limit of open\n"
+             "descriptors leaves, at most 8192. The daemon raises the soft limit to the hard\n"
+             "one at start-up.");
+  set.AddDuration(
+      "max_connection_age", &options->listener.max_connection_age, absl::Milliseconds(100),
+      absl::Hours(24 * 365),
+      "A connection is closed at this age, plus or minus a tenth, so that clients also\n"
+      "find new replicas. Calls move to another connection; none fails.");
+  set.AddDuration("connection_grace", &options->listener.connection_grace, absl::Milliseconds(200),
+                  absl::Hours(1), "Time for the calls of such a connection to finish.");
+  set.AddDuration("handshake_timeout", &options->listener.handshake_timeout,
+                  absl::Milliseconds(100), absl::Minutes(10),
+                  "Time limit for a new connection to become ready for calls.");
+  set.AddDuration("max_connection_idle", &options->listener.max_connection_idle,
+                  absl::Milliseconds(100), absl::Hours(24 * 365),
+                  "A connection without a call is closed after this time.");
+  set.AddInt("max_streams", &options->listener.max_streams, 1, 1'000'000,
+             "Concurrent calls on one connection; further calls wait in the client. A session\n"
+             "counts as one call.");
+  set.AddInt("transport_mib", &transport_mib, 32, 64 * 1024,
+             "Memory limit of gRPC for all connections, in MiB: bytes received but not yet\n"
+             "read, and calls. Above it, gRPC ends the calls that hold the most memory.");
+  set.AddDuration("drain_timeout", &options->drain_timeout, absl::ZeroDuration(), absl::Minutes(10),
+                  "Time for running calls to finish after SIGTERM; then they are cancelled. Keep\n"
+                  "it below the grace period of the supervisor that stops the process.");
+  set.AddText("tls_cert", "FILE", &options->tls.certificate,
+              "PEM file of the server's certificate chain. Without it calls are not encrypted.\n"
+              "Changes of these files apply to new connections within two seconds, once\n"
+              "certificate and key match.");
+  set.AddText("tls_key", "FILE", &options->tls.key, "PEM file of the certificate's private key.");
+  set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
+              "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
+              "it, a client without a certificate cannot connect.");
+  set.AddText("log_level", "LEVEL", &log_level,
+              "Lowest severity that is logged: debug, info, warn or error.");
+}
+
+absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
+  if (text.empty()) {
+    return absl::InvalidArgumentError(
+        "--store is missing; write for example --store=sqlite:/var/lib/idempotencyd/records.db");
+  }
+  absl::StatusOr<StoreAddress> store = StoreAddress::Parse(text);
+  if (!store.ok()) return AboutFlag("store", store.status());
+  return store;
+}
+
+absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(absl::string_view text) {
+  if (text.empty()) return std::optional<NetworkAddress>();
+  absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(text);
+  if (!address.ok()) return AboutFlag("metrics", address.status());
+  if (!address->unix_path.empty()) {
+    return AboutFlag("metrics",
+                     absl::InvalidArgumentError("cannot be a unix socket; write IP:PORT"));
+  }
+  return std::optional<NetworkAddress>(*std::move(address));
+}
+
+absl::Status ValidateTls(const TlsFiles& tls) {
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls_cert and --tls_key must be set together; set both or neither");
+  }
+  if (!tls.client_ca.empty() && tls.certificate.empty()) {
+    return absl::InvalidArgumentError("--tls_client_ca needs --tls_cert and --tls_key");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args) {
+  ServeOptions options;
+  ServeFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+
+  absl::StatusOr<StoreAddress> store = ParseStore(flags.store);
+  if (!store.ok()) return store.status();
+  options.store = *std::move(store);
+
+  absl::StatusOr<NetworkAddress> listen = NetworkAddress::Parse(flags.listen);
+  if (!listen.ok()) return AboutFlag("listen", listen.status());
+  options.listen = *std::move(listen);
+
+  absl::StatusOr<std::optional<NetworkAddress>> metrics = ParseMetrics(flags.metrics);
+  if (!metrics.ok()) return metrics.status();
+  options.metrics = *std::move(metrics);
+
+  const absl::StatusOr<LogLevel> level = ParseLogLevel(flags.log_level);
+  if (!level.ok()) return AboutFlag("log_level", level.status());
+  options.log_level = *level;
+
+  if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
+  options.listener.max_bytes = static_cast<std::size_t>(flags.transport_mib) * kMib;
+  options.session_age = options.listener.session_age();
+  return options;
+}
+
+// The command line of `migrate` before validation.
+struct MigrateFlags {
+  explicit MigrateFlags(MigrateOptions* options) {
+    set.AddText("store", "ADDRESS", &store, kStoreHelp);
+    set.AddInt("to", &to, kNewest, 9999,
+               "The target version; -1 is the newest. A version lower than the schema's is a\n"
+               "downgrade: the data of the newer tables is lost; 0 removes every record.");
+    set.AddSwitch("status", &options->status,
+                  "Print the state of each migration and change nothing.");
+    set.AddSwitch("yes", &options->yes,
+                  "Confirm the downgrade to the version of --to. Refused while a daemon has\n"
+                  "sessions open on the schema.");
+    set.AddText("grant_to", "ROLE", &options->grant_to,
+                "Grant this role, which does not own the schema, the privileges to serve it:\n"
+                "reading and writing its tables. Set it with every migration: each may add a\n"
+                "table.");
+  }
+
+  static constexpr int kNewest = -1;
+  std::string store;
+  int to = kNewest;
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> args) {
+  MigrateOptions options;
+  MigrateFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+
+  absl::StatusOr<StoreAddress> store = ParseStore(flags.store);
+  if (!store.ok()) return store.status();
+  options.store = *std::move(store);
+
+  if (flags.to != MigrateFlags::kNewest) options.to = flags.to;
+  if (options.status && options.to.has_value()) {
+    return absl::InvalidArgumentError("--status changes nothing: it cannot be combined with --to");
+  }
+  if (options.status && (options.yes || !options.grant_to.empty())) {
+    return absl::InvalidArgumentError(
+        "--status changes nothing: it cannot be combined with --yes or --grant_to");
+  }
+  if (options.yes && !options.to.has_value()) {
+    return absl::InvalidArgumentError("--yes confirms a downgrade: set the version with --to");
+  }
+  return options;
+}
+
+// The command line of `health` before validation.
+struct HealthFlags {
+  explicit HealthFlags(HealthOptions* options) {
+    set.AddText("address", "ADDRESS", &address,
+                "The server: HOST:PORT, [IPV6]:PORT or unix:PATH. Empty for the idempotencyd on\n"
+                "this machine.");
+    set.AddSwitch(
+        "tls", &options->tls,
+        "The server at --address uses TLS. Without --tls_ca any certificate is accepted.");
+    set.AddText("tls_ca", "FILE", &options->tls_ca,
+                "PEM file of the authorities that must have issued the server's certificate.");
+    set.AddText("tls_name", "NAME", &options->tls_name,
+                "The name that the server's certificate must have. Empty for that of --address.");
+    set.AddText("tls_cert", "FILE", &options->tls_certificate,
+                "PEM file of the client certificate for a server with mutual TLS.");
+    set.AddText("tls_key", "FILE", &options->tls_key,
+                "PEM file of that certificate's private key.");
+    set.AddText("service", "NAME", &options->service,
+                "The service to check. Empty for the server as a whole.");
+    set.AddDuration("timeout", &options->timeout, absl::Milliseconds(10), absl::Minutes(1),
+                    "Time limit for the answer.");
+  }
+
+  std::string address;
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args) {
+  HealthOptions options;
+  HealthFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls_cert and --tls_key must be set together; set both or neither");
+  }
+  if (!options.tls_name.empty() && options.tls_ca.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls_name needs --tls_ca: without it no certificate is verified");
+  }
+  if (flags.address.empty()) return options;
+  absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(flags.address);
+  if (!address.ok()) return AboutFlag("address", address.status());
+  options.address = *std::move(address);
+  return options;
+}
+
+std::string ServeHelp() {
+  ServeOptions options;
+  return absl::StrCat(kServeSummary, ServeFlags(&options).set.Help());
+}
+
+std::string MigrateHelp() {
+  MigrateOptions options;
+  return absl::StrCat(kMigrateSummary, MigrateFlags(&options).set.Help());
+}
+
+std::string HealthHelp() {
+  HealthOptions options;
+  return absl::StrCat(kHealthSummary, HealthFlags(&options).set.Help());
+}
+
+bool AsksForHelp(absl::Span<const absl::string_view> args) {
+  return std::find(args.begin(), args.end(), "--help") != args.end();
+}
+
+}  // namespace
+
+absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args) {
+  if (args.empty()) {
+    return absl::InvalidArgumentError(
+        "no command is given; write `idempotencyd serve --store=ADDRESS`");
+  }
+  const absl::string_view command = args.front();
+  const absl::Span<const absl::string_view> rest = args.subspan(1);
+  if (command == "serve") return AsksForHelp(rest) ? ShowText{ServeHelp()} : ParseServe(rest);
+  if (command == "migrate") return AsksForHelp(rest) ? ShowText{MigrateHelp()} : ParseMigrate(rest);
+  if (command == "health") return AsksForHelp(rest) ? ShowText{HealthHelp()} : ParseHealth(rest);
+  if (command == "--help") return ShowText{std::string(kSummary)};
+  if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", command, "' is not a command; the commands are serve, migrate and health"));
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,91 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_COMMAND_LINE_H_
+#define IDEMPOTENCY_SERVER_PROCESS_COMMAND_LINE_H_
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "grpc_idempotency/embedded/service_options.h"
+#include "server/observability/log.h"
+#include "server/process/listener_options.h"
+#include "server/process/network_address.h"
+#include "server/service/store_address.h"
+
+namespace idempotency::internal {
+
+// PEM files of the listener. All empty: no TLS.
+struct TlsFiles {
+  std::string certificate;
+  std::string key;
+  // If set, clients must present a certificate signed by it.
+  std::string client_ca;
+};
+
+// The options of `idempotencyd serve`, validated.
+struct ServeOptions : ServiceOptions {
+  NetworkAddress listen;
+  StoreAddress store;
+  // nullopt: no metrics.
+  std::optional<NetworkAddress> metrics;
+  absl::Duration drain_timeout = absl::Seconds(25);
+  LogLevel log_level = LogLevel::kInfo;
+  TlsFiles tls;
+  // 0: as many as the descriptors allow.
+  int max_connections = 0;
+  ListenerOptions listener;
+};
+
+// The options of `idempotencyd migrate`, validated.
+struct MigrateOptions {
+  StoreAddress store;
+  // The target version; nullopt: the newest. One lower than the schema's is a
+  // downgrade.
+  std::optional<int> to;
+  // Only reports the state of the schema.
+  bool status = false;
+  // Confirms a downgrade.
+  bool yes = false;
+  // A role that does not own the schema and gets the privileges to serve it;
+  // may be empty.
+  std::string grant_to;
+};
+
+// The options of `idempotencyd health`, validated.
+struct HealthOptions {
+  // nullopt: the idempotencyd on this machine, at the address of its command
+  // line.
+  std::optional<NetworkAddress> address;
+  // The server uses TLS; also if one of these files is set.
+  bool tls = false;
+  // Empty: the server's certificate is not verified, for a server of this machine.
+  std::string tls_ca;
+  // The name that the certificate must have; empty: the address' host.
+  std::string tls_name;
+  // The client's own, for mutual TLS.
+  std::string tls_certificate;
+  std::string tls_key;
+  // Empty: the server as a whole.
+  std::string service;
+  absl::Duration timeout = absl::Seconds(2);
+};
+
+// Text to print on stdout: --help, --version.
+struct ShowText {
+  std::string text;
+};
+
+using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, ShowText>;
+
+// Reads the arguments after the program's name. Opens nothing: files and stores
+// are checked by the code that uses them. INVALID_ARGUMENT names the wrong
+// argument and what to write instead.
+absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view> args);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_COMMAND_LINE_H_

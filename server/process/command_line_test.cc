@@ -1,0 +1,177 @@
+#include "server/process/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "absl/strings/str_split.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<CommandLine> Parse(const std::vector<absl::string_view>& args) {
+  return ParseCommandLine(args);
+}
+
+// Arguments that must be read as `serve`, or as `migrate`.
+template <typename Options>
+Options ParseAs(const std::vector<absl::string_view>& args) {
+  const absl::StatusOr<CommandLine> command_line = Parse(args);
+  EXPECT_TRUE(command_line.ok()) << command_line.status();
+  if (!command_line.ok() || !std::holds_alternative<Options>(*command_line)) {
+    ADD_FAILURE() << "read as something else";
+    return {};
+  }
+  return std::get<Options>(*command_line);
+}
+
+std::string TextOf(const std::vector<absl::string_view>& args) {
+  return ParseAs<ShowText>(args).text;
+}
+
+TEST(CommandLineTest, ServeHasDefaultsForEverythingButTheStore) {
+  const auto options = ParseAs<ServeOptions>({"serve", "--store=sqlite:r.db"});
+  EXPECT_EQ(options.store.location, "r.db");
+  EXPECT_EQ(options.listen.ToString(), "127.0.0.1:7411");
+  ASSERT_TRUE(options.metrics.has_value());
+  EXPECT_EQ(options.metrics->ToString(), "127.0.0.1:9464");
+  EXPECT_EQ(options.store_connections, ServiceOptions::DefaultStoreConnections());
+  EXPECT_EQ(options.sweep_interval, absl::Minutes(1));
+  EXPECT_EQ(options.drain_timeout, absl::Seconds(25));
+  EXPECT_EQ(options.log_level, LogLevel::kInfo);
+  EXPECT_EQ(options.tls.certificate, "");
+}
+
+TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
+  const auto options = ParseAs<ServeOptions>(
+      {"serve", "--store", "postgresql://db/records", "--listen=unix:/run/d.sock",
+       "--metrics=", "--store_connections", "64", "--sweep_interval=500ms", "--drain_timeout=0",
+       "--log_level=debug", "--tls_cert=c.pem", "--tls_key", "k.pem", "--tls_client_ca=ca.pem"});
+  EXPECT_EQ(options.store.kind, StoreAddress::Kind::kPostgres);
+  EXPECT_EQ(options.listen.unix_path, "/run/d.sock");
+  EXPECT_FALSE(options.metrics.has_value());
+  EXPECT_EQ(options.store_connections, 64);
+  EXPECT_EQ(options.sweep_interval, absl::Milliseconds(500));
+  EXPECT_EQ(options.drain_timeout, absl::ZeroDuration());
+  EXPECT_EQ(options.log_level, LogLevel::kDebug);
+  EXPECT_EQ(options.tls.certificate, "c.pem");
+  EXPECT_EQ(options.tls.key, "k.pem");
+  EXPECT_EQ(options.tls.client_ca, "ca.pem");
+}
+
+TEST(CommandLineTest, MigrateTakesATargetOrAsksForTheStatus) {
+  const auto newest = ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db"});
+  EXPECT_FALSE(newest.to.has_value());
+  EXPECT_FALSE(newest.status);
+  EXPECT_EQ(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--to=0"}).to, 0);
+  EXPECT_FALSE(newest.yes);
+  EXPECT_TRUE(
+      ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--to=0", "--yes"}).yes);
+  EXPECT_EQ(
+      ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--grant_to=served"}).grant_to,
+      "served");
+  EXPECT_TRUE(ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db", "--status"}).status);
+}
+
+TEST(CommandLineTest, HealthTakesAnAddress) {
+  const auto options = ParseAs<HealthOptions>(
+      {"health", "--address=127.0.0.1:7412", "--service=a.B", "--timeout=1s"});
+  ASSERT_TRUE(options.address.has_value());
+  EXPECT_EQ(options.address->ToString(), "127.0.0.1:7412");
+  EXPECT_EQ(options.service, "a.B");
+  EXPECT_EQ(options.timeout, absl::Seconds(1));
+  EXPECT_FALSE(ParseAs<HealthOptions>({"health"}).address.has_value());
+}
+
+struct Bad {
+  // Split at spaces.
+  std::string args;
+  std::string message;
+};
+
+TEST(CommandLineTest, SaysWhatIsWrong) {
+  const Bad cases[] = {
+      {"start", "'start' is not a command"},
+      {"--store=sqlite:r.db", "is not a command"},
+      {"serve", "--store is missing"},
+      {"serve --store", "--store has no value; write --store=ADDRESS"},
+      {"serve --store --metrics=", "--store has no value"},
+      {"serve --store=r.db", "--store: the store must be sqlite:PATH"},
+      {"serve --store=sqlite:r.db extra", "'extra' is not a flag"},
+      {"serve --store=sqlite:r.db -v", "'-v' is not a flag"},
+      {"serve --store=sqlite:r.db --", "'--' is not a flag"},
+      {"serve --store=sqlite:r.db --lsten=x", "there is no flag --lsten"},
+      {"serve --store=sqlite:r.db --to=1", "there is no flag --to"},
+      {"serve --store=sqlite:r.db --store=sqlite:r.db", "--store is given twice"},
+      {"serve --store=sqlite:r.db --listen=7411", "--listen: '7411' is not an address"},
+      {"serve --store=sqlite:r.db --metrics=unix:/m", "--metrics: cannot be a unix socket"},
+      {"serve --store=sqlite:r.db --store_connections=0", "must be a number, 1 to 64"},
+      {"serve --store=sqlite:r.db --store_connections=65", "must be a number, 1 to 64"},
+      {"serve --store=sqlite:r.db --store_connections=many", "must be a number, 1 to 64"},
+      {"serve --store=sqlite:r.db --sweep_interval=60", "must be a duration with its unit"},
+      {"serve --store=sqlite:r.db --sweep_interval=99ms", "100ms to 24h"},
+      {"serve --store=sqlite:r.db --drain_timeout=-1s", "0 to 10m"},
+      {"serve --store=sqlite:r.db --drain_timeout=inf", "0 to 10m"},
+      {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
+      {"serve --store=sqlite:r.db --tls_cert=c.pem", "must be set together"},
+      {"serve --store=sqlite:r.db --tls_key=k.pem", "must be set together"},
+      {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},
+      {"health --address=a:1 --tls_cert=c", "--tls_cert and --tls_key must be set together"},
+      {"health --address=a:1 --tls_name=n", "--tls_name needs --tls_ca"},
+      {"health --address=7411", "--address: '7411' is not an address"},
+      {"health --address=a:1 --timeout=2m", "10ms to 1m"},
+      {"migrate", "--store is missing"},
+      {"migrate --store=postgresql://db --to=-2", "must be a number"},
+      {"migrate --store=postgresql://db --status=maybe", "must be true, false"},
+      {"migrate --store=postgresql://db --status --to=1", "cannot be combined with --to"},
+      {"migrate --store=postgresql://db --status --yes", "cannot be combined with --yes"},
+      {"migrate --store=postgresql://db --status --grant_to=r", "or --grant_to"},
+      {"migrate --store=postgresql://db --yes", "set the version with --to"},
+      {"migrate --store=postgresql://db --listen=127.0.0.1:1", "there is no flag --listen"},
+  };
+  for (const Bad& bad : cases) {
+    SCOPED_TRACE(bad.args);
+    const std::vector<absl::string_view> args = absl::StrSplit(bad.args, ' ');
+    const absl::Status status = Parse(args).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
+  }
+  EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("no command is given"));
+}
+
+TEST(CommandLineTest, HelpNamesEveryFlagWithItsDefaultAndLimits) {
+  const std::string serve = TextOf({"serve", "--store=nonsense", "--help"});
+  for (const char* text :
+       {"--store=ADDRESS", "--listen=ADDRESS  (default 127.0.0.1:7411)",
+        "--metrics=ADDRESS  (default 127.0.0.1:9464)", "--store_connections=N  (default ",
+        "1 to 64", "--sweep_interval=DURATION  (default 1m)", "100ms to 24h",
+        "--drain_timeout=DURATION  (default 25s)", "0 to 10m", "--tls_cert=FILE", "--tls_key=FILE",
+        "--tls_client_ca=FILE", "--log_level=LEVEL  (default info)"}) {
+    EXPECT_THAT(serve, HasSubstr(text));
+  }
+  const std::string migrate = TextOf({"migrate", "--help"});
+  for (const char* text : {"--store=ADDRESS", "--to=N", "--status"}) {
+    EXPECT_THAT(migrate, HasSubstr(text));
+  }
+  EXPECT_THAT(TextOf({"--help"}), HasSubstr("idempotencyd serve --store="));
+}
+
+TEST(CommandLineTest, LinesOfTheHelpFitATerminal) {
+  for (const std::string& text : {TextOf({"--help"}), TextOf({"serve", "--help"}),
+                                  TextOf({"migrate", "--help"}), TextOf({"health", "--help"})}) {
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+      EXPECT_LE(line.size(), 90u) << line;
+    }
+  }
+}
+
+TEST(CommandLineTest, VersionIsThreeNumbers) {
+  EXPECT_THAT(TextOf({"--version"}),
+              ::testing::MatchesRegex("idempotencyd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+}  // namespace
+}  // namespace idempotency::internal

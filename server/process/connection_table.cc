@@ -1,0 +1,76 @@
+#include "server/process/connection_table.h"
+
+#include <netinet/in.h>
+#include <sys/stat.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace idempotency::internal {
+namespace {
+
+constexpr std::size_t kIpv6HostBytes = 8;
+
+std::string Bytes(const void* from, std::size_t size) {
+  return {static_cast<const char*>(from), size};
+}
+
+// Empty: not counted by peer.
+std::string PeerOf(const sockaddr_storage& peer) {
+  if (peer.ss_family == AF_INET) {
+    const auto& address = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+    return Bytes(&address, sizeof(address));
+  }
+  if (peer.ss_family != AF_INET6) return "";
+  const auto& address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&address)) return Bytes(&address.s6_addr[12], 4);
+  return Bytes(&address, kIpv6HostBytes);
+}
+
+std::optional<ino_t> InodeOf(int number) {
+  struct stat found {};
+  if (fstat(number, &found) != 0) return std::nullopt;
+  return found.st_ino;
+}
+
+}  // namespace
+
+ConnectionTable::Verdict ConnectionTable::Admit(int socket, const sockaddr_storage& address) {
+  // The number is free again: the connection that had it was closed.
+  Remove(socket);
+  std::string peer = PeerOf(address);
+  if (IsFull(peer)) Prune();
+  if (static_cast<int>(entries_.size()) >= limits_.connections) return Verdict::kFull;
+  if (IsFull(peer)) return Verdict::kPeerFull;
+  if (!peer.empty()) ++by_peer_[peer];
+  entries_.emplace(socket, Entry{InodeOf(socket).value_or(0), std::move(peer)});
+  return Verdict::kAdmitted;
+}
+
+bool ConnectionTable::IsFull(const std::string& peer) const {
+  if (static_cast<int>(entries_.size()) >= limits_.connections) return true;
+  const auto count = by_peer_.find(peer);
+  return count != by_peer_.end() && count->second >= limits_.per_peer;
+}
+
+void ConnectionTable::Prune() {
+  const auto now = clock_.Monotonic();
+  if (now < next_prune_) return;
+  next_prune_ = now + kPruneInterval;
+  std::vector<int> closed;
+  for (const auto& [number, entry] : entries_) {
+    if (InodeOf(number) != entry.inode) closed.push_back(number);
+  }
+  for (const int number : closed) Remove(number);
+}
+
+void ConnectionTable::Remove(int number) {
+  const auto entry = entries_.find(number);
+  if (entry == entries_.end()) return;
+  const auto count = by_peer_.find(entry->second.peer);
+  if (count != by_peer_.end() && --count->second == 0) by_peer_.erase(count);
+  entries_.erase(entry);
+}
+
+}  // namespace idempotency::internal

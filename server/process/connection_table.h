@@ -1,0 +1,62 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_CONNECTION_TABLE_H_
+#define IDEMPOTENCY_SERVER_PROCESS_CONNECTION_TABLE_H_
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "core/clock.h"
+
+namespace idempotency::internal {
+
+// The connections of a listener, counted in total and by remote address, although
+// gRPC closes them without notice: the file that a descriptor's number refers to
+// shows whether the connection is still open.
+//
+// Thread-compatible.
+class ConnectionTable {
+ public:
+  struct Limits {
+    int connections = 0;
+    // Of one address: an IPv4 address, or 64 bits of an IPv6 address, the prefix
+    // that one host gets. Unix sockets have no such limit.
+    int per_peer = 0;
+  };
+  enum class Verdict { kAdmitted, kFull, kPeerFull };
+
+  // `clock` must outlive it.
+  explicit ConnectionTable(const Limits& limits, const Clock& clock = Clock::System())
+      : limits_(limits), clock_(clock) {}
+
+  // Counts a socket that was just accepted, unless there are too many. Closed
+  // connections are detected when a limit is reached, at most every
+  // kPruneInterval.
+  Verdict Admit(int socket, const sockaddr_storage& peer);
+
+  // Between two checks of every connection, which cost a system call for each.
+  static constexpr std::chrono::milliseconds kPruneInterval{100};
+
+ private:
+  struct Entry {
+    ino_t inode;
+    std::string peer;
+  };
+
+  bool IsFull(const std::string& peer) const;
+  void Prune();
+  void Remove(int number);
+
+  const Limits limits_;
+  const Clock& clock_;
+  absl::flat_hash_map<int, Entry> entries_;
+  absl::flat_hash_map<std::string, int> by_peer_;
+  std::chrono::steady_clock::time_point next_prune_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_CONNECTION_TABLE_H_

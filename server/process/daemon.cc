@@ -1,0 +1,104 @@
+#include "server/process/daemon.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "grpc_idempotency/limits.h"
+#include "server/observability/log.h"
+#include "server/process/descriptor_limit.h"
+#include "server/process/listener_credentials.h"
+#include "server/service/store_factory.h"
+
+namespace idempotency::internal {
+namespace {
+
+void WarnIfExposed(const ServeOptions& options) {
+  if (!options.tls.client_ca.empty() || options.listen.IsLocal()) return;
+  Log(LogLevel::kWarn, "any client that reaches the address may read and complete records",
+      {{"listen", options.listen.ToString()},
+       {"advice", "set --tls_cert, --tls_key and --tls_client_ca"}});
+}
+
+ListenerOptions BoundListener(const ServeOptions& options) {
+  ListenerOptions listener = options.listener;
+  const int wanted =
+      options.max_connections == 0 ? limits::kMaxConnections : options.max_connections;
+  const int allowed = DescriptorLimit::Current().ForConnections();
+  if (options.max_connections > allowed) {
+    Log(LogLevel::kWarn, "fewer connections than --max_connections",
+        {{"wanted", wanted},
+         {"connections", allowed},
+         {"advice", "raise the limit of open descriptors"}});
+  }
+  listener.connections = ListenerOptions::ConnectionsWithin(std::min(wanted, allowed));
+  return listener;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const ServeOptions& options,
+                                                      StopRequest* stop) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options, stop));
+  if (const absl::Status started = daemon->StartParts(); !started.ok()) return started;
+  return daemon;
+}
+
+Daemon::Daemon(const ServeOptions& options, StopRequest* stop) : options_(options), stop_(stop) {}
+
+absl::Status Daemon::StartParts() {
+  // Any fault of the files, the store or the schema is reported before a port
+  // opens.
+  auto credentials = ListenerCredentials::Make(options_.tls);
+  if (!credentials.ok()) return credentials.status();
+  credentials_ = *std::move(credentials);
+  auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_);
+  if (!stack.ok()) return stack.status();
+  stack_ = *std::move(stack);
+  WarnIfExposed(options_);
+
+  if (options_.metrics.has_value()) {
+    auto exposer = MetricsExposer::Start(*options_.metrics, metrics_.registry(), {}, metrics_);
+    if (!exposer.ok()) return exposer.status();
+    exposer_ = *std::move(exposer);
+  }
+
+  auto listener =
+      GrpcListener::Start(options_.listen, credentials_->credentials(), BoundListener(options_),
+                          *stack_, metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+
+  // Between the port's opening and this line, a few microseconds, gRPC's health
+  // service reports SERVING.
+  health_.emplace(listener_->health());
+  monitor_ = stack_->Watch(
+      [this](const absl::StatusOr<StoreGauges>& gauges) { Inspected(gauges.status()); });
+  Log(LogLevel::kInfo, "serving",
+      {{"listen", listener_->address().ToString()},
+       {"store", options_.store.Display()},
+       {"tls", options_.tls.certificate.empty() ? "off"
+               : options_.tls.client_ca.empty() ? "on"
+                                                : "mutual"}});
+  return absl::OkStatus();
+}
+
+void Daemon::Inspected(const absl::Status& store) {
+  health_->ReportStore(store);
+  if (!store.ok() && !MayRecover(store)) stop_->Ask(store);
+}
+
+Daemon::~Daemon() {
+  if (listener_ != nullptr) Log(LogLevel::kInfo, "stopping");
+  if (health_.has_value()) health_->Drain();
+  // Callers that wait for a running attempt are answered that it still runs,
+  // and retry at another replica; no call begins to wait from here on.
+  if (stack_ != nullptr) stack_->StopWaiting();
+  if (listener_ != nullptr) listener_->Drain(options_.drain_timeout);
+  // The rest is the members' destruction, in the reverse order.
+}
+
+const NetworkAddress* Daemon::metrics_address() const {
+  return exposer_ == nullptr ? nullptr : &exposer_->address();
+}
+
+}  // namespace idempotency::internal

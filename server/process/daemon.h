@@ -1,0 +1,65 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_DAEMON_H_
+#define IDEMPOTENCY_SERVER_PROCESS_DAEMON_H_
+
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+#include "server/process/command_line.h"
+#include "server/process/grpc_listener.h"
+#include "server/process/listener_credentials.h"
+#include "server/process/logging_metrics.h"
+#include "server/process/metrics_exposer.h"
+#include "server/process/stop_request.h"
+#include "server/service/health.h"
+#include "server/service/service_stack.h"
+#include "server/service/store_monitor.h"
+
+namespace idempotency::internal {
+
+// `idempotencyd serve`, without the process around it: owns every part, starts
+// them in the order below and stops them in the reverse order. Not thread-safe:
+// one thread starts and destroys it.
+class Daemon {
+ public:
+  // Returns once it serves; also when the store cannot be reached yet. An error
+  // contains what to do, and leaves nothing running: a TLS file, the store, or
+  // an address that cannot be used.
+  //
+  // `stop` is requested, with what to do, if the store proves unusable later,
+  // once it can be reached. It must outlive the daemon.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const ServeOptions& options,
+                                                       StopRequest* stop);
+  // Reports NOT_SERVING, stops accepting, lets running calls finish (up to the
+  // drain timeout), then ends the sweeper and closes the store.
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // The listen address, with the real ports in place of 0.
+  const NetworkAddress& listen_address() const { return listener_->address(); }
+  // nullptr: no metrics.
+  const NetworkAddress* metrics_address() const;
+
+ private:
+  Daemon(const ServeOptions& options, StopRequest* stop);
+
+  absl::Status StartParts();
+  void Inspected(const absl::Status& store);
+
+  const ServeOptions options_;
+  StopRequest* const stop_;
+
+  LoggingMetrics metrics_;
+  std::unique_ptr<ListenerCredentials> credentials_;
+  std::unique_ptr<ServiceStack> stack_;
+  std::unique_ptr<MetricsExposer> exposer_;
+  std::unique_ptr<GrpcListener> listener_;
+  std::optional<Health> health_;
+  std::unique_ptr<StoreMonitor> monitor_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_DAEMON_H_

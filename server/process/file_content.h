@@ -1,0 +1,17 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_FILE_CONTENT_H_
+#define IDEMPOTENCY_SERVER_PROCESS_FILE_CONTENT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace idempotency::internal {
+
+// The content of a file, which may be empty. UNAVAILABLE, with the system's reason, if it
+// cannot be read: it does not exist, it is a folder, or the process of a file in /proc ended
+// meanwhile. Does not throw, unlike std::istreambuf_iterator in the last two cases.
+absl::StatusOr<std::string> FileContent(const std::string& path);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_FILE_CONTENT_H_

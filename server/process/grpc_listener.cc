@@ -1,0 +1,123 @@
+#include "server/process/grpc_listener.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/ext/channelz_service_plugin.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/error_reflection.h"
+#include "grpc_idempotency/limits.h"
+#include "server/process/listening_sockets.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Plugins are for the whole process and for every server built after them.
+void EnablePlugins() {
+  static const bool once = [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::channelz::experimental::InitChannelzService();
+    ReflectErrorDetails();
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(std::clamp<std::int64_t>(absl::ToInt64Milliseconds(duration), 1,
+                                                   std::numeric_limits<int>::max()));
+}
+
+void SetKeepalive(grpc::ServerBuilder& builder) {
+  // Clients may ping every 10 s, calls or not, to notice a dead connection;
+  // gRPC would drop them for more than one ping in five minutes. The margin is
+  // for timers that fire early. A client that pings more often is disconnected.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // And the server pings, so that calls of a client that vanished end and
+  // leave the wait room.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits::kPeerTimeout));
+}
+
+void SetBounds(const ListenerOptions& options, grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             Milliseconds(options.handshake_timeout));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             Milliseconds(options.max_connection_idle));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                             Milliseconds(options.max_connection_age));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                             Milliseconds(options.connection_grace));
+  grpc::ResourceQuota quota("listener");
+  quota.Resize(options.max_bytes);
+  quota.SetMaxThreads(limits::kMaxListenerThreads);
+  builder.SetResourceQuota(quota);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
+    const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
+    const ListenerOptions& options, ServiceStack& stack, Observer& observer, OnDeaf on_deaf) {
+  absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Bind(address);
+  if (!sockets.ok()) return sockets.status();
+  EnablePlugins();
+  grpc::ServerBuilder builder;
+  SetKeepalive(builder);
+  SetBounds(options, builder);
+  std::unique_ptr<Handover> handover = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  stack.Register(builder);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) return absl::InternalError("gRPC cannot start a server in this process");
+
+  std::unique_ptr<GrpcListener> listener(
+      new GrpcListener(std::move(server), std::move(handover), sockets->address()));
+  Handover& to_grpc = *listener->handover_;
+  const SocketAddress bound = sockets->Bound();
+  listener->acceptor_ = std::make_unique<ConnectionAcceptor>(
+      *std::move(sockets), options.connections,
+      ConnectionAcceptor::Callbacks{[&to_grpc](int socket, int listening_socket) {
+                                      Handover::NewConnectionParameters connection;
+                                      connection.listener_fd = listening_socket;
+                                      connection.fd = socket;
+                                      to_grpc.HandleNewConnection(&connection);
+                                    },
+                                    on_deaf},
+      observer);
+  ConnectionAcceptor& acceptor = *listener->acceptor_;
+  listener->probe_ = std::make_unique<PortProbe>(
+      listener->address_, bound, options.probe, [&acceptor] { return acceptor.accepted(); },
+      std::move(on_deaf));
+  return listener;
+}
+
+GrpcListener::GrpcListener(std::unique_ptr<grpc::Server> server, std::unique_ptr<Handover> handover,
+                           NetworkAddress address)
+    : server_(std::move(server)), handover_(std::move(handover)), address_(std::move(address)) {}
+
+GrpcListener::~GrpcListener() { Drain(absl::ZeroDuration()); }
+
+void GrpcListener::Drain(absl::Duration timeout) {
+  if (drained_) return;
+  drained_ = true;
+  probe_.reset();
+  acceptor_.reset();
+  server_->Shutdown(GrpcDeadlineIn(timeout));
+  server_->Wait();
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,70 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_GRPC_LISTENER_H_
+#define IDEMPOTENCY_SERVER_PROCESS_GRPC_LISTENER_H_
+
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/observability/observer.h"
+#include "server/process/connection_acceptor.h"
+#include "server/process/listener_options.h"
+#include "server/process/network_address.h"
+#include "server/process/port_probe.h"
+#include "server/service/service_stack.h"
+
+namespace idempotency::internal {
+
+// The gRPC server: the idempotency service with reflection, health and channelz, on
+// one address. Connections are accepted here and passed to gRPC, so that they are
+// bounded, and a burst of them does not stop the listening
+// (docs/adr/0024-own-acceptor.md). Destruction shuts it down at once.
+class GrpcListener {
+ public:
+  // Called on one of its threads, with the reason, when clients can no longer
+  // connect.
+  using OnDeaf = std::function<void(const absl::Status&)>;
+
+  // FAILED_PRECONDITION if it cannot listen there. `stack` and `observer` must outlive
+  // it.
+  static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
+      const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
+      const ListenerOptions& options, ServiceStack& stack, Observer& observer, OnDeaf on_deaf);
+  ~GrpcListener();
+  GrpcListener(const GrpcListener&) = delete;
+  GrpcListener& operator=(const GrpcListener&) = delete;
+
+  // With the real port in place of 0.
+  const NetworkAddress& address() const { return address_; }
+  grpc::HealthCheckServiceInterface* health() { return server_->GetHealthCheckService(); }
+
+  // Stops accepting calls and waits for those that run; after `timeout` they
+  // are cancelled. Returns when the last one has ended. Repeating it does
+  // nothing.
+  void Drain(absl::Duration timeout);
+
+ private:
+  // The interface by which gRPC takes over a connection.
+  using Handover = grpc::experimental::ExternalConnectionAcceptor;
+
+  GrpcListener(std::unique_ptr<grpc::Server> server, std::unique_ptr<Handover> handover,
+               NetworkAddress address);
+
+  const std::unique_ptr<grpc::Server> server_;
+  const std::unique_ptr<Handover> handover_;
+  const NetworkAddress address_;
+  // Null once it drains.
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
+  std::unique_ptr<PortProbe> probe_;
+  bool drained_ = false;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_GRPC_LISTENER_H_

@@ -1,0 +1,17 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_HEALTH_PROBE_H_
+#define IDEMPOTENCY_SERVER_PROCESS_HEALTH_PROBE_H_
+
+#include "absl/status/status.h"
+
+#include "server/process/command_line.h"
+
+namespace idempotency::internal {
+
+// `idempotencyd health`: OK if the server answers SERVING in time. Otherwise UNAVAILABLE
+// with its answer, or the lack of one; INVALID_ARGUMENT for a file that cannot be read,
+// and the errors of FindServingProcess().
+absl::Status ProbeHealth(const HealthOptions& options);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_HEALTH_PROBE_H_

@@ -1,0 +1,183 @@
+#include "server/process/listener_credentials.h"
+
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <pthread.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "server/observability/log.h"
+#include "server/process/file_content.h"
+
+namespace idempotency::internal {
+namespace {
+
+using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using MemoryBio = std::unique_ptr<BIO, decltype(&BIO_free)>;
+
+absl::Status Wrong(absl::string_view flag, absl::string_view file, absl::string_view what) {
+  // OpenSSL's queued errors are no longer needed, and must not appear in gRPC's
+  // log.
+  ERR_clear_error();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", file, ": ", what));
+}
+
+absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& file) {
+  absl::StatusOr<std::string> content = FileContent(file);
+  if (!content.ok()) return Wrong(flag, file, content.status().message());
+  if (content->empty()) return Wrong(flag, file, "is empty");
+  return content;
+}
+
+MemoryBio Open(const std::string& pem) {
+  return MemoryBio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free);
+}
+
+// No prompt for the passphrase of a key file: a daemon has no terminal.
+int NoPassphrase(char*, int, int, void*) { return -1; }
+
+Certificate ParseCertificate(const std::string& pem) {
+  return Certificate(PEM_read_bio_X509(Open(pem).get(), nullptr, &NoPassphrase, nullptr),
+                     &X509_free);
+}
+
+PrivateKey ParseKey(const std::string& pem) {
+  return PrivateKey(PEM_read_bio_PrivateKey(Open(pem).get(), nullptr, &NoPassphrase, nullptr),
+                    &EVP_PKEY_free);
+}
+
+absl::Status CheckCertificate(absl::string_view flag, const std::string& file,
+                              const std::string& pem) {
+  const Certificate certificate = ParseCertificate(pem);
+  if (certificate == nullptr) return Wrong(flag, file, "contains no certificate in PEM form");
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
+    return Wrong(flag, file, "contains a certificate that has expired");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKey(const TlsFiles& files, const std::string& certificate_pem,
+                      const std::string& key_pem) {
+  const PrivateKey key = ParseKey(key_pem);
+  if (key == nullptr) {
+    return Wrong("tls_key", files.key, "contains no private key in PEM form without a passphrase");
+  }
+  const Certificate certificate = ParseCertificate(certificate_pem);
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return Wrong("tls_key", files.key, "is not the key of the certificate in --tls_cert");
+  }
+  return absl::OkStatus();
+}
+
+// The current and future content of these files.
+std::shared_ptr<grpc::ServerCredentials> Watched(const std::string& identity,
+                                                 const std::string& client_ca) {
+  using grpc::experimental::FileWatcherCertificateProvider;
+  using grpc::experimental::TlsServerCredentialsOptions;
+  const auto seconds = static_cast<unsigned>(absl::ToInt64Seconds(kCertificateRefresh));
+  TlsServerCredentialsOptions options(
+      client_ca.empty()
+          ? std::make_shared<FileWatcherCertificateProvider>(identity, identity, seconds)
+          : std::make_shared<FileWatcherCertificateProvider>(identity, identity, client_ca,
+                                                             seconds));
+  options.watch_identity_key_cert_pairs();
+  if (!client_ca.empty()) {
+    options.watch_root_certs();
+    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ListenerCredentials>> ListenerCredentials::Make(
+    const TlsFiles& files) {
+  // Private constructor.
+  std::unique_ptr<ListenerCredentials> made(new ListenerCredentials(files));
+  if (files.certificate.empty()) {
+    made->credentials_ = grpc::InsecureServerCredentials();
+    return made;
+  }
+  absl::StatusOr<Content> content = Read(files);
+  if (!content.ok()) return content.status();
+  if (absl::Status watching = made->StartWatching(*std::move(content)); !watching.ok()) {
+    return watching;
+  }
+  return made;
+}
+
+ListenerCredentials::~ListenerCredentials() {
+  stop_.Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<ListenerCredentials::Content> ListenerCredentials::Read(const TlsFiles& files) {
+  absl::StatusOr<std::string> certificate = ReadFile("tls_cert", files.certificate);
+  if (!certificate.ok()) return certificate.status();
+  absl::Status checked = CheckCertificate("tls_cert", files.certificate, *certificate);
+  if (!checked.ok()) return checked;
+
+  absl::StatusOr<std::string> key = ReadFile("tls_key", files.key);
+  if (!key.ok()) return key.status();
+  checked = CheckKey(files, *certificate, *key);
+  if (!checked.ok()) return checked;
+
+  Content content{absl::StrCat(*key, "\n", *certificate), ""};
+  if (!files.client_ca.empty()) {
+    absl::StatusOr<std::string> authority = ReadFile("tls_client_ca", files.client_ca);
+    if (!authority.ok()) return authority.status();
+    checked = CheckCertificate("tls_client_ca", files.client_ca, *authority);
+    if (!checked.ok()) return checked;
+    content.client_ca = *std::move(authority);
+  }
+  return content;
+}
+
+absl::Status ListenerCredentials::StartWatching(Content content) {
+  absl::StatusOr<MemoryFile> identity = MemoryFile::Make(content.identity);
+  if (!identity.ok()) return identity.status();
+  absl::StatusOr<MemoryFile> client_ca = MemoryFile::Make(content.client_ca);
+  if (!client_ca.ok()) return client_ca.status();
+  credentials_ = Watched(identity->path(), files_.client_ca.empty() ? "" : client_ca->path());
+  identity_ = *std::move(identity);
+  client_ca_ = *std::move(client_ca);
+  current_ = std::move(content);
+  thread_ = std::thread([this] { Watch(); });
+  pthread_setname_np(thread_.native_handle(), "certificates");
+  return absl::OkStatus();
+}
+
+void ListenerCredentials::Watch() {
+  while (stop_.WaitFor(kCertificateRefresh)) Refresh();
+}
+
+void ListenerCredentials::Refresh() {
+  absl::StatusOr<Content> content = Read(files_);
+  absl::Status refused = content.status();
+  if (refused.ok() && !(*content == current_)) {
+    refused = identity_->Replace(content->identity);
+    if (refused.ok()) refused = client_ca_->Replace(content->client_ca);
+    if (refused.ok()) {
+      current_ = *std::move(content);
+      Log(LogLevel::kInfo, "certificates replaced", {{"tls_cert", files_.certificate}});
+    }
+  }
+  const std::string complaint(refused.message());
+  if (std::exchange(complaint_, complaint) == complaint || complaint.empty()) return;
+  Log(LogLevel::kWarn, "certificates cannot be used, the previous ones stay in use",
+      {{"error", complaint}, {"advice", "correct the files; they are read again every second"}});
+}
+
+}  // namespace idempotency::internal

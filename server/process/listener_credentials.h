@@ -1,0 +1,83 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_LISTENER_CREDENTIALS_H_
+#define IDEMPOTENCY_SERVER_PROCESS_LISTENER_CREDENTIALS_H_
+
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/process/command_line.h"
+#include "server/process/memory_file.h"
+#include "server/service/stop_latch.h"
+
+namespace idempotency::internal {
+
+// Certificates are renewed hours before they end; once per second costs reading two
+// small files.
+inline constexpr absl::Duration kCertificateRefresh = absl::Seconds(1);
+
+// The listener's requirements for a connection: none without files, TLS with a
+// certificate and a key, mutual TLS with an authority for clients as well.
+//
+// The files are checked every kCertificateRefresh until destruction. Once all of them
+// meet Make()'s requirements, new connections get their content, within two seconds;
+// existing connections continue. Until then the previous content stays in use: while a
+// certificate does not match the key, or a file is missing or half written, only the log
+// changes.
+//
+// Thread-compatible.
+class ListenerCredentials {
+ public:
+  // Reads the files and checks them, since gRPC itself would only fail at every
+  // handshake. INVALID_ARGUMENT names the flag and what is wrong: a file that
+  // cannot be read, has no PEM, has expired, or a key that is not the
+  // certificate's.
+  static absl::StatusOr<std::unique_ptr<ListenerCredentials>> Make(const TlsFiles& files);
+  ~ListenerCredentials();
+  ListenerCredentials(const ListenerCredentials&) = delete;
+  ListenerCredentials& operator=(const ListenerCredentials&) = delete;
+
+  const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
+
+ private:
+  // The content of the files.
+  struct Content {
+    // The key, then the certificate and its chain: one file, so that gRPC never reads
+    // one of the two from before a change and the other from after it.
+    std::string identity;
+    std::string client_ca;
+
+    bool operator==(const Content& other) const {
+      return identity == other.identity && client_ca == other.client_ca;
+    }
+  };
+
+  explicit ListenerCredentials(const TlsFiles& files) : files_(files) {}
+
+  static absl::StatusOr<Content> Read(const TlsFiles& files);
+  absl::Status StartWatching(Content content);
+  void Watch();
+  void Refresh();
+
+  const TlsFiles files_;
+  std::shared_ptr<grpc::ServerCredentials> credentials_;
+
+  // The files that gRPC reads. Owned by the thread once that runs.
+  std::optional<MemoryFile> identity_;
+  std::optional<MemoryFile> client_ca_;
+  Content current_;
+  // Why the files are not used now, or "".
+  std::string complaint_;
+
+  StopLatch stop_;
+  std::thread thread_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_LISTENER_CREDENTIALS_H_

@@ -1,0 +1,39 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_LISTENER_OPTIONS_H_
+#define IDEMPOTENCY_SERVER_PROCESS_LISTENER_OPTIONS_H_
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/limits.h"
+#include "server/process/connection_table.h"
+#include "server/process/port_probe.h"
+
+namespace idempotency::internal {
+
+// The bounds of a server's connections and of their memory.
+struct ListenerOptions {
+  // Half of them for one address, so that one client never excludes the others.
+  static ConnectionTable::Limits ConnectionsWithin(int max_connections) {
+    return {max_connections, (max_connections + 1) / 2};
+  }
+
+  ConnectionTable::Limits connections = ConnectionsWithin(limits::kMaxConnections);
+  absl::Duration handshake_timeout = limits::kHandshakeTimeout;
+  absl::Duration max_connection_idle = limits::kMaxConnectionIdle;
+  // Plus or minus a tenth, chosen by gRPC, so that connections opened together do
+  // not end together.
+  absl::Duration max_connection_age = limits::kMaxConnectionAge;
+  absl::Duration connection_grace = limits::kConnectionGrace;
+  int max_streams = limits::kMaxStreams;
+  std::size_t max_bytes = limits::kListenerBytes;
+  PortProbe::Intervals probe;
+
+  // The age at which a session asks its client to open another. It began before its
+  // connection's age was reached, so that half of the grace is left then.
+  absl::Duration session_age() const { return connection_grace / 2; }
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_LISTENER_OPTIONS_H_

@@ -1,0 +1,28 @@
+#ifndef IDEMPOTENCY_SERVER_PROCESS_LOGGING_METRICS_H_
+#define IDEMPOTENCY_SERVER_PROCESS_LOGGING_METRICS_H_
+
+#include <string_view>
+
+#include "core/log_throttle.h"
+#include "server/observability/metrics.h"
+
+namespace idempotency::internal {
+
+// Metrics that also logs events that need attention: a client that reuses keys,
+// a store that fails, connections over a limit. Thread-safe.
+class LoggingMetrics final : public Metrics {
+ public:
+  void MismatchSeen(std::string_view name_space, std::string_view operation,
+                    const RecordId& id) override;
+  void ConnectionRefused(ConnectionRefusal refusal) override;
+  void StoreFailed(OperationKind kind, const absl::Status& status) override;
+
+ private:
+  LogThrottle mismatches_;
+  LogThrottle store_failures_;
+  LogThrottle refused_connections_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_PROCESS_LOGGING_METRICS_H_

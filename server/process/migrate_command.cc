@@ -1,0 +1,105 @@
+#include "server/process/migrate_command.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+
+#include "migrations/migrations.h"
+#include "server/service/store_factory.h"
+#include "server/store/postgres_migrator.h"
+
+namespace idempotency::internal {
+namespace {
+
+std::string DescribeStates(const std::vector<MigrationState>& states) {
+  std::string text;
+  for (const MigrationState& state : states) {
+    absl::StrAppend(&text, absl::Dec(state.version, absl::kZeroPad3), " ", state.name, ": ",
+                    state.applied ? absl::StrCat("applied ", state.applied_at) : "not applied",
+                    state.newer ? " by a newer idempotencyd" : "", "\n");
+  }
+  return text;
+}
+
+// `what` is done to the versions: "applied" or "reverted".
+std::string DescribeSteps(const std::string& schema, absl::string_view what,
+                          const std::vector<int>& versions) {
+  if (versions.empty()) return absl::StrCat(schema, ": nothing to do\n");
+  return absl::StrCat(schema, ": ", what, " ", absl::StrJoin(versions, ", "), "\n");
+}
+
+int VersionOf(const std::vector<MigrationState>& states) {
+  int version = 0;
+  for (const MigrationState& state : states) {
+    if (state.applied) version = std::max(version, state.version);
+  }
+  return version;
+}
+
+// The migrations up to `target`.
+absl::StatusOr<absl::Span<const Migration>> MigrationsUpTo(int target) {
+  const absl::Span<const Migration> all = AllMigrations();
+  if (target == 0) return all.first(0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].version == target) return all.first(i + 1);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--to=", target, ": this build supports versions 0 to ", all.back().version));
+}
+
+absl::Status MustConfirm(int from, int to) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the downgrade from version ", from, " to ", to, " loses ",
+                   to == 0 ? "every record, and every operation would run again"
+                           : "the data that only the newer tables and columns hold",
+                   ": stop every idempotencyd of this schema, then repeat the command with --yes"));
+}
+
+absl::StatusOr<std::string> Migrate(const StoreAddress& store, std::optional<int> to, bool yes) {
+  const int target = to.value_or(AllMigrations().back().version);
+  const auto wanted = MigrationsUpTo(target);
+  if (!wanted.ok()) return wanted.status();
+  const PostgresOptions options = PostgresOptionsFor(store);
+  PostgresMigrator migrator(options);
+  const absl::StatusOr<std::vector<MigrationState>> states = migrator.Status();
+  if (!states.ok()) return states.status();
+
+  const int version = VersionOf(*states);
+  if (target < version && !to.has_value()) {
+    return absl::StrCat(store.Display(), ": at version ", version, ", newer than this build's ",
+                        target, ", which may serve it; left unchanged\n");
+  }
+  const bool back = target < version;
+  if (back && !yes) return MustConfirm(version, target);
+  const absl::StatusOr<std::vector<int>> steps =
+      back ? migrator.Down(target) : PostgresMigrator(options, *wanted).Up();
+  if (!steps.ok()) return steps.status();
+  return DescribeSteps(store.Display(), back ? "reverted" : "applied", *steps);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Migrate(const MigrateOptions& options) {
+  if (options.store.kind == StoreAddress::Kind::kSqlite) {
+    return absl::StrCat(options.store.Display(),
+                        ": nothing to do; `serve` migrates a SQLite file when it opens it\n");
+  }
+  if (options.status) {
+    const absl::StatusOr<std::vector<MigrationState>> states =
+        PostgresMigrator(PostgresOptionsFor(options.store)).Status();
+    if (!states.ok()) return states.status();
+    return DescribeStates(*states);
+  }
+  absl::StatusOr<std::string> report = Migrate(options.store, options.to, options.yes);
+  if (!report.ok() || options.grant_to.empty()) return report;
+  const absl::Status granted =
+      PostgresMigrator(PostgresOptionsFor(options.store)).GrantTo(options.grant_to);
+  if (!granted.ok()) return granted;
+  return absl::StrCat(*report, options.store.Display(), ": ", options.grant_to, " may serve it\n");
+}
+
+}  // namespace idempotency::internal

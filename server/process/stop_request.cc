@@ -1,0 +1,17 @@
+#include "server/process/stop_request.h"
+
+namespace idempotency::internal {
+
+void StopRequest::Ask(const absl::Status& reason) {
+  MutexLock lock(mutex_);
+  if (!reason_.has_value()) reason_ = reason;
+  asked_.NotifyAll();
+}
+
+absl::Status StopRequest::Wait() {
+  MutexLock lock(mutex_);
+  while (!reason_.has_value()) asked_.Wait(lock);
+  return *reason_;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,501 @@
+#include "server/queue/batcher.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/errors.h"
+#include "server/queue/response_batch_scope.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The retry delay of a refused caller: a full queue of 16 Ki operations is half
+// a second of work for a healthy store.
+constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
+// The time that another replica, or this one after its restart, needs to take
+// over.
+constexpr absl::Duration kClosedRetryDelay = absl::Seconds(1);
+
+absl::Status Overloaded() {
+  return MakeError(Reason::kOverloaded, "Too much is queued. Nothing was done; try again later.",
+                   {kOverloadedRetryDelay, {}, {}});
+}
+
+absl::Status Closed() {
+  return MakeError(Reason::kStoreUnavailable,
+                   "The service is shutting down. Nothing was done; try again.",
+                   {kClosedRetryDelay, {}, {}});
+}
+
+absl::Status Overdue() {
+  return MakeErrorWithCode(
+      Reason::kStoreUnavailable, absl::StatusCode::kDeadlineExceeded,
+      "The call's deadline passed while it was queued. Nothing was done; try again.",
+      {kOverloadedRetryDelay, {}, {}});
+}
+
+// The extra limit of completions.
+std::size_t WithReserve(std::size_t limit) { return limit + limit / 4; }
+
+// The size of an operation beside its texts.
+constexpr std::size_t kOperationBytes = 1024;
+
+std::size_t WeightOf(const RecordKey& key) {
+  return key.name_space.size() + key.scope.size() + key.operation.size() + key.key.size();
+}
+// One in a map, beside its texts.
+constexpr std::size_t kLabelBytes = 96;
+
+std::size_t WeightOf(const ReserveOp& op) { return Batcher::BytesOf(op); }
+std::size_t WeightOf(const CompleteOp& op) { return kOperationBytes + op.reply.bytes.size(); }
+std::size_t WeightOf(const ReleaseOp& op) { return kOperationBytes + op.reason.size(); }
+std::size_t WeightOf(const ExtendOp& op) {
+  return kOperationBytes + (op.checkpoint.has_value() ? op.checkpoint->size() : 0);
+}
+std::size_t WeightOf(const GetOp&) { return kOperationBytes; }
+
+// The reply in an answer: nothing else in one is large.
+std::size_t ReplyIn(const absl::StatusOr<Verdict>& answer) {
+  const Replay* const replay = answer.ok() ? std::get_if<Replay>(&*answer) : nullptr;
+  return replay == nullptr ? 0 : replay->reply.bytes.size();
+}
+std::size_t ReplyIn(const absl::StatusOr<Record>& answer) {
+  return answer.ok() && answer->reply.has_value() ? answer->reply->bytes.size() : 0;
+}
+template <typename Answer>
+std::size_t ReplyIn(const Answer&) {
+  return 0;
+}
+
+std::string_view NamespaceOf(const GetOp& op) {
+  return op.key.has_value() ? std::string_view(op.key->name_space) : std::string_view();
+}
+template <typename Op>
+std::string_view NamespaceOf(const Op& op) {
+  return op.key.name_space;
+}
+
+// Reports an answer to the metrics.
+void Observe(Observer& observer, OperationKind kind, const absl::Status& status) {
+  if (status.ok()) return;
+  const std::optional<Reason> reason = ReasonOf(status);
+  if (reason == Reason::kReservationLost) {
+    observer.ReservationLost(kind);
+  } else if (!reason.has_value() || reason == Reason::kStoreUnavailable ||
+             reason == Reason::kRecordDamaged || reason == Reason::kRecordIdCollision) {
+    observer.StoreFailed(kind, status);
+  }
+}
+
+void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Verdict>& answer) {
+  if (!answer.ok()) return Observe(observer, kind, answer.status());
+  const Reserved* const reserved = std::get_if<Reserved>(&*answer);
+  if (reserved == nullptr) return;
+  if (reserved->took_over) observer.TookOver();
+  if (reserved->after_expiry) observer.RetriedAfterExpiry();
+  if (reserved->repeated) observer.GrantRepeated();
+}
+
+void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<Completion>& answer) {
+  if (!answer.ok()) return Observe(observer, kind, answer.status());
+  if (answer->lease_overrun && !answer->repeated) observer.LeaseOverrun();
+}
+
+template <typename T>
+void Observe(Observer& observer, OperationKind kind, const absl::StatusOr<T>& answer) {
+  Observe(observer, kind, answer.status());
+}
+
+// See Store.
+bool IsLeftForNextCall(const absl::Status& answer) {
+  return ReasonOf(answer) == Reason::kOverloaded;
+}
+
+template <typename T>
+bool IsLeftForNextCall(const absl::StatusOr<T>& answer) {
+  return IsLeftForNextCall(answer.status());
+}
+
+}  // namespace
+
+// The operation for the store, and the receiver of its answer.
+template <typename Op>
+struct Batcher::QueuedOp : Queued {
+  QueuedOp(QueueKind its_queue_kind, Op operation, Deadline until)
+      : Queued(its_queue_kind, operation.id, WeightOf(operation), until),
+        op(std::move(operation)) {}
+
+  std::string_view name_space() const override { return NamespaceOf(op); }
+
+  Op op;
+};
+
+struct Batcher::QueuedReserve final : QueuedOp<ReserveOp> {
+  QueuedReserve(QueueKind its_queue_kind, ReserveOp operation, Deadline until, ReserveDone callback)
+      : QueuedOp(its_queue_kind, std::move(operation), until), done(std::move(callback)) {}
+
+  void Refuse(const absl::Status& status) override { Respond(status); }
+  void Respond(absl::StatusOr<Verdict> answer) { done(std::move(answer), std::move(op)); }
+
+  const ReserveDone done;
+};
+
+template <typename Op, typename Answer>
+struct Batcher::QueuedWith final : QueuedOp<Op> {
+  QueuedWith(QueueKind its_queue_kind, Op operation, Deadline until, Done<Answer> callback)
+      : QueuedOp<Op>(its_queue_kind, std::move(operation), until), done(std::move(callback)) {}
+
+  void Refuse(const absl::Status& status) override { done(status); }
+  void Respond(Answer answer) { done(std::move(answer)); }
+
+  const Done<Answer> done;
+};
+
+std::size_t Batcher::BytesOf(const ReserveOp& op) {
+  std::size_t bytes = kOperationBytes + WeightOf(op.key);
+  if (op.parent.has_value()) bytes += WeightOf(*op.parent);
+  for (const Fingerprint& fingerprint : op.fingerprints) bytes += fingerprint.digest.size();
+  for (const auto& [key, value] : op.labels) bytes += kLabelBytes + key.size() + value.size();
+  return bytes;
+}
+
+Batcher::Group::~Group() {
+  if (!operations_.empty()) std::abort();
+}
+
+Batcher::Batcher(Store& store, Observer& observer, const BatcherOptions& options)
+    : store_(store),
+      observer_(observer),
+      options_(options),
+      budget_(options.max_bytes, observer),
+      began_(static_cast<std::size_t>(std::max(1, options.threads)), SteadyTime::min()) {
+  MutexLock lock(join_mutex_);
+  for (std::size_t worker = 0; worker < static_cast<std::size_t>(std::max(1, options_.threads));
+       ++worker) {
+    workers_.emplace_back([this, worker] { Work(worker); });
+  }
+}
+
+Batcher::~Batcher() { Close(); }
+
+void Batcher::Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group) {
+  Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserve, std::move(op), deadline,
+                                          std::move(done)),
+          group);
+}
+
+void Batcher::ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done) {
+  Enqueue(std::make_unique<QueuedReserve>(QueueKind::kReserveForWaiter, std::move(op), deadline,
+                                          std::move(done)),
+          nullptr);
+}
+
+void Batcher::Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
+                       Group* group) {
+  Enqueue(std::make_unique<QueuedComplete>(QueueKind::kComplete, std::move(op), deadline,
+                                           std::move(done)),
+          group);
+}
+
+void Batcher::Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group) {
+  Enqueue(std::make_unique<QueuedRelease>(QueueKind::kRelease, std::move(op), deadline,
+                                          std::move(done)),
+          group);
+}
+
+void Batcher::Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
+                     Group* group) {
+  Enqueue(
+      std::make_unique<QueuedExtend>(QueueKind::kExtend, std::move(op), deadline, std::move(done)),
+      group);
+}
+
+void Batcher::Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group) {
+  Enqueue(std::make_unique<QueuedGet>(QueueKind::kGet, std::move(op), deadline, std::move(done)),
+          group);
+}
+
+void Batcher::GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done) {
+  Enqueue(std::make_unique<QueuedGet>(QueueKind::kGetForWaiter, std::move(op), kNoDeadline,
+                                      std::move(done)),
+          nullptr);
+}
+
+void Batcher::Enqueue(QueuedPtr queued, Group* group) {
+  if (group != nullptr) {
+    group->operations_.push_back(std::move(queued));
+  } else {
+    Push(absl::MakeSpan(&queued, 1));
+  }
+}
+
+void Batcher::Submit(Group& group) {
+  // Callbacks of refused ones may fill the group again.
+  std::vector<QueuedPtr> operations = std::move(group.operations_);
+  group.operations_.clear();
+  if (!operations.empty()) Push(absl::MakeSpan(operations));
+}
+
+void Batcher::Push(absl::Span<QueuedPtr> operations) {
+  std::vector<std::pair<QueuedPtr, absl::Status>> refused;
+  std::size_t to_wake = 0;
+  {
+    MutexLock lock(mutex_);
+    for (QueuedPtr& queued : operations) {
+      absl::Status admitted = Admit(*queued);
+      if (admitted.ok()) {
+        budget_.Add(queued->bytes);
+        PushOne(std::move(queued));
+      } else {
+        refused.emplace_back(std::move(queued), std::move(admitted));
+      }
+    }
+    observer_.QueueDepthChanged(queued_);
+    to_wake = WorkersFor(operations.size() - refused.size());
+  }
+  for (; to_wake > 0; --to_wake) work_.NotifyOne();
+  for (const auto& [queued, status] : refused) {
+    if (ReasonOf(status) == Reason::kOverloaded) observer_.OperationShed(queued->kind());
+    queued->Refuse(status);
+  }
+}
+
+absl::Status Batcher::Admit(const Queued& queued) const {
+  if (closed_) return Closed();
+  const bool brings_work = BringsWork(queued.kind());
+  if (!budget_.HasRoomFor(queued.bytes, brings_work)) return Overloaded();
+  if (queued_ < options_.max_queued) return absl::OkStatus();
+  if (queued_ >= WithReserve(options_.max_queued)) return Overloaded();
+  if (brings_work && HasItsShare(queued.name_space())) return Overloaded();
+  return absl::OkStatus();
+}
+
+bool Batcher::HasItsShare(std::string_view name_space) const {
+  std::size_t its = 0;
+  std::size_t namespaces = 0;
+  for (const FairQueue<QueuedPtr>& queue : queues_) {
+    its += queue.SizeOf(name_space);
+    namespaces = std::max(namespaces, queue.namespaces());
+  }
+  // One more, since its first operation is not counted yet.
+  return its >= options_.max_queued / (namespaces + (its == 0 ? 1 : 0));
+}
+
+void Batcher::PushOne(QueuedPtr queued) {
+  FairQueue<QueuedPtr>& queue = queues_[static_cast<std::size_t>(queued->queue_kind)];
+  const RecordId id = queued->id;
+  const std::string_view name_space = queued->name_space();
+  queue.Push(name_space, id, std::move(queued));
+  ++queued_;
+}
+
+std::size_t Batcher::WorkersFor(std::size_t operations) const {
+  if (operations == 0) return 0;
+  const bool now = MayTakeAt() <= std::chrono::steady_clock::now();
+  if (!now && one_lingers_) return 0;
+  // One batch is the work of one worker.
+  return (operations + options_.max_batch - 1) / options_.max_batch;
+}
+
+Batcher::SteadyTime Batcher::MayTakeAt() const {
+  if (closed_ || queued_ >= options_.min_batch_size) return SteadyTime::min();
+  const SteadyTime last = *std::max_element(began_.begin(), began_.end());
+  return last == SteadyTime::min() ? last : last + options_.max_linger;
+}
+
+void Batcher::AwaitWork(MutexLock& lock) {
+  if (queued_ == 0 || one_lingers_) {
+    work_.Wait(lock);
+    return;
+  }
+  one_lingers_ = true;
+  work_.WaitUntil(lock, MayTakeAt());
+  one_lingers_ = false;
+}
+
+void Batcher::Work(std::size_t worker) {
+  pthread_setname_np(pthread_self(), absl::StrCat("batcher-", worker).c_str());
+  for (;;) {
+    Batch batch;
+    std::vector<QueuedPtr> overdue;
+    {
+      MutexLock lock(mutex_);
+      began_[worker] = SteadyTime::min();
+      while (queued_ == 0 || MayTakeAt() > std::chrono::steady_clock::now()) {
+        if (queued_ == 0 && closed_) return;
+        AwaitWork(lock);
+      }
+      began_[worker] = std::chrono::steady_clock::now();
+      batch = Take(overdue);
+      observer_.QueueDepthChanged(queued_);
+    }
+    AnswerOverdue(overdue);
+    Run(std::move(batch));
+  }
+}
+
+OperationKind Batcher::KindOf(QueueKind queue_kind) {
+  switch (queue_kind) {
+    case QueueKind::kComplete:
+      return OperationKind::kComplete;
+    case QueueKind::kRelease:
+      return OperationKind::kRelease;
+    case QueueKind::kExtend:
+      return OperationKind::kExtend;
+    case QueueKind::kReserve:
+    case QueueKind::kReserveForWaiter:
+      return OperationKind::kReserve;
+    case QueueKind::kGetForWaiter:
+    case QueueKind::kGet:
+      break;
+  }
+  return OperationKind::kGet;
+}
+
+std::size_t Batcher::PromisedBehind(std::size_t queue_kind) const {
+  constexpr auto kFirstPromised = static_cast<std::size_t>(QueueKind::kReserveForWaiter);
+  std::size_t promised = 0;
+  for (std::size_t behind = std::max(queue_kind + 1, kFirstPromised); behind < kQueueKinds;
+       ++behind) {
+    promised += std::min(queues_[behind].size(), options_.max_batch / kShare);
+  }
+  return promised;
+}
+
+Batcher::Batch Batcher::Take(std::vector<QueuedPtr>& overdue) {
+  const Deadline now = options_.clock->Monotonic();
+  const auto is_overdue = [now](const QueuedPtr& queued) { return queued->deadline <= now; };
+  std::size_t room = options_.max_batch;
+  Batch batch;
+  for (std::size_t queue_kind = 0; queue_kind < kQueueKinds; ++queue_kind) {
+    const std::size_t promised = std::min(PromisedBehind(queue_kind), room);
+    batch[queue_kind] = queues_[queue_kind].Take(room - promised, is_overdue, overdue);
+    room -= batch[queue_kind].size();
+  }
+  queued_ -= options_.max_batch - room + overdue.size();
+  return batch;
+}
+
+template <typename QueuedType>
+struct Batcher::AtStore {
+  std::vector<QueuedPtr> queued;
+  std::vector<decltype(QueuedType::op)> ops;
+};
+
+template <typename QueuedType>
+Batcher::AtStore<QueuedType> Batcher::ToStore(std::vector<QueuedPtr> taken) {
+  AtStore<QueuedType> at_store;
+  at_store.ops.reserve(taken.size());
+  for (const QueuedPtr& queued : taken) {
+    at_store.ops.push_back(std::move(static_cast<QueuedType&>(*queued).op));
+  }
+  at_store.queued = std::move(taken);
+  return at_store;
+}
+
+void Batcher::Run(Batch batch) {
+  const auto of = [&batch](QueueKind queue_kind) {
+    return std::move(batch[static_cast<std::size_t>(queue_kind)]);
+  };
+  RunTogether(ToStore<QueuedComplete>(of(QueueKind::kComplete)),
+              ToStore<QueuedReserve>(of(QueueKind::kReserve)));
+  RunKind(ToStore<QueuedRelease>(of(QueueKind::kRelease)), &Store::Release);
+  RunKind(ToStore<QueuedExtend>(of(QueueKind::kExtend)), &Store::Extend);
+  // Get waits for nothing, so it does not share a call with reads that wait for a standby.
+  RunKind(ToStore<QueuedGet>(of(QueueKind::kGet)), &Store::Get);
+  RunKind(ToStore<QueuedReserve>(of(QueueKind::kReserveForWaiter)), &Store::Reserve);
+  RunKind(ToStore<QueuedGet>(of(QueueKind::kGetForWaiter)), &Store::Get);
+}
+
+void Batcher::RunTogether(AtStore<QueuedComplete> completions,
+                          AtStore<QueuedReserve> reservations) {
+  if (reservations.ops.empty()) return RunKind(std::move(completions), &Store::Complete);
+  if (completions.ops.empty()) return RunKind(std::move(reservations), &Store::Reserve);
+  const Deadline start = options_.clock->Monotonic();
+  SharedAnswers answers = store_.CompleteAndReserve(completions.ops, reservations.ops);
+  const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
+  const ResponseBatchScope scope;
+  Respond(std::move(completions), std::move(answers.completions), took);
+  Respond(std::move(reservations), std::move(answers.verdicts), took);
+}
+
+template <typename QueuedType, typename Op, typename Answer>
+void Batcher::RunKind(AtStore<QueuedType> operations,
+                      std::vector<Answer> (Store::*call)(absl::Span<const Op>)) {
+  if (operations.ops.empty()) return;
+  const Deadline start = options_.clock->Monotonic();
+  std::vector<Answer> answers = (store_.*call)(operations.ops);
+  const absl::Duration took = absl::FromChrono(options_.clock->Monotonic() - start);
+  const ResponseBatchScope scope;
+  Respond(std::move(operations), std::move(answers), took);
+}
+
+template <typename QueuedType, typename Answer>
+void Batcher::Respond(AtStore<QueuedType> operations, std::vector<Answer> answers,
+                      absl::Duration took) {
+  std::vector<QueuedPtr>& taken = operations.queued;
+  // A store that does not answer every operation is broken, and guessing the
+  // receivers of its answers could grant twice.
+  if (answers.size() != taken.size()) std::abort();
+  const OperationKind kind = taken.front()->kind();
+  observer_.BatchDone(kind, taken.size(), took);
+
+  for (const Answer& answer : answers) budget_.Add(ReplyIn(answer));
+  std::vector<QueuedPtr> left;
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    auto& queued = static_cast<QueuedType&>(*taken[i]);
+    queued.op = std::move(operations.ops[i]);
+    if (IsLeftForNextCall(answers[i])) {
+      left.push_back(std::move(taken[i]));
+      continue;
+    }
+    Observe(observer_, kind, answers[i]);
+    const std::size_t bytes = queued.bytes + ReplyIn(answers[i]);
+    queued.Respond(std::move(answers[i]));
+    taken[i].reset();
+    budget_.Remove(bytes);
+  }
+  if (!left.empty()) PutBack(std::move(left));
+}
+
+void Batcher::PutBack(std::vector<QueuedPtr> operations) {
+  std::size_t to_wake = 0;
+  {
+    MutexLock lock(mutex_);
+    for (QueuedPtr& queued : operations) PushOne(std::move(queued));
+    observer_.QueueDepthChanged(queued_);
+    to_wake = WorkersFor(operations.size());
+  }
+  for (; to_wake > 0; --to_wake) work_.NotifyOne();
+}
+
+void Batcher::AnswerOverdue(const std::vector<QueuedPtr>& overdue) {
+  if (overdue.empty()) return;
+  const ResponseBatchScope scope;
+  for (const QueuedPtr& queued : overdue) {
+    observer_.OperationOverdue(queued->kind());
+    queued->Refuse(Overdue());
+    budget_.Remove(queued->bytes);
+  }
+}
+
+void Batcher::Close() {
+  {
+    MutexLock lock(mutex_);
+    closed_ = true;
+  }
+  work_.NotifyAll();
+  MutexLock lock(join_mutex_);
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,250 @@
+#ifndef IDEMPOTENCY_SERVER_QUEUE_BATCHER_H_
+#define IDEMPOTENCY_SERVER_QUEUE_BATCHER_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "core/clock.h"
+#include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
+#include "server/observability/observer.h"
+#include "server/queue/fair_queue.h"
+#include "server/queue/memory_budget.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+struct BatcherOptions {
+  // Store calls at the same time: one per connection of the store. At least 1.
+  int threads = 4;
+  // Reservations and reads are refused before completions, releases and
+  // extensions are: those end work that was admitted before.
+  //
+  // Operations that wait for a worker. The latter get a quarter more, and so
+  // does a namespace that has less than its share of them.
+  std::size_t max_queued = limits::kMaxQueuedOperations;
+  // Of budget(): the size of operations from here until they are answered, with the
+  // store's replies, and what other parts hold of it. Reservations and reads leave
+  // a fifth of it to the others.
+  std::size_t max_bytes = limits::kDefaultQueuedBytes;
+  // Operations that a worker takes at once.
+  std::size_t max_batch = limits::kMaxBatch;
+  // While another worker is busy, a free one takes no fewer than these, for
+  // `max_linger` from when the other began: operations that arrive meanwhile then
+  // share one statement and one commit. In that time a healthy store answers, and
+  // the worker that called it takes the gathered operations; a longer call waits
+  // for a lock or a disk, and no worker waits for it.
+  std::size_t min_batch_size = 20;
+  std::chrono::steady_clock::duration max_linger = std::chrono::milliseconds(5);
+  const Clock* clock = &Clock::System();
+};
+
+// Gathers single operations into the store's batches. While every worker is busy, operations
+// queue; a free worker takes the queued operations, completions first, then releases, extensions,
+// reservations and reads. Reads, and the operations of the wait room (ReserveForWaiter(),
+// GetForWaiter()), have a share of every batch each (kShare), so that no number of reservations
+// delays them. The store gets one call per kind of queue, with at most one operation per record.
+// Within a kind, namespaces take turns. Completions and reservations go in one call, so that the
+// store may have them share a commit. A lone operation goes to the store at once; a few that
+// arrive while another batch is at the store wait for its end (BatcherOptions::min_batch_size).
+// Operations that the store leaves for its next call, because their replies are too large
+// together, return to the queue.
+//
+// Every operation is answered exactly once: on a worker's thread or, if it is
+// refused, on the caller's before the method returns. Callbacks must not block
+// and must not call Close(). Beside the store's answers:
+//   RESOURCE_EXHAUSTED / OVERLOADED      Too much is queued. Nothing happened;
+//                                        carries a retry delay.
+//   UNAVAILABLE / STORE_UNAVAILABLE      Closed. Nothing happened.
+//   DEADLINE_EXCEEDED / STORE_UNAVAILABLE
+//                                        The operation's deadline passed while
+//                                        it was queued. Nothing happened.
+// The answers of one call of the store are given within one ResponseBatchScope.
+//
+// Thread-safe.
+class Batcher {
+ public:
+  using Deadline = std::chrono::steady_clock::time_point;
+  template <typename Answer>
+  using Done = std::function<void(Answer)>;
+
+  // A reservation is returned with its answer, since a waiter for a running
+  // attempt sends it again.
+  using ReserveDone = std::function<void(absl::StatusOr<Verdict>, ReserveOp)>;
+
+  static constexpr Deadline kNoDeadline = Deadline::max();
+
+  class Group;
+
+  // `store` and `observer` must outlive this.
+  Batcher(Store& store, Observer& observer, const BatcherOptions& options = {});
+  // Like Close().
+  ~Batcher();
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
+
+  // With a group, the operation waits in it for Submit().
+  void Reserve(ReserveOp op, Deadline deadline, ReserveDone done, Group* group = nullptr);
+  void Complete(CompleteOp op, Deadline deadline, Done<absl::StatusOr<Completion>> done,
+                Group* group = nullptr);
+  void Release(ReleaseOp op, Deadline deadline, Done<absl::Status> done, Group* group = nullptr);
+  void Extend(ExtendOp op, Deadline deadline, Done<absl::StatusOr<Extension>> done,
+              Group* group = nullptr);
+  void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group = nullptr);
+
+  // Like Reserve() and Get(), for callers that waited in the wait room.
+  void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done);
+  void GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done);
+
+  // Queues the operations of a group, which is empty afterwards: together, so
+  // that as many as fit go into one batch.
+  void Submit(Group& group);
+
+  // The budget of everything held for the callers of this batcher's service.
+  MemoryBudget& budget() { return budget_; }
+  // The size of a reservation, here or where it waits.
+  static std::size_t BytesOf(const ReserveOp& op);
+
+  // Refuses new operations, has the queued ones answered and joins the workers.
+  // Returns when the last callback has returned. May be called again.
+  void Close();
+
+ private:
+  // Where operations queue, and which of them go to the store in one call: in the
+  // order in which they leave.
+  enum class QueueKind {
+    kComplete,
+    kRelease,
+    kExtend,
+    kReserve,
+    kReserveForWaiter,
+    kGetForWaiter,
+    kGet,
+  };
+  static constexpr std::size_t kQueueKinds = 7;
+  // Of a batch, as 1 / kShare: the part that reservations leave to each kind behind them,
+  // as far as operations wait there.
+  static constexpr std::size_t kShare = 8;
+
+  // An operation in the batcher, of any kind.
+  struct Queued {
+    Queued(QueueKind its_queue_kind, const RecordId& record, std::size_t weight, Deadline until)
+        : queue_kind(its_queue_kind), id(record), bytes(weight), deadline(until) {}
+    virtual ~Queued() = default;
+    virtual std::string_view name_space() const = 0;
+    // The answer without the store.
+    virtual void Refuse(const absl::Status& status) = 0;
+
+    OperationKind kind() const { return KindOf(queue_kind); }
+
+    const QueueKind queue_kind;
+    const RecordId id;
+    const std::size_t bytes;
+    const Deadline deadline;
+  };
+  using QueuedPtr = std::unique_ptr<Queued>;
+
+  template <typename Op>
+  struct QueuedOp;
+  struct QueuedReserve;
+  template <typename Op, typename Answer>
+  struct QueuedWith;
+  using QueuedComplete = QueuedWith<CompleteOp, absl::StatusOr<Completion>>;
+  using QueuedRelease = QueuedWith<ReleaseOp, absl::Status>;
+  using QueuedExtend = QueuedWith<ExtendOp, absl::StatusOr<Extension>>;
+  using QueuedGet = QueuedWith<GetOp, absl::StatusOr<Record>>;
+
+  // Real time, for any clock: it bounds how long a thread waits.
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  // The operations that a worker takes at once, by kind.
+  using Batch = std::array<std::vector<QueuedPtr>, kQueueKinds>;
+
+  static OperationKind KindOf(QueueKind queue_kind);
+  // The part of a batch that reservations and other kinds in front leave to the kinds
+  // behind `queue_kind`.
+  std::size_t PromisedBehind(std::size_t queue_kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(QueuedPtr queued, Group* group);
+  // Those that are refused stay in `operations`.
+  void Push(absl::Span<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
+  // OK if this one may be queued as well.
+  absl::Status Admit(const Queued& queued) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasItsShare(std::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PushOne(QueuedPtr queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many workers to wake for operations that have just been queued.
+  std::size_t WorkersFor(std::size_t operations) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Work(std::size_t worker);
+  // When a free worker may take queued operations: in the past for at once.
+  SteadyTime MayTakeAt() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns when there may be something to take.
+  void AwaitWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Operations whose deadline has passed go into `overdue` instead, and take no place
+  // of a record or a namespace. The worker takes the remaining operations later: more
+  // than a batch may hold, and second operations of a record, which in another
+  // worker's batch would wait for the first one's row, and delay all of that batch.
+  Batch Take(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run(Batch batch);
+  // Operations of one kind while the store has them.
+  template <typename QueuedType>
+  struct AtStore;
+  template <typename QueuedType>
+  AtStore<QueuedType> ToStore(std::vector<QueuedPtr> taken);
+  void RunTogether(AtStore<QueuedComplete> completions, AtStore<QueuedReserve> reservations);
+  template <typename QueuedType, typename Op, typename Answer>
+  void RunKind(AtStore<QueuedType> operations,
+               std::vector<Answer> (Store::*call)(absl::Span<const Op>));
+  template <typename QueuedType, typename Answer>
+  void Respond(AtStore<QueuedType> operations, std::vector<Answer> answers, absl::Duration took);
+  // Also if there is no room: they were admitted before.
+  void PutBack(std::vector<QueuedPtr> operations) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AnswerOverdue(const std::vector<QueuedPtr>& overdue);
+
+  Store& store_;
+  Observer& observer_;
+  const BatcherOptions options_;
+
+  MemoryBudget budget_;
+
+  Mutex mutex_;
+  CondVar work_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::array<FairQueue<QueuedPtr>, kQueueKinds> queues_ ABSL_GUARDED_BY(mutex_);
+  // When each worker took its batch; SteadyTime::min() for a free one.
+  std::vector<SteadyTime> began_ ABSL_GUARDED_BY(mutex_);
+  // A free worker waits until the queue may be taken; the others wait for a
+  // notification.
+  bool one_lingers_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Held while joining, so that two calls of Close() both wait.
+  Mutex join_mutex_;
+  std::vector<std::thread> workers_ ABSL_GUARDED_BY(join_mutex_);
+};
+
+// Operations that go into the queue together. Not thread-safe.
+class Batcher::Group {
+ public:
+  Group() = default;
+  // It must be empty: every queued operation needs an answer.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+ private:
+  friend class Batcher;
+  std::vector<QueuedPtr> operations_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_QUEUE_BATCHER_H_

@@ -1,0 +1,545 @@
+#include "server/queue/in_flight_waiters.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/fingerprint.h"
+#include "server/queue/response_batch_scope.h"
+#include "server/store/decision.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The part of a caller's deadline that is reserved for sending the answer.
+constexpr absl::Duration kAnswerMargin = absl::Milliseconds(20);
+// The minimum interval of queries about an almost expired lease.
+constexpr absl::Duration kShortestLease = absl::Milliseconds(1);
+
+// The verdict that the record proves, without another store call: lines 4, 5
+// and 9 of the table of verdicts. nullopt where only Reserve can decide.
+enum class Proof { kMismatch, kReplay, kOutcomeUnknown };
+
+std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op) {
+  if (record.key != op.key) return std::nullopt;
+  switch (CompareFingerprints(record.fingerprints, op.fingerprints)) {
+    case FingerprintMatch::kNothingInCommon:
+      return std::nullopt;
+    case FingerprintMatch::kDifferent:
+      return Proof::kMismatch;
+    case FingerprintMatch::kSame:
+      break;
+  }
+  if (record.state == RecordState::kCompleted && record.reply.has_value() &&
+      record.completed_at.has_value()) {
+    return Proof::kReplay;
+  }
+  if (record.state == RecordState::kUnknown && !op.recover) return Proof::kOutcomeUnknown;
+  return std::nullopt;
+}
+
+Verdict VerdictOf(Proof proof, const Record& record) {
+  switch (proof) {
+    case Proof::kMismatch:
+      return Mismatch{record.attempt};
+    case Proof::kReplay:
+      return Replay{*record.reply, *record.completed_at, record.expires_at, record.attempt,
+                    record.labels};
+    case Proof::kOutcomeUnknown:
+      break;
+  }
+  return ToOutcomeUnknown(record);
+}
+
+}  // namespace
+
+class InFlightWaiters::Waiter {
+ public:
+  // What the caller still needs.
+  enum class Caller { kWaits, kTakesAnswer, kGone };
+
+  Waiter(InFlightWaiters& its_owner, ReserveOp reserve, Deadline rpc_deadline, Deadline wait_limit,
+         Done callback)
+      : owner(its_owner),
+        id(reserve.id),
+        deadline(rpc_deadline),
+        limit(wait_limit),
+        done(std::move(callback)),
+        op(std::move(reserve)) {}
+
+  InFlightWaiters& owner;
+  const RecordId id;
+  const Deadline deadline;
+  const Deadline limit;
+  const Done done;
+
+  // In the batcher during a store call, otherwise here.
+  ReserveOp op;
+  // Set while the op is in the batcher, whose callback is a plain pointer.
+  WaiterPtr self;
+
+  // Changed under the mutex of the entry.
+  std::atomic<Caller> caller{Caller::kWaits};
+  // Set while it waits; under the mutex.
+  std::optional<WaiterId> waiter_id;
+  MemoryBudget::Hold held;
+  // It was sent to the store on behalf of its entry. Set before it is sent, and
+  // cleared by its answer.
+  bool trying = false;
+};
+
+InFlightWaiters::InFlightWaiters(Batcher& batcher, Observer& observer,
+                                 const InFlightWaitersOptions& options)
+    : batcher_(batcher), observer_(observer), options_(options) {
+  const auto seed = std::chrono::steady_clock::now().time_since_epoch().count();
+  jitter_.seed(static_cast<std::minstd_rand::result_type>(seed));
+  MutexLock lock(join_mutex_);
+  timer_ = std::thread([this] { RunTimer(); });
+}
+
+InFlightWaiters::~InFlightWaiters() {
+  Close();
+  MutexLock lock(mutex_);
+  while (callbacks_.load() > 0) callbacks_done_.Wait(lock);
+}
+
+InFlightWaiters::WaiterPtr InFlightWaiters::NewWaiter(ReserveOp op, Deadline deadline,
+                                                      absl::Duration max_wait, Done done) {
+  const absl::Duration wait = std::clamp(max_wait, absl::ZeroDuration(), limits::kMaxWait);
+  const Deadline limit = std::min(options_.clock->Monotonic() + absl::ToChronoNanoseconds(wait),
+                                  deadline - absl::ToChronoNanoseconds(kAnswerMargin));
+  return std::make_shared<Waiter>(*this, std::move(op), deadline, limit, std::move(done));
+}
+
+const ReserveOp& InFlightWaiters::OpOf(const WaiterPtr& waiter) { return waiter->op; }
+
+void InFlightWaiters::Start(const WaiterPtr& waiter, Batcher::Group* group) {
+  SendTry(waiter, group);
+}
+
+void InFlightWaiters::StopWaiting(const WaiterPtr& waiter) {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    if (waiter->caller.load() == Waiter::Caller::kWaits) {
+      waiter->caller = Waiter::Caller::kTakesAnswer;
+    }
+    AnswerCancelled(waiter, todo);
+  }
+  Do(std::move(todo));
+}
+
+void InFlightWaiters::Cancel(const WaiterPtr& waiter) {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    waiter->caller = Waiter::Caller::kGone;
+    observer_.CallerLeft();
+    AnswerCancelled(waiter, todo);
+  }
+  Do(std::move(todo));
+}
+
+void InFlightWaiters::AnswerCancelled(const WaiterPtr& waiter, Todo& todo) {
+  if (!waiter->waiter_id.has_value()) return;
+  RecordWaiters& entry = records_.at(waiter->id);
+  Remove(entry, waiter);
+  Settle(waiter->id, entry);
+  todo.answers.emplace_back(waiter, absl::CancelledError());
+}
+
+void InFlightWaiters::Moved(const RecordId& id) {
+  if (open_records_.load() == 0) return;
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    const auto found = records_.find(id);
+    if (found == records_.end()) return;
+    RecordWaiters& entry = found->second;
+    if (entry.reading || entry.trying) {
+      entry.moved = true;
+    } else {
+      ReadNow(id, entry, /*confirming=*/true, todo);
+    }
+    Settle(id, entry);
+  }
+  Do(std::move(todo));
+}
+
+void InFlightWaiters::Close() {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    closed_ = true;
+    while (!limits_.empty()) {
+      const WaiterPtr waiter = limits_.begin()->second;
+      RecordWaiters& entry = records_.at(waiter->id);
+      todo.answers.emplace_back(waiter, StillInFlight(entry));
+      Remove(entry, waiter);
+      Settle(waiter->id, entry);
+    }
+    timer_wakes_.NotifyAll();
+  }
+  Do(std::move(todo));
+  MutexLock lock(join_mutex_);
+  if (timer_.joinable()) timer_.join();
+}
+
+// The batcher's answers.
+
+void InFlightWaiters::Answered(const WaiterPtr& waiter, absl::StatusOr<Verdict> answer) {
+  const auto* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
+  const auto* const in_flight = answer.ok() ? std::get_if<InFlight>(&*answer) : nullptr;
+  // Most calls have nothing to do with any entry.
+  if (in_flight == nullptr && !waiter->trying && waiter->caller.load() != Waiter::Caller::kGone) {
+    return waiter->done(std::move(answer));
+  }
+  Todo todo;
+  std::optional<Reserved> unwanted;
+  {
+    MutexLock lock(mutex_);
+    const bool waits = in_flight != nullptr && Add(waiter, *in_flight);
+    if (std::exchange(waiter->trying, false)) Learn(waiter->id, answer, todo);
+    if (!waits) {
+      const bool gone = waiter->caller.load() == Waiter::Caller::kGone;
+      if (gone && reserved != nullptr && !waiter->op.request_token) unwanted = *reserved;
+      if (gone) answer = absl::CancelledError();
+      todo.answers.emplace_back(waiter, std::move(answer));
+    }
+  }
+  if (unwanted.has_value()) GiveBack(waiter, *unwanted);
+  Do(std::move(todo));
+}
+
+void InFlightWaiters::ReadDone(const RecordId& id, absl::StatusOr<Record> record) {
+  Todo todo;
+  {
+    MutexLock lock(mutex_);
+    --reads_;
+    RecordWaiters& entry = records_.at(id);
+    entry.reading = false;
+    if (!std::exchange(entry.confirming, false)) {
+      LearnWhetherToConfirm(id, entry, record, todo);
+    } else if (record.ok()) {
+      LearnFromRecord(entry, std::make_shared<const Record>(*std::move(record)), todo);
+    } else {
+      LearnFromError(entry, record.status(), todo);
+    }
+    if (std::exchange(entry.moved, false) && !entry.trying && !entry.reading) {
+      ReadNow(id, entry, /*confirming=*/true, todo);
+    }
+    Settle(id, entry);
+    // A read that the timer held back may go now.
+    timer_wakes_.NotifyOne();
+  }
+  Do(std::move(todo));
+}
+
+// The handling of the answers.
+
+void InFlightWaiters::Learn(const RecordId& id, const absl::StatusOr<Verdict>& answer, Todo& todo) {
+  RecordWaiters& entry = records_.at(id);
+  entry.trying = false;
+  const bool moved = std::exchange(entry.moved, false);
+  // One branch per outcome, alike or not. NOLINTNEXTLINE(bugprone-branch-clone)
+  if (absl::IsCancelled(answer.status())) {
+    // It never got to the store.
+    ReadNow(id, entry, /*confirming=*/true, todo);
+  } else if (!answer.ok()) {
+    ReadLater(entry);
+    // One try per pause while the store cannot answer, also after the lease.
+    entry.lease_end = std::max(entry.lease_end, entry.next_read);
+  } else if (const auto* const reserved = std::get_if<Reserved>(&*answer)) {
+    LeaseRuns(entry, InFlight{reserved->lease_remaining, reserved->attempt});
+    if (moved) ReadNow(id, entry, /*confirming=*/true, todo);
+  } else if (!std::holds_alternative<InFlight>(*answer) || moved) {
+    // It is settled, so the record answers the others.
+    ReadNow(id, entry, /*confirming=*/true, todo);
+  }
+  Settle(id, entry);
+}
+
+void InFlightWaiters::LearnWhetherToConfirm(const RecordId& id, RecordWaiters& entry,
+                                            const absl::StatusOr<Record>& found, Todo& todo) {
+  if (!found.ok() && ReasonOf(found.status()) != Reason::kRecordDamaged) {
+    return LearnFromError(entry, found.status(), todo);
+  }
+  const bool proves =
+      found.ok() &&
+      std::any_of(entry.waiters.begin(), entry.waiters.end(), [&found](const auto& waiter) {
+        return ProofFrom(*found, waiter.second->op).has_value();
+      });
+  if (!found.ok() || proves) {
+    ReadNow(id, entry, /*confirming=*/true, todo);
+  } else {
+    // A reservation is confirmed by itself.
+    WaitOrTry(entry, *found, todo);
+  }
+}
+
+void InFlightWaiters::LearnFromRecord(RecordWaiters& entry, std::shared_ptr<const Record> record,
+                                      Todo& todo) {
+  std::vector<WaiterPtr> proved;
+  for (const auto& [waiter_id, waiter] : entry.waiters) {
+    if (waiter_id >= entry.read_before) break;
+    if (ProofFrom(*record, waiter->op).has_value()) proved.push_back(waiter);
+  }
+  for (const WaiterPtr& waiter : proved) {
+    Remove(entry, waiter);
+    todo.proved.emplace_back(waiter, record);
+  }
+  WaitOrTry(entry, *record, todo);
+}
+
+void InFlightWaiters::WaitOrTry(RecordWaiters& entry, const Record& record, Todo& todo) {
+  const RecordState running = entry.paused ? RecordState::kReleased : RecordState::kReserved;
+  if (record.state == running && record.attempt == entry.attempt) {
+    ReadLater(entry);
+  } else {
+    TryFirst(entry, todo);
+  }
+}
+
+void InFlightWaiters::LearnFromError(RecordWaiters& entry, const absl::Status& error, Todo& todo) {
+  const std::optional<Reason> reason = ReasonOf(error);
+  if (reason == Reason::kRecordNotFound || reason == Reason::kRecordIdCollision) {
+    // A reservation decides how to handle it.
+    TryFirst(entry, todo);
+  } else if (reason == Reason::kRecordDamaged) {
+    while (!entry.waiters.empty()) {
+      const WaiterPtr waiter = entry.waiters.begin()->second;
+      Remove(entry, waiter);
+      todo.answers.emplace_back(waiter, error);
+    }
+  } else {
+    ReadLater(entry);
+  }
+}
+
+void InFlightWaiters::LeaseRuns(RecordWaiters& entry, const InFlight& in_flight) {
+  const Deadline now = options_.clock->Monotonic();
+  if (entry.attempt != in_flight.attempt || entry.paused != in_flight.paused) {
+    entry.pause = options_.first_pause;
+    entry.next_read = now + absl::ToChronoNanoseconds(entry.pause);
+  }
+  entry.attempt = in_flight.attempt;
+  entry.paused = in_flight.paused;
+  entry.lease_end =
+      now + absl::ToChronoNanoseconds(std::max(in_flight.lease_remaining, kShortestLease));
+}
+
+// Places.
+
+bool InFlightWaiters::Add(const WaiterPtr& waiter, const InFlight& in_flight) {
+  if (closed_ || waiter->caller.load() != Waiter::Caller::kWaits ||
+      options_.clock->Monotonic() >= waiter->limit) {
+    return false;
+  }
+  const std::string& name_space = waiter->op.key.name_space;
+  const std::size_t left = options_.max_waiters - std::min(options_.max_waiters, shares_.total());
+  if (!shares_.MayTake(name_space, 1, left)) return false;
+  std::optional<MemoryBudget::Hold> held =
+      batcher_.budget().TryHoldWaiter(name_space, Batcher::BytesOf(waiter->op));
+  if (!held.has_value()) return false;
+  waiter->held = *std::move(held);
+  shares_.Add(name_space, 1);
+  const WaiterId waiter_id = next_waiter_id_++;
+  waiter->waiter_id = waiter_id;
+  RecordWaiters& entry = records_[waiter->id];
+  open_records_ = records_.size();
+  entry.waiters.emplace(waiter_id, waiter);
+  limits_.emplace(std::make_pair(waiter->limit, waiter_id), waiter);
+  LeaseRuns(entry, in_flight);
+  Settle(waiter->id, entry);
+  observer_.WaitersChanged(limits_.size());
+  if (limits_.begin()->second == waiter) timer_wakes_.NotifyOne();
+  return true;
+}
+
+void InFlightWaiters::Remove(RecordWaiters& entry, const WaiterPtr& waiter) {
+  const WaiterId waiter_id = *std::exchange(waiter->waiter_id, std::nullopt);
+  limits_.erase({waiter->limit, waiter_id});
+  shares_.Remove(waiter->op.key.name_space, 1);
+  waiter->held.Release();
+  observer_.WaitersChanged(limits_.size());
+  entry.waiters.erase(waiter_id);
+}
+
+Verdict InFlightWaiters::StillInFlight(const RecordWaiters& entry) const {
+  const auto left = absl::FromChrono(entry.lease_end - options_.clock->Monotonic());
+  return InFlight{std::max(left, absl::ZeroDuration()), entry.attempt, entry.paused};
+}
+
+// The next entries to examine.
+
+void InFlightWaiters::TryFirst(RecordWaiters& entry, Todo& todo) {
+  if (entry.waiters.empty()) return;
+  const WaiterPtr waiter = entry.waiters.begin()->second;
+  Remove(entry, waiter);
+  waiter->trying = true;
+  entry.trying = true;
+  todo.tries.push_back(waiter);
+}
+
+void InFlightWaiters::ReadNow(const RecordId& id, RecordWaiters& entry, bool confirming,
+                              Todo& todo) {
+  if (entry.waiters.empty()) return;
+  entry.reading = true;
+  entry.confirming = confirming;
+  entry.read_before = next_waiter_id_;
+  ++reads_;
+  todo.reads.push_back({id, entry.waiters.begin()->second->op.key, confirming});
+}
+
+void InFlightWaiters::ReadLater(RecordWaiters& entry) {
+  // 0.8 to 1.2 of the pause, so that replicas do not read at the same time.
+  const double factor = std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
+  entry.next_read = options_.clock->Monotonic() + absl::ToChronoNanoseconds(entry.pause * factor);
+  entry.pause = std::min(entry.pause * 2, options_.longest_pause);
+}
+
+void InFlightWaiters::Settle(const RecordId& id, RecordWaiters& entry) {
+  const bool busy = entry.reading || entry.trying;
+  if (entry.due != Batcher::kNoDeadline) due_.erase({entry.due, id});
+  if (entry.waiters.empty() && !busy) {
+    records_.erase(id);
+    open_records_ = records_.size();
+    return;
+  }
+  entry.due = Batcher::kNoDeadline;
+  if (busy || entry.waiters.empty()) return;
+  entry.due = std::min(entry.next_read, entry.lease_end);
+  due_.emplace(entry.due, id);
+  if (due_.begin()->second == id) timer_wakes_.NotifyOne();
+}
+
+// Outside the lock.
+
+void InFlightWaiters::Do(Todo todo) {
+  const ResponseBatchScope scope;
+  for (auto& [waiter, answer] : todo.answers) waiter->done(std::move(answer));
+  for (const auto& [waiter, record] : todo.proved) {
+    waiter->done(VerdictOf(*ProofFrom(*record, waiter->op), *record));
+  }
+  for (const WaiterPtr& waiter : todo.tries) SendTry(waiter);
+  for (GetOp& op : todo.reads) SendRead(std::move(op));
+}
+
+void InFlightWaiters::SendTry(const WaiterPtr& waiter, Batcher::Group* group) {
+  // One that left to try on behalf of its record waited until now.
+  const Waiter::Caller caller = waiter->caller.load();
+  if (caller == Waiter::Caller::kGone || (waiter->trying && caller != Waiter::Caller::kWaits)) {
+    Answered(waiter, absl::CancelledError());
+    return;
+  }
+  CallbackBegins();
+  waiter->self = waiter;
+  // A pointer fits into the callback without memory of its own.
+  const auto answered = [pointer = waiter.get()](absl::StatusOr<Verdict> answer, ReserveOp op) {
+    const WaiterPtr returned = std::move(pointer->self);
+    returned->op = std::move(op);
+    InFlightWaiters& owner = returned->owner;
+    owner.Answered(returned, std::move(answer));
+    owner.CallbackReturns();
+  };
+  if (waiter->trying) {
+    batcher_.ReserveForWaiter(std::move(waiter->op), waiter->deadline, answered);
+  } else {
+    batcher_.Reserve(std::move(waiter->op), waiter->deadline, answered, group);
+  }
+}
+
+void InFlightWaiters::SendRead(GetOp op) {
+  CallbackBegins();
+  const RecordId id = op.id;
+  batcher_.GetForWaiter(std::move(op), [this, id](absl::StatusOr<Record> record) {
+    ReadDone(id, std::move(record));
+    CallbackReturns();
+  });
+}
+
+void InFlightWaiters::GiveBack(const WaiterPtr& waiter, const Reserved& grant) {
+  CallbackBegins();
+  // This attempt did nothing. But where an earlier one left its outcome open,
+  // the record must continue to require recovery.
+  ReleaseOp op{waiter->op.key, waiter->id, grant.token, "the call was cancelled before the grant",
+               /*outcome_unknown=*/grant.recovering};
+  // If it fails, the lease ends by itself.
+  batcher_.Release(std::move(op), Batcher::kNoDeadline,
+                   [this, id = waiter->id](const absl::Status&) {
+                     Moved(id);
+                     CallbackReturns();
+                   });
+}
+
+void InFlightWaiters::CallbackReturns() {
+  std::size_t before = callbacks_.load();
+  while (before > 1) {
+    if (callbacks_.compare_exchange_weak(before, before - 1)) return;
+  }
+  // Under the lock, so that the destructor cannot end before this does.
+  MutexLock lock(mutex_);
+  if (callbacks_.fetch_sub(1) == 1) callbacks_done_.NotifyAll();
+}
+
+// The timer.
+
+void InFlightWaiters::RunTimer() {
+  pthread_setname_np(pthread_self(), "waiters-timer");
+  for (;;) {
+    Todo todo;
+    {
+      MutexLock lock(mutex_);
+      for (;;) {
+        if (closed_) return;
+        const Deadline due = NextDue();
+        const Deadline now = options_.clock->Monotonic();
+        if (due <= now) break;
+        if (due == Batcher::kNoDeadline) {
+          timer_wakes_.Wait(lock);
+        } else {
+          // The difference and not the time: a test's clock has an epoch of its
+          // own.
+          timer_wakes_.WaitUntil(lock, std::chrono::steady_clock::now() + (due - now));
+        }
+      }
+      todo = TakeDue();
+    }
+    Do(std::move(todo));
+  }
+}
+
+InFlightWaiters::Deadline InFlightWaiters::NextDue() const {
+  Deadline due = limits_.empty() ? Batcher::kNoDeadline : limits_.begin()->first.first;
+  if (!due_.empty() && reads_ < options_.max_reads) due = std::min(due, due_.begin()->first);
+  return due;
+}
+
+InFlightWaiters::Todo InFlightWaiters::TakeDue() {
+  Todo todo;
+  const Deadline now = options_.clock->Monotonic();
+  while (!limits_.empty() && limits_.begin()->first.first <= now) {
+    const WaiterPtr waiter = limits_.begin()->second;
+    RecordWaiters& entry = records_.at(waiter->id);
+    todo.answers.emplace_back(waiter, StillInFlight(entry));
+    Remove(entry, waiter);
+    Settle(waiter->id, entry);
+  }
+  while (!due_.empty() && due_.begin()->first <= now && reads_ < options_.max_reads) {
+    const RecordId id = due_.begin()->second;
+    RecordWaiters& entry = records_.at(id);
+    if (entry.lease_end <= now) {
+      TryFirst(entry, todo);
+    } else {
+      ReadNow(id, entry, /*confirming=*/false, todo);
+    }
+    Settle(id, entry);
+  }
+  return todo;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,88 @@
+#include "server/queue/memory_budget.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace idempotency::internal {
+
+MemoryBudget::Hold& MemoryBudget::Hold::operator=(Hold&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  budget_ = other.budget_;
+  for_ = other.for_;
+  name_space_ = std::move(other.name_space_);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void MemoryBudget::Hold::ShrinkTo(std::size_t bytes) {
+  if (bytes >= bytes_) return;
+  budget_->GiveBack(*this, bytes_ - bytes);
+  bytes_ = bytes;
+}
+
+void MemoryBudget::Add(std::size_t bytes) {
+  if (bytes == 0) return;
+  observer_.MemoryHeldChanged(held_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+}
+
+void MemoryBudget::Remove(std::size_t bytes) {
+  if (bytes == 0) return;
+  observer_.MemoryHeldChanged(held_.fetch_sub(bytes, std::memory_order_relaxed) - bytes);
+}
+
+bool MemoryBudget::HasRoomFor(std::size_t bytes, bool brings_work) const {
+  return Fits(held(), bytes, brings_work);
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldRequest(std::size_t bytes,
+                                                               bool brings_work) {
+  std::size_t held = this->held();
+  do {
+    if (!Fits(held, bytes, brings_work)) return std::nullopt;
+  } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+  observer_.MemoryHeldChanged(held + bytes);
+  return Hold(*this, Hold::For::kRequestOrAnswer, "", bytes);
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldReply(std::string_view name_space,
+                                                             std::size_t bytes) {
+  return TryHold(Hold::For::kReply, name_space, bytes);
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::TryHoldWaiter(std::string_view name_space,
+                                                              std::size_t bytes) {
+  return TryHold(Hold::For::kWaiter, name_space, bytes);
+}
+
+MemoryBudget::Hold MemoryBudget::HoldAnswer(std::size_t bytes) {
+  Add(bytes);
+  return Hold(*this, Hold::For::kRequestOrAnswer, "", bytes);
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(Hold::For held_for,
+                                                        std::string_view name_space,
+                                                        std::size_t bytes) {
+  MutexLock lock(mutex_);
+  const std::size_t held = this->held();
+  const std::size_t left_of_all = max_bytes_ - std::min(held, max_bytes_);
+  const std::size_t left_of_half = max_bytes_ / 2 - std::min(shares_.total(), max_bytes_ / 2);
+  const bool only_reply = held_for == Hold::For::kReply && replies_ == 0;
+  if (!only_reply && (bytes > left_of_all || !shares_.MayTake(name_space, bytes, left_of_half))) {
+    return std::nullopt;
+  }
+  shares_.Add(name_space, bytes);
+  if (held_for == Hold::For::kReply) replies_ += bytes;
+  Add(bytes);
+  return Hold(*this, held_for, name_space, bytes);
+}
+
+void MemoryBudget::GiveBack(const Hold& hold, std::size_t bytes) {
+  Remove(bytes);
+  if (hold.for_ == Hold::For::kRequestOrAnswer) return;
+  MutexLock lock(mutex_);
+  shares_.Remove(hold.name_space_, bytes);
+  if (hold.for_ == Hold::For::kReply) replies_ -= bytes;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,107 @@
+#ifndef IDEMPOTENCY_SERVER_QUEUE_MEMORY_BUDGET_H_
+#define IDEMPOTENCY_SERVER_QUEUE_MEMORY_BUDGET_H_
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/mutex.h"
+#include "server/observability/observer.h"
+#include "server/queue/namespace_shares.h"
+
+namespace idempotency::internal {
+
+// The memory limit of everything that the service holds for its callers: requests of unary calls
+// from before they are parsed, operations from their arrival until they are answered, those that
+// wait for a running attempt, and answers until gRPC has written them, so that a caller that
+// does not read fills this budget and not the machine.
+//
+// Answers that contain a reply, and waiters, have at most half of it: both can be
+// requested again. So completions have the other half, even if callers do not read.
+// Of the half of answers and waiters, each namespace takes no more than it leaves to
+// the others (NamespaceShares).
+//
+// The bound holds up to one reply: if no other is held, one is always admitted, so
+// that the largest is not refused permanently.
+//
+// Thread-safe.
+class MemoryBudget {
+ public:
+  // Bytes of the budget, returned by its destructor. Must not outlive the
+  // budget.
+  class Hold {
+   public:
+    Hold() = default;
+    Hold(Hold&& other) noexcept { *this = std::move(other); }
+    Hold& operator=(Hold&& other) noexcept;
+    ~Hold() { Release(); }
+
+    std::size_t bytes() const { return bytes_; }
+    // The held object became smaller.
+    void ShrinkTo(std::size_t bytes);
+    void Release() { ShrinkTo(0); }
+
+   private:
+    friend class MemoryBudget;
+    enum class For { kRequestOrAnswer, kReply, kWaiter };
+
+    Hold(MemoryBudget& budget, For held_for, std::string_view name_space, std::size_t bytes)
+        : budget_(&budget), for_(held_for), name_space_(name_space), bytes_(bytes) {}
+
+    MemoryBudget* budget_ = nullptr;
+    For for_ = For::kRequestOrAnswer;
+    std::string name_space_;
+    std::size_t bytes_ = 0;
+  };
+
+  // `observer` must outlive this.
+  MemoryBudget(std::size_t max_bytes, Observer& observer)
+      : max_bytes_(max_bytes), observer_(observer) {}
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+
+  // Operations on their way to the store and back. Those that bring new work leave a
+  // fifth to those that end admitted work. The largest fits when it is alone.
+  bool HasRoomFor(std::size_t bytes, bool brings_work) const;
+  void Add(std::size_t bytes);
+  void Remove(std::size_t bytes);
+
+  // For a request, until its operation is added; nullopt: there is no room by
+  // HasRoomFor(), and it must not be parsed.
+  std::optional<Hold> TryHoldRequest(std::size_t bytes, bool brings_work);
+  // For an answer with a reply; nullopt: it must not be made, and its caller must send
+  // the operation again.
+  std::optional<Hold> TryHoldReply(std::string_view name_space, std::size_t bytes);
+  // For a call that waits; nullopt: it must be answered at once.
+  std::optional<Hold> TryHoldWaiter(std::string_view name_space, std::size_t bytes);
+  // For any other answer, which cannot be refused.
+  Hold HoldAnswer(std::size_t bytes);
+
+  // Everything.
+  std::size_t held() const { return held_.load(std::memory_order_relaxed); }
+
+ private:
+  bool Fits(std::size_t held, std::size_t bytes, bool brings_work) const {
+    return held == 0 || held + bytes <= max_bytes_ - (brings_work ? max_bytes_ / 5 : 0);
+  }
+  std::optional<Hold> TryHold(Hold::For held_for, std::string_view name_space, std::size_t bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(const Hold& hold, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::size_t max_bytes_;
+  Observer& observer_;
+  std::atomic<std::size_t> held_{0};
+
+  Mutex mutex_;
+  // Replies and waiters.
+  NamespaceShares shares_ ABSL_GUARDED_BY(mutex_);
+  // Replies alone.
+  std::size_t replies_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_QUEUE_MEMORY_BUDGET_H_

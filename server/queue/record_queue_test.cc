@@ -1,0 +1,64 @@
+#include "server/queue/record_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "server/testing/operations.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Up to `limit` items of different records.
+std::vector<int> Take(RecordQueue<int>& queue, std::size_t limit) {
+  std::vector<int> taken;
+  std::vector<int> expired;
+  const std::size_t records = queue.records();
+  for (std::size_t i = 0; i < records && i < limit; ++i) {
+    taken.push_back(*queue.TakeOne([](int) { return false; }, expired));
+  }
+  return taken;
+}
+
+TEST(RecordQueueTest, KeepsTheOrderOfDifferentRecords) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("c"), 1);
+  queue.Push(IdNamed("a"), 2);
+  queue.Push(IdNamed("b"), 3);
+
+  EXPECT_THAT(Take(queue, 2), ElementsAre(1, 2));
+  EXPECT_EQ(queue.size(), 1u);
+  EXPECT_THAT(Take(queue, 2), ElementsAre(3));
+  EXPECT_THAT(Take(queue, 2), IsEmpty());
+}
+
+TEST(RecordQueueTest, GivesOneItemOfARecordAtATimeInOrder) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("hot"), 1);
+  queue.Push(IdNamed("hot"), 2);
+  queue.Push(IdNamed("hot"), 3);
+  queue.Push(IdNamed("other"), 4);
+
+  EXPECT_THAT(Take(queue, 256), ElementsAre(1, 4));
+  EXPECT_THAT(Take(queue, 256), ElementsAre(2));
+  EXPECT_THAT(Take(queue, 256), ElementsAre(3));
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+TEST(RecordQueueTest, AHotRecordDoesNotHoldUpTheOthers) {
+  RecordQueue<int> queue;
+  queue.Push(IdNamed("hot"), 1);
+  queue.Push(IdNamed("hot"), 2);
+  queue.Push(IdNamed("other"), 3);
+
+  EXPECT_THAT(Take(queue, 1), ElementsAre(1));
+  EXPECT_THAT(Take(queue, 1), ElementsAre(3));
+  EXPECT_THAT(Take(queue, 1), ElementsAre(2));
+}
+
+}  // namespace
+}  // namespace idempotency::internal

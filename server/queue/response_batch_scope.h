@@ -1,0 +1,46 @@
+#ifndef IDEMPOTENCY_SERVER_QUEUE_RESPONSE_BATCH_SCOPE_H_
+#define IDEMPOTENCY_SERVER_QUEUE_RESPONSE_BATCH_SCOPE_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace idempotency::internal {
+
+// Encloses the answering of many operations on one thread. A receiver of several
+// answers may defer its common work (taking a lock, starting a write) until the
+// scope ends, which is right after the last answer: no answer waits for further
+// ones.
+//
+// A scope within another one of the same thread does nothing: the outer one
+// applies. Not thread-safe.
+class ResponseBatchScope {
+ public:
+  // An action at the end of a scope.
+  class Flushable {
+   public:
+    virtual ~Flushable() = default;
+    virtual void Flush() = 0;
+  };
+
+  ResponseBatchScope();
+  // Flushes the flushables in the order in which they were added.
+  ~ResponseBatchScope();
+  ResponseBatchScope(const ResponseBatchScope&) = delete;
+  ResponseBatchScope& operator=(const ResponseBatchScope&) = delete;
+
+  // The scope around the caller; nullptr outside of any scope.
+  static ResponseBatchScope* Current();
+
+  // The flushable of `owner` here; nullptr if there is none yet.
+  Flushable* Find(const void* owner) const;
+  void Add(const void* owner, std::unique_ptr<Flushable> flushable);
+
+ private:
+  const bool outermost_;
+  std::vector<std::pair<const void*, std::unique_ptr<Flushable>>> flushables_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_QUEUE_RESPONSE_BATCH_SCOPE_H_

@@ -1,0 +1,169 @@
+#ifndef IDEMPOTENCY_SERVER_RPC_SESSION_CALL_H_
+#define IDEMPOTENCY_SERVER_RPC_SESSION_CALL_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "server/operation/operations.h"
+#include "server/queue/memory_budget.h"
+#include "server/rpc/answer_frames.h"
+#include "server/rpc/session_registry.h"
+
+namespace idempotency::internal {
+
+struct SessionOptions {
+  // Unanswered reservations and reads; further ones are answered OVERLOADED.
+  std::size_t max_in_flight = limits::kMaxSessionInFlight;
+  // A frame of answers, unless one answer alone is larger.
+  std::size_t max_answer_frame_bytes = limits::kMaxAnswerFrameBytes;
+  // Limits of unanswered operations of every kind, of their size, and of the
+  // size of answers that are not yet sent. At any of them reading stops.
+  std::size_t max_unanswered = limits::kMaxSessionUnanswered;
+  std::size_t max_unanswered_bytes = limits::kMaxSessionUnansweredBytes;
+  std::size_t max_unwritten_bytes = limits::kMaxSessionUnwrittenBytes;
+  // Above this, replays and records are answered OVERLOADED: each operation that
+  // was read before reading stopped could need a reply.
+  std::size_t max_held_bytes = limits::kMaxSessionHeldBytes;
+  // The first frame after that is answered with `draining`: the caller continues
+  // with another stream, which gets another connection if this one is to end.
+  absl::Duration max_age = absl::InfiniteDuration();
+  // Operations of one frame, cancels included. As many as may be unanswered: more
+  // could not begin.
+  std::size_t max_frame_operations = limits::kMaxSessionUnanswered;
+  // The memory limit of a parsed frame (server/rpc/frame_bounds.h). The largest that a
+  // guard sends is a streamed reply of limits::kMaxReplyBytes whose messages are
+  // all empty.
+  std::size_t max_frame_parsed_bytes = 4 * limits::kMaxMessageBytes;
+};
+
+// One Session stream: reads frames, puts their operations into the batcher
+// together, and sends the answers: at once while nothing is being written, and
+// otherwise together in the next frame. docs/session.md has the rules.
+//
+// If a caller breaks a rule, its stream ends at once, with the reason: its
+// operations no longer wait. Operations at the store are executed, and their
+// answers discarded.
+//
+// Owns itself: it is deleted when gRPC is done with it and every operation was
+// answered. Thread-safe.
+class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  // Both must outlive it.
+  SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options);
+  ~SessionCall() override;
+
+  // Sends the limits and begins to read.
+  void Start();
+
+  // Notifies the caller to send no more on this stream.
+  void AnnounceDraining();
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  class Call;
+  template <typename Response>
+  class CallFor;
+  class Frame;
+  class GatheredAnswers;
+
+  // Actions for after the lock is released.
+  struct Next {
+    bool read = false;
+    bool write = false;
+    bool finish = false;
+
+    bool any() const { return read || write || finish; }
+  };
+
+  void TakeFrame();
+  // OK if its operations were begun.
+  absl::Status BeginFrame();
+  // Ends the stream: `wrong` is the caller's fault.
+  void Fail(absl::Status wrong) ABSL_LOCKS_EXCLUDED(mutex_);
+  // INVALID_ARGUMENT if the frame uses an id twice; then no operation of it is
+  // begun.
+  absl::Status Register(Frame& frame) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Answers that were gathered on one thread.
+  GatheredAnswers& Gather();
+  void Deliver(GatheredAnswers& gathered) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StopWaiting(const std::vector<std::uint64_t>& ids) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<InFlightWaiters::WaiterPtr> Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls);
+
+  // True once: when max_age is over.
+  bool ComesOfAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // On a thread that is not one of this stream's reactions, this may be
+  // destroyed afterwards.
+  void Do(const Next& next) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  Operations& operations_;
+  SessionRegistry& registry_;
+  const SessionOptions options_;
+  const Batcher::Deadline began_;
+
+  // For the frame that is being taken, used again for the next one.
+  std::vector<char> frame_block_;
+
+  // Owned by gRPC while reading_ and writing_ are set.
+  grpc::ByteBuffer read_;
+  grpc::ByteBuffer write_;
+  // The size of unsent answers, for code that needs only that.
+  std::atomic<std::size_t> unwritten_bytes_{0};
+  // As failure_, for code that only checks whether there is one.
+  std::atomic<bool> failed_{false};
+  // Received frames, for the reading thread.
+  std::uint64_t frames_read_ = 0;
+
+  Mutex mutex_;
+  // From StartRead() until the frame is in the batcher.
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::size_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // A frame's calls are registered, and their wait room handles are being set.
+  bool submitting_ ABSL_GUARDED_BY(mutex_) = false;
+  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool of_age_ ABSL_GUARDED_BY(mutex_) = false;
+  // The caller has disconnected.
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  // gRPC is done with the stream.
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  // The caller's fault.
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  AnswerFrames frames_ ABSL_GUARDED_BY(mutex_);
+  // The count of all answers so far, and the memory budget of the unsent ones: each
+  // with the count at which its answers end.
+  std::uint64_t appended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<std::pair<std::uint64_t, std::vector<MemoryBudget::Hold>>> holds_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
+  std::size_t calls_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Reservations and reads among them.
+  std::size_t counted_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_RPC_SESSION_CALL_H_

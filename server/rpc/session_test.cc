@@ -1,0 +1,903 @@
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/answer_kind.h"
+#include "core/testing/manual_clock.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "server/rpc/idempotency_service.h"
+#include "server/store/memory_store.h"
+#include "server/testing/counting_observer.h"
+#include "server/testing/gated_store.h"
+#include "server/testing/operations.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+using Counts = CountingObserver::Counts;
+using Stream = grpc::ClientReaderWriter<v1::SessionRequest, v1::SessionResponse>;
+
+v1::SessionOperation ReserveAs(std::uint64_t id, std::string_view name, int max_wait_s = 0) {
+  v1::SessionOperation operation;
+  operation.set_id(id);
+  v1::ReserveRequest& request = *operation.mutable_reserve();
+  *request.mutable_record_key() = ToProto(KeyNamed(name));
+  *request.add_fingerprints() = ToProto(Fingerprint{1, std::string(32, 'a')});
+  if (max_wait_s > 0) request.mutable_max_wait()->set_seconds(max_wait_s);
+  return operation;
+}
+
+v1::SessionOperation CompleteAs(std::uint64_t id, std::string_view name, const std::string& token,
+                                const std::string& body = "done") {
+  v1::SessionOperation operation;
+  operation.set_id(id);
+  v1::CompleteRequest& request = *operation.mutable_complete();
+  *request.mutable_record_key() = ToProto(KeyNamed(name));
+  request.set_reservation_token(token);
+  request.mutable_reply()->set_body(body);
+  return operation;
+}
+
+v1::SessionOperation ReleaseAs(std::uint64_t id, std::string_view name, const std::string& token) {
+  v1::SessionOperation operation;
+  operation.set_id(id);
+  *operation.mutable_release()->mutable_record_key() = ToProto(KeyNamed(name));
+  operation.mutable_release()->set_reservation_token(token);
+  return operation;
+}
+
+v1::SessionOperation ExtendAs(std::uint64_t id, std::string_view name, const std::string& token) {
+  v1::SessionOperation operation;
+  operation.set_id(id);
+  *operation.mutable_extend()->mutable_record_key() = ToProto(KeyNamed(name));
+  operation.mutable_extend()->set_reservation_token(token);
+  return operation;
+}
+
+v1::SessionOperation GetAs(std::uint64_t id, std::string_view name) {
+  v1::SessionOperation operation;
+  operation.set_id(id);
+  *operation.mutable_get()->mutable_record_key() = ToProto(KeyNamed(name));
+  operation.mutable_get()->set_view(v1::RECORD_VIEW_FULL);
+  return operation;
+}
+
+v1::SessionOperation CancelOf(std::uint64_t id) {
+  v1::SessionOperation operation;
+  operation.set_id(id);
+  operation.mutable_cancel();
+  return operation;
+}
+
+v1::SessionRequest FrameOf(std::vector<v1::SessionOperation> operations) {
+  v1::SessionRequest frame;
+  for (v1::SessionOperation& operation : operations) {
+    *frame.add_operations() = std::move(operation);
+  }
+  return frame;
+}
+
+std::string NameOf(int i) { return "record-" + std::to_string(i); }
+
+absl::Status StatusIn(const v1::SessionError& error) {
+  return FromGrpcStatus(
+      grpc::Status(static_cast<grpc::StatusCode>(error.code()), error.message(), error.details()));
+}
+
+Reason ReasonIn(const v1::SessionError& error) {
+  return ReasonOf(StatusIn(error)).value_or(Reason::kDownstreamRefused);
+}
+
+// One stream as its caller sees it. Every wait ends after 20 s, with the stream.
+class Caller {
+ public:
+  explicit Caller(v1::IdempotencyService::Stub& stub) {
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    stream_ = stub.Session(&context_);
+  }
+  ~Caller() { context_.TryCancel(); }
+
+  bool Send(std::vector<v1::SessionOperation> operations) {
+    return stream_->Write(FrameOf(std::move(operations)));
+  }
+  bool Read(v1::SessionResponse& frame) { return stream_->Read(&frame); }
+  // The limits, without the operations.
+  v1::SessionResponse First() {
+    v1::SessionResponse frame;
+    EXPECT_TRUE(stream_->Read(&frame));
+    EXPECT_TRUE(frame.has_limits());
+    EXPECT_THAT(frame.answers(), SizeIs(0));
+    return frame;
+  }
+  // Answers by id, once there are so many; fewer if the stream ends.
+  std::map<std::uint64_t, v1::SessionAnswer> Answers(std::size_t count) {
+    std::map<std::uint64_t, v1::SessionAnswer> answers;
+    v1::SessionResponse frame;
+    while (answers.size() < count && stream_->Read(&frame)) {
+      ++frames_;
+      for (const v1::SessionAnswer& answer : frame.answers()) {
+        EXPECT_TRUE(answers.emplace(answer.id(), answer).second) << "answered twice";
+      }
+    }
+    EXPECT_EQ(answers.size(), count);
+    return answers;
+  }
+  // What one operation is answered.
+  v1::SessionAnswer Ask(const v1::SessionOperation& operation) {
+    EXPECT_TRUE(Send({operation}));
+    return Answers(1)[operation.id()];
+  }
+  std::string Token(std::uint64_t id, std::string_view name) {
+    return Ask(ReserveAs(id, name)).reserve().reserved().reservation_token();
+  }
+  void HalfClose() { stream_->WritesDone(); }
+  // Once the stream has ended.
+  grpc::Status Status() {
+    v1::SessionResponse frame;
+    while (stream_->Read(&frame)) {
+      unexpected_ += frame.answers_size();
+    }
+    return stream_->Finish();
+  }
+  void Hangup() { context_.TryCancel(); }
+
+  // Frames that Answers() read.
+  int frames() const { return frames_; }
+  // Answers that nobody asked Answers() for.
+  int unexpected() const { return unexpected_; }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<Stream> stream_;
+  int frames_ = 0;
+  int unexpected_ = 0;
+};
+
+class SessionTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Serve({}); }
+
+  void Serve(const SessionOptions& session, int workers = 1) {
+    StopServing();
+    BatcherOptions batching;
+    batching.threads = workers;
+    batching.clock = &clock_;
+    batcher_ = std::make_unique<Batcher>(store_, observer_, batching);
+    InFlightWaitersOptions waiting;
+    waiting.clock = &clock_;
+    waiters_ = std::make_unique<InFlightWaiters>(*batcher_, observer_, waiting);
+    IdempotencyServiceOptions options;
+    options.clock = &clock_;
+    options.session = session;
+    service_ = std::make_unique<IdempotencyService>(*batcher_, *waiters_, observer_, options);
+
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
+    builder.SetMaxSendMessageSize(limits::kMaxMessageBytes);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(limits::kMaxMessageBytes);
+    stub_ = v1::IdempotencyService::NewStub(grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), arguments));
+  }
+
+  void StopServing() {
+    store_.Open();
+    if (server_ == nullptr) return;
+    waiters_->Close();
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    server_.reset();
+    batcher_->Close();
+    EXPECT_EQ(batcher_->budget().held(), 0u) << "whatever became of the answers";
+  }
+
+  void TearDown() override { StopServing(); }
+
+  // The one worker is inside the store, until Open().
+  void OccupyWorker() {
+    store_.Shut();
+    const std::size_t before = store_.calls().size();
+    batcher_->Reserve(ReserveNamed("occupies"), Batcher::kNoDeadline,
+                      [](const absl::StatusOr<Verdict>&, const ReserveOp&) {});
+    ASSERT_TRUE(store_.AwaitCalls(before + 1));
+  }
+
+  // Round trips of another session, on the same connection: what was sent before
+  // has had its time.
+  void AskElsewhere() {
+    Caller other(*stub_);
+    v1::SessionOperation invalid;
+    for (std::size_t i = 0; i < kFramesElsewhere; ++i) {
+      invalid.set_id(i);
+      EXPECT_TRUE(other.Ask(invalid).has_error());
+    }
+  }
+
+  // What AskElsewhere() sends.
+  static constexpr std::size_t kFramesElsewhere = 20;
+
+  ManualClock clock_;
+  MemoryStore memory_{clock_};
+  GatedStore store_{memory_};
+  CountingObserver observer_;
+  std::unique_ptr<Batcher> batcher_;
+  std::unique_ptr<InFlightWaiters> waiters_;
+  std::unique_ptr<IdempotencyService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::IdempotencyService::Stub> stub_;
+};
+
+TEST(SessionOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
+  const SessionOptions options;
+  EXPECT_EQ(options.max_in_flight, limits::kMaxSessionInFlight);
+  EXPECT_EQ(options.max_answer_frame_bytes, limits::kMaxAnswerFrameBytes);
+  EXPECT_EQ(options.max_unanswered, limits::kMaxSessionUnanswered);
+  EXPECT_EQ(options.max_unanswered_bytes, limits::kMaxSessionUnansweredBytes);
+  EXPECT_EQ(options.max_unwritten_bytes, limits::kMaxSessionUnwrittenBytes);
+  EXPECT_EQ(options.max_held_bytes, limits::kMaxSessionHeldBytes);
+  EXPECT_EQ(options.max_age, absl::InfiniteDuration());
+  EXPECT_EQ(options.max_frame_operations, limits::kMaxSessionUnanswered);
+  EXPECT_EQ(options.max_frame_parsed_bytes, 4 * limits::kMaxMessageBytes);
+}
+
+TEST_F(SessionTest, TheFirstFrameTellsTheLimits) {
+  Caller caller(*stub_);
+  const v1::SessionLimits limits = caller.First().limits();
+  EXPECT_EQ(limits.max_in_flight(), limits::kMaxSessionInFlight);
+  EXPECT_EQ(limits.max_frame_bytes(), limits::kMaxMessageBytes);
+  EXPECT_EQ(limits.max_frame_operations(), limits::kMaxSessionUnanswered);
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 1));
+  EXPECT_TRUE(observer_.Await(&Counts::frames_sent, 1));
+  caller.HalfClose();
+  EXPECT_TRUE(caller.Status().ok());
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
+}
+
+TEST_F(SessionTest, DoesEveryOperation) {
+  Caller caller(*stub_);
+  const v1::SessionAnswer reserved = caller.Ask(ReserveAs(1, "one"));
+  EXPECT_FALSE(reserved.has_error());
+  EXPECT_EQ(reserved.reserve().record_id(), IdNamed("one").ToString());
+  const std::string token = reserved.reserve().reserved().reservation_token();
+  EXPECT_EQ(caller.Ask(ExtendAs(2, "one", token)).extend().lease_remaining().seconds(), 30);
+  EXPECT_TRUE(caller.Ask(CompleteAs(3, "one", token)).complete().has_completed_at());
+  EXPECT_EQ(caller.Ask(ReserveAs(4, "one")).reserve().replay().reply().body(), "done");
+  EXPECT_EQ(caller.Ask(GetAs(5, "one")).get().record().reply().body(), "done");
+  const std::string second = caller.Token(6, "two");
+  EXPECT_TRUE(caller.Ask(ReleaseAs(7, "two", second)).has_release());
+  EXPECT_EQ(caller.Ask(ReserveAs(7, "two")).reserve().reserved().attempt(), 2u)
+      << "an id is free again once it was answered";
+  EXPECT_EQ(observer_.counts().rpcs, 8u);
+  EXPECT_EQ(observer_.counts().verdicts, 4u);
+}
+
+TEST_F(SessionTest, AFrameIsOneBatchAndIsAnsweredInOne) {
+  Caller caller(*stub_);
+  caller.First();
+  std::vector<v1::SessionOperation> operations;
+  for (int i = 0; i < 100; ++i) operations.push_back(ReserveAs(i, NameOf(i)));
+  ASSERT_TRUE(caller.Send(std::move(operations)));
+
+  for (const auto& [id, answer] : caller.Answers(100)) {
+    EXPECT_TRUE(answer.reserve().has_reserved()) << id;
+  }
+  EXPECT_EQ(caller.frames(), 1);
+  const auto calls = store_.calls();
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_THAT(calls[0].ids, SizeIs(100));
+}
+
+TEST_F(SessionTest, AFailureIsWhatTheMethodWouldHaveAnswered) {
+  Caller caller(*stub_);
+  const v1::SessionError lost = caller.Ask(CompleteAs(1, "one", Uuid::Random().ToString())).error();
+  EXPECT_EQ(lost.code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonIn(lost), Reason::kReservationLost);
+  EXPECT_NE(lost.message(), "");
+  EXPECT_EQ(observer_.counts().failed_rpcs, 1u);
+}
+
+TEST_F(SessionTest, AnOperationThatIsNotValidFailsAlone) {
+  Caller caller(*stub_);
+  v1::SessionOperation without_key = ReserveAs(2, "two");
+  without_key.mutable_reserve()->clear_record_key();
+  v1::SessionOperation nothing;
+  nothing.set_id(3);
+  v1::SessionOperation impatient = ReserveAs(4, "four");
+  impatient.mutable_timeout()->set_seconds(-1);
+  ASSERT_TRUE(
+      caller.Send({ReserveAs(1, "one"), without_key, nothing, impatient, ReserveAs(5, "five")}));
+
+  auto answers = caller.Answers(5);
+  EXPECT_TRUE(answers[1].reserve().has_reserved());
+  for (const int id : {2, 3, 4}) {
+    EXPECT_EQ(answers[id].error().code(), grpc::StatusCode::INVALID_ARGUMENT) << id;
+    EXPECT_EQ(ReasonIn(answers[id].error()), Reason::kRequestInvalid) << id;
+  }
+  EXPECT_TRUE(answers[5].reserve().has_reserved());
+}
+
+TEST_F(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
+  Caller caller(*stub_);
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "one")}));
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "two"), ReserveAs(1, "other")}));
+  const grpc::Status status = caller.Status();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
+  EXPECT_EQ(caller.unexpected(), 0);
+  store_.Open();
+  // What was asked for before is done, and given back: its caller could not tell a
+  // repeat from another call.
+  EXPECT_TRUE(observer_.Await(&Counts::rpcs, 1));
+  EXPECT_TRUE(memory_.Get({GetNamed("one")})[0].ok());
+  EXPECT_FALSE(memory_.Get({GetNamed("two")})[0].ok());
+  EXPECT_FALSE(memory_.Get({GetNamed("other")})[0].ok());
+}
+
+TEST_F(SessionTest, AnEmptyFrameEndsTheStream) {
+  Caller caller(*stub_);
+  ASSERT_TRUE(caller.Send({}));
+  const grpc::Status status = caller.Status();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
+}
+
+TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
+  grpc::ClientContext context;
+  v1::SessionRequest frame = FrameOf({ReserveAs(1, "one")});
+  grpc::Slice bytes(frame.SerializeAsString() + "\x0f");
+  grpc::GenericStub generic(server_->InProcessChannel({}));
+  grpc::CompletionQueue queue;
+  const auto await = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &ok));
+    return ok;
+  };
+  auto stream = generic.PrepareCall(&context, "/idempotency.v1.IdempotencyService/Session", &queue);
+  stream->StartCall(nullptr);
+  ASSERT_TRUE(await());
+  stream->Write(grpc::ByteBuffer(&bytes, 1), nullptr);
+  ASSERT_TRUE(await());
+  // The status comes behind everything that was sent.
+  grpc::ByteBuffer received;
+  do {
+    stream->Read(&received, nullptr);
+  } while (await());
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  ASSERT_TRUE(await());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
+}
+
+// Whatever else the stream carries: neither who waits for a running attempt nor what
+// the store has not answered keeps it open.
+TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamAtOnceWaitersIncluded) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "one", /*max_wait_s=*/60)}));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({CompleteAs(3, "one", token)}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 1));
+  v1::SessionOperation unreadable = ReserveAs(4, "four");
+  (*unreadable.mutable_reserve()->mutable_labels())["trace"] = "\xff";
+  ASSERT_TRUE(caller.Send({ReserveAs(5, "five"), unreadable}));
+
+  const grpc::Status status = caller.Status();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  const absl::Status end = FromGrpcStatus(status);
+  EXPECT_EQ(ReasonOf(end), Reason::kRequestInvalid);
+  EXPECT_EQ(DetailsOf(end).metadata[std::string(kFrameDetail)], "4");
+  EXPECT_EQ(caller.unexpected(), 0) << "who waited is answered on the caller's next stream";
+  EXPECT_TRUE(observer_.Await(&Counts::waiters, 0));
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 0)) << "gRPC is done with it";
+  store_.Open();
+  Caller next(*stub_);
+  EXPECT_TRUE(next.Ask(CompleteAs(1, "one", token)).has_complete()) << "again, or for good";
+  EXPECT_EQ(next.Ask(ReserveAs(2, "one")).reserve().replay().reply().body(), "done");
+  EXPECT_TRUE(next.Ask(ReserveAs(5, "five")).reserve().has_reserved());
+}
+
+TEST_F(SessionTest, StreamsThatEndWithTheirOperationsUnderWayLeaveNothingBehind) {
+  for (std::size_t round = 0; round < 20; ++round) {
+    OccupyWorker();
+    {
+      Caller caller(*stub_);
+      ASSERT_TRUE(caller.Send({ReserveAs(1, NameOf(static_cast<int>(round))),
+                               ReserveAs(2, NameOf(static_cast<int>(round)), 60)}));
+      ASSERT_TRUE(caller.Send({}));
+      EXPECT_EQ(caller.Status().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    }
+    store_.Open();
+    ASSERT_TRUE(observer_.Await(&Counts::rpcs, 2 * (round + 1)));
+  }
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
+  Caller caller(*stub_);
+  EXPECT_TRUE(caller.Ask(ReserveAs(1, "after")).reserve().has_reserved());
+}
+
+TEST_F(SessionTest, AFrameOfTooManyOperationsEndsTheStreamBeforeAnyIsBegun) {
+  SessionOptions options;
+  options.max_frame_operations = 3;
+  Serve(options);
+  {
+    Caller caller(*stub_);
+    EXPECT_EQ(caller.First().limits().max_frame_operations(), 3u);
+    ASSERT_TRUE(caller.Send({ReserveAs(1, "one"), ReserveAs(2, "two"), ReserveAs(3, "three")}));
+    EXPECT_THAT(caller.Answers(3), SizeIs(3));
+    ASSERT_TRUE(
+        caller.Send({ReserveAs(4, "four"), CancelOf(4), ReserveAs(5, "five"), CancelOf(5)}));
+    const grpc::Status status = caller.Status();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    const ErrorDetails details = DetailsOf(FromGrpcStatus(status));
+    ASSERT_THAT(details.violations, SizeIs(1));
+    EXPECT_EQ(details.violations[0].field, "operations");
+    EXPECT_EQ(caller.unexpected(), 0);
+  }
+  EXPECT_FALSE(memory_.Get({GetNamed("four")})[0].ok());
+}
+
+TEST_F(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
+  SessionOptions options;
+  options.max_frame_parsed_bytes = 64 * 1024;
+  Serve(options);
+  Caller caller(*stub_);
+  v1::SessionOperation wide = CompleteAs(1, "one", Uuid::Random().ToString());
+  for (int i = 0; i < 10'000; ++i) wide.mutable_complete()->mutable_reply()->add_stream();
+  ASSERT_TRUE(caller.Send({wide}));
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(caller.Status())), Reason::kRequestInvalid);
+}
+
+// A caller that asks for nothing that is valid, and does not read what it is told.
+TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
+  SessionOptions options;
+  options.max_unwritten_bytes = 64 * 1024;
+  Serve(options);
+  Caller caller(*stub_);
+  caller.First();
+  std::vector<v1::SessionOperation> nothing(1000);
+  for (std::size_t i = 0; i < nothing.size(); ++i) nothing[i].set_id(i);
+  std::thread sender([&] {
+    while (caller.Send(nothing)) {
+    }
+  });
+  // What HTTP/2's window takes is written; once that is full, the rest stays here, and
+  // counts as what this service holds.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (batcher_->budget().held() < options.max_unwritten_bytes &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(batcher_->budget().held(), options.max_unwritten_bytes);
+  std::size_t read = 0;
+  std::size_t before = 0;
+  do {
+    before = read;
+    AskElsewhere();
+    read = observer_.counts().frames_received;
+    ASSERT_LT(read, 2000u) << "frames of " << nothing.size() << " are read and read";
+  } while (read - before > kFramesElsewhere);
+  caller.Hangup();
+  sender.join();
+}
+
+TEST_F(SessionTest, AFrameOverTheMessageLimitEndsTheStream) {
+  Caller caller(*stub_);
+  caller.First();
+  caller.Send({CompleteAs(1, "one", "token", std::string(limits::kMaxMessageBytes + 1, 'b'))});
+  EXPECT_EQ(caller.Status().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(SessionTest, AnOperationWhoseTimeoutPassesInTheQueueIsNotDone) {
+  Caller caller(*stub_);
+  OccupyWorker();
+  v1::SessionOperation impatient = ReserveAs(1, "one");
+  impatient.mutable_timeout()->set_seconds(5);
+  v1::SessionOperation patient = ReserveAs(2, "two");
+  patient.mutable_timeout()->set_seconds(50);
+  ASSERT_TRUE(caller.Send({impatient, patient, ReserveAs(3, "three")}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 3));
+  clock_.Advance(absl::Seconds(5));
+  store_.Open();
+  auto answers = caller.Answers(3);
+  EXPECT_EQ(answers[1].error().code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(answers[2].reserve().has_reserved());
+  EXPECT_TRUE(answers[3].reserve().has_reserved());
+  EXPECT_FALSE(memory_.Get({GetNamed("one")})[0].ok());
+}
+
+TEST_F(SessionTest, CompletionsOvertakeQueuedReservations) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "two"), GetAs(3, "one"), CompleteAs(4, "one", token)}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 3));
+  store_.Open();
+  EXPECT_EQ(caller.Answers(3)[3].get().record().state(), v1::RECORD_STATE_COMPLETED);
+  std::vector<OperationKind> order;
+  for (const GatedStore::Call& call : store_.calls()) order.push_back(call.kind);
+  EXPECT_THAT(
+      order, ElementsAre(OperationKind::kReserve, OperationKind::kReserve, OperationKind::kComplete,
+                         OperationKind::kReserve, OperationKind::kGet));
+}
+
+TEST_F(SessionTest, ReservationsOverTheLimitAreRefusedAndCompletionsAreNot) {
+  SessionOptions options;
+  options.max_in_flight = 2;
+  Serve(options);
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send(
+      {ReserveAs(2, "two"), GetAs(3, "one"), ReserveAs(4, "four"), CompleteAs(5, "one", token)}));
+  const v1::SessionError refused = caller.Answers(1)[4].error();
+  EXPECT_EQ(refused.code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonIn(refused), Reason::kOverloaded);
+  EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
+  store_.Open();
+  auto answers = caller.Answers(3);
+  EXPECT_TRUE(answers[2].reserve().has_reserved());
+  EXPECT_TRUE(answers[5].has_complete());
+  EXPECT_TRUE(caller.Ask(ReserveAs(6, "six")).reserve().has_reserved()) << "there is room again";
+}
+
+TEST_F(SessionTest, IsNotReadWhileTooMuchIsUnanswered) {
+  SessionOptions options;
+  options.max_unanswered = 4;
+  Serve(options);
+  Caller caller(*stub_);
+  OccupyWorker();
+  std::vector<v1::SessionOperation> four;
+  for (int i = 0; i < 4; ++i) four.push_back(ReserveAs(i, NameOf(i)));
+  ASSERT_TRUE(caller.Send(four));
+  ASSERT_TRUE(observer_.Await(&Counts::frames_received, 1));
+  ASSERT_TRUE(caller.Send({ReserveAs(4, NameOf(4))}));
+  AskElsewhere();
+  EXPECT_EQ(observer_.counts().queued, 4u) << "the second frame lies in the transport";
+  store_.Open();
+  EXPECT_THAT(caller.Answers(5), SizeIs(5));
+}
+
+TEST_F(SessionTest, IsNotReadWhileWhatIsUnansweredWeighsTooMuch) {
+  SessionOptions options;
+  options.max_unanswered_bytes = 64 * 1024;
+  Serve(options);
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({CompleteAs(2, "one", token, std::string(64 * 1024, 'b'))}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 1));
+  ASSERT_TRUE(caller.Send({ReserveAs(3, "three")}));
+  AskElsewhere();
+  EXPECT_EQ(observer_.counts().queued, 1u);
+  store_.Open();
+  EXPECT_THAT(caller.Answers(2), SizeIs(2));
+}
+
+// At the bound nothing more is read, one byte below it the next frame is.
+TEST_F(SessionTest, WhatIsUnansweredMayWeighLessThanTheBound) {
+  const auto first = ReserveAs(1, "one");
+  const std::size_t bytes = FrameOf({first}).ByteSizeLong();
+  for (const std::size_t bound : {bytes, bytes + 1}) {
+    SessionOptions options;
+    options.max_unanswered_bytes = bound;
+    Serve(options);
+    Caller caller(*stub_);
+    caller.First();
+    OccupyWorker();
+    ASSERT_TRUE(caller.Send({first}));
+    ASSERT_TRUE(observer_.Await(&Counts::queued, 1));
+    ASSERT_TRUE(caller.Send({ReserveAs(2, "two")}));
+    if (bound > bytes) {
+      EXPECT_TRUE(observer_.Await(&Counts::queued, 2));
+    } else {
+      // Another session has its own bound.
+      AskElsewhere();
+      EXPECT_EQ(observer_.counts().queued, 1u);
+    }
+    store_.Open();
+    EXPECT_THAT(caller.Answers(2), SizeIs(2));
+  }
+}
+
+TEST_F(SessionTest, OperationsOfOneFrameWeighNoMoreThanTheFrame) {
+  const auto one = ReserveAs(1, "one");
+  const auto two = ReserveAs(2, "two");
+  SessionOptions options;
+  options.max_unanswered_bytes = FrameOf({one, two}).ByteSizeLong() + 1;
+  Serve(options);
+  Caller caller(*stub_);
+  caller.First();
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({one, two}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 2));
+  ASSERT_TRUE(caller.Send({ReserveAs(3, "three")}));
+  EXPECT_TRUE(observer_.Await(&Counts::queued, 3));
+  store_.Open();
+  EXPECT_THAT(caller.Answers(3), SizeIs(3));
+}
+
+// A grant always goes out, or nobody would ever work off what is unread.
+TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
+  SessionOptions options;
+  options.max_held_bytes = 1;
+  Serve(options);
+  Caller caller(*stub_);
+  caller.First();
+  const auto complete = [this](const std::string& name, std::size_t body) {
+    const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed(name)})[0]).token;
+    ASSERT_TRUE(memory_.Complete({CompleteNamed(name, token, std::string(body, 'b'))})[0].ok());
+  };
+  constexpr std::size_t kBody = 60'000;
+  constexpr std::size_t kLargest = 64 * 1024;
+  complete("probe", kBody);
+  v1::SessionAnswer probe = caller.Ask(ReserveAs(1, "probe"));
+  ASSERT_TRUE(probe.reserve().has_replay());
+  probe.clear_id();
+  const std::size_t rest = probe.ByteSizeLong() - kBody;
+  complete("fits!", kLargest - rest);
+  complete("large", kLargest - rest + 1);
+  EXPECT_TRUE(caller.Ask(ReserveAs(2, "fits!")).reserve().has_replay());
+  const v1::SessionError refused = caller.Ask(ReserveAs(3, "large")).error();
+  EXPECT_EQ(ReasonIn(refused), Reason::kOverloaded);
+  EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
+}
+
+TEST_F(SessionTest, WhatHasGoneOutHoldsNothingAnyMore) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  ASSERT_TRUE(caller.Ask(CompleteAs(2, "one", token, std::string(100'000, 'b'))).has_complete());
+  EXPECT_TRUE(caller.Ask(ReserveAs(3, "one")).reserve().has_replay());
+  v1::SessionOperation invalid;
+  EXPECT_TRUE(caller.Ask(invalid).has_error());
+  // The stream is still open; gRPC tells it of its last write in its own time.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (batcher_->budget().held() != 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(batcher_->budget().held(), 0u);
+  EXPECT_EQ(observer_.counts().sessions, 1u);
+}
+
+TEST_F(SessionTest, RepliesThatNobodyReadsAreBounded) {
+  const std::string body(1024 * 1024, 'b');
+  for (int i = 0; i < 64; ++i) {
+    const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed(NameOf(i))})[0]).token;
+    ASSERT_TRUE(memory_.Complete({CompleteNamed(NameOf(i), token, body)})[0].ok());
+  }
+  SessionOptions options;
+  options.max_held_bytes = 8 * body.size();
+  Serve(options);
+  Caller caller(*stub_);
+  std::vector<v1::SessionOperation> operations;
+  for (int i = 0; i < 64; ++i) operations.push_back(ReserveAs(i, NameOf(i)));
+  ASSERT_TRUE(caller.Send(std::move(operations)));
+  ASSERT_TRUE(observer_.Await(&Counts::rpcs, 64));
+  EXPECT_GE(batcher_->budget().held(), options.max_held_bytes / 2) << "what is not read counts";
+  int replayed = 0;
+  for (const auto& [id, answer] : caller.Answers(64)) {
+    if (answer.reserve().has_replay()) {
+      ++replayed;
+      EXPECT_EQ(answer.reserve().replay().reply().body(), body);
+    } else {
+      EXPECT_EQ(ReasonIn(answer.error()), Reason::kOverloaded);
+    }
+  }
+  EXPECT_GE(replayed, 7);
+  EXPECT_LE(replayed, 16) << "what is held, and what had gone to the transport";
+  EXPECT_TRUE(caller.Ask(ReserveAs(0, NameOf(63))).reserve().has_replay());
+}
+
+TEST_F(SessionTest, ALargeAnswerTravelsAlone) {
+  SessionOptions options;
+  options.max_answer_frame_bytes = 4096;
+  Serve(options);
+  Caller caller(*stub_);
+  caller.First();
+  const std::string token = caller.Token(1, "one");
+  const std::string body(limits::kMaxReplyBytes - 1024, 'b');
+  ASSERT_TRUE(caller.Ask(CompleteAs(2, "one", token, body)).has_complete());
+  std::vector<v1::SessionOperation> operations;
+  for (int i = 0; i < 100; ++i) operations.push_back(ReserveAs(100 + i, NameOf(i)));
+  operations.push_back(ReserveAs(3, "one"));
+  ASSERT_TRUE(caller.Send(std::move(operations)));
+  std::size_t answers = 0;
+  v1::SessionResponse frame;
+  while (answers < 101 && caller.Read(frame)) {
+    answers += frame.answers_size();
+    if (frame.ByteSizeLong() <= options.max_answer_frame_bytes) continue;
+    ASSERT_THAT(frame.answers(), SizeIs(1));
+    EXPECT_EQ(frame.answers(0).reserve().replay().reply().body(), body);
+  }
+  EXPECT_EQ(answers, 101u);
+}
+
+TEST_F(SessionTest, AReservationWaitsAndIsGivenUpByItsId) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  ASSERT_TRUE(caller.Send(
+      {ReserveAs(2, "one", /*max_wait_s=*/30), ReserveAs(3, "one", /*max_wait_s=*/30)}));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
+  ASSERT_TRUE(caller.Send({CancelOf(2), CancelOf(77)}));
+  EXPECT_EQ(caller.Answers(1)[2].error().code(), grpc::StatusCode::CANCELLED);
+  ASSERT_TRUE(caller.Send({CompleteAs(4, "one", token)}));
+  EXPECT_EQ(caller.Answers(2)[3].reserve().replay().reply().body(), "done");
+}
+
+TEST_F(SessionTest, WhatTheStoreIsDecidingIsAnsweredAlthoughItWasGivenUp) {
+  Caller caller(*stub_);
+  store_.Shut();
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "one", /*max_wait_s=*/30)}));
+  ASSERT_TRUE(store_.AwaitCalls(1));
+  ASSERT_TRUE(caller.Send({CancelOf(1)}));
+  ASSERT_TRUE(observer_.Await(&Counts::frames_received, 2));
+  store_.Open();
+  EXPECT_TRUE(caller.Answers(1)[1].reserve().has_reserved());
+}
+
+TEST_F(SessionTest, AHangupCancelsThoseWhoWaitAndLetsTheOthersRun) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "one", /*max_wait_s=*/30)}));
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({CompleteAs(3, "two", token), ReleaseAs(4, "one", token)}));
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 2));
+  caller.Hangup();
+  ASSERT_TRUE(observer_.Await(&Counts::waiters, 0));
+  EXPECT_EQ(observer_.counts().sessions, 1u) << "two operations are on their way";
+  store_.Open();
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
+  EXPECT_EQ(memory_.Get({GetNamed("one")})[0]->state, RecordState::kReleased)
+      << "released, and not granted to the one that waited";
+}
+
+TEST_F(SessionTest, AHalfCloseIsAnsweredInFullBeforeTheStreamEnds) {
+  Caller caller(*stub_);
+  OccupyWorker();
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "one"), ReserveAs(2, "two")}));
+  caller.HalfClose();
+  ASSERT_TRUE(observer_.Await(&Counts::queued, 2));
+  store_.Open();
+  EXPECT_THAT(caller.Answers(2), SizeIs(2));
+  EXPECT_TRUE(caller.Status().ok());
+}
+
+TEST_F(SessionTest, DrainingIsAnnouncedAndWhatComesIsStillAnswered) {
+  Caller caller(*stub_);
+  const std::string token = caller.Token(1, "one");
+  service_->DrainSessions();
+  v1::SessionResponse frame;
+  while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
+  std::thread shutdown(
+      [this] { server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10)); });
+  EXPECT_TRUE(caller.Ask(CompleteAs(2, "one", token)).has_complete());
+  caller.HalfClose();
+  EXPECT_TRUE(caller.Status().ok());
+  shutdown.join();
+}
+
+TEST_F(SessionTest, ASecondDrainIsNotAnnounced) {
+  Caller caller(*stub_);
+  caller.First();
+  service_->DrainSessions();
+  v1::SessionResponse frame;
+  ASSERT_TRUE(caller.Read(frame));
+  EXPECT_TRUE(frame.draining());
+  service_->DrainSessions();
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "one")}));
+  ASSERT_TRUE(caller.Read(frame));
+  EXPECT_FALSE(frame.draining());
+  EXPECT_THAT(frame.answers(), SizeIs(1));
+}
+
+TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {
+  SessionOptions session;
+  session.max_age = absl::Minutes(1);
+  Serve(session);
+  Caller caller(*stub_);
+  caller.First();
+  EXPECT_TRUE(caller.Ask(ReserveAs(1, "a")).reserve().has_reserved());
+  clock_.Advance(absl::Minutes(1));
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "b")}));
+  ASSERT_TRUE(caller.Send({ReserveAs(3, "c")}));
+  int farewells = 0;
+  std::size_t answers = 0;
+  v1::SessionResponse frame;
+  while ((farewells == 0 || answers < 2) && caller.Read(frame)) {
+    farewells += frame.draining() ? 1 : 0;
+    answers += frame.answers_size();
+  }
+  EXPECT_EQ(answers, 2);
+  // Nor is it asked again with what comes later.
+  ASSERT_TRUE(caller.Send({ReserveAs(4, "d")}));
+  caller.HalfClose();
+  while (caller.Read(frame)) farewells += frame.draining() ? 1 : 0;
+  EXPECT_EQ(farewells, 1);
+}
+
+TEST_F(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
+  SessionOptions session;
+  session.max_age = absl::Minutes(1);
+  Serve(session);
+  Caller caller(*stub_);
+  caller.First();
+  clock_.Advance(absl::Minutes(1) - absl::Microseconds(1));
+  ASSERT_TRUE(caller.Send({ReserveAs(1, "a")}));
+  v1::SessionResponse frame;
+  ASSERT_TRUE(caller.Read(frame));
+  EXPECT_FALSE(frame.draining());
+  clock_.Advance(absl::Microseconds(1));
+  ASSERT_TRUE(caller.Send({ReserveAs(2, "b")}));
+  while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
+}
+
+TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainIsToldSo) {
+  service_->DrainSessions();
+  Caller caller(*stub_);
+  v1::SessionResponse frame;
+  ASSERT_TRUE(caller.Read(frame));
+  EXPECT_TRUE(frame.has_limits());
+  while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
+}
+
+TEST_F(SessionTest, TheDrainDeadlineEndsASessionThatStays) {
+  Caller caller(*stub_);
+  caller.First();
+  service_->DrainSessions();
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  EXPECT_FALSE(caller.Status().ok());
+  EXPECT_TRUE(observer_.Await(&Counts::sessions, 0));
+}
+
+// Answers come from several workers while frames come in and streams end.
+TEST_F(SessionTest, EveryOperationIsAnsweredOnceUnderLoad) {
+  Serve({}, /*workers=*/4);
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([this, c] {
+      Caller caller(*stub_);
+      std::size_t granted = 0;
+      std::thread writer([&caller, c] {
+        for (int frame = 0; frame < 50; ++frame) {
+          std::vector<v1::SessionOperation> operations;
+          for (int i = 0; i < 1 + frame % 7; ++i) {
+            const int id = frame * 10 + i;
+            operations.push_back(ReserveAs(id, std::to_string(c) + "/" + std::to_string(id)));
+          }
+          EXPECT_TRUE(caller.Send(std::move(operations)));
+        }
+        caller.HalfClose();
+      });
+      std::size_t sent = 0;
+      for (int frame = 0; frame < 50; ++frame) sent += 1 + frame % 7;
+      for (const auto& [id, answer] : caller.Answers(sent)) {
+        if (answer.reserve().has_reserved()) ++granted;
+      }
+      writer.join();
+      EXPECT_EQ(granted, sent);
+      EXPECT_TRUE(caller.Status().ok());
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,0 +1,114 @@
+#ifndef IDEMPOTENCY_SERVER_RPC_UNARY_CALL_H_
+#define IDEMPOTENCY_SERVER_RPC_UNARY_CALL_H_
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "server/operation/operations.h"
+#include "server/operation/pending_operation.h"
+#include "server/rpc/unary_request.h"
+
+namespace idempotency::internal {
+
+// A call of a unary method, whose messages are parsed and serialised here: gRPC would
+// parse a request of any resulting size, and keep it until the call has ended.
+// Deletes itself when gRPC is done with it.
+template <typename Request, typename Response>
+class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<Response> {
+ public:
+  using Ask = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
+
+  // `operations` and, until OnDone(), the rest outlive it. `response` is empty.
+  UnaryCall(OperationKind kind, grpc::CallbackServerContext* context, Operations& operations,
+            grpc::ByteBuffer* response)
+      : UnaryCall(kind, context, operations, response, operations.clock().Monotonic()) {}
+
+  // Takes the request's bytes, and answers now or when it is over.
+  void Begin(grpc::ByteBuffer& request, std::size_t max_parsed_bytes, Ask ask) {
+    absl::StatusOr<MemoryBudget::Hold> hold =
+        AdmitRequest(request, *Request::descriptor(), max_parsed_bytes, this->kind(),
+                     operations_.batcher().budget());
+    if (!hold.ok()) {
+      request.Clear();
+      return Turn(hold.status());
+    }
+    this->HoldRequest(*std::move(hold));
+    UnaryRequest<Request> parsed;
+    if (absl::Status readable = parsed.Parse(request); !readable.ok()) return Turn(readable);
+    (operations_.*ask)(parsed.message(), *this, nullptr);
+  }
+
+  // gRPC calls none of the reactions before the method's handler has returned,
+  // so the waiting operation is in place when they run.
+  void OnCancel() override {
+    if (this->waiting() != nullptr) operations_.waiters().Cancel(this->waiting());
+  }
+  // The response has been written, or the caller no longer accepts it.
+  void OnDone() override { delete this; }
+
+ private:
+  UnaryCall(OperationKind kind, grpc::CallbackServerContext* context, Operations& operations,
+            grpc::ByteBuffer* response, Batcher::Deadline arrived)
+      : PendingResponse<Response>(kind, arrived, SteadyDeadline(context->raw_deadline(), arrived)),
+        context_(context),
+        operations_(operations),
+        bytes_(response) {}
+
+  Response& response() override { return response_.emplace(); }
+
+  void Turn(const absl::Status& away) {
+    if (away.code() == absl::StatusCode::kResourceExhausted) {
+      operations_.observer().OperationShed(this->kind());
+    }
+    operations_.Refuse(*this, away);
+  }
+
+  void Finish(const absl::Status& status) override {
+    if (const std::optional<std::string> pushback = PushbackOf(status)) {
+      context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
+    }
+    const grpc::Status sent = status.ok() ? Serialise() : ToGrpcStatus(status);
+    // Neither the context nor messages may be used afterwards.
+    grpc::ServerUnaryReactor::Finish(sent);
+  }
+
+  // Only the bytes of the response are left.
+  grpc::Status Serialise() {
+    if (!response_.has_value()) response_.emplace();
+    bool own_buffer = false;
+    grpc::Status serialised =
+        grpc::SerializationTraits<Response>::Serialize(*response_, bytes_, &own_buffer);
+    response_.reset();
+    const std::size_t weight = bytes_->Length();
+    hold_ = this->TakeHold();
+    if (hold_.bytes() < weight) {
+      hold_ = operations_.batcher().budget().HoldAnswer(weight);
+    } else {
+      hold_.ShrinkTo(weight);
+    }
+    return serialised;
+  }
+
+  grpc::CallbackServerContext* const context_;
+  Operations& operations_;
+  grpc::ByteBuffer* const bytes_;
+  std::optional<Response> response_;
+  // The response's part of the memory budget, until OnDone.
+  MemoryBudget::Hold hold_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_RPC_UNARY_CALL_H_

@@ -1,0 +1,32 @@
+#include "server/rpc/unary_request.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+namespace {
+
+// As the batcher's: after this time some of the held operations may be done.
+constexpr absl::Duration kOverloadedRetryDelay = absl::Milliseconds(500);
+
+}  // namespace
+
+absl::StatusOr<MemoryBudget::Hold> AdmitRequest(grpc::ByteBuffer& bytes,
+                                                const google::protobuf::Descriptor& type,
+                                                std::size_t max_parsed_bytes, OperationKind kind,
+                                                MemoryBudget& budget) {
+  const absl::StatusOr<std::size_t> weight = ParsedBytes(bytes, type, max_parsed_bytes);
+  if (!weight.ok()) return weight.status();
+  std::optional<MemoryBudget::Hold> hold = budget.TryHoldRequest(*weight, BringsWork(kind));
+  if (hold.has_value()) return *std::move(hold);
+  return MakeError(
+      Reason::kOverloaded,
+      "Requests and answers fill the memory reserved for them. Nothing was done; try again later.",
+      {kOverloadedRetryDelay, {}, {}});
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,57 @@
+#ifndef IDEMPOTENCY_SERVER_SERVICE_DEFERRED_STORE_H_
+#define IDEMPOTENCY_SERVER_SERVICE_DEFERRED_STORE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "core/mutex.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// A store that opens another one, now or later: the daemon starts while its
+// database is still down, and no statement runs before the schema was checked.
+//
+// Until it is open every operation answers STORE_UNAVAILABLE. Inspect() tries
+// to open it, so the store monitor also opens the store.
+//
+// Thread-safe.
+class DeferredStore : public Store {
+ public:
+  // Opens the store and checks that it can be used. After any failure it is
+  // called again with the next Inspect().
+  using Open = std::function<absl::StatusOr<std::unique_ptr<Store>>()>;
+
+  explicit DeferredStore(Open open);
+  ~DeferredStore() override;
+
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
+  SharedAnswers CompleteAndReserve(absl::Span<const CompleteOp> completions,
+                                   absl::Span<const ReserveOp> reservations) override;
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  // The error of opening it, while it is not open.
+  absl::StatusOr<StoreGauges> Inspect() override;
+
+ private:
+  // nullptr while it is not open.
+  Store* opened() const { return opened_.load(std::memory_order_acquire); }
+  absl::StatusOr<Store*> OpenOnce();
+
+  Mutex mutex_;
+  Open open_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Store> store_ ABSL_GUARDED_BY(mutex_);
+  // store_.get(), for operations, which do not wait for an attempt to open.
+  std::atomic<Store*> opened_ = nullptr;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_SERVICE_DEFERRED_STORE_H_

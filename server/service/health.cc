@@ -1,0 +1,39 @@
+#include "server/service/health.h"
+
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "server/observability/log.h"
+
+namespace idempotency::internal {
+
+Health::Health(grpc::HealthCheckServiceInterface* service) : service_(service) {
+  MutexLock lock(mutex_);
+  Publish();
+}
+
+void Health::ReportStore(const absl::Status& status) {
+  MutexLock lock(mutex_);
+  if (store_reported_ && status.ok() == store_answers_) return;
+  store_reported_ = true;
+  store_answers_ = status.ok();
+  if (store_answers_) {
+    Log(LogLevel::kInfo, "store answers");
+  } else {
+    Log(LogLevel::kWarn, "store does not answer", {{"error", status.message()}});
+  }
+  Publish();
+}
+
+void Health::Drain() {
+  MutexLock lock(mutex_);
+  draining_ = true;
+  Publish();
+}
+
+void Health::Publish() {
+  const bool serving = store_answers_ && !draining_;
+  // gRPC's service has a name once it was set by that name.
+  service_->SetServingStatus("", serving);
+  service_->SetServingStatus(v1::IdempotencyService::service_full_name(), serving);
+}
+
+}  // namespace idempotency::internal

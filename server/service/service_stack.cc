@@ -1,0 +1,93 @@
+#include "server/service/service_stack.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "grpc_idempotency/limits.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Store calls at the same time. SQLite has one writer, so more workers would
+// only wait for it with smaller batches; the second one reads meanwhile.
+int WorkersFor(const StoreAddress& address, const ServiceOptions& options) {
+  return address.kind == StoreAddress::Kind::kSqlite ? 2 : options.store_connections;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAddress& address,
+                                                                  const ServiceOptions& options,
+                                                                  SchemaPolicy schema,
+                                                                  Observer& observer) {
+  // Private constructor.
+  std::unique_ptr<ServiceStack> stack(new ServiceStack(address, options, schema, observer));
+  stack->first_look_ = stack->store_->Inspect();
+  const absl::Status& seen = stack->first_look_.status();
+  if (!seen.ok() && !MayRecover(seen)) return seen;
+  stack->StartParts();
+  return stack;
+}
+
+ServiceStack::ServiceStack(const StoreAddress& address, const ServiceOptions& options,
+                           SchemaPolicy schema, Observer& observer)
+    : address_(address), options_(options), schema_(schema), observer_(observer), store_([this] {
+        return Open();
+      }) {}
+
+absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
+  absl::StatusOr<OpenedStore> opened = OpenStore(address_, options_.store_connections, schema_);
+  if (!opened.ok()) return opened.status();
+  connections_ = std::move(opened->connections);
+  return std::move(opened->store);
+}
+
+void ServiceStack::StartParts() {
+  Sweeper::Options sweeping;
+  sweeping.interval = options_.sweep_interval;
+  sweeper_.emplace(*store_, observer_, sweeping);
+  sweeper_->Start();
+
+  BatcherOptions batching;
+  batching.threads = WorkersFor(address_, options_);
+  batching.max_bytes = static_cast<std::size_t>(options_.queue_mib) * 1024 * 1024;
+  batcher_.emplace(*store_, observer_, batching);
+  waiters_.emplace(*batcher_, observer_);
+  IdempotencyServiceOptions serving;
+  serving.session.max_age = options_.session_age;
+  service_.emplace(*batcher_, *waiters_, observer_, serving);
+}
+
+void ServiceStack::Register(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+  // A Get answers up to a whole reply.
+  builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
+  builder.RegisterService(&*service_);
+}
+
+void ServiceStack::StopWaiting() {
+  service_->DrainSessions();
+  waiters_->Close();
+}
+
+void ServiceStack::Close() {
+  StopWaiting();
+  batcher_->Close();
+  sweeper_->Stop();
+  store_.reset();
+}
+
+std::unique_ptr<StoreMonitor> ServiceStack::Watch(OnInspected on_inspected) {
+  const auto tell = [this, on_inspected =
+                               std::move(on_inspected)](const absl::StatusOr<StoreGauges>& gauges) {
+    observer_.StoreInspected(gauges);
+    if (connections_ != nullptr) observer_.ConnectionsChanged(connections_());
+    on_inspected(gauges);
+  };
+  tell(first_look_);
+  auto monitor = std::make_unique<StoreMonitor>(*store_, StoreMonitor::Intervals(), tell);
+  monitor->Start();
+  return monitor;
+}
+
+}  // namespace idempotency::internal

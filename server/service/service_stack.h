@@ -1,0 +1,92 @@
+#ifndef IDEMPOTENCY_SERVER_SERVICE_SERVICE_STACK_H_
+#define IDEMPOTENCY_SERVER_SERVICE_SERVICE_STACK_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+#include "grpc_idempotency/embedded/service_options.h"
+#include "server/observability/observer.h"
+#include "server/queue/batcher.h"
+#include "server/queue/in_flight_waiters.h"
+#include "server/rpc/idempotency_service.h"
+#include "server/service/deferred_store.h"
+#include "server/service/store_address.h"
+#include "server/service/store_factory.h"
+#include "server/service/store_monitor.h"
+#include "server/service/sweeper.h"
+
+namespace idempotency::internal {
+
+// The service and its parts: store, sweeper, batcher, wait room. idempotencyd
+// serves it on a port, an embedding program over a channel inside its own
+// process. Owns its parts, starts them in the order below and stops them in the
+// reverse order.
+//
+// Not thread-safe: one thread starts, uses and destroys it.
+class ServiceStack {
+ public:
+  // Called after every inspection of the store.
+  using OnInspected = StoreMonitor::OnInspected;
+
+  // Inspects the store, and starts everything but the gRPC server. Also when the
+  // store cannot be reached yet: calls are answered STORE_UNAVAILABLE until it
+  // can. Fails with an error of OpenStore() that needs an operator. `observer`
+  // must outlive it.
+  static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(const StoreAddress& address,
+                                                             const ServiceOptions& options,
+                                                             SchemaPolicy schema,
+                                                             Observer& observer);
+  // After the gRPC server that it was registered with has ended.
+  ~ServiceStack() = default;
+  ServiceStack(const ServiceStack&) = delete;
+  ServiceStack& operator=(const ServiceStack&) = delete;
+
+  // Registers the service on a server, and sets its message size limits.
+  void Register(grpc::ServerBuilder& builder);
+
+  // Reports Start()'s inspection, on this thread, and then every later one, on
+  // the monitor's, until the monitor is destroyed. Call it once.
+  std::unique_ptr<StoreMonitor> Watch(OnInspected on_inspected);
+
+  // Call it before a server is drained: calls that wait for a running attempt are
+  // answered that it still runs, and no call begins to wait from then on;
+  // sessions are notified to end when they have their answers.
+  void StopWaiting();
+
+  // Answers every call that has arrived, refuses later ones with
+  // STORE_UNAVAILABLE, ends the sweeper and closes the store: for an owner whose
+  // gRPC server continues. The monitor of Watch() must be destroyed.
+  void Close();
+
+ private:
+  ServiceStack(const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
+               Observer& observer);
+
+  absl::StatusOr<std::unique_ptr<Store>> Open();
+  void StartParts();
+
+  const StoreAddress address_;
+  const ServiceOptions options_;
+  const SchemaPolicy schema_;
+  Observer& observer_;
+
+  // Of the opened store's pool. Used only by the thread that inspects the
+  // store: the starting thread, then the monitor's.
+  std::function<StoreConnections()> connections_;
+  // Null after Close(), when no caller uses it any more.
+  std::optional<DeferredStore> store_;
+  absl::StatusOr<StoreGauges> first_look_;
+  std::optional<Sweeper> sweeper_;
+  std::optional<Batcher> batcher_;
+  std::optional<InFlightWaiters> waiters_;
+  std::optional<IdempotencyService> service_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_SERVICE_SERVICE_STACK_H_

@@ -1,0 +1,34 @@
+#ifndef IDEMPOTENCY_SERVER_SERVICE_STORE_ADDRESS_H_
+#define IDEMPOTENCY_SERVER_SERVICE_STORE_ADDRESS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace idempotency::internal {
+
+// The store of the daemon, from --store. A value type.
+//
+// There is no address for a store in memory: a restart would lose every record,
+// and the operation of a lost record runs twice.
+struct StoreAddress {
+  enum class Kind { kSqlite, kPostgres };
+
+  Kind kind = Kind::kSqlite;
+  // kSqlite: the file's path. kPostgres: the URI as libpq takes it; it may hold
+  // a password, so it is passed only to the store.
+  std::string location;
+
+  // Understands sqlite:PATH, postgresql://... and postgres://... . Parses the
+  // text only: opens and connects to nothing. INVALID_ARGUMENT names the fault
+  // and never quotes a URI, which may hold a password.
+  static absl::StatusOr<StoreAddress> Parse(absl::string_view text);
+
+  // For logs and messages: without user, password and parameters.
+  std::string Display() const;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_SERVICE_STORE_ADDRESS_H_

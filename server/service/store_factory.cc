@@ -1,0 +1,70 @@
+#include "server/service/store_factory.h"
+
+#include <utility>
+
+#include "server/store/postgres_conninfo.h"
+#include "server/store/postgres_migrator.h"
+#include "server/store/postgres_store.h"
+#include "server/store/sqlite_store.h"
+
+namespace idempotency::internal {
+namespace {
+
+absl::StatusOr<OpenedStore> OpenSqlite(const StoreAddress& address) {
+  absl::StatusOr<std::unique_ptr<SqliteStore>> store = SqliteStore::Open(address.location);
+  if (!store.ok()) return store.status();
+  return OpenedStore{*std::move(store), nullptr};
+}
+
+absl::Status PrepareSchema(const PostgresOptions& options, SchemaPolicy policy) {
+  PostgresMigrator migrator(options);
+  if (policy == SchemaPolicy::kMigrate) {
+    if (const auto applied = migrator.Up(); !applied.ok()) return applied.status();
+  }
+  return migrator.CheckSchema();
+}
+
+absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connections,
+                                         SchemaPolicy policy) {
+  PostgresOptions options = PostgresOptionsFor(address);
+  options.connections = connections + 2;
+  const absl::Status schema = PrepareSchema(options, policy);
+  if (!schema.ok()) return schema;
+  absl::StatusOr<std::unique_ptr<PostgresStore>> store = PostgresStore::Create(options);
+  if (!store.ok()) return store.status();
+  const PostgresStore* const postgres = store->get();
+  const auto gauges = [postgres] {
+    const ConnectionPoolGauges pool = postgres->connections();
+    return StoreConnections{pool.in_use, pool.idle, pool.broken};
+  };
+  return OpenedStore{*std::move(store), gauges};
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections,
+                                      SchemaPolicy schema) {
+  switch (address.kind) {
+    case StoreAddress::Kind::kSqlite:
+      return OpenSqlite(address);
+    case StoreAddress::Kind::kPostgres:
+      break;
+  }
+  return OpenPostgres(address, connections, schema);
+}
+
+bool MayRecover(const absl::Status& status) {
+  return status.code() != absl::StatusCode::kFailedPrecondition &&
+         status.code() != absl::StatusCode::kInvalidArgument;
+}
+
+PostgresOptions PostgresOptionsFor(const StoreAddress& address) {
+  PostgresOptions options;
+  options.url = address.location;
+  if (std::string schema = SchemaInUrl(options.url); !schema.empty()) {
+    options.schema = std::move(schema);
+  }
+  return options;
+}
+
+}  // namespace idempotency::internal

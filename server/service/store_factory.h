@@ -1,0 +1,51 @@
+#ifndef IDEMPOTENCY_SERVER_SERVICE_STORE_FACTORY_H_
+#define IDEMPOTENCY_SERVER_SERVICE_STORE_FACTORY_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "server/observability/observer.h"
+#include "server/service/store_address.h"
+#include "server/store/postgres_options.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+struct OpenedStore {
+  std::unique_ptr<Store> store;
+  // The state of its pool; nullptr for a store without a pool. Valid as long as
+  // the store.
+  std::function<StoreConnections()> connections;
+};
+
+// How a Postgres schema is prepared before it is used.
+enum class SchemaPolicy {
+  // It must have the version of this build.
+  kCheck,
+  // It is migrated to that version.
+  kMigrate,
+};
+
+// Opens the store at an address and checks that this build can serve it.
+//   INVALID_ARGUMENT, FAILED_PRECONDITION
+//                 It cannot be used until an operator follows the message:
+//                 migrate it, correct the path or its permissions, use the
+//                 matching build.
+//   Other errors  It cannot be reached now (Postgres): try again.
+// `connections` is for Postgres: the number of concurrent calls. Two more
+// connections are opened, for sweeping and for inspections, which must not wait
+// for calls: otherwise a busy store would appear unavailable.
+absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections,
+                                      SchemaPolicy schema);
+
+// False for an error that only an operator's work on the store can fix.
+bool MayRecover(const absl::Status& status);
+
+// How to reach the Postgres at an address.
+PostgresOptions PostgresOptionsFor(const StoreAddress& address);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_SERVICE_STORE_FACTORY_H_

@@ -1,0 +1,53 @@
+#ifndef IDEMPOTENCY_SERVER_SERVICE_STORE_MONITOR_H_
+#define IDEMPOTENCY_SERVER_SERVICE_STORE_MONITOR_H_
+
+#include <functional>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/service/stop_latch.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// Inspects the store periodically, and passes on the result. Destruction stops
+// it.
+class StoreMonitor {
+ public:
+  // Called after every inspection, on the monitor's thread.
+  using OnInspected = std::function<void(const absl::StatusOr<StoreGauges>&)>;
+
+  // How long it waits between two inspections.
+  struct Intervals {
+    // While the store answers.
+    absl::Duration answers = absl::Seconds(1);
+    // While it does not: callers are refused until an inspection succeeds.
+    absl::Duration fails = absl::Milliseconds(300);
+  };
+
+  // `store` must outlive it.
+  StoreMonitor(Store& store, const Intervals& intervals, OnInspected on_inspected);
+  ~StoreMonitor();
+  StoreMonitor(const StoreMonitor&) = delete;
+  StoreMonitor& operator=(const StoreMonitor&) = delete;
+
+  // Start the thread, at most once, and end it: Stop() returns after at most
+  // one more inspection, and may be repeated. Both are for the owner's thread.
+  void Start();
+  void Stop();
+
+ private:
+  void Run();
+
+  Store& store_;
+  const Intervals intervals_;
+  const OnInspected on_inspected_;
+  StopLatch stop_;
+  std::thread thread_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_SERVICE_STORE_MONITOR_H_

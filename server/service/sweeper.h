@@ -1,0 +1,121 @@
+#ifndef IDEMPOTENCY_SERVER_SERVICE_SWEEPER_H_
+#define IDEMPOTENCY_SERVER_SERVICE_SWEEPER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "server/observability/observer.h"
+#include "server/service/stop_latch.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// Removes forgotten records in the background: passes over the whole store, in
+// small steps with a pause after each, so that calls keep their share of it
+// (docs/operations.md has the figures). A pass skips ranges for which the store
+// reported that no record needs it yet. Any number of replicas may run a
+// sweeper; the store allows one sweep at a time.
+//
+// Destruction stops it. RunOnce() may be called from any thread, one at a time.
+class Sweeper {
+ public:
+  struct Options {
+    // Between the end of a pass and the start of the next. The real time is
+    // drawn from half of it to one and a half, and the first pass starts at a
+    // moment drawn from the first interval, so that replicas started together
+    // do not stay synchronised.
+    absl::Duration interval = absl::Minutes(1);
+    // Records that one step reads.
+    int batch = 500;
+    // The pace. After a step the sweep pauses for at least `min_rest` times as
+    // long as the step took: a busy, and so slow, store is swept less.
+    double min_rest = 1;
+    // While there are records to remove its rest is at most this many times the
+    // step: on an idle store it is faster than the rate below.
+    double max_rest = 9;
+    // Records per second, while there are any to remove, and the time of
+    // uninterrupted removal after which the rate grows by the same amount:
+    // records that remain after five minutes arrive faster than that rate
+    // removes them. 5 million are removed in about five minutes.
+    double removals_per_second = 10'000;
+    absl::Duration growth = absl::Minutes(5);
+    // Records per second while there is nothing to remove.
+    double visits_per_second = 10'000;
+    // The maximum time for which a range counts as quiet: records that arrived
+    // late or were recovered are found after this time at the latest.
+    absl::Duration trust = absl::Hours(3);
+  };
+
+  struct Pass {
+    std::int64_t removed = 0;
+    std::int64_t marked_unknown = 0;
+    std::int64_t entombed = 0;
+    std::int64_t replies_dropped = 0;
+    // Records that were read.
+    std::int64_t visited = 0;
+    // Another replica was sweeping, or Stop() was called: not all records were
+    // read.
+    bool cut_short = false;
+  };
+
+  // `store` and `observer` must outlive it.
+  Sweeper(Store& store, Observer& observer, const Options& options);
+  ~Sweeper();
+  Sweeper(const Sweeper&) = delete;
+  Sweeper& operator=(const Sweeper&) = delete;
+
+  // Start the thread, at most once, and end it: Stop() returns after at most
+  // one more step, and may be repeated. Both are for the owner's thread.
+  void Start();
+  void Stop();
+
+  // One pass on the calling thread. An error of the store ends it; removed
+  // records stay removed, and the next pass starts from the lowest id.
+  absl::StatusOr<Pass> RunOnce();
+
+  // How long to pause after a step that took `took`, in a pass that has had
+  // records to remove for `backlog` without an end.
+  static absl::Duration PauseAfter(const SweepProgress& step, absl::Duration took,
+                                   absl::Duration backlog, const Options& options);
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  // The records after its key in stretches_, up to `end`.
+  struct Stretch {
+    RecordId end;
+    TimePoint quiet_until;
+    // Live ones among them, at the last read.
+    std::int64_t records = 0;
+  };
+
+  void Run();
+  // Draws from [low, high) times the interval.
+  absl::Duration Jittered(double low, double high);
+  // The first place at or after `place` where a range is due.
+  std::optional<RecordId> SkipQuiet(std::optional<RecordId> place, TimePoint now) const;
+  // The next place behind `place` with a known range.
+  std::optional<RecordId> NextKnown(const std::optional<RecordId>& place) const;
+  void Remember(const SweepOp& op, const SweepProgress& step, TimePoint now);
+
+  Store& store_;
+  Observer& observer_;
+  const Options options_;
+  std::minstd_rand random_;
+  // By the id that they begin after; the nil id for the lowest. They do not
+  // overlap.
+  std::map<RecordId, Stretch> stretches_;
+  StopLatch stop_;
+  std::thread thread_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_SERVICE_SWEEPER_H_

@@ -1,0 +1,300 @@
+#include "server/service/sweeper.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/testing/manual_clock.h"
+#include "grpc_idempotency/errors.h"
+#include "server/store/memory_store.h"
+
+namespace idempotency::internal {
+namespace {
+
+ReserveOp NewReserve(int number, LeaseExpiry expiry = LeaseExpiry::kTakeOver) {
+  ReserveOp op;
+  op.key = {"payments", "tenant", "/p.P/Charge", "key-" + std::to_string(number)};
+  op.id = RecordIdFor(op.key);
+  op.fingerprints = {{1, std::string(32, 'f')}};
+  op.retention = absl::Hours(1);
+  op.on_lease_expiry = expiry;
+  return op;
+}
+
+// Notes what it is told, and lets a test wait for it.
+class Steps final : public Observer {
+ public:
+  void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration) override {
+    MutexLock lock(mutex_);
+    steps_.push_back(step.ok() ? step->removed : -1);
+    changed_.NotifyAll();
+  }
+  // True once there are `count`.
+  bool WaitForCount(std::size_t count) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    MutexLock lock(mutex_);
+    while (steps_.size() < count) {
+      if (!changed_.WaitUntil(lock, deadline)) return false;
+    }
+    return true;
+  }
+  std::vector<std::int64_t> removed() {
+    MutexLock lock(mutex_);
+    return steps_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::int64_t> steps_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Only its Sweep does anything.
+class SweptStore : public Store {
+ public:
+  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp>) override { return {}; }
+  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp>) override {
+    return {};
+  }
+  std::vector<absl::Status> Release(absl::Span<const ReleaseOp>) override { return {}; }
+  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp>) override { return {}; }
+  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp>) override { return {}; }
+  absl::StatusOr<StoreGauges> Inspect() override { return StoreGauges{}; }
+};
+
+// Answers Sweep with what a test says.
+class ScriptedStore final : public SweptStore {
+ public:
+  explicit ScriptedStore(absl::StatusOr<SweepProgress> answer) : answer_(std::move(answer)) {}
+
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp&) override { return answer_; }
+
+ private:
+  const absl::StatusOr<SweepProgress> answer_;
+};
+
+Sweeper::Options Unpaced(int batch) {
+  Sweeper::Options options;
+  options.interval = absl::ZeroDuration();
+  options.batch = batch;
+  options.min_rest = 0;
+  options.removals_per_second = 1e12;
+  options.visits_per_second = 1e12;
+  return options;
+}
+
+class SweeperTest : public ::testing::Test {
+ protected:
+  void Reserve(const ReserveOp& op) {
+    const auto verdicts = store_.Reserve(absl::MakeConstSpan(&op, 1));
+    ASSERT_TRUE(verdicts[0].ok()) << verdicts[0].status();
+  }
+
+  ManualClock clock_;
+  MemoryStore store_{clock_};
+  Steps steps_;
+};
+
+TEST_F(SweeperTest, RemovesWhatIsForgottenInSmallBatches) {
+  for (int i = 0; i < 25; ++i) Reserve(NewReserve(i));
+  clock_.Advance(absl::Hours(2));
+  for (int i = 25; i < 30; ++i) Reserve(NewReserve(i));
+
+  Sweeper sweeper(store_, steps_, Unpaced(10));
+  const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
+  ASSERT_TRUE(pass.ok()) << pass.status();
+  EXPECT_EQ(pass->removed, 25);
+  EXPECT_FALSE(pass->cut_short);
+  EXPECT_GE(steps_.removed().size(), 3u);
+  for (const std::int64_t removed : steps_.removed()) EXPECT_LE(removed, 10);
+
+  const ReserveOp live = NewReserve(27);
+  const GetOp get{live.id, live.key};
+  EXPECT_TRUE(store_.Get(absl::MakeConstSpan(&get, 1))[0].ok());
+  EXPECT_EQ(sweeper.RunOnce()->removed, 0);
+}
+
+TEST_F(SweeperTest, MarksLapsedReservationsThatWantRecovery) {
+  Reserve(NewReserve(1, LeaseExpiry::kRequireRecovery));
+  Reserve(NewReserve(2));
+  clock_.Advance(absl::Minutes(10));
+  Sweeper sweeper(store_, steps_, Unpaced(10));
+  const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
+  ASSERT_TRUE(pass.ok()) << pass.status();
+  EXPECT_EQ(pass->marked_unknown, 1);
+  EXPECT_EQ(pass->removed, 0);
+}
+
+TEST_F(SweeperTest, AnErrorEndsThePass) {
+  ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
+  Sweeper sweeper(broken, steps_, Unpaced(10));
+  EXPECT_EQ(sweeper.RunOnce().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(steps_.removed(), std::vector<std::int64_t>{-1});
+}
+
+TEST_F(SweeperTest, LeavesTheStoreToAnotherReplica) {
+  SweepProgress progress;
+  progress.elsewhere = true;
+  ScriptedStore busy(progress);
+  Sweeper sweeper(busy, steps_, Unpaced(10));
+  const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
+  ASSERT_TRUE(pass.ok());
+  EXPECT_TRUE(pass->cut_short);
+  EXPECT_EQ(steps_.removed().size(), 1u);
+}
+
+TEST_F(SweeperTest, PausesBetweenBatches) {
+  for (int i = 0; i < 25; ++i) Reserve(NewReserve(i));
+  clock_.Advance(absl::Hours(2));
+  Sweeper::Options options = Unpaced(10);
+  // 10 records every 20 ms.
+  options.removals_per_second = 500;
+  options.visits_per_second = 500;
+  options.max_rest = 1e9;
+  Sweeper sweeper(store_, steps_, options);
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_EQ(sweeper.RunOnce()->removed, 25);
+  const auto pauses = static_cast<int>(steps_.removed().size()) - 1;
+  ASSERT_GE(pauses, 2);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(40)) << pauses;
+}
+
+// A store that never runs out: without the interruption Stop() would take an
+// hour.
+TEST_F(SweeperTest, StopsInThePauseBetweenBatches) {
+  SweepProgress progress;
+  progress.removed = 10;
+  progress.visited = 10;
+  progress.next = RecordId{};
+  ScriptedStore endless(progress);
+  Sweeper::Options options = Unpaced(10);
+  options.removals_per_second = 1.0 / 360;
+  options.max_rest = 1e12;
+  Sweeper sweeper(endless, steps_, options);
+  sweeper.Start();
+  ASSERT_TRUE(steps_.WaitForCount(1));
+  sweeper.Stop();
+  EXPECT_EQ(steps_.removed().size(), 1u);
+}
+
+TEST(SweeperPaceTest, RestsAtLeastAsLongAsAStepTook) {
+  const Sweeper::Options options;
+  SweepProgress step;
+  step.visited = 500;
+  step.removed = 500;
+  // A store under load: half of the sweep's time at most, whatever is left.
+  const absl::Duration slow = absl::Milliseconds(80);
+  EXPECT_EQ(Sweeper::PauseAfter(step, slow, absl::Hours(1), options), slow);
+  step.removed = 0;
+  EXPECT_EQ(Sweeper::PauseAfter(step, slow, absl::ZeroDuration(), options), slow);
+}
+
+TEST(SweeperPaceTest, KeepsToItsRateBesideOthersAndIsFasterAlone) {
+  const Sweeper::Options options;
+  SweepProgress step;
+  step.visited = 500;
+  step.removed = 500;
+  // 10,000 a second are 500 in 50 ms.
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(20), absl::ZeroDuration(), options),
+            absl::Milliseconds(30));
+  // A backlog that does not end doubles the rate.
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(5), options.growth, options),
+            absl::Milliseconds(20));
+  // Alone it takes a tenth of the time.
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(2), absl::ZeroDuration(), options),
+            absl::Milliseconds(18));
+}
+
+TEST(SweeperPaceTest, LooksAtNoMoreThanItsRateWhereNothingIsToBeDone) {
+  const Sweeper::Options options;
+  SweepProgress step;
+  step.visited = 500;
+  EXPECT_EQ(Sweeper::PauseAfter(step, absl::Milliseconds(1), absl::ZeroDuration(), options),
+            absl::Milliseconds(49));
+}
+
+RecordId Place(std::uint8_t number) {
+  Uuid::Bytes bytes{};
+  bytes[0] = number;
+  return RecordId(bytes);
+}
+
+// Ten stretches of five records, quiet but for one; notes what it is asked.
+class StretchesStore final : public SweptStore {
+ public:
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override {
+    ops.push_back(op);
+    const int begin = op.after.value_or(RecordId()).bytes()[0];
+    SweepProgress step;
+    step.visited = 5;
+    step.quiet = begin == restless ? absl::ZeroDuration() : quiet;
+    if (begin < 10) step.next = Place(static_cast<std::uint8_t>(begin + 1));
+    return step;
+  }
+
+  int restless = -1;
+  absl::Duration quiet = absl::Hours(1);
+  std::vector<SweepOp> ops;
+};
+
+TEST_F(SweeperTest, LeavesQuietStretchesOut) {
+  StretchesStore store;
+  store.restless = 4;
+  Sweeper sweeper(store, steps_, Unpaced(5));
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  EXPECT_EQ(store.ops.size(), 11u);
+  store.ops.clear();
+  ASSERT_TRUE(sweeper.RunOnce().ok());
+  // The one that is not quiet, up to where the next one begins; and the end,
+  // where new records come.
+  ASSERT_EQ(store.ops.size(), 2u);
+  EXPECT_EQ(store.ops[0].after, Place(4));
+  EXPECT_EQ(store.ops[0].until, Place(5));
+  EXPECT_EQ(store.ops[1].after, Place(10));
+  EXPECT_EQ(store.ops[1].until, std::nullopt);
+}
+
+TEST_F(SweeperTest, LooksAgainOnceAStretchIsNoLongerQuietOrTrusted) {
+  StretchesStore store;
+  store.quiet = absl::Nanoseconds(1);
+  Sweeper hasty(store, steps_, Unpaced(5));
+  ASSERT_TRUE(hasty.RunOnce().ok());
+  store.ops.clear();
+  ASSERT_TRUE(hasty.RunOnce().ok());
+  EXPECT_EQ(store.ops.size(), 11u);
+
+  store.quiet = absl::InfiniteDuration();
+  Sweeper::Options options = Unpaced(5);
+  options.trust = absl::Nanoseconds(1);
+  Sweeper sceptic(store, steps_, options);
+  ASSERT_TRUE(sceptic.RunOnce().ok());
+  store.ops.clear();
+  ASSERT_TRUE(sceptic.RunOnce().ok());
+  EXPECT_EQ(store.ops.size(), 11u);
+}
+
+TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
+  Sweeper::Options options = Unpaced(10);
+  options.interval = absl::Hours(1);
+  Sweeper sweeper(store_, steps_, options);
+  sweeper.Start();
+  sweeper.Stop();
+  sweeper.Stop();
+  EXPECT_TRUE(steps_.removed().empty());
+}
+
+TEST_F(SweeperTest, GoesOnAfterAFailedPass) {
+  ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
+  Sweeper::Options options = Unpaced(10);
+  options.interval = absl::Milliseconds(1);
+  Sweeper sweeper(broken, steps_, options);
+  sweeper.Start();
+  EXPECT_TRUE(steps_.WaitForCount(3));
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,7 +1,0 @@
-#include "server/version.h"
-
-namespace idempotency::internal {
-
-absl::string_view Version() { return IDEMPOTENCY_VERSION; }
-
-}  // namespace idempotency::internal
