@@ -92,7 +92,7 @@ class Writer {
   }
   void WriteVarint(std::uint64_t value) { AppendVarint(value, out_); }
   void WriteFixed(std::uint64_t value, int bytes);
-  void WriteBytes(const std::string& bytes);
+  void WriteBytes(std::string_view bytes);
 
   // The output between the two calls gets its length as a prefix. `index` is
   // the value of lengths_.size() before.
@@ -432,7 +432,7 @@ void Writer::WriteFixed(std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out_.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
 }
 
-void Writer::WriteBytes(const std::string& bytes) {
+void Writer::WriteBytes(std::string_view bytes) {
   WriteVarint(bytes.size());
   out_.append(bytes);
 }

@@ -72,7 +72,7 @@ void AddDetail(std::string_view type_url, const google::protobuf::Message& detai
                wire::Status& status) {
   google::protobuf::Any& any = *status.add_details();
   any.set_type_url(std::string(type_url));
-  detail.SerializeToString(any.mutable_value());
+  any.set_value(detail.SerializeAsString());
 }
 
 wire::ErrorInfo ErrorInfoFor(Reason reason, const ErrorDetails& details) {

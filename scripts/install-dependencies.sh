@@ -12,7 +12,7 @@ set -euo pipefail
 
 build_packages=(
   ca-certificates g++ cmake ninja-build pkg-config ccache
-  libgrpc++-dev libgrpc-dev grpc-proto libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
+  libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )

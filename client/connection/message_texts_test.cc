@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "google/protobuf/stubs/logging.h"
-
+#include "core/protobuf_version.h"
 #include "grpc_idempotency/errors.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
@@ -23,7 +22,7 @@ const std::vector<std::string>& BadTexts() {
 }
 
 TEST(MessageTextsTest, NamesTheFieldWhoseTextIsNotUtf8) {
-  const google::protobuf::LogSilencer what_it_refuses;
+  const SilentProtobuf silent;
   using Spoil = std::function<void(v1::SessionOperation&, const std::string&)>;
   const std::vector<std::pair<std::string, Spoil>> cases = {
       {"reserve.record_key.namespace",

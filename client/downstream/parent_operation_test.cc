@@ -1,7 +1,6 @@
 #include "client/downstream/parent_operation.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/test/client_context_test_peer.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -15,6 +14,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/uuid.h"
+#include "tests/support/context_peers.h"
 
 namespace idempotency::internal {
 namespace {

@@ -1,7 +1,6 @@
 #include "interceptors/client/attached_call.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/test/client_context_test_peer.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -20,6 +19,7 @@
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/client/retention_watch.h"
 #include "interceptors/client/testing/keyed_till.h"
+#include "tests/support/context_peers.h"
 
 namespace idempotency::internal {
 namespace {

@@ -33,7 +33,7 @@ namespace {
 
 v1::Reply ReplyOf(const google::protobuf::Message& message) {
   v1::Reply reply;
-  message.SerializePartialToString(reply.mutable_body());
+  reply.set_body(message.SerializePartialAsString());
   return reply;
 }
 

@@ -1,7 +1,6 @@
 // A handler's own calls: their keys, and the record of the parent at the called service.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/test/client_context_test_peer.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,6 +17,7 @@
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
+#include "tests/support/context_peers.h"
 
 namespace idempotency::internal {
 namespace {

@@ -1,8 +1,6 @@
 #include "interceptors/server/grpc_internals.h"
 
 #include <cxxabi.h>
-#include <grpcpp/impl/codegen/rpc_service_method.h>
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -22,6 +20,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/message_lite.h"
 
+#include "core/grpc_headers.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"

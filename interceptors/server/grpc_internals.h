@@ -12,8 +12,6 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_H_
 
-#include <grpcpp/impl/codegen/service_type.h>
-
 #include <memory>
 #include <vector>
 
@@ -22,6 +20,7 @@
 #include "absl/types/span.h"
 #include "google/protobuf/descriptor.h"
 
+#include "core/grpc_headers.h"
 #include "interceptors/server/call/pending_call.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/threads/worker_pool.h"

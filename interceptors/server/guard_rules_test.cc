@@ -1,7 +1,6 @@
 // The guard's decisions that need no connection, thread or server.
 #include <gmock/gmock.h>
 #include <grpcpp/server_context.h>
-#include <grpcpp/test/server_context_test_spouse.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,6 +18,7 @@
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "testdata/till.pb.h"
+#include "tests/support/context_peers.h"
 
 namespace idempotency::internal {
 namespace {

@@ -1,6 +1,5 @@
 #include "server/observability/log.h"
 
-#include <grpc/support/log.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -11,6 +10,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+
+#include "server/observability/grpc_log.h"
 
 namespace idempotency::internal {
 namespace {
@@ -29,22 +30,6 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
       break;
   }
   return spdlog::level::err;
-}
-
-LogLevel FromGrpc(gpr_log_severity severity) {
-  switch (severity) {
-    case GPR_LOG_SEVERITY_DEBUG:
-      return LogLevel::kDebug;
-    case GPR_LOG_SEVERITY_INFO:
-      return LogLevel::kInfo;
-    case GPR_LOG_SEVERITY_ERROR:
-      break;
-  }
-  return LogLevel::kError;
-}
-
-void LogFromGrpc(gpr_log_func_args* args) {
-  Log(FromGrpc(args->severity), "grpc", {{"message", args->message}});
 }
 
 bool NeedsQuotes(absl::string_view value) {
@@ -106,7 +91,7 @@ void StartLog(LogLevel level) {
   texts->set_level(ToSpdlog(level));
   spdlog::register_logger(events);
   spdlog::set_default_logger(texts);
-  gpr_set_log_function(&LogFromGrpc);
+  LogWhatGrpcLogs();
 }
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {

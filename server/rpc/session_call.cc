@@ -1,7 +1,6 @@
 #include "server/rpc/session_call.h"
 
 #include <google/protobuf/arena.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/slice.h>
 
 #include <array>
@@ -15,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/answer_kind.h"
+#include "core/grpc_headers.h"
+#include "core/protobuf_version.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -100,7 +101,7 @@ class SessionCall::GatheredAnswers final : public ResponseBatchScope::Flushable 
   // The answer that is being made; Add() begins the next one.
   v1::SessionAnswer& answer() {
     if (answer_ == nullptr) {
-      answer_ = google::protobuf::Arena::CreateMessage<v1::SessionAnswer>(&arena_);
+      answer_ = NewOnArena<v1::SessionAnswer>(arena_);
     }
     return *answer_;
   }
@@ -437,7 +438,7 @@ absl::Status SessionCall::BeginFrame() {
   memory.initial_block = frame_block_.data();
   memory.initial_block_size = frame_block_.size();
   google::protobuf::Arena arena(memory);
-  auto* const request = google::protobuf::Arena::CreateMessage<v1::SessionRequest>(&arena);
+  auto* const request = NewOnArena<v1::SessionRequest>(arena);
   // It takes the bytes out of the buffer in any case.
   if (!grpc::SerializationTraits<v1::SessionRequest>::Deserialize(&read_, request).ok()) {
     return UnreadableFrame();

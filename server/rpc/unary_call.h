@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_SERVER_RPC_UNARY_CALL_H_
 #define IDEMPOTENCY_SERVER_RPC_UNARY_CALL_H_
 
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -13,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "core/grpc_headers.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"

@@ -2,7 +2,6 @@
 #define IDEMPOTENCY_SERVER_RPC_UNARY_REQUEST_H_
 
 #include <google/protobuf/arena.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <array>
@@ -11,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "core/grpc_headers.h"
+#include "core/protobuf_version.h"
 #include "server/observability/observer.h"
 #include "server/queue/memory_budget.h"
 #include "server/rpc/frame_bounds.h"
@@ -55,7 +56,7 @@ class UnaryRequest {
 
   alignas(std::max_align_t) std::array<char, 2048> block_;
   google::protobuf::Arena arena_;
-  Message* const message_ = google::protobuf::Arena::CreateMessage<Message>(&arena_);
+  Message* const message_ = NewOnArena<Message>(arena_);
 };
 
 }  // namespace idempotency::internal

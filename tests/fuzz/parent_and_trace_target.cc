@@ -1,7 +1,6 @@
 // What a call carries beside its key: `traceparent` and `idempotency-parent-bin`.
 // The input is taken for either.
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/test/server_context_test_spouse.h>
 
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "interceptors/server/wire/traceparent.h"
 #include "tests/fuzz/property.h"
 #include "tests/fuzz/targets.h"
+#include "tests/support/context_peers.h"
 
 namespace idempotency::internal::fuzz {
 namespace {

@@ -1,7 +1,7 @@
-#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <spdlog/spdlog.h>
 
+#include "core/protobuf_version.h"
 #include "tests/fuzz/targets.h"
 
 namespace idempotency::internal::fuzz {
@@ -9,7 +9,7 @@ namespace idempotency::internal::fuzz {
 void Prepare() {
   grpc_init();
   spdlog::set_level(spdlog::level::off);
-  google::protobuf::SetLogHandler(nullptr);
+  static const SilentProtobuf silent;
 }
 
 }  // namespace idempotency::internal::fuzz

@@ -83,8 +83,8 @@ class ArenaAllocator final : public grpc::MessageAllocator<ActRequest, ActReply>
   class Messages final : public Holder {
    public:
     explicit Messages(std::atomic<int>& alive) : alive_(alive) {
-      set_request(google::protobuf::Arena::CreateMessage<ActRequest>(&arena_));
-      set_response(google::protobuf::Arena::CreateMessage<ActReply>(&arena_));
+      set_request(NewOnArena<ActRequest>(arena_));
+      set_response(NewOnArena<ActReply>(arena_));
     }
     void FreeRequest() override { set_request(nullptr); }
     void Release() override {

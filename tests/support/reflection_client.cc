@@ -23,6 +23,7 @@
 #include "absl/strings/strip.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 
+#include "core/protobuf_version.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 
@@ -59,17 +60,17 @@ class ReflectedSchema : public google::protobuf::DescriptorDatabase {
     return names;
   }
 
-  bool FindFileByName(const std::string& name, FileDescriptorProto* output) override {
+  bool FindFileByName(DescriptorName name, FileDescriptorProto* output) override {
     reflection::ServerReflectionRequest request;
-    request.set_file_by_filename(name);
+    request.set_file_by_filename(std::string(name));
     return Load(request) && known_.FindFileByName(name, output);
   }
-  bool FindFileContainingSymbol(const std::string& symbol, FileDescriptorProto* output) override {
+  bool FindFileContainingSymbol(DescriptorName symbol, FileDescriptorProto* output) override {
     reflection::ServerReflectionRequest request;
-    request.set_file_containing_symbol(symbol);
+    request.set_file_containing_symbol(std::string(symbol));
     return Load(request) && known_.FindFileContainingSymbol(symbol, output);
   }
-  bool FindFileContainingExtension(const std::string& /*type*/, int /*number*/,
+  bool FindFileContainingExtension(DescriptorName /*type*/, int /*number*/,
                                    FileDescriptorProto* /*output*/) override {
     return false;
   }

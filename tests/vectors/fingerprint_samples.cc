@@ -19,7 +19,6 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
-#include "google/protobuf/stubs/logging.h"
 
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/legacy_rules.pb.h"
@@ -247,7 +246,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   // Samples that do not parse, their strings being no UTF-8, are passed over.
-  google::protobuf::SetLogHandler(nullptr);
+  const idempotency::internal::SilentProtobuf silent;
   idempotency::internal::Sampler sampler(std::strtoull(argv[1], nullptr, 10));
   for (long left = std::strtol(argv[2], nullptr, 10); left > 0;) {
     const std::string line = sampler.Line();

@@ -51,8 +51,8 @@ class RecoveryDecision {
   // and sent to this caller and every later one. It must be of the method's reply type.
   static RecoveryDecision CompleteWith(const google::protobuf::Message& reply) {
     v1::Reply recorded;
-    reply.SerializePartialToString(recorded.mutable_body());
-    return {Kind::kComplete, std::move(recorded), reply.GetTypeName()};
+    recorded.set_body(reply.SerializePartialAsString());
+    return {Kind::kComplete, std::move(recorded), std::string(reply.GetTypeName())};
   }
   // The operation failed permanently. Only a code that the method's policy records; OK (which
   // needs a reply) and any other code count as LeaveUnknown(), and are logged.

@@ -81,7 +81,7 @@ absl::StatusOr<v1::Reply> Load(const GuardedOperation& operation, ReplayedReply:
                          ": the reply loader failed: ", absl::StatusCodeToString(loaded.code()));
     return LoadFailed();
   }
-  message->SerializePartialToString(stored.reply.mutable_body());
+  stored.reply.set_body(message->SerializePartialAsString());
   return Told(std::move(stored));
 }
 

@@ -106,7 +106,7 @@ void CapturingInterceptor::CaptureMessage(Batch& batch) {
   const auto* message = static_cast<const google::protobuf::MessageLite*>(batch.GetSendMessage());
   if (message == nullptr) return;
   if (call_->stream() == nullptr) {
-    message->SerializePartialToString(reply_.mutable_body());
+    reply_.set_body(message->SerializePartialAsString());
   } else {
     call_->stream()->Capture(*message);
   }

@@ -29,7 +29,7 @@ void GuardedStream::Capture(const google::protobuf::MessageLite& message) {
     if (holds_back_) writer_->Discard();
   } else if (captures_) {
     // Serialised as gRPC does: see CapturingInterceptor.
-    message.SerializePartialToString(captured_.add_stream());
+    captured_.add_stream(message.SerializePartialAsString());
   }
 }
 

@@ -18,7 +18,7 @@ v1::Reply ReferenceReply(const LiveExecution& execution, const v1::Reply& reply)
     return kept;
   }
   kept.set_content(v1::REPLY_CONTENT_REFERENCE);
-  reference->SerializeToString(kept.mutable_body());
+  kept.set_body(reference->SerializeAsString());
   return kept;
 }
 

@@ -3,7 +3,6 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_ANY_MESSAGE_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_ANY_MESSAGE_H_
 
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <array>
@@ -14,6 +13,7 @@
 #include "absl/hash/hash.h"
 #include "google/protobuf/message_lite.h"
 
+#include "core/grpc_headers.h"
 #include "core/mutex.h"
 
 namespace idempotency::internal::grpc_internals {

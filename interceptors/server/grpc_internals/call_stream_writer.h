@@ -3,10 +3,10 @@
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_CALL_STREAM_WRITER_H_
 
 #include <grpc/grpc.h>
-#include <grpcpp/impl/codegen/call.h>
 
 #include <memory>
 
+#include "core/grpc_headers.h"
 #include "interceptors/server/call/stream_writer.h"
 
 namespace idempotency::internal::grpc_internals {

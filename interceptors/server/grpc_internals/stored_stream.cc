@@ -1,6 +1,5 @@
 #include "interceptors/server/grpc_internals/stored_stream.h"
 
-#include <grpcpp/impl/codegen/server_callback_handlers.h>
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/server_callback.h>
 
@@ -12,6 +11,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/message_lite.h"
 
+#include "core/grpc_headers.h"
 #include "interceptors/server/grpc_internals/any_message.h"
 #include "interceptors/server/grpc_internals/stored_reply.h"
 

@@ -2,10 +2,9 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_STREAM_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_GRPC_INTERNALS_STORED_STREAM_H_
 
-#include <grpcpp/impl/codegen/rpc_service_method.h>
-
 #include "google/protobuf/descriptor.h"
 
+#include "core/grpc_headers.h"
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/log/guard_log.h"
 

@@ -20,7 +20,7 @@ void Add(v1::MetadataEntry& entry, std::string_view key, std::string_view value)
 
 RecordedReply::RecordedReply(const google::protobuf::MessageLite& message) {
   // Exactly as in the capturing interceptor.
-  message.SerializePartialToString(reply_.mutable_body());
+  reply_.set_body(message.SerializePartialAsString());
 }
 
 RecordedReply::RecordedReply(const grpc::Status& status) {
@@ -30,7 +30,7 @@ RecordedReply::RecordedReply(const grpc::Status& status) {
 }
 
 RecordedReply& RecordedReply::AddStreamMessage(const google::protobuf::MessageLite& message) {
-  message.SerializePartialToString(reply_.add_stream());
+  reply_.add_stream(message.SerializePartialAsString());
   return *this;
 }
 

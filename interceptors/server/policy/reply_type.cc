@@ -119,7 +119,7 @@ class Redactor {
     ++packed_depth_;
     const bool found = Redact(*packed);
     --packed_depth_;
-    if (found) packed->SerializePartialToString(&bytes);
+    if (found) bytes = packed->SerializePartialAsString();
     return found;
   }
 
@@ -132,7 +132,7 @@ bool RedactBytes(const ReplyType& type, std::string& bytes, bool& found) {
   if (message == nullptr || !message->ParsePartialFromString(bytes)) return false;
   if (Redactor().Redact(*message)) {
     found = true;
-    message->SerializePartialToString(&bytes);
+    bytes = message->SerializePartialAsString();
   }
   return true;
 }
@@ -150,11 +150,13 @@ bool RedactDetails(std::string& details) {
       continue;
     }
     Any any;
-    if (!any.ParseFromString(field.length_delimited()) || !Redactor().Redact(any)) continue;
+    if (!any.ParseFromString(std::string(field.length_delimited())) || !Redactor().Redact(any)) {
+      continue;
+    }
     found = true;
-    any.SerializeToString(field.mutable_length_delimited());
+    field.set_length_delimited(any.SerializeAsString());
   }
-  if (found) status.SerializeToString(&details);
+  if (found && !status.SerializeToString(&details)) details.clear();
   return found;
 }
 

@@ -20,7 +20,7 @@ class ReplyType {
   explicit ReplyType(const google::protobuf::Descriptor& type);
 
   // The full name; "" if the type is not known.
-  std::string name() const { return type_ == nullptr ? "" : type_->full_name(); }
+  std::string name() const { return type_ == nullptr ? "" : std::string(type_->full_name()); }
   // nullptr if the type is not known.
   std::unique_ptr<google::protobuf::Message> New() const;
 

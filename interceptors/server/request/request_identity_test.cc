@@ -1,7 +1,6 @@
 #include "interceptors/server/request/request_identity.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/test/server_context_test_spouse.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -9,6 +8,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/till.pb.h"
+#include "tests/support/context_peers.h"
 
 namespace idempotency::internal {
 namespace {

@@ -1,0 +1,87 @@
+#include "server/observability/grpc_log.h"
+
+#include <grpcpp/version_info.h>
+
+#include <memory>
+#include <string>
+
+#include "server/observability/log.h"
+
+// Before 1.66 gRPC had a log of its own; since then it uses Abseil's.
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 66
+#include <grpc/support/log.h>
+#else
+#include "absl/base/log_severity.h"
+#include "absl/log/globals.h"
+#include "absl/log/initialize.h"
+#include "absl/log/log_entry.h"
+#include "absl/log/log_sink.h"
+#include "absl/log/log_sink_registry.h"
+#endif
+
+namespace idempotency::internal {
+
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 66
+
+namespace {
+
+LogLevel LevelOf(gpr_log_severity severity) {
+  switch (severity) {
+    case GPR_LOG_SEVERITY_DEBUG:
+      return LogLevel::kDebug;
+    case GPR_LOG_SEVERITY_INFO:
+      return LogLevel::kInfo;
+    case GPR_LOG_SEVERITY_ERROR:
+      break;
+  }
+  return LogLevel::kError;
+}
+
+void LogMessage(gpr_log_func_args* args) {
+  Log(LevelOf(args->severity), "grpc", {{"message", args->message}});
+}
+
+}  // namespace
+
+void LogWhatGrpcLogs() { gpr_set_log_function(&LogMessage); }
+
+#else
+
+namespace {
+
+LogLevel LevelOf(absl::LogSeverity severity) {
+  switch (severity) {
+    case absl::LogSeverity::kInfo:
+      return LogLevel::kInfo;
+    case absl::LogSeverity::kWarning:
+      return LogLevel::kWarn;
+    default:
+      return LogLevel::kError;
+  }
+}
+
+class EventSink final : public absl::LogSink {
+ public:
+  void Send(const absl::LogEntry& entry) override {
+    Log(LevelOf(entry.log_severity()), "grpc", {{"message", std::string(entry.text_message())}});
+  }
+};
+
+}  // namespace
+
+void LogWhatGrpcLogs() {
+  // Never destroyed: gRPC's threads may log after static destruction has started.
+  static EventSink* const sink = [] {
+    EventSink* const made = std::make_unique<EventSink>().release();
+    absl::AddLogSink(made);
+    // Not to stderr as well.
+    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
+    absl::InitializeLog();
+    return made;
+  }();
+  static_cast<void>(sink);
+}
+
+#endif
+
+}  // namespace idempotency::internal
