@@ -21,13 +21,18 @@ class Links:
         self._commands = {}
         for edge in json.loads(description):
             # A link is a line for the shell: `: && clang++ ... -o MADE A.o B.o ... && :`.
-            if edge["command"].startswith(":") and re.match(r"bin/|.*\.so$", edge["output"]):
+            if edge["command"].startswith(":") and re.match(r"bin/|.*\.so[.\d]*$", edge["output"]):
                 self._commands[edge["output"]] = edge["command"]
 
     def made_of(self, objects):
         """The libraries and programs that have one of the objects in them."""
         return sorted(made for made, command in self._commands.items()
                       if not objects.isdisjoint(command.split()))
+
+    def loaded_as(self, made):
+        """The name by which programs load it."""
+        soname = re.search(r" -Wl,-soname,(\S+) ", self._commands[made])
+        return soname[1] if soname else pathlib.PurePath(made).name
 
     def command(self, made, replaced):
         """The one that makes it, with other files in place of those that `replaced` names."""
@@ -130,8 +135,11 @@ class Variant:
     def _build_test(self, target, users):
         started = self.build_folder / "bin" / f"{target}.programs"
         programs = {target, *(started.read_text().split() if started.exists() else ())}
-        for made in self._links.made_of(set(users)):
-            name = pathlib.PurePath(made).name
+        linked = self._links.made_of(set(users))
+        if not linked:
+            raise RuntimeError(f"nothing links {self._planted}: a test would not run it")
+        for made in linked:
+            name = self._links.loaded_as(made)
             if made in self._replaced or (made.startswith("bin/") and name not in programs):
                 continue
             command = self._links.command(made, {})

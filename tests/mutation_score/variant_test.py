@@ -14,10 +14,12 @@ _SOURCES = {
     "tests/price_test.cc": '#include "core/price.h"\n'
                            "int main() { return 10 * Price() + Fee(); }\n",
     "server/other.cc": "int main() { return 1; }\n",
+    "server/unused.cc": "int Unused() { return 1; }\n",
 }
+# The library has the name that CMake gives to one with a version.
 _MADE = {
-    "core/libcore.so": ("core/price.o",),
-    "bin/price_test": ("price_test.o", "core/libcore.so"),
+    "core/libcore.so.0.1.0": ("core/price.o",),
+    "bin/price_test": ("price_test.o", "core/libcore.so.0.1.0"),
     "bin/other": ("other.o",),
 }
 
@@ -29,7 +31,8 @@ class FakeBuild:
         self.commands = {}
         for source, made in (("core/price.cc", "core/price.o"),
                              ("tests/price_test.cc", "price_test.o"),
-                             ("server/other.cc", "other.o")):
+                             ("server/other.cc", "other.o"),
+                             ("server/unused.cc", "unused.o")):
             self.commands[source] = (
                 made, f"g++ -I{tree} -fPIC -MD -MF {made}.d -o {made} -c {tree}/{source}",
                 str(folder))
@@ -64,13 +67,14 @@ class VariantTest(unittest.TestCase):
         cls.build = FakeBuild(cls.workshop.tree, build)
         edges = []
         for made, inputs in _MADE.items():
-            flags = ("-shared -Wl,-soname,libcore.so" if made.endswith(".so")
+            flags = ("-shared -Wl,-soname,libcore.so.0.1" if ".so." in made
                      else f"-Wl,-rpath,{build}/core")
             edges.append({"output": made,
                           "command": f": && g++ {flags} -o {made} {' '.join(inputs)} && :"})
         for command in [entry[1] for entry in cls.build.commands.values()] + [
                 edge["command"] for edge in edges]:
             subprocess.run(["sh", "-c", command], cwd=build, check=True)
+        (build / "core/libcore.so.0.1").symlink_to("libcore.so.0.1.0")
         cls.links = Links(json.dumps(edges))
 
     def setUp(self):
@@ -111,6 +115,11 @@ class VariantTest(unittest.TestCase):
         self.addCleanup((self.workshop.build_folder / "bin/price_test.programs").unlink)
         self.variant.build(["price_test"])
         self.assertEqual(self.ends_with("other"), 2)
+
+    def test_a_source_that_nothing_links_is_an_error_of_the_tool(self):
+        self.plant("server/unused.cc", "1", "2")
+        with self.assertRaisesRegex(RuntimeError, "nothing links server/unused.cc"):
+            self.variant.build(["price_test"])
 
     def test_two_at_a_time(self):
         with Variant(self.workshop, self.build, self.links) as other:
