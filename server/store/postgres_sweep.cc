@@ -39,12 +39,12 @@ Uuid HashedStart() {
 
 // Behind every place of the walk by age.
 Uuid HashedEnd() {
-  Uuid::Bytes bytes;
-  bytes.fill(0xFF);
+  Uuid::Bytes place;
+  place.fill(0xFF);
   // Half of what 63 bits count: still a time that Postgres can represent.
-  bytes[0] = 0x80;
-  bytes[1] = 0xFF;
-  return Uuid(bytes);
+  place[0] = 0x80;
+  place[1] = 0xFF;
+  return Uuid(place);
 }
 
 bool IsHashed(const Uuid& id) { return (id.bytes()[0] & 0x80) != 0; }
