@@ -19,6 +19,7 @@
 #include "google/protobuf/arena.h"
 
 #include "core/mutex.h"
+#include "core/protobuf_version.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 

@@ -60,17 +60,19 @@ class ReflectedSchema : public google::protobuf::DescriptorDatabase {
     return names;
   }
 
-  bool FindFileByName(DescriptorName name, FileDescriptorProto* output) override {
+  bool FindFileByName(idempotency::internal::DescriptorName name,
+                      FileDescriptorProto* output) override {
     reflection::ServerReflectionRequest request;
     request.set_file_by_filename(std::string(name));
     return Load(request) && known_.FindFileByName(name, output);
   }
-  bool FindFileContainingSymbol(DescriptorName symbol, FileDescriptorProto* output) override {
+  bool FindFileContainingSymbol(idempotency::internal::DescriptorName symbol,
+                                FileDescriptorProto* output) override {
     reflection::ServerReflectionRequest request;
     request.set_file_containing_symbol(std::string(symbol));
     return Load(request) && known_.FindFileContainingSymbol(symbol, output);
   }
-  bool FindFileContainingExtension(DescriptorName /*type*/, int /*number*/,
+  bool FindFileContainingExtension(idempotency::internal::DescriptorName /*type*/, int /*number*/,
                                    FileDescriptorProto* /*output*/) override {
     return false;
   }

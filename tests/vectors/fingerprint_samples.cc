@@ -20,6 +20,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
+#include "core/protobuf_version.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "testdata/legacy_rules.pb.h"
 #include "testdata/legacy_shapes.pb.h"
