@@ -164,6 +164,15 @@ class SharedLibrariesTest(unittest.TestCase):
                         name, r"^_ZN(?:11idempotency|\w*12_GLOBAL__N_1|\w*L\d+\w+E$)",
                         f"{library.name}: {name}")
 
+    def test_the_public_headers_need_only_the_public_version(self):
+        # An example of every one.
+        examples = BUILD / "examples/api/libidempotency_api_examples.so"
+        if not examples.exists():
+            self.skipTest("the examples have not been built")
+        needs = run("nm", "-D", "--undefined-only", examples)
+        self.assertIn(f"@{version()}\n", needs)
+        self.assertNotIn("_PRIVATE", needs)
+
     def test_programs_need_only_the_public_version(self):
         for name, program in (("client", "orders_client"), ("guarded_server", "orders_server")):
             needs = run("readelf", "-VW", built(self, name, self.prefix) / program)
