@@ -25,6 +25,7 @@ function(idempotency_install_library target name component)
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH "\$ORIGIN")
+  idempotency_version_symbols(${target})
   if(NOT IDEMPOTENCY_INSTALL)
     return()
   endif()
@@ -46,6 +47,7 @@ endfunction()
 # idempotency_install_parts(COMPONENT targets...): libraries that only its program links, where
 # they are files of their own.
 function(idempotency_install_parts component)
+  idempotency_version_symbols(${ARGN})
   if(IDEMPOTENCY_INSTALL AND BUILD_SHARED_LIBS)
     set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH "\$ORIGIN")
     install(TARGETS ${ARGN} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${component})

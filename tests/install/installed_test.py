@@ -1,49 +1,14 @@
 """What is installed from a build: other projects find, compile and link it, by CMake and by
 pkg-config."""
 
-import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from .installation import built, flags, installed, run, setting
 from .outside_project import outside_project
-
-BUILD = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"])
-
-
-def setting(name):
-    """Of the build that is installed."""
-    found = re.search(rf"^{name}:[A-Z]+=(.*)$", (BUILD / "CMakeCache.txt").read_text(),
-                      re.MULTILINE)
-    return found[1] if found else ""
-
-
-def flags():
-    """What all that is linked with the installed libraries has to be compiled with."""
-    sanitizers = setting("IDEMPOTENCY_SANITIZE")
-    return [*setting("CMAKE_CXX_FLAGS").split(),
-            *([f"-fsanitize={sanitizers}"] if sanitizers else []),
-            *(["--coverage"] if setting("IDEMPOTENCY_COVERAGE") == "ON" else [])]
-
-
-def run(*command, folder=None, **environment):
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment},
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout
-
-
-def installed(prefix, *components):
-    """The files of the components, or all of them, in `prefix`."""
-    for component in components or [None]:
-        run("cmake", "--install", BUILD, "--prefix", prefix,
-            *(["--component", component] if component else []))
-    return {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
-
 
 class InstalledTest(unittest.TestCase):
 
@@ -54,15 +19,6 @@ class InstalledTest(unittest.TestCase):
         cls.prefix = pathlib.Path(folder.name) / "usr"
         cls.files = installed(cls.prefix)
         cls.pkgconfig = next(cls.prefix.rglob("grpc-idempotency-core.pc")).parent
-
-    def build(self, name):
-        tree = outside_project(self, name)
-        run("cmake", "-G", "Ninja", "-S", tree, "-B", tree / "build",
-            f"-DCMAKE_PREFIX_PATH={self.prefix}",
-            f"-DCMAKE_CXX_COMPILER={setting('CMAKE_CXX_COMPILER')}",
-            f"-DCMAKE_CXX_FLAGS={' '.join(flags())}")
-        run("cmake", "--build", tree / "build")
-        return tree / "build"
 
     def test_headers_are_the_public_ones(self):
         headers = {file for file in self.files if file.endswith(".h")}
@@ -87,13 +43,13 @@ class InstalledTest(unittest.TestCase):
             self.assertIn("idempotencyd", run(prefix / "bin/idempotencyd", "--version"))
 
     def test_a_client_is_built_against_it(self):
-        build = self.build("client")
+        build = built(self, "client", self.prefix)
         # UNAVAILABLE: nothing listens there.
         self.assertEqual(subprocess.run([build / "orders_client", "127.0.0.1:1"],
                                         check=False).returncode, 14)
 
     def test_a_guarded_server_is_built_against_it(self):
-        build = self.build("guarded_server")
+        build = built(self, "guarded_server", self.prefix)
         # Without a namespace there is no guard: it links, runs and refuses.
         self.assertEqual(subprocess.run([build / "orders_server", "127.0.0.1:1"],
                                         check=False).returncode, 1)
