@@ -26,7 +26,7 @@ class Bank {
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, Bank& bank) {
   idempotency::Execution* execution = idempotency::Execution::FromContext(context);
-  // What recovery needs to know, durable before the effect that it asks about.
+  // The input of recovery, durable before the effect that recovery checks.
   const std::string bank_key = absl::StrCat(execution->record_id(), "-", execution->attempt());
   if (absl::Status stored = execution->Checkpoint(bank_key); !stored.ok()) {
     execution->MarkNoEffect();
@@ -49,15 +49,15 @@ void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> ba
       idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   options.background_recovery = true;
   options.methods[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
-      [bank](const idempotency::RecoveryCase& dead, const ChargeRequest*) -> Decision {
+      [bank](const idempotency::RecoveryCase& lost, const ChargeRequest*) -> Decision {
         // It had not begun, and cannot any more: its Checkpoint() is refused.
-        if (dead.checkpoint.empty()) return Decision::Release();
+        if (lost.checkpoint.empty()) return Decision::Release();
         // Not "is it paid?": a slow attempt may pay after the answer.
-        const std::optional<bool> paid = bank->CancelUnlessPaid(dead.checkpoint);
+        const std::optional<bool> paid = bank->CancelUnlessPaid(lost.checkpoint);
         if (!paid.has_value()) return Decision::LeaveUnknown();
         if (!*paid) return Decision::Release();
         ChargeReply reply;
-        reply.set_charge_id(dead.record_id);
+        reply.set_charge_id(lost.record_id);
         return Decision::CompleteWith(reply);
       });
 }
