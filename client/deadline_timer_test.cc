@@ -15,7 +15,7 @@ Time In(std::chrono::steady_clock::duration wait) {
   return std::chrono::steady_clock::now() + wait;
 }
 
-// Notes when it rang.
+// Records the time at which it fired.
 class Bell {
  public:
   DeadlineTimer::OnTime OnTime() {
@@ -30,7 +30,7 @@ class Bell {
     MutexLock lock(mutex_);
     again_at_.push_back(when);
   }
-  // As many as there are after 10 s.
+  // All that there are after 10 s.
   std::vector<Time> Wait(std::size_t count) {
     MutexLock lock(mutex_);
     const auto deadline = In(seconds(10));

@@ -87,8 +87,8 @@ TEST_F(ParentOperationTest, ACallWithALabelHasItsKeyOnAnyChannel) {
   EXPECT_THAT(Sent(kKeyMetadata), ElementsAre(parent_->KeyFor("item-3").value()));
 }
 
-// The guard refuses what stands for the key, so that no call goes out without
-// one where its method only takes keys.
+// The guard refuses the placeholder of the key, so that no call runs without a key where its method
+// accepts keys but does not require them.
 TEST_F(ParentOperationTest, ACallWithoutALabelIsRefusedWhereNobodyKnowsItsMethod) {
   ASSERT_TRUE(parent_->Attach(context_).ok());
   ASSERT_THAT(Sent(kKeyMetadata), SizeIs(1));
@@ -134,7 +134,7 @@ TEST_F(ParentOperationTest, IsFoundByItsCallsUntilItEnds) {
   ASSERT_TRUE(parent_->Attach(context_).ok());
   const std::string id = Sent(kAttachedMetadata).at(0);
   EXPECT_EQ(ParentTable::Instance().Find(id), parent_);
-  // Where it is empty, interceptors do not look for marks.
+  // If it is empty, interceptors do not look for marks.
   EXPECT_FALSE(ParentTable::Instance().empty());
   parent_.reset();
   EXPECT_EQ(ParentTable::Instance().Find(id), nullptr);

@@ -19,7 +19,7 @@ using std::chrono::minutes;
 using std::chrono::steady_clock;
 using testdata::TillServer;
 
-// Far longer than a test may take: an end comes from Cancel(), or not in time.
+// Far longer than a test may take: either Cancel() ends it, or nothing does in time.
 CallRetries LongRetries(RetryCanceller& canceller) {
   CallRetries retries;
   retries.try_timeout = absl::Minutes(10);

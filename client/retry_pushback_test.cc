@@ -15,7 +15,7 @@ namespace {
 
 class RetryPushbackTest : public ::testing::Test {
  protected:
-  // What a caller reads from an answer with that status and trailer.
+  // The pushback that a caller reads from an answer with that status and trailer.
   RetryPushback Ask(const grpc::Status& status, std::optional<std::string> pushback_ms) {
     server_.Script({{status, std::move(pushback_ms), false, false}});
     grpc::ClientContext context;

@@ -100,7 +100,7 @@ TEST_F(ConnectionPoolTest, ALostConnectionIsReplaced) {
   EXPECT_EQ(pool.gauges().broken, 2);
   ASSERT_TRUE(pool.Acquire().ok());
   EXPECT_EQ(pool.gauges().broken, 1);
-  // Lost while it lay idle.
+  // Lost while it was idle.
   ++server_.crashes;
   const auto lease = pool.Acquire();
   ASSERT_TRUE(lease.ok());

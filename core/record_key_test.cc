@@ -74,8 +74,8 @@ TEST(ValidateRecordKeyTest, NeverQuotesTheKey) {
   }
 }
 
-// Computed apart from this code, with sha256 over the four length-prefixed
-// parts. They are a contract: stored records are found by them.
+// Computed without this code, with sha256 over the four length-prefixed parts. They are a contract:
+// the service finds stored records by them.
 TEST(RecordIdTest, KnownValues) {
   EXPECT_EQ(RecordIdFor(KeyOf(kVersion7)).ToString(), "017f22e2-79b0-8a68-d869-6bbf7e30295e");
   EXPECT_EQ(RecordIdFor(KeyOf("order-17")).ToString(), "81aad2a5-940d-735c-9991-0d9d015dfad7");

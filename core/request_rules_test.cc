@@ -1,5 +1,5 @@
-// The parts that are checked on their own. Whole requests, field by field, are
-// covered where the service reads them: server/wire_request_test.cc.
+// The parts that are checked on their own. server/wire_request_test.cc covers whole requests, field
+// by field.
 #include "core/request_rules.h"
 
 #include <gtest/gtest.h>
