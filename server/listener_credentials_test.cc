@@ -45,7 +45,7 @@ std::string LockedKeyPem(const Key& key) {
   });
 }
 
-// Signed by itself, good until `seconds` from now.
+// Signed by itself, valid until `seconds` from now.
 std::string CertificatePem(const Key& key, int seconds) {
   const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), &X509_free);
   ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr PortProbe::Intervals kQuick = {absl::Milliseconds(5), absl::Milliseconds(200)};
 
-// Where the probe reports to.
+// Receives the probe's reports.
 class Report {
  public:
   void Take(const absl::Status& why) {

@@ -133,7 +133,7 @@ class Caller {
     EXPECT_EQ(answers.size(), count);
     return answers;
   }
-  // What one operation is answered.
+  // The answer to one operation.
   v1::SessionAnswer Ask(const v1::SessionOperation& operation) {
     EXPECT_TRUE(Send({operation}));
     return Answers(1)[operation.id()];
@@ -154,7 +154,7 @@ class Caller {
 
   // Frames that Answers() read.
   int frames() const { return frames_; }
-  // Answers that nobody asked Answers() for.
+  // Answers that no Answers() call expected.
   int unexpected() const { return unexpected_; }
 
  private:
@@ -217,8 +217,7 @@ class SessionTest : public ::testing::Test {
     ASSERT_TRUE(store_.AwaitCalls(before + 1));
   }
 
-  // Round trips of another session, on the same connection: what was sent before
-  // has had its time.
+  // Round trips of another session, on the same connection: earlier frames have had time to arrive.
   void AskElsewhere() {
     Caller other(*stub_);
     v1::SessionOperation invalid;
@@ -228,7 +227,7 @@ class SessionTest : public ::testing::Test {
     }
   }
 
-  // What AskElsewhere() sends.
+  // The number of frames that AskElsewhere() sends.
   static constexpr std::size_t kFramesElsewhere = 20;
 
   ManualClock clock_;
@@ -341,8 +340,8 @@ TEST_F(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
   EXPECT_EQ(caller.unexpected(), 0);
   store_.Open();
-  // What was asked for before is done, and given back: its caller could not tell a
-  // repeat from another call.
+  // Earlier requests are applied, and their reservations released: their caller could not
+  // distinguish a repeat from another call.
   EXPECT_TRUE(observer_.Await(&Counts::rpcs, 1));
   EXPECT_TRUE(memory_.Get({GetNamed("one")})[0].ok());
   EXPECT_FALSE(memory_.Get({GetNamed("two")})[0].ok());
@@ -374,7 +373,7 @@ TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
   ASSERT_TRUE(await());
   stream->Write(grpc::ByteBuffer(&bytes, 1), nullptr);
   ASSERT_TRUE(await());
-  // The status comes behind everything that was sent.
+  // The status follows every message that was sent.
   grpc::ByteBuffer received;
   do {
     stream->Read(&received, nullptr);
@@ -386,8 +385,8 @@ TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
 }
 
-// Whatever else the stream carries: neither who waits for a running attempt nor what
-// the store has not answered keeps it open.
+// With any other operation on the stream: neither a caller that waits for a running attempt nor an
+// operation without the store's answer keeps it open.
 TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamAtOnceWaitersIncluded) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
@@ -465,7 +464,7 @@ TEST_F(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(caller.Status())), Reason::kRequestInvalid);
 }
 
-// A caller that asks for nothing that is valid, and does not read what it is told.
+// A caller that sends only invalid requests, and does not read the answers.
 TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
   SessionOptions options;
   options.max_unwritten_bytes = 64 * 1024;
@@ -478,8 +477,8 @@ TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
     while (caller.Send(nothing)) {
     }
   });
-  // What HTTP/2's window takes is written; once that is full, the rest stays here, and
-  // counts as what this service holds.
+  // The part that fits into HTTP/2's window is written; once the window is full, the rest stays
+  // here, and counts as bytes that this service holds.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (batcher_->budget().held() < options.max_unwritten_bytes &&
          std::chrono::steady_clock::now() < deadline) {
@@ -634,7 +633,7 @@ TEST_F(SessionTest, OperationsOfOneFrameWeighNoMoreThanTheFrame) {
   EXPECT_THAT(caller.Answers(3), SizeIs(3));
 }
 
-// A grant always goes out, or nobody would ever work off what is unread.
+// A grant is always sent, or the unread answers would never become fewer.
 TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
   SessionOptions options;
   options.max_held_bytes = 1;
@@ -667,7 +666,7 @@ TEST_F(SessionTest, WhatHasGoneOutHoldsNothingAnyMore) {
   EXPECT_TRUE(caller.Ask(ReserveAs(3, "one")).reserve().has_replay());
   v1::SessionOperation invalid;
   EXPECT_TRUE(caller.Ask(invalid).has_error());
-  // The stream is still open; gRPC tells it of its last write in its own time.
+  // The stream is still open; gRPC reports its last write at a time of its own.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (batcher_->budget().held() != 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
@@ -826,7 +825,7 @@ TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {
     answers += frame.answers_size();
   }
   EXPECT_EQ(answers, 2);
-  // Nor is it asked again with what comes later.
+  // Nor is it requested again with later answers.
   ASSERT_TRUE(caller.Send({ReserveAs(4, "d")}));
   caller.HalfClose();
   while (caller.Read(frame)) farewells += frame.draining() ? 1 : 0;

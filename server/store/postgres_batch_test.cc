@@ -33,7 +33,7 @@ std::vector<Op> Ops(int count) {
   return ops;
 }
 
-// A batch whose statements answer as a test says.
+// A batch whose statements return the test's results.
 class PostgresBatchTest : public ::testing::Test {
  protected:
   // Runs rounds of `round`, an absl::Status(Batch&, const Indices&), and of `set_aside`.
@@ -59,7 +59,7 @@ class PostgresBatchTest : public ::testing::Test {
     return Run(count, round, [](Batch&, const Indices&) { return absl::OkStatus(); });
   }
 
-  // What each round, and each look for locked rows, was given.
+  // The arguments of each round, and of each search for locked rows.
   std::vector<Indices> rounds_;
   std::vector<Indices> set_asides_;
   std::vector<RecordId> locked_;
@@ -93,7 +93,7 @@ TEST_F(PostgresBatchTest, WhatIsAnsweredInTheLastLookStays) {
   EXPECT_TRUE(answers.at(0).ok()) << answers.at(0);
 }
 
-// A statement with one value that cannot be kept fails for all that are in it.
+// A statement with one value that cannot be stored fails for all of its operations.
 TEST_F(PostgresBatchTest, OneBadValueFailsAloneAndTheOthersGoOnByHalves) {
   constexpr std::size_t kBad = 5;
   const auto answers = Run(8, [](Batch& batch, const Indices& pending) {

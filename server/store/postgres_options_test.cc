@@ -43,7 +43,7 @@ TEST(PostgresOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.max_backoff, absl::Milliseconds(500));
   EXPECT_EQ(options.application_name, "idempotencyd");
   EXPECT_EQ(options.clock_sql, "clock_timestamp()");
-  // A machine that is gone is noticed after 25 s, either way.
+  // Both ends detect a machine that was lost after 25 s.
   EXPECT_EQ(kPostgresKeepaliveIdle + kPostgresKeepaliveCount * kPostgresKeepaliveInterval,
             kPostgresPeerTimeout);
   EXPECT_EQ(kPostgresPeerTimeout, absl::Seconds(25));
