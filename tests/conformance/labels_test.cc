@@ -1,5 +1,5 @@
-// Labels come back with every grant and every replay, and they are those of the
-// first reservation, whoever asks later.
+// Labels come back with every grant and every replay. They are those of the first reservation, for
+// every later caller.
 #include <map>
 #include <string>
 #include <vector>

@@ -103,7 +103,7 @@ TEST_P(ReserveTest, Line2TheWindowIsThatOfTheOperation) {
 }
 
 TEST_P(ReserveTest, Line2AKeyIsOutsideAtTheAgeOfExactlyOneWindow) {
-  // Keys tell milliseconds; the store's clock is brought to a whole one.
+  // Keys contain milliseconds; the store's clock is moved to a whole one.
   Advance(absl::Ceil(Now() - absl::UnixEpoch(), absl::Milliseconds(1)) -
           (Now() - absl::UnixEpoch()));
   const ReserveOp op = OpFor(KeyMadeAt(Now()));
@@ -115,8 +115,8 @@ TEST_P(ReserveTest, Line2AKeyIsOutsideAtTheAgeOfExactlyOneWindow) {
 }
 
 TEST_P(ReserveTest, Line2NoGapBetweenRecordAndWindow) {
-  // Reserved at once, completed, and repeated at every instant around the end
-  // of the record: a replay, then expired, never a second run.
+  // Reserved at once, completed, and repeated at every instant around the end of the record: a
+  // replay, then expired, never a second run.
   Advance(absl::Ceil(Now() - absl::UnixEpoch(), absl::Milliseconds(1)) -
           (Now() - absl::UnixEpoch()));
   ReserveOp op = OpFor(KeyMadeAt(Now()));
@@ -722,7 +722,7 @@ TEST_P(ReserveTest, Line9TheReasonOfAnEarlierReleaseIsNotThatOfALapsedLease) {
   }
 }
 
-// How the attempt before a grant ended: told with it, and again with its repeat.
+// The end of the attempt before a grant: reported with the grant, and again with its repeat.
 
 TEST_P(ReserveTest, AFirstGrantFollowsNoAttempt) {
   ReserveOp op = OpFor("first");
@@ -749,7 +749,7 @@ TEST_P(ReserveTest, AGrantSaysWhetherTheLastAttemptWasReleasedOrItsLeaseRanOut) 
   expect_next(PreviousAttempt::kReleased);
   Advance(kLease);
   expect_next(PreviousAttempt::kLeaseExpired);
-  // Without a reason it was released all the same.
+  // Released without a reason.
   const ReleaseOp release{op.key, op.id, held, "", /*outcome_unknown=*/false};
   ASSERT_THAT(store().Release({&release, 1}).at(0), Succeeds());
   expect_next(PreviousAttempt::kReleased);

@@ -1,4 +1,4 @@
-// How long a record is remembered, and what is left of it afterwards.
+// How long a record is kept, and which part of it is left afterwards.
 #include <optional>
 
 #include "grpc_idempotency/limits.h"

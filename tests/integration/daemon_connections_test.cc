@@ -1,5 +1,4 @@
-// What the connections of one client can do to a real idempotencyd and its other
-// clients.
+// The effects of one client's connections on a real idempotencyd and its other clients.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -147,7 +146,7 @@ TEST_F(DaemonConnectionsTest, SettingsBoundTheCallsOfAConnection) {
 
 TEST_F(DaemonConnectionsTest, MessagesThatAreNeverFinishedAreBounded) {
   DaemonProcess daemon(Store(), {"--transport_mib=32"});
-  // Three times what the daemon may hold.
+  // Three times the number that the daemon may hold.
   std::vector<RawConnection> connections;
   bool ended = false;
   for (int i = 0; i < 12; ++i) {

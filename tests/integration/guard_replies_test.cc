@@ -1,4 +1,4 @@
-// What is stored of a reply, by policy, and what a retry gets.
+// The stored part of a reply, by policy, and the answer to a retry.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +19,7 @@ constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 
 class GuardReplies : public GuardFixture {
  protected:
-  // A server whose Act keeps its replies as `reply` says.
+  // A server whose Act stores its replies by `reply`.
   GuardedServer& ServeKeeping(MethodPolicy::Reply reply, ProbeHandler handler,
                               ReplyLoader loader = nullptr) {
     return Serve(std::move(handler), [&](GuardedServer::Options& options) {
@@ -30,7 +30,7 @@ class GuardReplies : public GuardFixture {
     });
   }
 
-  // Answers OK, names its effect, and adds a trailer.
+  // Returns OK, names its effect, and adds a trailer.
   ProbeHandler Referring() {
     return [this](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
       reply.set_total(++runs_);

@@ -18,7 +18,7 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// Since Linux 6.3: from which ports the system chooses for this socket.
+// Since Linux 6.3: the ports among which the system chooses for this socket.
 constexpr int kLocalPortRange = 51;
 
 sockaddr_in Loopback(int port) {
@@ -29,8 +29,7 @@ sockaddr_in Loopback(int port) {
   return address;
 }
 
-// A socket for which the system may choose this port and no other. Invalid where the
-// kernel is older.
+// A socket for which the system may choose this port and no other. Invalid if the kernel is older.
 FileDescriptor SocketForOnly(int port, bool reuse) {
   FileDescriptor made(socket(AF_INET, SOCK_STREAM, 0));
   const std::uint32_t range =
