@@ -11,7 +11,7 @@
 namespace inbox {
 namespace {
 
-// What no later delivery will change.
+// A failure that no later delivery can change.
 bool IsPoison(const absl::Status& status) {
   const auto reason = idempotency::ReasonOf(status);
   return status.code() == absl::StatusCode::kInvalidArgument ||
@@ -32,7 +32,7 @@ absl::StatusOr<bool> Consumer::Next() {
   } else if (IsPoison(status)) {
     settled = queue_.SetAside(message, std::string(status.message()));
   }
-  // Otherwise it comes again by itself.
+  // Otherwise it is delivered again by itself.
   std::printf("%s, delivery %d: %s\n", message.id.c_str(), message.deliveries,
               status.ok() ? "done" : std::string(status.message()).c_str());
   std::fflush(stdout);

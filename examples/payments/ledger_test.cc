@@ -85,7 +85,7 @@ TEST_F(LedgerTest, ADeclinedChargeLeavesNoTrace) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(BalanceOf("alice"), 1000);
   EXPECT_EQ(EntryCount(), 0u);
-  // To the last cent is allowed.
+  // The whole balance is allowed.
   EXPECT_TRUE(ledger_->Charge("alice", 1000, "", {}).ok());
   EXPECT_EQ(BalanceOf("alice"), 0);
 }

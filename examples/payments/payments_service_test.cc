@@ -14,7 +14,7 @@
 namespace payments {
 namespace {
 
-// The handlers without the guard: what they do to the money.
+// The handlers without the guard: their effect on the money.
 class PaymentsServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {

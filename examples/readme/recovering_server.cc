@@ -1,5 +1,4 @@
-// How a handler and its recovery work together (docs/recovery.md), compiled so
-// that it stays true.
+// A handler and its recovery (docs/recovery.md), compiled so that they stay true.
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -12,13 +11,12 @@
 #include "grpc_idempotency/server_guard/execution.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 
-// Somebody else's service, with keys of its own.
+// An external service, with keys of its own.
 class Bank {
  public:
   virtual ~Bank() = default;
   virtual grpc::Status Pay(const std::string& key, std::int64_t cents) = 0;
-  // Once it has answered, a payment under this key that was not made never
-  // will be.
+  // Once it has answered, a payment under this key that was not made never will be.
   virtual std::optional<bool> CancelUnlessPaid(const std::string& key) = 0;
 };
 
