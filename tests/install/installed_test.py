@@ -1,4 +1,4 @@
-"""What is installed from a build: other projects find, compile and link it, by CMake and by
+"""The installed files of a build: other projects find, compile and link them, by CMake and by
 pkg-config."""
 
 import os
@@ -15,14 +15,15 @@ BUILD = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"])
 
 
 def setting(name):
-    """Of the build that is installed."""
+    """A setting of the installed build."""
     found = re.search(rf"^{name}:[A-Z]+=(.*)$", (BUILD / "CMakeCache.txt").read_text(),
                       re.MULTILINE)
     return found[1] if found else ""
 
 
 def flags():
-    """What all that is linked with the installed libraries has to be compiled with."""
+    """The options with which every program that links the installed libraries must be
+    compiled."""
     sanitizers = setting("IDEMPOTENCY_SANITIZE")
     return [*setting("CMAKE_CXX_FLAGS").split(),
             *([f"-fsanitize={sanitizers}"] if sanitizers else []),
@@ -88,13 +89,13 @@ class InstalledTest(unittest.TestCase):
 
     def test_a_client_is_built_against_it(self):
         build = self.build("client")
-        # UNAVAILABLE: nothing listens there.
+        # UNAVAILABLE: no process listens there.
         self.assertEqual(subprocess.run([build / "orders_client", "127.0.0.1:1"],
                                         check=False).returncode, 14)
 
     def test_a_guarded_server_is_built_against_it(self):
         build = self.build("guarded_server")
-        # Without a namespace there is no guard: it links, runs and refuses.
+        # Without a namespace there is no guard: it links, runs and reports the error.
         self.assertEqual(subprocess.run([build / "orders_server", "127.0.0.1:1"],
                                         check=False).returncode, 1)
 
@@ -108,7 +109,7 @@ class InstalledTest(unittest.TestCase):
             self.assertTrue((made / "dev/grpcidempotency/v1/Policy.java").exists())
             self.assertTrue((made / "idempotency/v1/options_pb2.py").exists())
             self.assertIn("namespace GrpcIdempotency.V1", (made / "Options.cs").read_text())
-        # What protoc-gen-go refuses a file without.
+        # protoc-gen-go refuses a file without this option.
         for proto in protos:
             self.assertRegex(pathlib.Path(proto).read_text(), r"(?m)^option go_package = ")
 

@@ -1,4 +1,6 @@
-"""Runs a chaos campaign. scripts/chaos.sh builds what it needs and calls it."""
+"""Runs a chaos campaign (docs/testing.md, "Chaos"): starts a whole system, injects faults into its
+processes and links, lets it settle, and checks every promise against the logs. --quick takes ten
+minutes at most, --nightly about an hour. scripts/chaos.sh builds what it needs and calls it."""
 
 import argparse
 import dataclasses
