@@ -38,7 +38,7 @@ TEST(ChannelArgumentsTest, AnAttemptToConnectHasTimeForAHandshakeAndNoMore) {
   EXPECT_LE(timeout, 10'000);
 }
 
-TEST(ChannelArgumentsTest, ASilentPeerIsNoticedAndAnIdleOneLeftAlone) {
+TEST(ChannelArgumentsTest, ASilentPeerIsDetectedAndAnIdleOneIsNotDisconnected) {
   const auto integers = Integers(IdempotencydChannelArguments());
   EXPECT_LE(integers.at(GRPC_ARG_KEEPALIVE_TIME_MS) + integers.at(GRPC_ARG_KEEPALIVE_TIMEOUT_MS),
             30'000);

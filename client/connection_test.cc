@@ -154,7 +154,7 @@ TEST_P(ConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
   EXPECT_THAT(seen.message(), Not(HasSubstr("secret.host")));
 }
 
-TEST_P(ConnectionTest, WhatARefusedConnectionCouldNotSendIsSaidToBeUnsent) {
+TEST_P(ConnectionTest, ACallOverARefusedConnectionIsReportedAsUnsent) {
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   for (int call = 0; call < 3; ++call) {
@@ -180,7 +180,7 @@ TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
 
-TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsent) {
+TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotReportedAsUnsent) {
   ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
@@ -212,7 +212,7 @@ TEST_P(ConnectionTest, AnOperationOverTheChannelsSendLimitIsRefusedAndNoOther) {
   EXPECT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("after")).ok());
 }
 
-TEST_P(ConnectionTest, AStoppedServerIsToldLongBeforeTheDeadline) {
+TEST_P(ConnectionTest, AStoppedServerIsReportedLongBeforeTheDeadline) {
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   const auto start = std::chrono::steady_clock::now();

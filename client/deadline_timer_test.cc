@@ -46,7 +46,7 @@ class Bell {
   std::vector<Time> again_at_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST(DeadlineTimerTest, RingsAtTheEarliestTimeNamed) {
+TEST(DeadlineTimerTest, FiresAtTheEarliestTimeSet) {
   Bell bell;
   DeadlineTimer alarm("test-alarm", bell.OnTime());
   const Time early = In(milliseconds(30));
@@ -59,7 +59,7 @@ TEST(DeadlineTimerTest, RingsAtTheEarliestTimeNamed) {
   EXPECT_LT(rings[0], early + seconds(5));
 }
 
-TEST(DeadlineTimerTest, RingsAgainWhenItWasTold) {
+TEST(DeadlineTimerTest, FiresAgainWhenItIsSetAgain) {
   Bell bell;
   const Time again = In(milliseconds(40));
   bell.ThenAt(again);
@@ -70,7 +70,7 @@ TEST(DeadlineTimerTest, RingsAgainWhenItWasTold) {
   EXPECT_GE(rings[1], again);
 }
 
-TEST(DeadlineTimerTest, StopsWithoutRinging) {
+TEST(DeadlineTimerTest, StopsWithoutFiring) {
   Bell bell;
   {
     DeadlineTimer alarm("test-alarm", bell.OnTime());

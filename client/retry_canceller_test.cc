@@ -87,7 +87,7 @@ TEST(RetryCancellerTest, ABegunTryIsCancelledAfterTheStop) {
   EXPECT_EQ(stub->Charge(&context, request, &reply).error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST(RetryCancellerTest, ATryThatIsOverIsLeftAlone) {
+TEST(RetryCancellerTest, ATryThatIsOverIsNotCancelled) {
   TillServer server;
   const auto stub = testdata::Till::NewStub(server.Dial());
   RetryCanceller canceller;

@@ -90,7 +90,7 @@ TEST_F(CallWithRetriesTest, PausesAreDrawnBetweenTheirBounds) {
   EXPECT_THAT(pauses_, Each(AllOf(Ge(absl::Seconds(1)), Le(absl::Seconds(5)))));
 }
 
-TEST_F(CallWithRetriesTest, AnAnswerOfTheGuardIsNotAskedForAgain) {
+TEST_F(CallWithRetriesTest, AnAnswerOfTheGuardIsNotRetried) {
   const grpc::Status reused = ToGrpcStatus(MakeError(Reason::kKeyReused, "another request"));
   EXPECT_EQ(ReasonOf(FromGrpcStatus(Run({reused}))), Reason::kKeyReused);
   EXPECT_EQ(tries_, 1u);

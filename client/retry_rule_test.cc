@@ -45,7 +45,7 @@ TEST(RetryRuleTest, EveryReasonIsDecided) {
 }
 
 // Of a newer version, if a caller ever receives it.
-TEST(RetryRuleTest, AReasonThatIsNotKnownIsNotRetried) {
+TEST(RetryRuleTest, AnUnknownReasonIsNotRetried) {
   EXPECT_FALSE(IsRetryable(static_cast<Reason>(10'000)));
 }
 
@@ -55,7 +55,7 @@ TEST(RetryRuleTest, AReasonCountsForMoreThanItsCode) {
   EXPECT_FALSE(IsRetryable(Rejection(Reason::kKeyReused), {StatusCode::FAILED_PRECONDITION}));
 }
 
-TEST(RetryRuleTest, WhatTheServiceSaysOfALostTokenIsFinal) {
+TEST(RetryRuleTest, TheServicesAnswerAboutALostTokenIsFinal) {
   const absl::Status lost = MakeError(Reason::kReservationLost, "lost");
   EXPECT_FALSE(IsRetryable(ToGrpcStatus(lost), {}));
 }

@@ -272,7 +272,7 @@ TEST_F(SessionConnectionTest, FramesKeepToTheServersLimit) {
 
 // The first operations do not wait for the server's limits, and keep within the limits that every
 // server accepts.
-TEST_F(SessionConnectionTest, UntilTheServerHasToldItsLimitsFramesAreSmallAndFewReservationsLeave) {
+TEST_F(SessionConnectionTest, UntilTheServersLimitsArriveFramesAreSmallAndFewReservationsAreSent) {
   Open();
   Reserve("first");
   Settle();
@@ -487,7 +487,7 @@ TEST_F(SessionConnectionTest, WhatMayBeACulpritSharesNoFrameWithWhatComesAfterIt
 }
 
 // A detail that is not a number is ignored.
-TEST_F(SessionConnectionTest, AServerThatDoesNotSayWhichFrameItCannotReadMeansTheFirstUnanswered) {
+TEST_F(SessionConnectionTest, AnUnreadableFrameWithoutANumberIsTheFirstUnanswered) {
   ErrorDetails details;
   details.metadata[std::string(kFrameDetail)] = "the second";
   const grpc::Status invalid =
@@ -559,7 +559,7 @@ TEST_F(SessionConnectionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
 }
 
 // Before its limits have arrived, and at servers that do not send this one.
-TEST_F(SessionConnectionTest, AServerThatDoesNotSayHowManyOperationsAFrameMayHaveGetsAThousand) {
+TEST_F(SessionConnectionTest, AServerWithoutALimitOfOperationsInAFrameGetsAThousand) {
   Open();
   Reserve("first");
   Settle();
@@ -628,7 +628,7 @@ TEST_F(SessionConnectionTest, TheAnswerToACompletionLeavesTheWindowAsItWas) {
 }
 
 // It does not wait at the server.
-TEST_F(SessionConnectionTest, ACompletionThatIsGivenUpIsNotCancelled) {
+TEST_F(SessionConnectionTest, AnAbandonedCompletionIsNotCancelled) {
   Open();
   session_->Complete(v1::CompleteRequest(), In(milliseconds(30)),
                      answers_.ExpectEnd<v1::CompleteResponse>());
@@ -668,7 +668,7 @@ TEST_F(SessionConnectionTest, TheTimeThatIsLeftTravels) {
 
 // The caller gets an answer, the server gets a cancel, and the operation counts against the
 // window until the server's answer arrives, which is dropped.
-TEST_F(SessionConnectionTest, APassedDeadlineGivesAReservationUp) {
+TEST_F(SessionConnectionTest, APassedDeadlineAbandonsAReservation) {
   Open();
   Reserve("1", In(milliseconds(30)));
   stream().Say(Limits(1, 1 << 20));
@@ -703,7 +703,7 @@ TEST_F(SessionConnectionTest, ADeadlineWhileWaitingSendsNothing) {
 }
 
 // Each later than the planned one, then one before it.
-TEST_F(SessionConnectionTest, DeadlinesAreKeptInWhateverOrderTheyCome) {
+TEST_F(SessionConnectionTest, DeadlinesAreKeptInAnyOrder) {
   Open();
   Mutex mutex;
   CondVar changed;
@@ -767,7 +767,7 @@ TEST_F(SessionConnectionTest, OnlyTheUnansweredIsSentAgain) {
   EXPECT_EQ(answers_.count(), 1u);
 }
 
-TEST_F(SessionConnectionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgainByTheNext) {
+TEST_F(SessionConnectionTest, AnUnreachableDaemonIsReportedAtOnceAndTriedAgainByTheNext) {
   Open();
   Reserve("1");
   for (std::size_t i = 0; i < streams_.count(); ++i) {
@@ -909,7 +909,7 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatIsOverTheSendLimitIsRefused) {
   EXPECT_EQ(streams_.count(), 3u);
 }
 
-TEST_F(SessionConnectionTest, ARefusalIsNotAskedForAgain) {
+TEST_F(SessionConnectionTest, ARefusalIsNotRetried) {
   Open();
   Reserve("1");
   stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host"));
@@ -936,7 +936,7 @@ TEST_F(SessionConnectionTest, ARefusalIsForThoseWhoWaitForTheStreamToo) {
   EXPECT_EQ(streams_.count(), 1u);
 }
 
-TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsGivenUp) {
+TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsAbandoned) {
   Open();
   Reserve("poison");
   for (std::size_t i = 0; i < streams_.count(); ++i) {
@@ -1006,7 +1006,7 @@ TEST_F(SessionConnectionTest, AHalfClosedStreamThatTheServerDoesNotEndIsCancelle
   EXPECT_TRUE(stream().cancelled());
 }
 
-TEST_F(SessionConnectionTest, WhatCallbacksOfOneFrameAskForLeavesInOneFrame) {
+TEST_F(SessionConnectionTest, OperationsFromCallbacksOfOneFrameAreSentInOneFrame) {
   Open();
   for (int i = 0; i < 3; ++i) {
     session_->Reserve(RequestWithKey("k"), In(seconds(60)),
@@ -1036,7 +1036,7 @@ TEST_F(SessionConnectionTest, TheRoomThatAnAnswerMakesIsUsedBeforeItsCallbackRun
   EXPECT_EQ(frames, 2u);
 }
 
-TEST_F(SessionConnectionTest, WhatAServerSaysAfterItBrokeARuleDoesNotCount) {
+TEST_F(SessionConnectionTest, AnswersOfAServerThatBrokeARuleDoNotCount) {
   Open();
   Reserve("1");
   v1::SessionResponse wrong = Limits(100, 1 << 20);
@@ -1067,7 +1067,7 @@ TEST_F(SessionConnectionTest, NothingMoreIsWrittenToAServerThatBrokeARule) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
 }
 
-TEST_F(SessionConnectionTest, ADrainingStreamIsHalfClosedOnceWhatWasGivenUpIsAnswered) {
+TEST_F(SessionConnectionTest, ADrainingStreamIsHalfClosedOnceAbandonedOperationsAreAnswered) {
   Open();
   Reserve("1");
   stream().Say(Limits(100, 1 << 20));
@@ -1164,7 +1164,7 @@ TEST_P(RogueServer, LosesItsStream) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, RogueServer, ::testing::Range(0, 6));
 
-TEST_F(SessionConnectionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
+TEST_F(SessionConnectionTest, ASilentServerWithUnansweredOperationsIsAbandoned) {
   SessionConnectionOptions options;
   options.silence_allowed = milliseconds(50);
   Open(options);
@@ -1185,7 +1185,7 @@ TEST_F(SessionConnectionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
 }
 
 // The stream's end arrives on a thread of gRPC's, which may be busy with a callback.
-TEST_F(SessionConnectionTest, AStreamThatWasGivenUpTakesNoOperationWhileItsEndIsStillToCome) {
+TEST_F(SessionConnectionTest, AnAbandonedStreamTakesNoOperationBeforeItsEnd) {
   SessionConnectionOptions options;
   options.silence_allowed = milliseconds(50);
   Open(options);
@@ -1216,7 +1216,7 @@ TEST_F(SessionConnectionTest, AStreamThatWasGivenUpTakesNoOperationWhileItsEndIs
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
 }
 
-TEST_F(SessionConnectionTest, OfTwoStreamsTheOneThatIsSilentIsGivenUp) {
+TEST_F(SessionConnectionTest, OfTwoStreamsTheSilentOneIsAbandoned) {
   SessionConnectionOptions options;
   options.streams = 2;
   options.silence_allowed = milliseconds(50);
@@ -1236,7 +1236,7 @@ TEST_F(SessionConnectionTest, OfTwoStreamsTheOneThatIsSilentIsGivenUp) {
   EXPECT_FALSE(stream(0).cancelled());
 }
 
-TEST_F(SessionConnectionTest, AServerThatOwesAnAnswerAndSaysSomethingElseIsAlive) {
+TEST_F(SessionConnectionTest, AServerThatSendsOtherAnswersIsAlive) {
   SessionConnectionOptions options;
   options.silence_allowed = milliseconds(1000);
   Open(options);
@@ -1252,7 +1252,7 @@ TEST_F(SessionConnectionTest, AServerThatOwesAnAnswerAndSaysSomethingElseIsAlive
   EXPECT_EQ(streams_.count(), 1u);
 }
 
-TEST_F(SessionConnectionTest, AServerWithoutSessionsGetsUnaryCallsAndNobodySeesAnError) {
+TEST_F(SessionConnectionTest, AServerWithoutSessionsGetsUnaryCallsAndNoCallerGetsAnError) {
   Open();
   Reserve("1");
   Complete();
@@ -1399,7 +1399,7 @@ TEST_F(SessionConnectionTest,
 }
 
 // Daemons of two versions behind one address.
-TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsLeftAlone) {
+TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsNotUsed) {
   SessionConnectionOptions options;
   options.streams = 2;
   Open(options);
@@ -1417,7 +1417,7 @@ TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsLeftAl
   EXPECT_EQ(log_.count(), 0u);
 }
 
-TEST_F(SessionConnectionTest, DestructionAnswersEverythingAlsoWhatIsAskedMeanwhile) {
+TEST_F(SessionConnectionTest, DestructionAnswersEveryOperationAlsoNewOnes) {
   Open();
   Answers late;
   SessionConnection* const session = session_.get();

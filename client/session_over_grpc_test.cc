@@ -143,7 +143,7 @@ TEST_P(CutStream, TheOperationIsRepeatedUnderItsToken) {
 
 INSTANTIATE_TEST_SUITE_P(BeforeAndAfter, CutStream, ::testing::Bool());
 
-TEST_F(SessionOverGrpcTest, ADeadlineIsToldToTheServer) {
+TEST_F(SessionOverGrpcTest, ADeadlineIsSentToTheServer) {
   service_.KeepReserveUnanswered();
   const Reserved answer = Ask(*connection_, "k", In(milliseconds(100))).get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
@@ -183,14 +183,14 @@ TEST_F(SessionOverGrpcTest, ADaemonFromBeforeSessionsIsServedByUnaryCalls) {
   EXPECT_THAT(lines(), ElementsAre("idempotencyd does not support sessions: using unary calls"));
 }
 
-TEST_F(SessionOverGrpcTest, AServerThatAnswersBeforeItsFirstFrameIsNotBelieved) {
+TEST_F(SessionOverGrpcTest, AnAnswerBeforeTheFirstFrameIsRefused) {
   service_.KeepFirstFrame();
   const Reserved answer = Ask(*connection_, "k").get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   EXPECT_THAT(lines(), Contains(StartsWith("idempotencyd violated the session protocol")));
 }
 
-TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEverybody) {
+TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEveryCall) {
   service_.KeepReserveUnanswered();
   for (int round = 0; round < 20; ++round) {
     auto connection = MakeSessionConnection(Dial(port_.number()));

@@ -256,7 +256,7 @@ TEST_F(SqliteKeyStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   EXPECT_TRUE((*store)->KeyFor("secret-work").ok());
 }
 
-TEST_F(SqliteKeyStoreTest, ATableThatIsGoneIsUnavailable) {
+TEST_F(SqliteKeyStoreTest, AMissingTableIsUnavailable) {
   const auto store = Open();
   RunSql("DROP TABLE keys");
   const absl::Status status = store->KeyFor("work").status();
@@ -285,7 +285,7 @@ TEST_F(SqliteKeyStoreTest, AKeyThatAnotherProcessMakesMeanwhileIsTheKey) {
   EXPECT_EQ(key.get(), "its-key");
 }
 
-TEST_F(SqliteKeyStoreTest, NobodyElseMayReadTheFile) {
+TEST_F(SqliteKeyStoreTest, OnlyTheOwnerMayReadTheFile) {
   const mode_t before = umask(022);
   Open();
   umask(before);
@@ -329,7 +329,7 @@ TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
   ExpectRefused("", "a separate file");
 }
 
-TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
+TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndUnchanged) {
   RunSql("CREATE TABLE notes (text)");
   ExpectRefused(path_, "another program");
   RunSql("INSERT INTO notes VALUES ('still here')");

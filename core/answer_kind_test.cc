@@ -65,7 +65,7 @@ TEST(AnswerKindTest, OfEveryCodeWithoutAReason) {
   }
 }
 
-TEST(AnswerKindTest, ACodeThatIsNoneSaysNothing) {
+TEST(AnswerKindTest, AnInvalidCodeProvesNothing) {
   for (const char* const code : {"", "five", "-1", "17", "99999999999999999999"}) {
     ErrorDetails details;
     details.metadata[std::string(kStatusCodeDetail)] = code;

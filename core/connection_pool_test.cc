@@ -108,7 +108,7 @@ TEST_F(ConnectionPoolTest, ALostConnectionIsReplaced) {
   EXPECT_EQ(server_.open, 1);
 }
 
-TEST_F(ConnectionPoolTest, FailsAtOnceWhileTheServerIsKnownToBeDown) {
+TEST_F(ConnectionPoolTest, FailsAtOnceAfterTheServerWasFoundDown) {
   ConnectionPoolOptions options = Options(4);
   options.min_backoff = absl::Seconds(1);
   options.max_backoff = absl::Seconds(4);

@@ -60,7 +60,7 @@ TEST(DeadlineTest, ADeadlineInSomeTimeIsThatFarAway) {
   EXPECT_LT(DeadlineIn(-absl::Seconds(3)), before);
 }
 
-TEST(DeadlineTest, OursAreReadBackAsTheyWereGiven) {
+TEST(DeadlineTest, DeadlinesAreReadBackUnchanged) {
   EXPECT_EQ(TimeUntil(GrpcDeadlineIn(absl::InfiniteDuration())), absl::InfiniteDuration());
   EXPECT_GT(TimeUntil(GrpcDeadlineIn(1000 * kYear)), 200 * kYear);
   EXPECT_LE(TimeUntil(GrpcDeadlineIn(-absl::Seconds(1))), absl::ZeroDuration());

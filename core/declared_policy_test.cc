@@ -45,7 +45,7 @@ TEST(KeyRuleTest, StreamsNeedAKeyOnlyWhereTheyAreCaptured) {
   EXPECT_EQ(RuleOf("CapturedRead"), v1::Policy::KEY_NONE);
 }
 
-TEST(DeclaredPolicyTest, NothingSaidIsAnEmptyPolicy) {
+TEST(DeclaredPolicyTest, WithoutAnOptionThePolicyIsEmpty) {
   EXPECT_EQ(DeclaredPolicy(Method("Silent").options()).value().ByteSizeLong(), 0u);
 }
 

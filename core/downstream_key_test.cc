@@ -46,7 +46,7 @@ TEST(DownstreamKeyTest, EveryPartCounts) {
 }
 
 // The callee's window is counted from the time in the key.
-TEST(DownstreamKeyTest, TellsWhenTheParentBegan) {
+TEST(DownstreamKeyTest, ContainsTheStartOfTheParent) {
   const auto key = Uuid::Parse(DownstreamKey("s", {kCreatedAt, kRecordId, "", "a"}));
   ASSERT_TRUE(key.has_value());
   EXPECT_EQ(key->TimeOrderedAt(), kCreatedAt);

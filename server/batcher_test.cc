@@ -126,7 +126,7 @@ TEST_F(BatcherTest, FewOperationsShareTheNextBatchAlthoughAWorkerIsFree) {
   EXPECT_THAT(calls[1].ids, SizeIs(7));
 }
 
-TEST_F(BatcherTest, WhatIsWorthABatchWaitsForNobody) {
+TEST_F(BatcherTest, AFullBatchDoesNotWait) {
   max_linger_ = std::chrono::hours(1);
   worth_a_batch_ = 8;
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
@@ -141,7 +141,7 @@ TEST_F(BatcherTest, WhatIsWorthABatchWaitsForNobody) {
   store_.Open();
 }
 
-TEST_F(BatcherTest, ACallThatTakesLongHoldsNobodyUp) {
+TEST_F(BatcherTest, ALongCallDelaysNoOther) {
   max_linger_ = std::chrono::milliseconds(1);
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
   OccupyWorker();
@@ -623,7 +623,7 @@ INSTANTIATE_TEST_SUITE_P(Fates, FailingStoreTest,
                          [](const auto& test) { return NameOf(test.param); });
 
 // The store began in time, and its work cannot be undone.
-TEST_F(BatcherTest, AnAnswerThatComesAfterItsDeadlineIsOfWhatHappened) {
+TEST_F(BatcherTest, AnAnswerAfterItsDeadlineIsOfAnAppliedOperation) {
   const Uuid token = Token("one");
   Batcher& batcher = Make();
   store_.ShutAnswers();
@@ -725,7 +725,7 @@ TEST_F(BatcherTest, AnAnswerWithoutAReplyHoldsNothingBesideItsOperation) {
   expect_most(Batcher::BytesOf(ReserveNamed("three")));
 }
 
-TEST_F(BatcherTest, WhoIsRefusedIsToldWhenToComeBack) {
+TEST_F(BatcherTest, ARefusalHasARetryDelay) {
   Batcher& batcher = Make(/*max_queued=*/1);
   OccupyWorker();
   batcher.Reserve(ReserveNamed("queued"), clock_.Monotonic() + std::chrono::seconds(1),
@@ -763,7 +763,7 @@ TEST_F(BatcherTest, AsManyWorkersAreWokenAsThereAreBatches) {
   EXPECT_THAT(verdicts_.Await(33), SizeIs(33));
 }
 
-TEST_F(BatcherTest, TheObserverIsToldHowLongTheStoreTook) {
+TEST_F(BatcherTest, TheObserverGetsTheTimeOfTheStore) {
   const Uuid token = Token("completed");
   Batcher& batcher = Make();
   OccupyWorker();
@@ -782,7 +782,7 @@ TEST_F(BatcherTest, TheObserverIsToldHowLongTheStoreTook) {
   EXPECT_EQ(observer_.counts().batch_time, absl::Seconds(2 + 5 + 5)) << "once for each kind";
 }
 
-TEST_F(BatcherTest, TheObserverIsToldOfGrantsThatAreOutOfTheOrdinary) {
+TEST_F(BatcherTest, TheObserverGetsUnusualGrants) {
   Batcher& batcher = Make();
   ReserveOp op = ReserveNamed("one");
   op.request_token = Uuid::Random();
@@ -834,7 +834,7 @@ TEST_F(BatcherTest, FailuresOfTheStoreAreThoseThatAreItsOwn) {
   EXPECT_EQ(observer_.counts().reservations_lost, 0u);
 }
 
-TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {
+TEST_F(BatcherTest, TheObserverGetsTheStoresAnswers) {
   Batcher& batcher = Make();
   const Uuid first = Token("late");
   clock_.Advance(limits::kDefaultLease);

@@ -135,7 +135,7 @@ TEST_F(ConnectionAcceptorTest, PassesConnectionsOn) {
   EXPECT_EQ(acceptor_->accepted(), 2);
 }
 
-TEST_F(ConnectionAcceptorTest, GoesOnAfterTheDescriptorsRanOut) {
+TEST_F(ConnectionAcceptorTest, ContinuesAfterTheDescriptorsRanOut) {
   // UndefinedBehaviorSanitizer opens a pipe when it first meets the observer's type.
   Start({0, 0});
   ASSERT_TRUE(IsClosed(Connected()));

@@ -134,7 +134,7 @@ TEST_F(EmbeddedServiceTest, TheFileBelongsToOneServiceAtATime) {
   EXPECT_TRUE(EmbeddedService::Open(address()).ok());
 }
 
-TEST_F(EmbeddedServiceTest, SaysWhatIsWrongWithTheAddress) {
+TEST_F(EmbeddedServiceTest, ReportsTheFaultOfTheAddress) {
   struct Case {
     std::string store;
     absl::StatusCode code;
@@ -170,7 +170,7 @@ TEST_F(EmbeddedServiceTest, NamesAnOptionOutOfItsRange) {
   EXPECT_FALSE(std::filesystem::exists(folder_.File("records.db")));
 }
 
-TEST_F(EmbeddedServiceTest, SweepsWatchesAndTellsTheObserver) {
+TEST_F(EmbeddedServiceTest, SweepsWatchesAndNotifiesTheObserver) {
   CountingObserver observer;
   EmbeddedOptions options;
   options.observer = &observer;

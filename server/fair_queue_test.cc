@@ -64,7 +64,7 @@ TEST(FairQueueTest, GivesOneItemOfARecordAtATime) {
   EXPECT_EQ(queue.SizeOf("a"), 0u);
 }
 
-TEST(FairQueueTest, ANamespaceThatHasNothingMoreForACallEndsNobodysTurns) {
+TEST(FairQueueTest, ANamespaceWithNothingMoreForACallEndsNoOthersTurns) {
   FairQueue<int> queue;
   queue.Push("a", IdNamed("hot"), 1);
   queue.Push("a", IdNamed("hot"), 2);
@@ -86,7 +86,7 @@ TEST(FairQueueTest, NamesThatAreNotUsedAnyMoreAreForgotten) {
 }
 
 // The first three items of a hot record, whose items leave one by one, have expired.
-TEST(FairQueueTest, TheDeadTakeNobodysPlace) {
+TEST(FairQueueTest, ExpiredItemsTakeNoPlace) {
   FairQueue<int> queue;
   for (const int item : {-1, -2, -3, 4, 5, -6}) queue.Push("a", IdNamed("hot"), item);
   queue.Push("a", IdNamed("gone"), -7);

@@ -176,7 +176,7 @@ TEST_F(IdempotencyServiceTest, GrantsAndReplaysCarryTheLabelsOfTheFirstReservati
                                               ::testing::Pair("request", "r-1")));
 }
 
-TEST_F(IdempotencyServiceTest, TellsWhenToAskAgain) {
+TEST_F(IdempotencyServiceTest, InFlightHasARetryDelay) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   Reserve(request);
   const v1::ReserveResponse in_flight = Reserve(request);
@@ -219,7 +219,7 @@ TEST_F(IdempotencyServiceTest, AnOldKeyIsExpired) {
   EXPECT_TRUE(Reserve(request).has_expired());
 }
 
-TEST_F(IdempotencyServiceTest, APauseIsToldInFullAndALeaseIsNot) {
+TEST_F(IdempotencyServiceTest, APauseIsReportedInFullAndALeaseIsNot) {
   const v1::ReserveRequest request = ReserveRequestFor("one");
   v1::ReleaseRequest release;
   *release.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -231,7 +231,7 @@ TEST_F(IdempotencyServiceTest, APauseIsToldInFullAndALeaseIsNot) {
   EXPECT_EQ(Reserve(request).in_flight().retry_after().seconds(), 600);
 }
 
-TEST_F(IdempotencyServiceTest, AnUnknownOutcomeSaysWhyAndSinceWhen) {
+TEST_F(IdempotencyServiceTest, AnUnknownOutcomeHasItsCauseAndTime) {
   const v1::ReserveRequest request = ReserveRequestFor("one");
   v1::ReleaseRequest release;
   *release.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -348,7 +348,7 @@ TEST_F(IdempotencyServiceTest, AReplyOverTheLimitIsStoredWithoutItsContent) {
 }
 
 // The same for a call that waited for the reply as for one that found it.
-TEST_F(IdempotencyServiceTest, AReplyOverTheCallersLimitComesWithoutItsContentAndSaysSo) {
+TEST_F(IdempotencyServiceTest, AReplyOverTheCallersLimitIsMarkedAndLacksItsContent) {
   const v1::ReserveRequest plain = ReserveRequestFor("one");
   const std::string token = Reserve(plain).reserved().reservation_token();
   v1::ReserveRequest small = plain;

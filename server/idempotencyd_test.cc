@@ -93,7 +93,7 @@ TEST_F(IdempotencydTest, HelpAndVersionGoToStdout) {
   EXPECT_THAT(version.out, MatchesRegex("idempotencyd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
-TEST_F(IdempotencydTest, MistakesExitWith2AndSayWhatToDo) {
+TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
   const std::string missing = folder_.File("missing.pem");
   const struct {
     std::vector<std::string> arguments;
@@ -150,7 +150,7 @@ TEST_F(IdempotencydTest, ListensOnAUnixSocket) {
   EXPECT_EQ(EndWith(*process, SIGTERM), 0);
 }
 
-TEST_F(IdempotencydTest, HealthIsAskedOverTls) {
+TEST_F(IdempotencydTest, HealthIsCheckedOverTls) {
   const auto server = authority_.Issue("idempotencyd", "DNS:idempotencyd.example");
   Write("server.pem", server.certificate);
   Write("server.key", server.key);
@@ -171,7 +171,7 @@ TEST_F(IdempotencydTest, HealthIsAskedOverTls) {
               HasSubstr("cannot be read: Is a directory"));
 }
 
-TEST_F(IdempotencydTest, HealthIsAskedOverMutualTls) {
+TEST_F(IdempotencydTest, HealthIsCheckedOverMutualTls) {
   const auto server = authority_.Issue("idempotencyd");
   const auto client = authority_.Issue("health");
   Write("server.pem", server.certificate);

@@ -202,7 +202,7 @@ TEST_F(InFlightWaitersTest, AnswersAtOnceWhatNeedsNoWait) {
   EXPECT_EQ(Count<Reserved>(1), 1u);
 }
 
-TEST_F(InFlightWaitersTest, DoesNotWaitUnlessAsked) {
+TEST_F(InFlightWaitersTest, DoesNotWaitUnlessRequested) {
   Make();
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), absl::ZeroDuration());
@@ -269,7 +269,7 @@ TEST_F(InFlightWaitersTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
 
 // After every kind of end of a wait: otherwise every key that a caller ever waited for would take
 // memory.
-TEST_F(InFlightWaitersTest, NothingIsKeptOfARecordThatNobodyWaitsForAnyMore) {
+TEST_F(InFlightWaitersTest, NothingIsKeptOfARecordWithoutWaiters) {
   Make();
   const Uuid completed = Hold(ReserveNamed("completed"));
   Hold(ReserveNamed("left"));
@@ -453,7 +453,7 @@ TEST_F(InFlightWaitersTest, APauseIsWaitedForAndThenOneRuns) {
   EXPECT_EQ(Count<Replay>(4), 3u);
 }
 
-TEST_F(InFlightWaitersTest, AWaitThatEndsWithinThePauseSaysWhatIsLeftOfIt) {
+TEST_F(InFlightWaitersTest, AWaitThatEndsWithinThePauseReportsTheRest) {
   Make();
   ReleaseOp release = ReleaseNamed("held", Hold(ReserveNamed("held")));
   release.pause = absl::Minutes(5);
@@ -632,7 +632,7 @@ TEST_F(GrantWhileCancelledTest, IsKeptForACallerThatCanRepeatTheCall) {
   EXPECT_EQ(Stored("free").state, RecordState::kReserved);
 }
 
-TEST_F(GrantWhileCancelledTest, GoesOnAskingForRecovery) {
+TEST_F(GrantWhileCancelledTest, OfARecoveryLeavesTheRecordUnknown) {
   ReserveOp op = ReserveNamed("dead");
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   Hold(op);
@@ -686,7 +686,7 @@ TEST_F(InFlightWaitersTest, WhatWaitersWeighIsBounded) {
   EXPECT_EQ(batcher_->budget().held(), 0u);
 }
 
-TEST_F(InFlightWaitersTest, CloseAnswersEverybodyAndNobodyWaitsAfterwards) {
+TEST_F(InFlightWaitersTest, CloseAnswersEveryWaiterAndAdmitsNoOther) {
   Make();
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 3);
@@ -845,7 +845,7 @@ TEST_F(InFlightWaitersTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither)
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
 }
 
-TEST_F(InFlightWaitersTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
+TEST_F(InFlightWaitersTest, WhileOneTriesTheOthersNeitherTryNorRead) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -883,7 +883,7 @@ TEST_F(InFlightWaitersTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
   EXPECT_EQ(Asked(OperationKind::kReserve), 4u) << "of the three one asked again";
 }
 
-TEST_F(InFlightWaitersTest, WhatATryFindsSettledTheOthersAreToldByOneRead) {
+TEST_F(InFlightWaitersTest, WhatATryFindsSettledReachesTheOthersByOneRead) {
   ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
@@ -953,7 +953,7 @@ TEST_F(InFlightWaitersTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
 }
 
 // A caller that came later may have seen a later attempt.
-TEST_F(InFlightWaitersTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
+TEST_F(InFlightWaitersTest, AReadAnswersOnlyWaitersFromBeforeItWasSent) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = op.retention = absl::Seconds(1);
@@ -1041,7 +1041,7 @@ TEST_F(InFlightWaitersTest, AWaitEndsTwentyMillisecondsBeforeTheDeadlineOfTheCal
   EXPECT_EQ(Count<InFlight>(2), 2u);
 }
 
-TEST_F(InFlightWaitersTest, ALeaseThatIsAsGoodAsOverIsAskedForOnceInAMillisecond) {
+TEST_F(InFlightWaitersTest, ALeaseThatIsAlmostOverIsTriedOnceInAMillisecond) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -1075,7 +1075,7 @@ TEST_F(InFlightWaitersTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   EXPECT_LT(counted_.reads() - before, 20);
 }
 
-TEST_F(InFlightWaitersTest, ACallerThatLeftIsCountedAndStaysGone) {
+TEST_F(InFlightWaitersTest, ACancelledCallerIsCounted) {
   Make();
   Hold(ReserveNamed("held"));
   EXPECT_EQ(room_->records(), 0u);

@@ -84,7 +84,7 @@ TEST_F(ListenerCredentialsTest, TakesACertificateWithItsKeyAndAnAuthority) {
   EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, good_certificate_}).ok());
 }
 
-TEST_F(ListenerCredentialsTest, SaysWhichFileIsWrong) {
+TEST_F(ListenerCredentialsTest, NamesTheFaultyFile) {
   const std::string missing = folder_.File("missing");
   const std::string empty = Write("empty", "");
   const std::string text = Write("text", "no PEM\n");

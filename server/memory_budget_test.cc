@@ -25,7 +25,7 @@ std::vector<Hold> FillWithReplies(MemoryBudget& budget, const std::string& name_
   return holds;
 }
 
-TEST(MemoryBudgetTest, RepliesThatNobodyReadsLeaveCompletionsTheirHalf) {
+TEST(MemoryBudgetTest, UnreadRepliesLeaveCompletionsTheirHalf) {
   Observer observer;
   MemoryBudget budget(kMax, observer);
   std::vector<std::vector<Hold>> unread;

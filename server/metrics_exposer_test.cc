@@ -62,7 +62,7 @@ TEST_F(MetricsExposerTest, AnswersAsHttpDoes) {
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
 }
 
-TEST_F(MetricsExposerTest, SlowClientsHoldUpNobody) {
+TEST_F(MetricsExposerTest, SlowClientsDelayNoOthers) {
   MakeThePageLarge();
   Start();
   std::vector<RawConnection> slow;

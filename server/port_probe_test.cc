@@ -59,7 +59,7 @@ TEST(PortProbeTest, ReportsAPortThatAcceptsNothing) {
                 " no longer accepts connections, although this process runs; restart idempotencyd");
 }
 
-TEST(PortProbeTest, ReportsAPortThatNobodyListensOn) {
+TEST(PortProbeTest, ReportsAPortWithoutAListener) {
   const testing::HeldPort held;
   auto sockets =
       std::make_optional(ListeningSockets::Bind(*NetworkAddress::Parse(held.address())).value());

@@ -254,7 +254,7 @@ TEST(SessionOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.max_frame_parsed_bytes, 4 * limits::kMaxMessageBytes);
 }
 
-TEST_F(SessionTest, TheFirstFrameTellsTheLimits) {
+TEST_F(SessionTest, TheFirstFrameHasTheLimits) {
   Caller caller(*stub_);
   const v1::SessionLimits limits = caller.First().limits();
   EXPECT_EQ(limits.max_in_flight(), limits::kMaxSessionInFlight);
@@ -465,7 +465,7 @@ TEST_F(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
 }
 
 // A caller that sends only invalid requests, and does not read the answers.
-TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
+TEST_F(SessionTest, UnreadErrorsAreBounded) {
   SessionOptions options;
   options.max_unwritten_bytes = 64 * 1024;
   Serve(options);
@@ -659,7 +659,7 @@ TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
   EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
 }
 
-TEST_F(SessionTest, WhatHasGoneOutHoldsNothingAnyMore) {
+TEST_F(SessionTest, SentAnswersHoldNoMemory) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Ask(CompleteAs(2, "one", token, std::string(100'000, 'b'))).has_complete());
@@ -675,7 +675,7 @@ TEST_F(SessionTest, WhatHasGoneOutHoldsNothingAnyMore) {
   EXPECT_EQ(observer_.counts().sessions, 1u);
 }
 
-TEST_F(SessionTest, RepliesThatNobodyReadsAreBounded) {
+TEST_F(SessionTest, UnreadRepliesAreBounded) {
   const std::string body(1024 * 1024, 'b');
   for (int i = 0; i < 64; ++i) {
     const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed(NameOf(i))})[0]).token;
@@ -728,7 +728,7 @@ TEST_F(SessionTest, ALargeAnswerTravelsAlone) {
   EXPECT_EQ(answers, 101u);
 }
 
-TEST_F(SessionTest, AReservationWaitsAndIsGivenUpByItsId) {
+TEST_F(SessionTest, AReservationWaitsAndIsCancelledByItsId) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Send(
@@ -740,7 +740,7 @@ TEST_F(SessionTest, AReservationWaitsAndIsGivenUpByItsId) {
   EXPECT_EQ(caller.Answers(2)[3].reserve().replay().reply().body(), "done");
 }
 
-TEST_F(SessionTest, WhatTheStoreIsDecidingIsAnsweredAlthoughItWasGivenUp) {
+TEST_F(SessionTest, ACancelledOperationAtTheStoreIsAnswered) {
   Caller caller(*stub_);
   store_.Shut();
   ASSERT_TRUE(caller.Send({ReserveAs(1, "one", /*max_wait_s=*/30)}));
@@ -807,7 +807,7 @@ TEST_F(SessionTest, ASecondDrainIsNotAnnounced) {
   EXPECT_THAT(frame.answers(), SizeIs(1));
 }
 
-TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {
+TEST_F(SessionTest, AnOldSessionRequestsAnotherOnceAndStaysUsable) {
   SessionOptions session;
   session.max_age = absl::Minutes(1);
   Serve(session);
@@ -848,7 +848,7 @@ TEST_F(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
   while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
 }
 
-TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainIsToldSo) {
+TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainGetsTheNotice) {
   service_->DrainSessions();
   Caller caller(*stub_);
   v1::SessionResponse frame;

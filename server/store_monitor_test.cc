@@ -75,7 +75,7 @@ class Opener {
   std::atomic<int> calls = 0;
 };
 
-TEST(HealthTest, SaysNotServingUntilTheStoreAnswers) {
+TEST(HealthTest, IsNotServingUntilTheStoreAnswers) {
   FakeHealthService service;
   Health health(&service);
   EXPECT_THAT(service.serving(), ElementsAre(Pair("", false), Pair(kService, false)));

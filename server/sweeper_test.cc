@@ -286,7 +286,7 @@ TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
   EXPECT_TRUE(steps_.removed().empty());
 }
 
-TEST_F(SweeperTest, GoesOnAfterAFailedPass) {
+TEST_F(SweeperTest, ContinuesAfterAFailedPass) {
   ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
   Sweeper::Options options = Unpaced(10);
   options.interval = absl::Milliseconds(1);

@@ -219,7 +219,7 @@ TEST(WireRequestTest, RefusesBadReservations) {
 }
 
 // protobuf's maps have another order in every message.
-TEST(WireRequestTest, TellsTheSameOfTwoBadLabelsEachTime) {
+TEST(WireRequestTest, ReportsTheSameOfTwoBadLabelsEachTime) {
   for (int i = 0; i < 50; ++i) {
     v1::ReserveRequest request = GoodReserve();
     for (int label = 0; label < i % 10; ++label) {

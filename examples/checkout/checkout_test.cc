@@ -123,7 +123,7 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
   std::map<std::string, std::unique_ptr<idempotency::internal::testing::Process>> processes_;
 };
 
-TEST_P(CheckoutTest, TheSameKeyResumesWhatDied) {
+TEST_P(CheckoutTest, TheSameKeyResumesACrashedOrder) {
   const Death& death = GetParam();
   for (const std::string role : {"payment", "inventory", "order"}) {
     ASSERT_NO_FATAL_FAILURE(Start(role, role == death.role ? death.point : ""));

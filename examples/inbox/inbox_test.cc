@@ -92,7 +92,7 @@ TEST_P(InboxTest, AMessageThatWasSentTwiceHasOneEffect) {
   EXPECT_THAT(Do({"show"}), HasSubstr("alice: 520 cents in 2 deposits\nqueue: 0 waiting"));
 }
 
-TEST_P(InboxTest, AnotherMessageUnderAKnownIdIsSetAside) {
+TEST_P(InboxTest, AnotherMessageUnderAUsedIdIsSetAside) {
   Send("m-1", 500);
   Send("m-1", 900);
   EXPECT_THAT(ConsumeAll(), HasSubstr("used with a different request"));

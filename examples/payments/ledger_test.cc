@@ -40,7 +40,7 @@ class LedgerTest : public ::testing::Test {
   std::unique_ptr<Ledger> ledger_;
 };
 
-TEST_F(LedgerTest, AChargeMovesMoneyAndSaysWhoMovedIt) {
+TEST_F(LedgerTest, AChargeMovesMoneyAndNamesItsRecord) {
   const auto posting = ledger_->Charge("alice", 300, "rent", {"record-1", 2});
   ASSERT_TRUE(posting.ok()) << posting.status();
   EXPECT_EQ(posting->balance_cents, 700);

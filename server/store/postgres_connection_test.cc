@@ -82,7 +82,7 @@ TEST_F(PostgresConnectionTest, ADeadlockIsRepeatedAFewTimes) {
   EXPECT_TRUE(connection_->Usable());
 }
 
-TEST_F(PostgresConnectionTest, AMissingPrivilegeIsToldByItsSqlstate) {
+TEST_F(PostgresConnectionTest, AMissingPrivilegeIsDetectedByItsSqlstate) {
   ASSERT_TRUE(connection_->ExecuteScript("SET ROLE pg_monitor").ok());
   const auto read = connection_->ExecuteScript("SELECT FROM pg_authid");
   EXPECT_EQ(read.status().message(), "permission denied for table pg_authid (SQLSTATE 42501)")

@@ -220,7 +220,7 @@ TEST_F(PostgresFailureTest, OfTheSweep) {
 }
 
 // Both ways give the same answers; the order in which they are tried depends on the last batches.
-TEST_F(PostgresFailureTest, WhereMostKeysAreKnownTheyAreReadBeforeTheyAreInserted) {
+TEST_F(PostgresFailureTest, WhereMostKeysExistTheyAreReadBeforeTheyAreInserted) {
   Run(kCountInserts);
   const ReserveOp known = OpFor("known");
   MustReserve(known);

@@ -312,7 +312,7 @@ TEST_F(PostgresMigratorTest, AnEditedMigrationIsRefused) {
   ExpectRefused("whose text differs");
 }
 
-TEST_F(PostgresMigratorTest, AMissingTableOrColumnIsNoticed) {
+TEST_F(PostgresMigratorTest, AMissingTableOrColumnIsDetected) {
   ASSERT_TRUE(Migrator().Up().ok());
   Execute("ALTER TABLE records DROP COLUMN recovering CASCADE");
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("SQLSTATE 42703"));

@@ -108,7 +108,7 @@ TEST(PostgresOptionsTest, EveryTimeoutIsBetweenAMillisecondAndAnHour) {
   }
 }
 
-TEST(PostgresConninfoTest, SaysHowASessionIsToBeHad) {
+TEST(PostgresConninfoTest, ContainsTheSettingsOfASession) {
   const std::string conninfo = ConninfoOf(Options());
   for (const char* const setting :
        {"connect_timeout='5' ", "target_session_attrs='read-write' ",
@@ -119,7 +119,7 @@ TEST(PostgresConninfoTest, SaysHowASessionIsToBeHad) {
   }
 }
 
-TEST(PostgresConninfoTest, WhatTheUrlSaysStandsBehindAndCountsButForTheEncoding) {
+TEST(PostgresConninfoTest, TheUrlsSettingsFollowAndApplyExceptTheEncoding) {
   PostgresOptions options = Options();
   options.url += "?application_name=mine&connect_timeout=9&client_encoding=LATIN1";
   const std::string conninfo = ConninfoOf(options);

@@ -33,7 +33,7 @@ TEST(PostgresArrayTest, IsAsTheProtocolHasIt) {
             "00000002ffff");
 }
 
-TEST(PostgresArrayTest, ANullIsALengthOfMinusOneAndToldAhead) {
+TEST(PostgresArrayTest, ANullIsALengthOfMinusOneAndAnnouncedAhead) {
   PostgresArray array(PostgresType::kBytea);
   array.AppendNull();
   array.AppendBytes(std::string("\0x", 2));

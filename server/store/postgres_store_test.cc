@@ -347,7 +347,7 @@ TEST_F(PostgresStoreTest, AnInspectionReadsABoundedNumberOfRows) {
 }
 
 // However it was replaced: its records are lost, and every key would run again.
-TEST_F(PostgresStoreTest, ASchemaThatWasMadeAnewIsNotServed) {
+TEST_F(PostgresStoreTest, ARecreatedSchemaIsNotServed) {
   const ReserveOp op = OpFor("known");
   ASSERT_TRUE(Reserve(op).ok());
   ASSERT_TRUE(store_->Inspect().ok());
@@ -471,14 +471,14 @@ class PostgresLockTest : public PostgresStoreTest {
   std::vector<Uuid> tokens_;
 };
 
-TEST_F(PostgresLockTest, HeartbeatsOfOthersGoOn) {
+TEST_F(PostgresLockTest, HeartbeatsOfOthersContinue) {
   LockHalf();
   ExpectHalf(store_->Extend(Heartbeats()));
   Run("ROLLBACK");
   ExpectAll(std::function([this] { return store_->Extend(Heartbeats()); }));
 }
 
-TEST_F(PostgresLockTest, CompletionsOfOthersGoOnAndSoDoReservationsBesideThem) {
+TEST_F(PostgresLockTest, CompletionsOfOthersContinueAndSoDoReservationsBesideThem) {
   LockHalf();
   std::vector<ReserveOp> fresh;
   for (int i = 0; i < kOps; ++i) fresh.push_back(OpFor(absl::StrCat("new-", i)));
@@ -490,7 +490,7 @@ TEST_F(PostgresLockTest, CompletionsOfOthersGoOnAndSoDoReservationsBesideThem) {
 }
 
 // A caller repeats operations that failed; without a pause each repeat made its batch wait.
-TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsLeftAloneForAWhile) {
+TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsNotTriedForAWhile) {
   PostgresOptions options = schema_->options();
   options.lock_timeout = lock_timeout_;
   options.locked_pause = absl::Hours(1);
@@ -512,7 +512,7 @@ TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsLeftAloneForAWhile) {
   for (const auto& completed : store_->Complete(Completions())) EXPECT_TRUE(completed.ok());
 }
 
-TEST_F(PostgresLockTest, TakeOversOfOthersGoOn) {
+TEST_F(PostgresLockTest, TakeOversOfOthersContinue) {
   Run("UPDATE records SET lease_until = clock_timestamp()");
   // An insert waits for a row that is being changed.
   LockHalf("UPDATE records SET scope = scope {where}");
@@ -523,7 +523,7 @@ TEST_F(PostgresLockTest, TakeOversOfOthersGoOn) {
 }
 
 // Such a row is invisible to other sessions, so that it cannot be named.
-TEST_F(PostgresLockTest, ReservationsBesideAKeyThatIsBeingInsertedGoOn) {
+TEST_F(PostgresLockTest, ReservationsBesideAKeyThatIsBeingInsertedContinue) {
   std::vector<ReserveOp> ops;
   for (int i = 0; i < 4; ++i) ops.push_back(OpFor(absl::StrCat("new-", i)));
   Run(
@@ -568,7 +568,7 @@ TEST_F(PostgresLockTest, ASessionThatStandsStillInATransactionLosesItsLocks) {
   }
 }
 
-TEST_F(PostgresStoreTest, TheServerIsToldToLookWhetherItsClientIsThere) {
+TEST_F(PostgresStoreTest, TheServerIsConfiguredToDetectALostClient) {
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM pg_settings WHERE source = 'session' AND name IN"
                            " ('tcp_keepalives_idle', 'tcp_keepalives_interval',"
                            " 'tcp_keepalives_count', 'tcp_user_timeout',"
@@ -619,7 +619,7 @@ TEST_F(PostgresFaultTest, AcknowledgedWorkSurvivesACrashAndThePoolHeals) {
   EXPECT_EQ(store_->connections().broken, 0);
 }
 
-TEST_F(PostgresFaultTest, AStalledServerIsGivenUpAndTheCallRepeated) {
+TEST_F(PostgresFaultTest, AStalledServerIsAbandonedAndTheCallRepeated) {
   statement_timeout_ = absl::Milliseconds(300);
   Open(cluster_->url());
   const ReserveOp op = OpFor("stalled");
@@ -634,7 +634,7 @@ TEST_F(PostgresFaultTest, AStalledServerIsGivenUpAndTheCallRepeated) {
   EXPECT_TRUE(Complete(completion).ok()) << "on another session, whichever came first";
 }
 
-TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsGivenUpInTime) {
+TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsAbandonedInTime) {
   statement_timeout_ = absl::Milliseconds(300);
   Open(cluster_->url());
   const ReserveOp op = OpFor("locked");
@@ -763,7 +763,7 @@ TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
 
 // A refusal discloses a record, too: a failover that reverts the record would make the refusal
 // wrong.
-TEST_F(PostgresStandbyTest, NothingIsToldOfARecordThatTheStandbyDidNotConfirm) {
+TEST_F(PostgresStandbyTest, NothingIsAnsweredAboutARecordThatTheStandbyDidNotConfirm) {
   TakeStandbyAway();
   const ReserveOp op = OpFor("charge");
   Cancelled([&] { EXPECT_FALSE(Reserve(op).ok()); });
@@ -799,7 +799,7 @@ TEST_F(PostgresStandbyTest, NothingIsToldOfARecordThatTheStandbyDidNotConfirm) {
 }
 
 // Each abandoned call leaves a session behind, which waits until the standby is available again.
-TEST_F(PostgresStandbyTest, SessionsThatWereGivenUpAreBounded) {
+TEST_F(PostgresStandbyTest, AbandonedSessionsAreBounded) {
   statement_timeout_ = absl::Milliseconds(100);
   Open(cluster_->url());
   TakeStandbyAway();
@@ -875,7 +875,7 @@ TEST_F(PostgresFaultTest, AnInspectionFailsWhileTheServerOnlyReads) {
   EXPECT_TRUE(await(true));
 }
 
-TEST_F(PostgresFaultTest, CommitsAreDurableWhateverTheDatabasesDefault) {
+TEST_F(PostgresFaultTest, CommitsAreDurableUnderAnyDefaultOfTheDatabase) {
   for (const auto& [given, kept] : {std::pair("off", "on"), std::pair("local", "on"),
                                     std::pair("remote_apply", "remote_apply")}) {
     ASSERT_TRUE(

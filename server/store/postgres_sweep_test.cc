@@ -165,7 +165,7 @@ TEST_P(PostgresSweepTest, OneWithATombstoneWhenItIsReducedAndWhenThatIsOver) {
 }
 
 // New records appear at the end of a walk, at any time.
-TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkSaysNothingOfTheFuture) {
+TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkReportsNoTime) {
   Release(Reserve(), /*outcome_unknown=*/true);
   SweepOp op;
   op.limit = 2;
@@ -190,7 +190,7 @@ TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkSaysNothingOfTheFuture) {
   EXPECT_EQ(stretch->next, op.until);
 }
 
-TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNothingIsKnown) {
+TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNoTimeIsReported) {
   Release(Reserve(), /*outcome_unknown=*/true);
   ASSERT_TRUE(schema_
                   ->Execute("SELECT pg_advisory_lock(hashtextextended('idempotency sweep ' ||"

@@ -240,7 +240,7 @@ TEST_F(SqliteRecordsTest, AWriteToARowThatIsNotThereFails) {
   }
 }
 
-TEST_F(SqliteRecordsTest, APageOfTheSweepIsWhatLiesBetweenAsFarAsItGoes) {
+TEST_F(SqliteRecordsTest, APageOfTheSweepHasTheRecordsInItsRangeUpToItsLimit) {
   std::vector<RecordId> ids;
   for (int i = 0; i < 6; ++i) {
     const ReserveOp op = OpFor(absl::StrCat("key-", i));
@@ -267,7 +267,7 @@ TEST_F(SqliteRecordsTest, APageOfTheSweepIsWhatLiesBetweenAsFarAsItGoes) {
 }
 
 // With any SQL that a damaged file contains.
-TEST_F(SqliteRecordsTest, NobodyWritesToTheSchemaBySql) {
+TEST_F(SqliteRecordsTest, TheSchemaCannotBeWrittenBySql) {
   EXPECT_FALSE(connection_.Execute("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema").ok());
   Insert(OpFor("still there"));
 }

@@ -138,7 +138,7 @@ TEST_F(SqliteStoreTest, AMissingFolderIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("does not exist; create it"));
 }
 
-TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsRefusedAndLeftAlone) {
+TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsRefusedAndUnchanged) {
   const std::string text(4096, 'x');
   std::ofstream(path_) << text;
   const absl::Status status = OpenFails(path_);
@@ -164,7 +164,7 @@ TEST_F(SqliteStoreTest, ADamagedFileIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("is damaged"));
 }
 
-TEST_F(SqliteStoreTest, ADatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
+TEST_F(SqliteStoreTest, ADatabaseOfAnotherProgramIsRefusedAndUnchanged) {
   RunSql("CREATE TABLE notes (text)");
   const absl::Status status = OpenFails(path_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -299,7 +299,7 @@ INSTANTIATE_TEST_SUITE_P(Columns, SqliteDamageTest,
                                            "completed_at = NULL", "state = 1"));
 
 // As above, but the record is forgotten: its damage must not remove it early.
-TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsLeftAloneByTheSweep) {
+TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsNotSwept) {
   ManualClock clock;
   SqliteOptions options;
   options.clock = &clock;
@@ -338,7 +338,7 @@ TEST_F(SqliteStoreTest, ADamagedReplyIsLeftToItsDigest) {
 }
 
 // The sweep leaves a damaged row unchanged, and continues with the others.
-TEST_P(SqliteDamageTest, IsLeftAloneByTheSweep) {
+TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
   ManualClock clock;
   SqliteOptions options;
   options.clock = &clock;

@@ -66,7 +66,7 @@ class OrphanedPending : public AntiPattern {
   }
 };
 
-TEST_P(OrphanedPending, AReservationOfTheDeadIsTakenOver) {
+TEST_P(OrphanedPending, AReservationOfACrashedServerIsTakenOver) {
   std::atomic<std::uint32_t> attempt{0};
   GuardedServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
@@ -86,7 +86,7 @@ TEST_P(OrphanedPending, AReservationOfTheDeadIsTakenOver) {
   EXPECT_EQ(attempt, 2);
 }
 
-TEST_P(OrphanedPending, WhoeverLostTheReservationCanNoLongerWrite) {
+TEST_P(OrphanedPending, AnAttemptThatLostItsReservationCannotWrite) {
   std::string lost_token;
   grpc::Status late;
   GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {

@@ -175,7 +175,7 @@ TEST_P(EffectAndRecordApart, WhatWasCommittedBeforeACrashDoesNotRunAgain) {
   EXPECT_EQ(Charges(), 1);
 }
 
-TEST_P(EffectAndRecordApart, AFailureAfterTheCommitIsNotToldAsTheOutcome) {
+TEST_P(EffectAndRecordApart, AFailureAfterTheCommitIsNotTheOutcome) {
   OpenAccount(10 * kPrice);
   GuardedServer& server =
       ServeBank([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {

@@ -14,7 +14,7 @@ namespace {
 
 class WindowTooShort : public AntiPattern {};
 
-TEST_P(WindowTooShort, EveryReplySaysHowLongItIsRemembered) {
+TEST_P(WindowTooShort, EveryReplyHasItsExpiry) {
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply&) { return grpc::Status::OK; });
   const ProbeClient client(server.address());

@@ -114,7 +114,7 @@ TEST_P(UnlinkedSteps, ARerunResumesAtTheStepThatFailed) {
   EXPECT_EQ(inventory.effects, 1);
 }
 
-TEST_P(UnlinkedSteps, TheOneCallToAMethodNeedsNoLabelToBeKnownAgain) {
+TEST_P(UnlinkedSteps, TheOnlyCallToAMethodNeedsNoLabelToBeRecognised) {
   StepService payment;
   ServeStep(payment);
   std::atomic<bool> fail{true};
@@ -152,7 +152,7 @@ TEST_P(UnlinkedSteps, AStepsRecordNamesItsParentButNotTheParentsKey) {
   EXPECT_THAT(record.DebugString(), Not(HasSubstr("the-customers-key")));
 }
 
-TEST_P(UnlinkedSteps, CallsThatCannotBeToldApartAreNotSent) {
+TEST_P(UnlinkedSteps, CallsThatCannotBeDistinguishedAreNotSent) {
   StepService payment;
   ServeStep(payment);
   grpc::Status second;

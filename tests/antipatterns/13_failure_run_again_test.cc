@@ -94,7 +94,7 @@ TEST_P(FailureRunAgain, RetriesMakeOneOrderAndStopWithTheReason) {
   EXPECT_NE(metadata["since"], "");
 }
 
-TEST_P(FailureRunAgain, RetriesStopWhateverTheClientWantsToRetry) {
+TEST_P(FailureRunAgain, RetriesStopForEveryRetryPolicyOfTheClient) {
   RetryPolicy retries;
   retries.retryable.insert(grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Order(Shop(kRequireRecovery), retries).error_code(),

@@ -17,7 +17,7 @@ class InspectTest : public StoreTest {
 };
 IDEMPOTENCY_FOR_EVERY_STORE(InspectTest);
 
-TEST_P(InspectTest, AnEmptyStoreHasNothingToTell) {
+TEST_P(InspectTest, AnEmptyStoreHasZeroGauges) {
   EXPECT_EQ(Gauges().oldest_reserved_age, absl::ZeroDuration());
   EXPECT_EQ(Gauges().unknown_records, 0);
 }

@@ -40,7 +40,7 @@ IDEMPOTENCY_FOR_EVERY_STORE(LabelsTest);
 
 TEST_P(LabelsTest, WithTheFirstGrant) { EXPECT_EQ(MustReserve(First()).labels, kFirst); }
 
-TEST_P(LabelsTest, NoneIsNone) {
+TEST_P(LabelsTest, WithoutLabelsThereAreNone) {
   ReserveOp op = First();
   op.labels.clear();
   EXPECT_EQ(MustReserve(op).labels, Labels());

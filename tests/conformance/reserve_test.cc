@@ -270,7 +270,7 @@ TEST_P(ReserveTest, Line3TheLeaseEndsWithTheRecordAtTheLatest) {
 
 // Line 4.
 
-TEST_P(ReserveTest, Line4AnotherRequestIsAMismatchWhateverTheState) {
+TEST_P(ReserveTest, Line4AnotherRequestIsAMismatchInEveryState) {
   ReserveOp reserved = OpFor("reserved");
   reserved.request_token = Uuid::Random();
   MustReserve(reserved);
@@ -651,7 +651,7 @@ TEST_P(ReserveTest, Line9TheLeaseIsOverAtItsLastInstant) {
   Expect<OutcomeUnknown>(Reserve(op));
 }
 
-TEST_P(ReserveTest, Line9ALapsedReservationSaysSoAndWhenItsLeaseEnded) {
+TEST_P(ReserveTest, Line9ALapsedReservationHasItsCauseAndTheEndOfItsLease) {
   const ReserveOp op = Lapsed(LeaseExpiry::kRequireRecovery);
   const absl::Time end = MustGet(op).lease_expires_at;
   Advance(absl::Seconds(7));
@@ -673,7 +673,7 @@ TEST_P(ReserveTest, Line9SoDoesOneThatTheSweepFound) {
   EXPECT_EQ(unknown.since, end);
 }
 
-TEST_P(ReserveTest, Line9AReleasedOneSaysWhyAndSinceWhen) {
+TEST_P(ReserveTest, Line9AReleasedOneHasItsCauseAndTime) {
   for (const LeaseExpiry policy : {LeaseExpiry::kTakeOver, LeaseExpiry::kRequireRecovery}) {
     ReserveOp op = OpFor(policy == LeaseExpiry::kTakeOver ? "take-over" : "recovery");
     op.on_lease_expiry = policy;
@@ -734,7 +734,7 @@ TEST_P(ReserveTest, AFirstGrantFollowsNoAttempt) {
   EXPECT_EQ(MustReserve(op).previous_attempt, PreviousAttempt::kNone) << "started afresh";
 }
 
-TEST_P(ReserveTest, AGrantSaysWhetherTheLastAttemptWasReleasedOrItsLeaseRanOut) {
+TEST_P(ReserveTest, AGrantShowsWhetherTheLastAttemptWasReleasedOrItsLeaseRanOut) {
   ReserveOp op = OpFor("again");
   Uuid held = MustReserve(op).token;
   const auto expect_next = [&](PreviousAttempt previous) {

@@ -81,7 +81,7 @@ TEST_P(SweepTest, APassGoesPageByPage) {
   for (int i = 0; i < kRecords; ++i) EXPECT_EQ(Get(ops[i]).ok(), i % 3 == 0) << i;
 }
 
-TEST_P(SweepTest, AStepGoesAsFarAsItIsToldAndNoFurther) {
+TEST_P(SweepTest, AStepEndsAtItsLimit) {
   constexpr int kRecords = 24;
   constexpr int kStep = 4;
   for (int i = 0; i < kRecords; ++i) {
@@ -142,7 +142,7 @@ TEST_P(SweepTest, AForgottenRecordIsKeptUntilNoStepOfTheClockCanReviveIt) {
 
 // The clock steps back after the sweep, as with a failover to a server whose clock is behind: the
 // key's window is open again, and its record must still exist.
-TEST_P(SweepTest, AClockThatStepsBackFindsEveryKeyKnown) {
+TEST_P(SweepTest, AfterAClockStepBackEveryKeyIsStillRecorded) {
   std::vector<ReserveOp> ops;
   for (const std::string& key : {KeyMadeAt(Now()), std::string("opaque")}) {
     ops.push_back(OpFor(key));

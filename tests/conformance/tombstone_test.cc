@@ -51,7 +51,7 @@ TEST_P(ReplyRetentionTest, TheContentGoesAtItsInstantWhetherSweptOrNot) {
   }
 }
 
-TEST_P(ReplyRetentionTest, TheRecordGoesOnDeciding) {
+TEST_P(ReplyRetentionTest, TheRecordStillDecides) {
   const ReserveOp op = ShortOp("short");
   const Reserved grant = MustReserve(op);
   ASSERT_THAT(Complete(op, grant.token), Succeeds());
@@ -104,7 +104,7 @@ TEST_P(ReplyRetentionTest, AReplyThatComesLateHasNoContentEither) {
   EXPECT_EQ(Expect<Replay>(Reserve(op)).reply, StatusOnly());
 }
 
-TEST_P(ReplyRetentionTest, TheFirstReservationSaysHowLong) {
+TEST_P(ReplyRetentionTest, TheFirstReservationSetsTheTime) {
   ReserveOp op = ShortOp("short");
   ASSERT_THAT(Release(op, MustReserve(op).token), Succeeds());
   op.reply_retention = absl::Hours(20);

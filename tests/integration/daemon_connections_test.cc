@@ -96,7 +96,7 @@ TEST_F(DaemonConnectionsTest, ABurstFromOneAddressLeavesRoomForTheOthers) {
   EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("order")).ok());
 }
 
-TEST_F(DaemonConnectionsTest, AConnectionThatSaysNothingEnds) {
+TEST_F(DaemonConnectionsTest, ASilentConnectionEnds) {
   DaemonProcess daemon(Store(), {"--handshake_timeout=300ms"});
   RawConnection silent(daemon.address());
   EXPECT_TRUE(silent.AwaitClose());

@@ -187,7 +187,7 @@ TEST_F(PostgresSchemas, NewerAndCompatible) {
   EXPECT_TRUE(HealthWatch(daemon.address()).AwaitServing(true));
 }
 
-TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
+TEST_F(PostgresSchemas, GoingBackRequiresConfirmationAndIsRefusedWhileADaemonServes) {
   MigrateStore(store_);
   Ended back = RunMigrate(store_, {"--to=0"});
   EXPECT_EQ(back.code, 2);
@@ -211,7 +211,7 @@ TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
 }
 
 // A transaction that a client forgot to end.
-TEST_F(PostgresSchemas, MigrateSaysThatItWaitsForALockAndGoesOnAfterIt) {
+TEST_F(PostgresSchemas, MigrateReportsItsWaitForALockAndContinuesAfterIt) {
   ASSERT_EQ(RunMigrate(store_, {"--to=3"}).code, 0);
   PostgresOptions options;
   options.url = store_;
@@ -233,7 +233,7 @@ TEST_F(PostgresSchemas, MigrateSaysThatItWaitsForALockAndGoesOnAfterIt) {
   EXPECT_THAT(migrate->Stdout(), HasSubstr("applied 4"));
 }
 
-TEST_F(PostgresSchemas, MadeAnewUnderADaemonIsNoticed) {
+TEST_F(PostgresSchemas, RecreatedUnderADaemonIsDetected) {
   MigrateStore(store_);
   DaemonProcess daemon(store_);
   HealthWatch health(daemon.address());

@@ -371,7 +371,7 @@ TEST_F(ErrorDetail, ALostReservationIsAFailedPreconditionAtTheService) {
   ExpectAsItIsWritten(lost, Reason::kReservationLost, {StatusCode::FAILED_PRECONDITION});
 }
 
-TEST_F(ErrorDetail, AReplyThatWasNotKeptTellsTheOriginalCode) {
+TEST_F(ErrorDetail, AReplyThatWasNotKeptHasTheOriginalCode) {
   const Outcome outcome = Producers().at(Reason::kReplyNotKept).call(*this);
   const auto info = Details::Of(outcome.status).Get<wire::ErrorInfo>("ErrorInfo");
   ASSERT_TRUE(info.has_value());

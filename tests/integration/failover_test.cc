@@ -107,7 +107,7 @@ class FailoverTest : public ::testing::Test {
   std::unique_ptr<testing::ServiceClient> client_;
 };
 
-TEST_F(FailoverTest, WhatWasToldSurvivesAndWhatCouldBeLostIsNotTold) {
+TEST_F(FailoverTest, SentAnswersSurviveAndStatesThatCouldBeLostAreNotSent) {
   const auto told = client_->Call(SomeReserve("told")).value();
   ASSERT_TRUE(
       client_->Call(SomeComplete("told", told.reserved().reservation_token(), "first")).ok());
@@ -185,7 +185,7 @@ TEST_F(FailoverTest, ADuplicateThatWaitedIsAnsweredNothingThatTheStandbyDoesNotH
   EXPECT_EQ(Persist(SomeReserve("waited"))->replay().reply().body(), "done");
 }
 
-TEST_F(FailoverTest, HealthSaysWhetherCommitsAreConfirmed) {
+TEST_F(FailoverTest, HealthReportsWhetherCommitsAreConfirmed) {
   testing::HealthWatch health(daemon_->address());
   ASSERT_TRUE(health.AwaitServing(true));
   ASSERT_TRUE(standby_->StopImmediate().ok());
@@ -195,7 +195,7 @@ TEST_F(FailoverTest, HealthSaysWhetherCommitsAreConfirmed) {
   EXPECT_TRUE(Persist(SomeReserve("after")).ok());
 }
 
-TEST_F(FailoverTest, HealthSaysWhetherThePrimaryWrites) {
+TEST_F(FailoverTest, HealthReportsWhetherThePrimaryWrites) {
   testing::HealthWatch health(daemon_->address());
   ASSERT_TRUE(health.AwaitServing(true));
   RunAtPrimary("SET default_transaction_read_only TO off");
@@ -207,7 +207,7 @@ TEST_F(FailoverTest, HealthSaysWhetherThePrimaryWrites) {
   EXPECT_TRUE(health.AwaitServing(true));
 }
 
-TEST_F(FailoverTest, AServerThatOnlyReadsIsNeverAsked) {
+TEST_F(FailoverTest, AReadOnlyServerIsNeverUsed) {
   ASSERT_TRUE(client_->Call(SomeReserve("before")).ok());
   ASSERT_TRUE(primary_->StopImmediate().ok());
   // The standby could answer reads, and its answers may be stale.

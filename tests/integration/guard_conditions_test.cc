@@ -536,7 +536,7 @@ TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
 
 // When the reply cannot be recorded.
 
-TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotToldAsSuccess) {
+TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotASuccess) {
   GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
     options.guard.recording_timeout = absl::Milliseconds(300);
   });
@@ -554,7 +554,7 @@ TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotToldAsSuccess) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardConditions, AnAttemptThatLostItsReservationIsNotToldAsSuccess) {
+TEST_P(GuardConditions, AnAttemptThatLostItsReservationIsNotASuccess) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   gate_->FailCompletes(MakeError(Reason::kReservationLost, "as the test asked"));

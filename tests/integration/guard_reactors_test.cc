@@ -239,7 +239,7 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
 // A handler that blocks breaks the callback API's rule, and gRPC itself tolerates as many as it has
 // threads. The guard's own work is on those threads too, so here more handlers block than gRPC has
 // threads on a small machine.
-TEST_P(GuardAndReactors, HandlersThatBlockHoldUpNoOtherCall) {
+TEST_P(GuardAndReactors, HandlersThatBlockDelayNoOtherCall) {
   constexpr int kBlocked = 4;
   constexpr std::int64_t kBlocks = 99;
   std::promise<void> open;

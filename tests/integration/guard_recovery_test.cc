@@ -71,7 +71,7 @@ TEST_P(GuardRecovery, HandlerPastItsMaxLeaseLosesAndItsRetryGetsTheWinnersReply)
   EXPECT_EQ(retry.body, winner.body);
 }
 
-TEST_P(GuardRecovery, LostExecutionThatNobodyTookOverIsStillRecorded) {
+TEST_P(GuardRecovery, LostExecutionWithoutATakeOverIsStillRecorded) {
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         const auto deadline = std::chrono::steady_clock::now() + kSoon;
@@ -90,7 +90,7 @@ TEST_P(GuardRecovery, LostExecutionThatNobodyTookOverIsStillRecorded) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySaysSo) {
+TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySetsIt) {
   // The client gets its status before the handler has answered.
   std::promise<bool> cancelled;
   GuardedServer& server = Serve(

@@ -111,7 +111,7 @@ TEST_P(GuardReplayCache, AnotherRequestUnderTheSameKeyIsTheStoresToRefuse) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardReplayCache, TurnedOffTheStoreIsAskedEachTime) {
+TEST_P(GuardReplayCache, TurnedOffTheStoreIsUsedEachTime) {
   GuardedServer& server = Serve(Counting(), TurnOff);
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());
@@ -125,7 +125,7 @@ TEST_P(GuardReplayCache, TurnedOffTheStoreIsAskedEachTime) {
   EXPECT_EQ(server.guard().replay_cache().misses, 0u);
 }
 
-TEST_P(GuardReplayCache, TurnedOnTheStoreIsNotAskedAboutRetries) {
+TEST_P(GuardReplayCache, TurnedOnTheStoreIsNotUsedForRetries) {
   GuardedServer& server = Serve(Counting(), TurnOn);
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());

@@ -57,7 +57,7 @@ TEST_P(GuardReplies, StatusOnlyRefusesAReplayOfOk) {
   EXPECT_FALSE(record.reply().has_body());
 }
 
-TEST_P(GuardReplies, StatusOnlyReplaysAnErrorAndSaysSo) {
+TEST_P(GuardReplies, StatusOnlyReplaysAnErrorWithAMark) {
   ServeKeeping(MethodPolicy::Reply::kStatusOnly,
                [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
                  ++runs_;
@@ -99,7 +99,7 @@ TEST_P(GuardReplies, RedactedFieldReachesTheFirstCallerAndNoStore) {
   EXPECT_EQ(record.SerializeAsString().find("4111"), std::string::npos);
 }
 
-TEST_P(GuardReplies, ReferenceIsReadAnewAndNothingElseIsStored) {
+TEST_P(GuardReplies, ReferenceIsReadAgainAndNothingElseIsStored) {
   std::atomic<int> loads{0};
   ServeKeeping(MethodPolicy::Reply::kReference, Referring(),
                LoadReply<ActReply>([&](const v1::Reference& reference, ActReply& reply) {
@@ -128,7 +128,7 @@ TEST_P(GuardReplies, ReferenceIsReadAnewAndNothingElseIsStored) {
   EXPECT_EQ(record.SerializeAsString().find("as it was"), std::string::npos);
 }
 
-TEST_P(GuardReplies, LoaderThatFailsIsToldApart) {
+TEST_P(GuardReplies, LoaderFailureIsDistinguished) {
   absl::Status answer;
   ServeKeeping(MethodPolicy::Reply::kReference, Referring(),
                [&](const v1::Reference&, google::protobuf::Message&) {

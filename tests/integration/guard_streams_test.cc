@@ -327,7 +327,7 @@ TEST_P(GuardStreams, RedactedFieldIsLeftOutOfEveryMessage) {
   }
 }
 
-TEST_P(GuardStreams, MessagesLeaveWhenTheirPolicySays) {
+TEST_P(GuardStreams, MessagesAreSentWhenTheirPolicyAllows) {
   Gate gate;
   Serve([&](const ActRequest&, StreamWriter& writer) {
     writer.Write(Message(0));
@@ -555,7 +555,7 @@ TEST_P(GuardStreams, MessageThatCannotBeSentIsNotPassedOverInSilence) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardStreams, ExecutionIsKnownToTheHandler) {
+TEST_P(GuardStreams, ExecutionIsAvailableToTheHandler) {
   Serve([&](const ActRequest&, StreamWriter& writer) {
     Execution* const execution = Execution::FromContext(&writer.context());
     if (execution == nullptr) return grpc::Status(grpc::StatusCode::INTERNAL, "unguarded");
@@ -565,7 +565,7 @@ TEST_P(GuardStreams, ExecutionIsKnownToTheHandler) {
   EXPECT_EQ(Watch("a").Trailer("x-attempt"), "1");
 }
 
-TEST_P(GuardStreams, DaemonThatDiesMidwayLosesNothing) {
+TEST_P(GuardStreams, DaemonThatCrashesMidwayLosesNothing) {
   Gate gate;
   Serve([&](const ActRequest&, StreamWriter& writer) {
     ++runs_;
@@ -612,7 +612,7 @@ TEST(StreamServer, DISABLED_HangsMidway) {
   Gate().Enter();
 }
 
-TEST_P(GuardStreams, ServerThatDiesMidwayLeavesAKeyThatRunsAgain) {
+TEST_P(GuardStreams, ServerThatCrashesMidwayLeavesAKeyThatRunsAgain) {
   auto process = Process::Start({"guard_streams_test", "--gtest_also_run_disabled_tests",
                                  "--gtest_filter=StreamServer.DISABLED_HangsMidway"},
                                 {{"STREAM_API", api() == Api::kSync ? "sync" : "callback"},

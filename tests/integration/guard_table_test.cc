@@ -400,7 +400,7 @@ class GuardTable : public ::testing::TestWithParam<Column> {
   }
 };
 
-TEST_P(GuardTable, EveryCellIsAsTheContractSays) {
+TEST_P(GuardTable, EveryCellMatchesTheContract) {
   for (const bool require_recovery : {false, true}) {
     for (const auto reply : {MethodPolicy::Reply::kFull, MethodPolicy::Reply::kStatusOnly,
                              MethodPolicy::Reply::kReference}) {

@@ -77,7 +77,7 @@ TEST_P(HostileCaller, DoesNotRunUnguardedWhereTheMethodFailsOpen) {
 
 // A running call and a duplicate that waits for it keep their places, and calls that arrive
 // meanwhile are answered in time.
-TEST_P(HostileCaller, IsNotNoticedByTheOthers) {
+TEST_P(HostileCaller, DoesNotAffectTheOthers) {
   Gate gate;
   Serve(
       [&](grpc::ServerContextBase&, const ActRequest& request, ActReply& reply) {

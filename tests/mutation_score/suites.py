@@ -17,7 +17,7 @@ LEFT_OUT = {"simulation_thread_locals_test", "simulation_repeats_test"}
 @dataclasses.dataclass(frozen=True)
 class Suite:
     """One program.
-"""One program.
+
     target       its name, and that of its file in bin/
     label        the first of LABELS that it has
     arguments    its command line

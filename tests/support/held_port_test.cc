@@ -48,7 +48,7 @@ int Connect(const FileDescriptor& from, int port) {
   return connect(from.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0 ? 0 : errno;
 }
 
-TEST(HeldPortTest, TheSystemGivesItToNobodySinceLinux63) {
+TEST(HeldPortTest, TheSystemGivesItToNoOtherSocketSinceLinux63) {
   const HeldPort held;
   const auto elsewhere = ListeningSockets::Bind(*NetworkAddress::Parse("127.0.0.1:0")).value();
   for (const bool reuse : {false, true}) {

@@ -182,7 +182,7 @@ TEST_F(ReplayCacheTest, TimeThatPassedWhileTheMachineSleptCounts) {
   EXPECT_FALSE(Has("order-1"));
 }
 
-TEST_F(ReplayCacheTest, TheAnswerAskedForLaterStays) {
+TEST_F(ReplayCacheTest, TheAnswerRequestedLaterStays) {
   const ReplayCache::Moment before = cache_.Now();
   clock_.Advance(absl::Seconds(1));
   Keep("order-1", Grant("token-2"));
