@@ -40,7 +40,7 @@ class PostgresMigratorTest : public ::testing::Test {
     const auto done = schema_->Execute(sql);
     ASSERT_TRUE(done.ok()) << done.status();
   }
-  // That CheckSchema and Up refuse the schema, and say `text`.
+  // That CheckSchema and Up refuse the schema, and report `text`.
   void ExpectRefused(const std::string& text) {
     for (const absl::Status& status : {Migrator().CheckSchema(), Migrator().Up().status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

@@ -46,7 +46,7 @@ struct Row {
 
 // Reasons that no code returns yet, and why. The test's store returns them: their form for the
 // caller is checked all the same.
-const std::map<Reason, std::string>& MadeByNobody() {
+const std::map<Reason, std::string>& NeverReturned() {
   static const auto* const reasons =
       new std::map<Reason, std::string>{{Reason::kQuotaExceeded, "idempotencyd has no quotas yet"}};
   return *reasons;
@@ -351,8 +351,8 @@ class ErrorCatalogue : public ErrorStack, public ::testing::WithParamInterface<R
 TEST_P(ErrorCatalogue, ReachesACallerAsItIsWritten) {
   const auto producer = Producers().find(GetParam());
   ASSERT_NE(producer, Producers().end()) << "nothing here brings this reason about";
-  const auto nobody = MadeByNobody().find(GetParam());
-  if (nobody != MadeByNobody().end()) RecordProperty("made_by_nobody", nobody->second);
+  const auto reason = NeverReturned().find(GetParam());
+  if (reason != NeverReturned().end()) RecordProperty("never_returned", reason->second);
   ExpectAsItIsWritten(producer->second.call(*this), GetParam(), producer->second.row);
 }
 

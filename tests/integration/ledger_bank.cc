@@ -1,6 +1,6 @@
 // A guarded server that charges accounts in its own database and commits each
 // reply with the charge, in the completion ledger. Killed, stopped and failed
-// by ledger_crash_test where the request says so, in a key's first attempt.
+// by ledger_crash_test if the request selects it, in a key's first attempt.
 //
 //   ledger_bank --listen=ADDRESS --idempotencyd=ADDRESS --faults=FILE
 //               (--postgres=CONNINFO | --sqlite=FILE)

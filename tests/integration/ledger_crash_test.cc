@@ -323,7 +323,7 @@ void ExpectOneEffectEach(const Query& query, const std::map<std::string, Acknowl
   EXPECT_EQ(left[0][0], absl::StrCat(kClients * kBalance - charged));
 }
 
-// Runs until every fault has happened as often as `quota` says.
+// Runs until every fault has happened as often as `quota` requires.
 void Campaign(const std::string& daemon_store, const std::string& bank_flag, const Quota& quota,
               const Query& query) {
   const absl::Time begun = absl::Now();

@@ -47,7 +47,7 @@ class ReplayCacheTest : public testing::Test {
   explicit ReplayCacheTest(std::size_t capacity_bytes = kMiB, std::size_t hash_mask = ~0ULL)
       : cache_({capacity_bytes, kMaxAge}, clock_, hash_mask) {}
 
-  // A replay whose record lives for a day, by a store with the guard's time.
+  // A replay whose record is kept for a day, by a store with the guard's time.
   ReplayCache::Answer Replay(std::size_t body_bytes = 100) const {
     ReplayCache::Answer answer;
     answer.fingerprints = Prints({{1, 'a'}});

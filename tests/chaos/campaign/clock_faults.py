@@ -95,7 +95,7 @@ class ClockFaults:
         return began
 
     def _executed(self, name, since, wanted):
-        """The recorded time of the last execution, once that is `wanted`."""
+        """The recorded time of the last execution, once it is `wanted`."""
         shift = None
         deadline = time.monotonic() + _CALLED_WITHIN_S
         while not self._is(shift, wanted) and time.monotonic() < deadline:
