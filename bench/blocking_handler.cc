@@ -1,7 +1,6 @@
-// What one handler that blocks costs the other calls of a callback server, and
-// what a lone call costs: guarded over a connection that answers at once, and
-// unguarded. Prints medians in microseconds. A call that is not answered within
-// 5 s counts as 5 s.
+// The cost of one blocking handler for the other calls of a callback server, and the cost of a lone
+// call: guarded over a connection that answers at once, and unguarded. Prints medians in
+// microseconds. A call that is not answered within 5 s counts as 5 s.
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -40,8 +39,8 @@ void OrExit(const absl::Status& status) {
   std::exit(1);
 }
 
-// Charges, but for an account called "blocks", whose handlers wait until they
-// are let go. That breaks the callback API's rule.
+// Charges; for an account called "blocks" the handlers wait until they are released. That breaks
+// the callback API's rule.
 class BlockingService final : public Charges::CallbackService {
  public:
   grpc::ServerUnaryReactor* Charge(grpc::CallbackServerContext* context,
@@ -92,7 +91,7 @@ class Serving {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
   }
 
-  // How long it took.
+  // The duration of the call.
   std::chrono::microseconds Charge(const std::string& account) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
@@ -114,7 +113,7 @@ class Serving {
   std::unique_ptr<Charges::Stub> stub_;
 };
 
-// Of calls one after another.
+// The median of calls one after another.
 std::int64_t MedianMicros(Serving& serving, int calls) {
   std::vector<std::int64_t> micros;
   for (int i = 0; i < calls; ++i) micros.push_back(serving.Charge("alice").count());
@@ -132,7 +131,7 @@ void Measure(const char* name, bool guarded, int calls, int blocked_calls) {
     while (static_cast<int>(blockers.size()) < blocked) {
       blockers.emplace_back([&serving] { serving.Charge("blocks"); });
     }
-    // Those that find no thread never begin.
+    // Those that get no thread never begin.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (serving.service().blocked() < blocked && std::chrono::steady_clock::now() < limit) {
       std::this_thread::yield();

@@ -18,7 +18,7 @@ constexpr std::uint64_t kStride = 2654435761;
 
 }  // namespace
 
-// All that gRPC wants to stay alive until the call has ended.
+// The objects that gRPC needs until the call has ended.
 struct ChargeWorkload::Call {
   grpc::ClientContext context;
   charges::v1::ChargeReply reply;

@@ -20,12 +20,12 @@ class ChargeWorkload final : public Workload {
  public:
   struct Options {
     std::size_t request_bytes = 256;
-    // How long an answer may take.
+    // The time limit of a call.
     absl::Duration timeout = absl::Seconds(10);
     // Without keys: the service is not guarded.
     std::optional<NumberedKeys::Options> keys;
-    // Every key is one of the first so many, and was used before: every answer
-    // is a replay, or else none is. One call in kLookedAt is looked at.
+    // Every key is one of the first so many, and was used before: every answer is a replay;
+    // otherwise none is. One call in kLookedAt is checked.
     std::optional<std::uint64_t> replayed_keys;
   };
   static constexpr std::uint64_t kLookedAt = 256;

@@ -1,5 +1,5 @@
-// The Charges service as a process: bare on one port and, with --idempotencyd,
-// guarded on another one. Prints where, on one line, when it serves.
+// The Charges service as a process: unguarded on one port and, with --idempotencyd, guarded on
+// another one. Prints the ports on one line when it serves.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
@@ -48,7 +48,7 @@ class Serving {
     server_->Shutdown(std::chrono::system_clock::now() + kDrain);
   }
 
-  // Answers the port.
+  // Returns the port.
   int StartBare() {
     builder_.RegisterService(&service_);
     return Start();
@@ -104,7 +104,7 @@ void Serve(const sigset_t& stop_signals) {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("the Charges service, bare and guarded, for measurements.");
   absl::ParseCommandLine(argc, argv);
-  // Blocked before gRPC makes its threads, so that only sigwait hears them.
+  // Blocked before gRPC makes its threads, so that only sigwait receives them.
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGINT);

@@ -48,7 +48,7 @@ void ClosedLoop::Ended(std::size_t slot, const absl::Status& status) {
   Next(slot, now);
 }
 
-// Notifies under the lock: the loop may be gone as soon as it is let go.
+// Notifies under the lock: the loop may be destroyed as soon as it is released.
 void ClosedLoop::EndLane() {
   MutexLock lock(mutex_);
   if (--running_ == 0) changed_.NotifyAll();

@@ -18,10 +18,10 @@
 
 namespace idempotency::internal::bench {
 
-// Keeps a fixed number of pieces under way: as soon as one ends, the next one
-// starts, on the thread that heard of the end. Without threads of its own, so
-// that it takes little of what it measures. Where a piece was refused for now,
-// the next one comes after a pause, as a caller should do it.
+// Keeps a fixed number of pieces under way: as soon as one ends, the next one starts, on the thread
+// that received the end. Without threads of its own, so that it uses little of the processors that
+// it measures. After a temporary refusal the next piece follows after a pause, as a caller should
+// do it.
 class ClosedLoop {
  public:
   struct Options {
@@ -32,7 +32,7 @@ class ClosedLoop {
     // Ends earlier, after so many pieces.
     std::uint64_t pieces = std::numeric_limits<std::uint64_t>::max();
   };
-  // After so many failures, other than refusals, the rest is of no interest.
+  // After so many failures, other than refusals, the loop stops.
   static constexpr std::uint64_t kMaxFailures = 100;
   static constexpr absl::Duration kPause = absl::Milliseconds(50);
 

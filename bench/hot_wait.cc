@@ -17,7 +17,7 @@ constexpr int kMaxWaitSeconds = 8;
 
 }  // namespace
 
-// What came back so far. Thread-safe.
+// The answers so far. Thread-safe.
 class HotWait::Round {
  public:
   explicit Round(int expected) : outstanding_(expected) {}

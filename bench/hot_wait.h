@@ -11,13 +11,13 @@
 
 namespace idempotency::internal::bench {
 
-// One slow execution and many duplicates that wait for it: how long after the
-// acknowledged completion the last of them has the reply.
+// One slow execution and many duplicates that wait for it: the time from the acknowledged
+// completion until the last of them has the reply.
 class HotWait {
  public:
   struct Options {
     int waiters = 64;
-    // How long the execution takes: enough for all duplicates to have arrived.
+    // The duration of the execution: enough for all duplicates to have arrived.
     absl::Duration execution = absl::Milliseconds(300);
   };
 
@@ -25,8 +25,8 @@ class HotWait {
   HotWait(Connection& connection, const RecordRequests& requests, const Options& options)
       : connection_(connection), requests_(requests), options_(options) {}
 
-  // Plays it once, for the key with this number. Zero if the last waiter was
-  // answered before the acknowledgement came. The error of any of the calls.
+  // Runs it once, for the key with this number. Zero if the last waiter was answered before the
+  // acknowledgement arrived. The error of any of the calls.
   absl::StatusOr<absl::Duration> Run(std::uint64_t number);
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
 
-// How many bits `value` takes; at least 1.
+// The number of bits of `value`; at least 1.
 int BitWidth(std::uint64_t value) { return 64 - __builtin_clzll(value | 1); }
 
 void RaiseTo(std::uint64_t value, std::atomic<std::uint64_t>& max) {

@@ -10,24 +10,23 @@
 
 namespace idempotency::internal::bench {
 
-// Counts latencies in buckets that grow with the value: each power of two is
-// cut into 128, so that any quantile is right to 0.8 %, from 1 ns to 18 min. What
-// is longer counts as the longest. Recording costs a handful of instructions
-// and never allocates.
+// Counts latencies in buckets that grow with the value: each power of two is divided into 128, so
+// that any quantile is exact to 0.8 %, from 1 ns to 18 min. A longer latency counts as the longest.
+// Recording costs a few instructions and never allocates.
 //
-// Thread-safe. Reading while others record sees some of what they recorded.
+// Thread-safe. Reading while others record sees some of their records.
 class LatencyHistogram {
  public:
   void Record(absl::Duration latency);
-  // Adds what another one counted.
+  // Adds the counts of another one.
   void Add(const LatencyHistogram& other);
 
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   // The exact longest; zero if there is none.
   absl::Duration max() const;
   absl::Duration mean() const;
-  // The latency that a share `quantile` (0 to 1) of all stayed at or under: the
-  // upper edge of its bucket, at most max(). Zero if there is none.
+  // The smallest latency that a share `quantile` (0 to 1) of all does not exceed: the upper edge of
+  // its bucket, at most max(). Zero if there is none.
   absl::Duration Quantile(double quantile) const;
 
  private:

@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::cout << *json << std::endl;
-  // Not through the destructors of globals: the thread that made the last
-  // callback may still be inside gRPC, which takes its own away.
+  // Not through the destructors of globals: the thread that made the last callback may still be
+  // inside gRPC, which destroys its own globals.
   std::_Exit(0);
 }

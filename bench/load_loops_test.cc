@@ -1,4 +1,4 @@
-// The two loops over work that ends at once, at a later time, or never well.
+// The two loops over work that ends at once, at a later time, or always fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,7 +163,7 @@ TEST(OpenLoop, CountsFromWhenAPieceWasDue) {
   class Stall final : public Workload {
    public:
     void Start(std::uint64_t number, Done done) override {
-      // Holds up the loop itself, as a stalled write would.
+      // Delays the loop itself, as a stalled write would.
       if (number == 0) {
         const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
         while (std::chrono::steady_clock::now() < end) {

@@ -13,20 +13,20 @@
 
 namespace idempotency::internal::bench {
 
-// What a loop has seen. Thread-safe.
+// The results of a loop. Thread-safe.
 class LoadReport {
  public:
-  // A piece that ended well inside the measured time.
+  // A piece that succeeded inside the measured time.
   void Measured(absl::Duration latency) { latencies_.Record(latency); }
-  // A piece that ended well at any time: what a store had to do in all.
+  // A piece that succeeded at any time: a store's work in all.
   void Ended() { ended_.fetch_add(1, std::memory_order_relaxed); }
-  // Answers how many have failed by now.
+  // Returns the number of failures so far.
   std::uint64_t Failed(const absl::Status& status);
-  // A piece that the server refused for now (RESOURCE_EXHAUSTED).
+  // A piece that the server refused temporarily (RESOURCE_EXHAUSTED).
   void Refused() { refused_.fetch_add(1, std::memory_order_relaxed); }
   // A piece that was due, but too many were under way.
   void Shed() { shed_.fetch_add(1, std::memory_order_relaxed); }
-  // How long was measured.
+  // The measured time.
   void set_measured_time(absl::Duration duration) { measured_time_ = duration; }
 
   const LatencyHistogram& latencies() const { return latencies_; }

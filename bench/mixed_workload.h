@@ -8,9 +8,8 @@
 
 namespace idempotency::internal::bench {
 
-// What a service sees whose network is not at its best: of 100 calls 75 are
-// first ones, 20 are retries of completed ones, and 5 have a duplicate that
-// comes while they run.
+// The load of a service on an unreliable network: of 100 calls 75 are first ones, 20 are retries of
+// completed ones, and 5 have a duplicate that arrives while they run.
 class MixedWorkload final : public Workload {
  public:
   // All must outlive it.

@@ -15,7 +15,7 @@
 namespace idempotency::internal::bench {
 namespace {
 
-// All that one namespace needs, on a thread of its own.
+// The parts for one namespace, on a thread of its own.
 class Caller {
  public:
   Caller(std::unique_ptr<Connection> connection, const RecordRequests::Options& requests,

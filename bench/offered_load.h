@@ -15,20 +15,19 @@
 
 namespace idempotency::internal::bench {
 
-// Several namespaces that each offer cycles at a rate of their own, at the same
-// time and over a connection of their own, as applications do. Refusals are
-// counted and change nothing.
+// Several namespaces that each offer cycles at a rate of their own, at the same time and over a
+// connection of their own, as applications do. Refusals are counted and change nothing.
 class OfferedLoad {
  public:
   struct Namespace {
     std::string name;
     // Cycles per second.
     double rate = 0;
-    // What is due when so many are under way is shed.
+    // With so many under way, further due pieces are shed.
     std::size_t max_in_flight = 0;
   };
   struct Options {
-    // Everything but the namespace.
+    // All settings but the namespace.
     RecordRequests::Options requests;
     absl::Duration warmup;
     absl::Duration duration = absl::Seconds(1);
@@ -39,7 +38,7 @@ class OfferedLoad {
   OfferedLoad(Connect connect, const Options& options)
       : connect_(std::move(connect)), options_(options) {}
 
-  // Runs them and answers one JSON object: a report by namespace.
+  // Runs them and returns one JSON object: a report by namespace.
   std::string Run(const std::vector<Namespace>& namespaces);
 
  private:

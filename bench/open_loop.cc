@@ -20,7 +20,7 @@ void OpenLoop::Run() {
   for (std::uint64_t number = 0;; ++number) {
     due += std::chrono::nanoseconds(static_cast<std::int64_t>(gap_seconds(random_) * 1e9));
     if (due >= end_ || report_.failures() >= options_.max_failures) break;
-    // What is overdue is started at once, one after the other.
+    // Overdue pieces are started at once, one after the other.
     std::this_thread::sleep_until(due);
     StartPiece(number, due);
   }
@@ -40,8 +40,8 @@ void OpenLoop::StartPiece(std::uint64_t number, Time due) {
   workload_.Start(number, [this, due](const absl::Status& status) { Ended(due, status); });
 }
 
-// A piece belongs to the time at which it was due, also if it ends later: those
-// that a stall holds up at the end are not lost.
+// A piece belongs to the time at which it was due, also if it ends later: those that a stall delays
+// at the end are not lost.
 void OpenLoop::Ended(Time due, const absl::Status& status) {
   const Time now = std::chrono::steady_clock::now();
   if (status.ok()) {

@@ -15,10 +15,9 @@
 
 namespace idempotency::internal::bench {
 
-// Starts pieces at a given rate, whether or not earlier ones have ended, at
-// moments drawn as those of independent callers are (a Poisson process).
-// Latency is counted from the moment at which a piece was due, so that what a
-// stall keeps from starting counts too (no coordinated omission).
+// Starts pieces at a given rate, whether or not earlier ones have ended, at moments drawn as those
+// of independent callers are (a Poisson process). Latency is counted from the moment at which a
+// piece was due, so that pieces that a stall delays count too (no coordinated omission).
 class OpenLoop {
  public:
   struct Options {
@@ -27,10 +26,10 @@ class OpenLoop {
     // Runs first and is not counted.
     absl::Duration warmup;
     absl::Duration duration = absl::Seconds(1);
-    // With so many under way, those that are due are shed and counted as such.
+    // With so many under way, due pieces are shed and counted as such.
     std::size_t max_in_flight = 16 * 1024;
     std::uint64_t seed = 1;
-    // After so many failures the rest is of no interest.
+    // After so many failures the loop stops.
     std::uint64_t max_failures = 100;
   };
 

@@ -8,7 +8,7 @@
 namespace idempotency::internal::bench {
 namespace {
 
-// Does not compress, as a reply with names and numbers hardly does.
+// Does not compress: a reply with names and numbers hardly does either.
 std::string Noise(std::size_t bytes) {
   std::minstd_rand random(42);
   std::string noise(bytes, '\0');

@@ -15,9 +15,9 @@
 
 namespace idempotency::internal::bench {
 
-// Makes the requests of workloads, as a guard makes them: a full key, a
-// fingerprint of 32 bytes, a request token, a reply with a body of a given size.
-// The fingerprint is made ahead: it is the guard's work, and measured there.
+// Makes the requests of workloads, as a guard makes them: a full key, a fingerprint of 32 bytes, a
+// request token, a reply with a body of a given size. The fingerprint is made ahead: it is the
+// guard's work, and is measured there.
 //
 // Thread-safe.
 class RecordRequests {
@@ -27,7 +27,7 @@ class RecordRequests {
     std::string scope = "tenant-42";
     std::string operation = "/charges.v1.Charges/Charge";
     std::size_t reply_bytes = 256;
-    // How long an answer may take.
+    // The time limit of an answer.
     absl::Duration timeout = absl::Seconds(10);
     NumberedKeys::Options keys;
   };

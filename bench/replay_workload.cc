@@ -5,8 +5,8 @@
 namespace idempotency::internal::bench {
 namespace {
 
-// A prime: every key has its turn before the first comes again, unless their
-// number is a multiple of it.
+// A prime: every key is used once before the first is used again, unless their number is a multiple
+// of it.
 constexpr std::uint64_t kStride = 2654435761;
 
 }  // namespace

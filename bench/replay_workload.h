@@ -10,9 +10,8 @@
 
 namespace idempotency::internal::bench {
 
-// A retry of a completed call: Reserve, answered with the reply. Goes through
-// the keys 0 to `keys` - 1 in an order that jumps, so that neighbours in time
-// are not neighbours in the table.
+// A retry of a completed call: Reserve, answered with the reply. Takes the keys 0 to `keys` - 1 in
+// an order that jumps, so that neighbours in time are not neighbours in the table.
 class ReplayWorkload final : public Workload {
  public:
   // Both must outlive it.

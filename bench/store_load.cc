@@ -1,6 +1,6 @@
-// What a store can do by itself: threads that reserve and complete batches of
-// new keys, without a service before it. Prints cycles a second, this process'
-// CPU time, and for Postgres the log that a cycle wrote.
+// The throughput of a store alone: threads that reserve and complete batches of new keys, without a
+// service. Prints cycles a second, this process' CPU time, and for Postgres the log that a cycle
+// wrote.
 //
 //   store_load postgresql:///bench?host=/run/postgresql 4 64 20
 //   store_load sqlite:/var/tmp/load.sqlite 2 64 20

@@ -6,7 +6,7 @@
 namespace idempotency::internal::bench {
 namespace {
 
-// Longer than any completion takes that is not counted as failed.
+// Longer than any completion that is not counted as failed.
 constexpr int kMaxWaitSeconds = 8;
 
 }  // namespace
@@ -14,7 +14,7 @@ constexpr int kMaxWaitSeconds = 8;
 struct WaitWorkload::Pair {
   v1::ReserveRequest request;
   Done done;
-  // The completion and the duplicate's answer; whichever is last ends the piece.
+  // The completion and the duplicate's answer; the last of the two ends the piece.
   std::atomic<int> outstanding{2};
   absl::Status completed;
   absl::Status replayed;

@@ -11,8 +11,8 @@
 
 namespace idempotency::internal::bench {
 
-// A first call and a duplicate that comes while it runs: Reserve, a second
-// Reserve that waits, Complete. Ends when the duplicate has the reply.
+// A first call and a duplicate that arrives while it runs: Reserve, a second Reserve that waits,
+// Complete. Ends when the duplicate has the reply.
 class WaitWorkload final : public Workload {
  public:
   // Both must outlive it.

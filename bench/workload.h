@@ -8,13 +8,13 @@
 
 namespace idempotency::internal::bench {
 
-// One kind of work that a loop does again and again.
+// One kind of work that a loop repeats.
 //
 // Thread-safe: pieces are started on any thread and overlap.
 class Workload {
  public:
-  // How a piece ended. Called exactly once, on any thread, possibly before
-  // Start() returns. Two words of captures are free of allocations.
+  // The end of a piece. Called exactly once, on any thread, possibly before Start() returns. Two
+  // words of captures do not allocate.
   using Done = std::function<void(const absl::Status&)>;
 
   virtual ~Workload() = default;

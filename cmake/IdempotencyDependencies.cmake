@@ -1,8 +1,8 @@
-# Everything comes from the system. Debian 12's packages are the baseline;
-# newer ones are found the same way. A part that is not built needs none of its own.
+# Every dependency comes from the system. Debian 12's packages are the baseline; newer ones are
+# found the same way. The dependencies of a part are required only if it is built.
 #
-# A project that includes this one links our libraries outside this folder: what they link has
-# to be known there too.
+# A project that includes this one links its libraries outside this folder: their own
+# dependencies must be visible there too.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -37,7 +37,7 @@ if(IDEMPOTENCY_BUILD_DAEMON)
   find_package(prometheus-cpp REQUIRED)
 endif()
 
-# Where the protos that users import are found.
+# The folder of the protos that users import.
 set_property(GLOBAL PROPERTY IDEMPOTENCY_PROTO_ROOT "${PROJECT_SOURCE_DIR}/proto")
 
 if(IDEMPOTENCY_BUILD_TESTS)

@@ -1,4 +1,4 @@
-# What is installed, in components. Each has a CMake package component of its name, a
+# The installed files, in components. Each has a CMake package component of its name, a
 # pkg-config file, and the public headers of its folder.
 
 set(_installed_headers "${CMAKE_INSTALL_INCLUDEDIR}/grpc_idempotency")
@@ -19,7 +19,7 @@ set(IDEMPOTENCY_NEEDS_embedded core postgres)
 
 # idempotency_install_library(TARGET NAME COMPONENT): as idempotency::NAME.
 function(idempotency_install_library target name component)
-  # Below 1.0 any minor version may change what others link.
+  # Below 1.0 any minor version may change the libraries' interface.
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION}
@@ -44,7 +44,7 @@ function(idempotency_install_program target component)
   endif()
 endfunction()
 
-# idempotency_install_parts(COMPONENT targets...): libraries that only its program links, where
+# idempotency_install_parts(COMPONENT targets...): libraries that only its program links, if
 # they are files of their own.
 function(idempotency_install_parts component)
   idempotency_version_symbols(${ARGN})
@@ -82,7 +82,7 @@ function(idempotency_install_headers)
   endforeach()
 endfunction()
 
-# The name that pkg-config has for a target of another project; "" for none.
+# pkg-config's name of a target of another project; "" for none.
 function(idempotency_pkg_config_name target result)
   set(known gRPC::grpc++=grpc++ protobuf::libprotobuf=protobuf OpenSSL::Crypto=libcrypto
     spdlog::spdlog=spdlog SQLite::SQLite3=sqlite3 PkgConfig::pqxx=libpqxx PkgConfig::libpq=libpq
@@ -101,8 +101,8 @@ function(idempotency_pkg_config_name target result)
   set(${result} "${name}" PARENT_SCOPE)
 endfunction()
 
-# grpc-idempotency-COMPONENT.pc. All that its libraries link is required: they are static
-# unless the build says otherwise, and then their users link it.
+# grpc-idempotency-COMPONENT.pc. Everything that its libraries link is required: they are static
+# unless the build sets otherwise, and then their users link it.
 function(idempotency_install_pkg_config component libraries)
   set(requires "")
   foreach(needed IN LISTS IDEMPOTENCY_NEEDS_${component})
@@ -127,7 +127,7 @@ function(idempotency_install_pkg_config component libraries)
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT ${component})
 endfunction()
 
-# After all libraries: what finds them.
+# After all libraries: the files by which they are found.
 function(idempotency_install_package)
   if(NOT IDEMPOTENCY_INSTALL)
     return()

@@ -8,8 +8,8 @@ find_program(IDEMPOTENCY_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 # idempotency_protobuf_generate(TARGET PROTOS files... [GRPC files...] [ROOT folder])
 # For an application's own protos: a library TARGET of the C++ that is generated from PROTOS,
 # with gRPC's stubs for those of GRPC. They may import each other and
-# idempotency/v1/options.proto. Files are named, and included, as seen from ROOT, which is the
-# current source folder if it is left out.
+# idempotency/v1/options.proto. Files are named, and included, relative to ROOT, which is the
+# current source folder by default.
 function(idempotency_protobuf_generate target)
   cmake_parse_arguments(arg "" "ROOT" "PROTOS;GRPC" ${ARGN})
   if(NOT arg_ROOT)
@@ -23,7 +23,7 @@ endfunction()
 
 # idempotency_proto_library(TARGET ROOT folder PROTOS files... [GRPC files...]
 #                           [IMPORT folders...] [COMPONENT name])
-# The same of protos without our options; installed with COMPONENT.
+# The same for protos without this project's options; installed with COMPONENT.
 function(idempotency_proto_library target)
   cmake_parse_arguments(arg "" "ROOT;COMPONENT" "PROTOS;GRPC;IMPORT" ${ARGN})
   set(out "${CMAKE_CURRENT_BINARY_DIR}/gen")

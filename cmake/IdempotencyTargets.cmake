@@ -13,7 +13,7 @@ if(PROJECT_IS_TOP_LEVEL AND IDEMPOTENCY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCH
     "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${IDEMPOTENCY_CCACHE}")
 endif()
 
-# Applies to our own code, not to generated code.
+# Applies to the project's own code, not to generated code.
 add_library(idempotency_flags INTERFACE)
 target_compile_features(idempotency_flags INTERFACE cxx_std_17)
 target_compile_options(idempotency_flags INTERFACE -Wall -Wextra -Wpedantic
@@ -23,17 +23,17 @@ if(IDEMPOTENCY_WERROR)
 endif()
 
 if(IDEMPOTENCY_COVERAGE)
-  # Atomic counters: most of what is counted runs on several threads.
+  # Atomic counters: most of the counted code runs on several threads.
   target_compile_options(idempotency_flags INTERFACE --coverage)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # Not as an option of the driver, which ccache takes for one that it cannot keep.
+    # Not as an option of the driver: ccache would treat it as one that it cannot cache.
     target_compile_options(idempotency_flags INTERFACE "SHELL:-Xclang -fprofile-update=atomic")
   else()
     target_compile_options(idempotency_flags INTERFACE -fprofile-update=atomic)
   endif()
   target_link_options(idempotency_flags INTERFACE --coverage)
 endif()
-# By how much a test may take longer.
+# The factor by which a test may take longer.
 set(IDEMPOTENCY_TEST_PATIENCE 1)
 if(IDEMPOTENCY_SANITIZE)
   set(IDEMPOTENCY_TEST_PATIENCE 3)
@@ -45,22 +45,22 @@ if(IDEMPOTENCY_SANITIZE)
   endif()
 endif()
 
-# The headers of others, read once: half of what clang has to do for a file of ours.
+# Third-party headers, read once: half of clang's work for a file of this project.
 if(IDEMPOTENCY_PRECOMPILE)
   file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
   add_library(idempotency_precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cc")
   target_precompile_headers(idempotency_precompiled PRIVATE
     "${PROJECT_SOURCE_DIR}/cmake/precompiled.h")
-  # A date in it would be another header for the compiler cache.
+  # A date in it would be a different header for the compiler cache.
   target_compile_options(idempotency_precompiled PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   target_link_libraries(idempotency_precompiled PRIVATE idempotency::proto idempotency_flags
     GTest::gmock PkgConfig::pqxx SQLite::SQLite3 absl::flags absl::random_random gRPC::grpc++
     spdlog::spdlog)
-  # It is taken by files with the same threads only.
+  # It is used by files with the same threads only.
   target_compile_options(idempotency_flags INTERFACE -pthread)
 endif()
 
-# idempotency_precompiled_headers(TARGET): uses them, where they are.
+# idempotency_precompiled_headers(TARGET): uses them, if they exist.
 function(idempotency_precompiled_headers target)
   if(IDEMPOTENCY_PRECOMPILE)
     target_precompile_headers(${target} REUSE_FROM idempotency_precompiled)
@@ -101,8 +101,9 @@ if(PROJECT_IS_TOP_LEVEL)
   add_custom_target(fuzzers)
 endif()
 
-# What a test of that name starts is built before it. The names stand beside the test's
-# program, where tests/support/programs.h looks: a test starts no other of this build.
+# The programs that a test of that name starts are built before it. Their names are in a list
+# beside the test's program, which tests/support/programs.h reads: a test starts no other
+# program of this build.
 function(idempotency_programs name)
   set(names "")
   foreach(program IN LISTS ARGN)
@@ -117,8 +118,8 @@ endfunction()
 # One binary, one ctest entry. Labels: unit, conformance, integration,
 # antipattern, tsan (runs clean under ThreadSanitizer: does not go through
 # gRPC's transport, which is not instrumented). PROGRAMS are what the test starts.
-# TIMEOUT is for a build without sanitizers. With NO_MAIN a test has a main() of its
-# own, which calls RunUnderSubreaper() before the test starts anything.
+# TIMEOUT is for a build without sanitizers. With NO_MAIN a test has a main() of its own, which
+# calls RunUnderSubreaper() before the test starts a process.
 function(idempotency_test name)
   cmake_parse_arguments(arg "NO_MAIN" "TIMEOUT" "LABELS;SOURCES;LINK;PROGRAMS" ${ARGN})
   if(NOT IDEMPOTENCY_BUILD_TESTS)
@@ -137,8 +138,8 @@ function(idempotency_test name)
     set(arg_TIMEOUT 120)
   endif()
   math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${IDEMPOTENCY_TEST_PATIENCE}")
-  # A client that makes no call looks at its connections every 5 s unless it is
-  # told otherwise, and a server that drains waits for it.
+  # A client that makes no call checks its connections every 5 s by default, and a server that
+  # drains waits for it.
   set(environment GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS=100)
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
@@ -149,7 +150,7 @@ endfunction()
 
 # idempotency_script_test(NAME LABEL label... COMMAND command... [PROGRAMS targets...]
 #                         [TIMEOUT seconds] [WORKING_DIRECTORY folder])
-# One ctest entry for a script that starts other programs: what it leaves running ends
+# One ctest entry for a script that starts other programs: processes that it leaves running end
 # with it. A target of the name builds PROGRAMS.
 function(idempotency_script_test name)
   cmake_parse_arguments(arg "" "TIMEOUT;WORKING_DIRECTORY" "LABELS;COMMAND;PROGRAMS" ${ARGN})

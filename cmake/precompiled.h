@@ -1,6 +1,6 @@
-// What files of ours include most of other people's headers: where
-// IDEMPOTENCY_PRECOMPILE is on, clang reads it once for all of them. Each file
-// includes what it uses nevertheless; GCC's builds know nothing of this one.
+// The third-party headers that most files of this project include: with IDEMPOTENCY_PRECOMPILE
+// clang reads them once for all files. Each file includes the headers that it uses nevertheless;
+// GCC's builds do not use this file.
 #ifndef IDEMPOTENCY_CMAKE_PRECOMPILED_H_
 #define IDEMPOTENCY_CMAKE_PRECOMPILED_H_
 

@@ -1,11 +1,10 @@
-// Included before everything else in ThreadSanitizer builds. protobuf's map
-// fields have two more members there, which the system's library, built
-// without the sanitizer, knows nothing about: the first use of a map through
-// reflection reads the wrong bytes. Here they get the library's layout.
+// Included before everything else in ThreadSanitizer builds. protobuf's map fields have two more
+// members there, which the system's library, built without the sanitizer, does not have: the first
+// use of a map through reflection reads the wrong bytes. Here they get the library's layout.
 #ifndef IDEMPOTENCY_CMAKE_PROTOBUF_UNDER_TSAN_H_
 #define IDEMPOTENCY_CMAKE_PROTOBUF_UNDER_TSAN_H_
 
-// What map_field.h includes stays as it is under the sanitizer.
+// The headers that map_field.h includes stay unchanged under the sanitizer.
 // clang-format off
 #include <atomic>
 #include <functional>

@@ -56,7 +56,7 @@ TEST(AnswerKindTest, OfEveryCodeWithoutAReason) {
   ASSERT_EQ(kinds.size(), 17u);
   for (const auto& [code, expected] : kinds) {
     EXPECT_EQ(KindOfAnswer(absl::Status(code, "text")), expected) << absl::StatusCodeToString(code);
-    // As a connection tells of it.
+    // As a connection reports it.
     ErrorDetails details;
     details.metadata[std::string(kStatusCodeDetail)] = absl::StrCat(static_cast<int>(code));
     EXPECT_EQ(KindOfAnswer(MakeError(Reason::kStoreUnavailable, "text", std::move(details))),
@@ -65,7 +65,7 @@ TEST(AnswerKindTest, OfEveryCodeWithoutAReason) {
   }
 }
 
-TEST(AnswerKindTest, ACodeThatIsNoneSaysNothing) {
+TEST(AnswerKindTest, AnInvalidCodeProvesNothing) {
   for (const char* const code : {"", "five", "-1", "17", "99999999999999999999"}) {
     ErrorDetails details;
     details.metadata[std::string(kStatusCodeDetail)] = code;

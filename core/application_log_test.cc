@@ -23,7 +23,7 @@ class ApplicationLogTest : public ::testing::Test {
       [this](LogSeverity severity, std::string_view line) { lines_.emplace_back(severity, line); }};
 };
 
-TEST_F(ApplicationLogTest, GoesWhereTheApplicationSays) {
+TEST_F(ApplicationLogTest, UsesTheApplicationsFunction) {
   log_.Write(LogSeverity::kInfo, "one");
   const ApplicationLog copy = log_;
   copy.Write(LogSeverity::kError, "two", " and its end");
@@ -31,7 +31,7 @@ TEST_F(ApplicationLogTest, GoesWhereTheApplicationSays) {
                                   Pair(LogSeverity::kError, "two and its end")));
 }
 
-TEST_F(ApplicationLogTest, IsOneLineOfTextWhateverItIsGiven) {
+TEST_F(ApplicationLogTest, IsOneLineOfTextForAnyInput) {
   log_.Write(LogSeverity::kWarning, "a\nb\x1b[2J\xff" + std::string(10'000, 'c'), " (end)");
   ASSERT_EQ(lines_.size(), 1u);
   const std::string& line = lines_[0].second;
@@ -41,7 +41,7 @@ TEST_F(ApplicationLogTest, IsOneLineOfTextWhateverItIsGiven) {
   EXPECT_EQ(line.substr(line.size() - 6), " (end)");
 }
 
-TEST_F(ApplicationLogTest, ALoggerThatThrowsIsNobodysProblem) {
+TEST_F(ApplicationLogTest, ALoggerThatThrowsIsIgnored) {
   const ApplicationLog log([](LogSeverity, std::string_view) { throw std::runtime_error("full"); });
   EXPECT_NO_THROW(log.Write(LogSeverity::kInfo, "line"));
 }

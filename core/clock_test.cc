@@ -7,7 +7,7 @@
 namespace idempotency::internal {
 namespace {
 
-TEST(SystemClockTest, TellsTheTimeOfTheProcess) {
+TEST(SystemClockTest, ReturnsTheTimeOfTheProcess) {
   const absl::Time before = absl::Now();
   const absl::Time now = Clock::System().Now();
   EXPECT_LE(before, now);

@@ -38,7 +38,7 @@ TEST(DeadlineTest, GrpcDeadlinesOfAnyLengthAreReadAsTheyAre) {
     EXPECT_EQ(SteadyDeadline(gpr_inf_future(clock)), kNever);
     EXPECT_LT(TimeUntil(gpr_inf_past(clock)), absl::ZeroDuration());
     gpr_timespec at = gpr_now(clock);
-    // 2562047 hours: where nanoseconds in 64 bits end.
+    // 2562047 hours: the limit of nanoseconds in 64 bits.
     at.tv_sec += 2562047LL * 3600;
     EXPECT_GT(TimeUntil(at), absl::Hours(2562046));
     EXPECT_GT(SteadyDeadline(at, kNow), kNow + std::chrono::hours(24 * 365 * 200));
@@ -60,7 +60,7 @@ TEST(DeadlineTest, ADeadlineInSomeTimeIsThatFarAway) {
   EXPECT_LT(DeadlineIn(-absl::Seconds(3)), before);
 }
 
-TEST(DeadlineTest, OursAreReadBackAsTheyWereGiven) {
+TEST(DeadlineTest, DeadlinesAreReadBackUnchanged) {
   EXPECT_EQ(TimeUntil(GrpcDeadlineIn(absl::InfiniteDuration())), absl::InfiniteDuration());
   EXPECT_GT(TimeUntil(GrpcDeadlineIn(1000 * kYear)), 200 * kYear);
   EXPECT_LE(TimeUntil(GrpcDeadlineIn(-absl::Seconds(1))), absl::ZeroDuration());

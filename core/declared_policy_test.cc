@@ -45,11 +45,11 @@ TEST(KeyRuleTest, StreamsNeedAKeyOnlyWhereTheyAreCaptured) {
   EXPECT_EQ(RuleOf("CapturedRead"), v1::Policy::KEY_NONE);
 }
 
-TEST(DeclaredPolicyTest, NothingSaidIsAnEmptyPolicy) {
+TEST(DeclaredPolicyTest, WithoutAnOptionThePolicyIsEmpty) {
   EXPECT_EQ(DeclaredPolicy(Method("Silent").options()).value().ByteSizeLong(), 0u);
 }
 
-// As a descriptor holds it that was made before this library was loaded.
+// A descriptor that was made before this library was loaded.
 TEST(DeclaredPolicyTest, IsFoundAmongUnknownFields) {
   v1::Policy policy;
   policy.mutable_lease()->set_seconds(7);
@@ -72,7 +72,7 @@ TEST(DeclaredPolicyTest, IsFoundInADescriptorMadeAtRunTime) {
   testdata::DeclaredRequest::descriptor()->file()->CopyTo(&file);
   FileDescriptorProto bare;
   ASSERT_TRUE(bare.ParseFromString(file.SerializeAsString()));
-  // The pool itself knows nothing of the option.
+  // The pool itself has no definition of the option.
   bare.clear_dependency();
   DescriptorPool pool;
   const auto* built = pool.BuildFile(bare);

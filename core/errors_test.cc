@@ -26,7 +26,7 @@ struct CatalogueLine {
   absl::StatusCode code;
 };
 
-// Names and codes are what callers match on: a change here breaks them.
+// Callers depend on the names and codes: a change here breaks them.
 constexpr CatalogueLine kExpected[] = {
     {Reason::kKeyMissing, "KEY_MISSING", absl::StatusCode::kInvalidArgument},
     {Reason::kKeyInvalid, "KEY_INVALID", absl::StatusCode::kInvalidArgument},
@@ -173,7 +173,7 @@ TEST(ErrorsTest, StatusesFromElsewhereHaveNoReason) {
 TEST(ErrorsTest, OursIsFoundAmongOthers) {
   wire::Status mixed;
   mixed.add_details()->set_type_url("type.googleapis.com/example.Other");
-  // Unparsable as what it says it is.
+  // Cannot be parsed as its declared type.
   mixed.add_details()->set_type_url("type.googleapis.com/google.rpc.ErrorInfo");
   mixed.mutable_details(1)->set_value("\xFF");
   wire::ErrorInfo info;

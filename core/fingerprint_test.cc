@@ -65,7 +65,7 @@ TEST(EncodeFingerprintsTest, RoundTripAndLayout) {
 
 TEST(EncodeFingerprintsTest, AnythingElseIsDamaged) {
   const std::string good = EncodeFingerprints({Of(1, 'a', 16), Of(2, 'b', 16)});
-  // At 21 bytes the first fingerprint stands alone: that is well-formed.
+  // At 21 bytes the first fingerprint ends the data: that is well-formed.
   for (std::size_t size = 0; size < good.size(); ++size) {
     EXPECT_EQ(DecodeFingerprints(good.substr(0, size)).ok(), size == 21) << size;
   }

@@ -1,5 +1,5 @@
-// The canonical form, against the vectors that every implementation shares and
-// against what must hold for any request.
+// The canonical form, against the vectors that every implementation shares and against the rules
+// that hold for any request.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -45,11 +45,11 @@ struct Vector {
   std::string method;
   std::string message;
   std::string wire;
-  // "" for none.
+  // "" if there is none.
   std::string key_field;
   std::map<std::string, std::vector<std::string>> metadata;
   std::string canonical;
-  // What stands behind the canonical form.
+  // The bytes after the canonical form.
   std::string suffix;
   std::string digest;
 };
@@ -91,7 +91,7 @@ std::vector<Vector> ReadVectors() {
 }
 
 const Descriptor* DescriptorOf(const std::string& message) {
-  // Mentioned, so that the linker keeps their descriptors.
+  // Referenced, so that the linker keeps their descriptors.
   Payment::descriptor();
   LegacyShapes::descriptor();
   testdata::Order::descriptor();
@@ -143,8 +143,7 @@ TEST_P(FingerprintVectorTest, GeneratedMessages) {
   EXPECT_EQ(DigestOfWire(factory, GetParam(), GetParam().canonical), GetParam().digest);
 }
 
-// Another implementation of the same messages, with its own rules for what is
-// stored where.
+// Another implementation of the same messages, with its own rules for storage.
 TEST_P(FingerprintVectorTest, DynamicMessages) {
   DynamicMessageFactory factory(DescriptorPool::generated_pool());
   EXPECT_EQ(DigestOfWire(factory, GetParam(), GetParam().wire), GetParam().digest);
@@ -166,7 +165,7 @@ TEST(FingerprintV1Test, MethodAndRequestDoNotRunTogether) {
   EXPECT_NE(DigestOf(payment, "m"), DigestOf(Payment(), "m" + wire));
 }
 
-// Equal requests, whatever order the map was filled in.
+// Equal requests: only the order in which the map was filled differs.
 TEST(FingerprintV1Test, TheOrderOfAMapDoesNotMatter) {
   std::set<std::string> digests;
   for (int shift = 0; shift < 50; ++shift) {
@@ -193,8 +192,8 @@ TEST(FingerprintV1Test, EqualWhetherBuiltOrReceived) {
   EXPECT_EQ(DigestOf(received), DigestOf(built));
 }
 
-// A request stays the same while fields are added to its message: the server
-// that ran it and the one that sees the retry may be of different builds.
+// A request stays the same while fields are added to its message: the server that ran it and the
+// one that receives the retry may be of different builds.
 TEST(FingerprintV1Test, RollingOutANewFieldChangesNothing) {
   Shapes newer;
   newer.set_int32_value(-5);
@@ -213,7 +212,7 @@ TEST(FingerprintV1Test, RollingOutANewFieldChangesNothing) {
   EXPECT_EQ(DigestOf(older), DigestOf(newer));
 }
 
-// Two values for each field, and every request has a fingerprint of its own.
+// Two values for each field, and every request has a different fingerprint.
 TEST(FingerprintV1Test, DifferentRequestsDiffer) {
   std::map<std::string, std::string> seen;
   const auto add = [&](const std::string& name, const Message& request) {
@@ -223,8 +222,8 @@ TEST(FingerprintV1Test, DifferentRequestsDiffer) {
   add("nothing", Shapes());
   const Descriptor& descriptor = *Shapes::descriptor();
   for (int i = 0; i < descriptor.field_count(); ++i) {
-    // A varint, four bytes, eight bytes and two lengths under every number:
-    // what the field's type does not take becomes an unknown field.
+    // A varint, four bytes, eight bytes and two lengths under every number: a value that the
+    // field's type does not accept becomes an unknown field.
     const std::uint32_t number = descriptor.field(i)->number() << 3;
     const auto tag = [&](std::uint32_t type) {
       const std::uint32_t value = number | type;
@@ -241,7 +240,7 @@ TEST(FingerprintV1Test, DifferentRequestsDiffer) {
     for (const auto& [kind, wire] : wires) {
       Shapes shapes;
       ASSERT_TRUE(shapes.ParseFromString(wire));
-      if (shapes.ByteSizeLong() == 0) continue;  // `false` without presence is nothing.
+      if (shapes.ByteSizeLong() == 0) continue;  // `false` without presence is not written.
       add(descriptor.field(i)->name() + kind, shapes);
     }
   }
@@ -281,9 +280,9 @@ TEST(FingerprintV1Test, DeepRequests) {
   EXPECT_EQ(DigestOf(received), DigestOf(shapes));
 }
 
-// A request of `depth` messages below the outermost, each in the next, with `text`
-// in the innermost; ways in turn: a field, an element, a member of a oneof, a map's
-// value, which takes two levels.
+// A request of `depth` messages below the outermost, each in the next, with `text` in the
+// innermost, in four ways in turn: a field, an element, a member of a oneof, a map's value, which
+// takes two levels.
 Shapes Nested(int depth, const std::string& text) {
   Shapes request;
   Shapes* innermost = &request;
@@ -302,8 +301,8 @@ Shapes Nested(int depth, const std::string& text) {
   return request;
 }
 
-// Work is counted in bytes: with a length put in front of each message when its
-// contents are there, a byte would be moved once for each message around it.
+// Work is counted in bytes: with a length inserted in front of each message after its contents were
+// written, a byte would be moved once for each message around it.
 TEST(CanonicalFormTest, NoByteIsMovedTwiceHoweverDeepTheRequest) {
   const std::string text(1 << 20, 't');
   for (const int depth : {0, 1, 2, 10, kMaxCanonicalDepth}) {
@@ -345,8 +344,8 @@ TEST(CanonicalFormTest, IsAsDeepAsAParserTakes) {
   EXPECT_EQ(FingerprintV1({kMethod, too_deep}).digest, "") << "which no service takes";
 }
 
-// Whether a client puts the key into the request or into the metadata, and how
-// it spells it there: the request is the same.
+// A client may put the key into the request or into the metadata, in any spelling: the request is
+// the same.
 TEST(KeyFieldTest, TheKeyIsNoPartOfTheRequest) {
   const auto digest = [](const testdata::Order& order, const std::string& key_field) {
     const std::vector<const FieldDescriptor*> path =
@@ -362,7 +361,7 @@ TEST(KeyFieldTest, TheKeyIsNoPartOfTheRequest) {
   testdata::Order nested = without;
   nested.mutable_header()->mutable_forwarded()->set_request_id("17");
   EXPECT_EQ(digest(nested, "header.forwarded.request_id"), DigestOf(without));
-  // What else stands on the way, or bears the same name, still counts.
+  // Other fields on the path, and fields of the same name, still count.
   nested.mutable_header()->set_request_id("18");
   EXPECT_NE(digest(nested, "header.forwarded.request_id"), DigestOf(without));
   with.mutable_part()->set_request_id("17");

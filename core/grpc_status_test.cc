@@ -57,7 +57,7 @@ TEST(GrpcStatusTest, ANumberThatIsNoCodeIsUnknown) {
   }
 }
 
-TEST(GrpcStatusTest, DetailsThatNobodyCanReadAreHandedOn) {
+TEST(GrpcStatusTest, UnreadableDetailsArePassedOn) {
   const grpc::Status foreign(grpc::StatusCode::NOT_FOUND, "m", std::string("\xFF\0\x01", 3));
   const absl::Status status = FromGrpcStatus(foreign);
   EXPECT_FALSE(ReasonOf(status).has_value());

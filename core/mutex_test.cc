@@ -63,7 +63,7 @@ TEST(CondVarTest, WaitUntilEndsWithTheDeadline) {
   Counter counter;
   MutexLock lock(counter.mutex);
   const auto deadline = steady_clock::now() + std::chrono::milliseconds(1);
-  // Wake-ups without a reason are allowed; an end without one is not.
+  // Spurious wake-ups are allowed; an early end is not.
   while (counter.changed.WaitUntil(lock, deadline)) {
   }
   EXPECT_GE(steady_clock::now(), deadline);

@@ -74,14 +74,14 @@ TEST(ValidateRecordKeyTest, NeverQuotesTheKey) {
   }
 }
 
-// Computed apart from this code, with sha256 over the four length-prefixed
-// parts. They are a contract: stored records are found by them.
+// Computed without this code, with sha256 over the four length-prefixed parts. They are a contract:
+// the service finds stored records by them.
 TEST(RecordIdTest, KnownValues) {
   EXPECT_EQ(RecordIdFor(KeyOf(kVersion7)).ToString(), "017f22e2-79b0-8a68-d869-6bbf7e30295e");
   EXPECT_EQ(RecordIdFor(KeyOf("order-17")).ToString(), "81aad2a5-940d-735c-9991-0d9d015dfad7");
 }
 
-TEST(RecordIdTest, TheTopBitTellsTheKind) {
+TEST(RecordIdTest, TheTopBitIsTheKind) {
   for (int i = 0; i < 100; ++i) {
     const std::string random = Uuid::Random().ToString();
     EXPECT_GE(RecordIdFor(KeyOf(random)).bytes()[0], 0x80);
@@ -113,7 +113,7 @@ TEST(RecordIdTest, EveryPartCountsAndPartsDoNotRunTogether) {
   }
 }
 
-TEST(KeyTimeTest, OnlyAVersion7KeyTells) {
+TEST(KeyTimeTest, OnlyAVersion7KeyHasATime) {
   EXPECT_EQ(KeyTime(KeyOf(kVersion7)), absl::FromUnixMillis(0x017F22E279B0));
   EXPECT_FALSE(KeyTime(KeyOf(Uuid::Random().ToString())).has_value());
   EXPECT_FALSE(KeyTime(KeyOf("order-17")).has_value());

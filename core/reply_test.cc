@@ -44,7 +44,7 @@ TEST(ReplyTest, AnEmptyBodyIsNotAnAbsentOne) {
   EXPECT_TRUE(DecodeReply(EncodeReply(empty))->has_body());
 }
 
-TEST(ReplyTest, EveryDamagedByteIsNoticed) {
+TEST(ReplyTest, EveryDamagedByteIsDetected) {
   const EncodedReply good = EncodeReply(FullReply());
   for (std::size_t i = 0; i < good.bytes.size(); ++i) {
     EncodedReply damaged = good;

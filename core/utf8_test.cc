@@ -36,7 +36,7 @@ constexpr std::string_view kIllFormed[] = {
     "\xE2\x82\x28",      // a wrong third byte
 };
 
-TEST(Utf8Test, TellsWellFormedFromIllFormed) {
+TEST(Utf8Test, DistinguishesWellFormedFromIllFormed) {
   for (const std::string_view text : kWellFormed) EXPECT_TRUE(IsUtf8(text)) << text;
   for (const std::string_view text : kIllFormed) EXPECT_FALSE(IsUtf8(text)) << text;
 }

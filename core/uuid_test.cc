@@ -47,7 +47,7 @@ TEST(UuidTest, RandomIsVersion4AndNeverTheSame) {
   }
 }
 
-TEST(UuidTest, TimeOrderedTellsItsTime) {
+TEST(UuidTest, TimeOrderedContainsItsTime) {
   const absl::Time now = absl::FromUnixMillis(kVersion7Millis) + absl::Microseconds(999);
   const Uuid uuid = Uuid::TimeOrdered(now);
   EXPECT_EQ(uuid.ToString().substr(0, 15), kVersion7.substr(0, 15));
@@ -63,7 +63,7 @@ TEST(UuidTest, TimeOrderedKeepsToItsRange) {
             absl::FromUnixMillis((std::int64_t{1} << 48) - 1));
 }
 
-TEST(UuidTest, OnlyVersion7OfTheRightVariantTellsATime) {
+TEST(UuidTest, OnlyVersion7OfTheRightVariantHasATime) {
   EXPECT_EQ(Uuid::Parse(kVersion7)->TimeOrderedAt(), absl::FromUnixMillis(kVersion7Millis));
   EXPECT_FALSE(Uuid::Parse("017f22e2-79b0-6cc3-98c4-dc0c0c07398f")->TimeOrderedAt().has_value());
   EXPECT_FALSE(Uuid::Parse("017f22e2-79b0-7cc3-d8c4-dc0c0c07398f")->TimeOrderedAt().has_value());

@@ -100,7 +100,7 @@ TEST_F(ConnectionPoolTest, ALostConnectionIsReplaced) {
   EXPECT_EQ(pool.gauges().broken, 2);
   ASSERT_TRUE(pool.Acquire().ok());
   EXPECT_EQ(pool.gauges().broken, 1);
-  // Lost while it lay idle.
+  // Lost while it was idle.
   ++server_.crashes;
   const auto lease = pool.Acquire();
   ASSERT_TRUE(lease.ok());
@@ -108,7 +108,7 @@ TEST_F(ConnectionPoolTest, ALostConnectionIsReplaced) {
   EXPECT_EQ(server_.open, 1);
 }
 
-TEST_F(ConnectionPoolTest, FailsAtOnceWhileTheServerIsKnownToBeDown) {
+TEST_F(ConnectionPoolTest, FailsAtOnceAfterTheServerWasFoundDown) {
   ConnectionPoolOptions options = Options(4);
   options.min_backoff = absl::Seconds(1);
   options.max_backoff = absl::Seconds(4);

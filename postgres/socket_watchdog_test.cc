@@ -25,7 +25,7 @@ class SocketWatchdogTest : public ::testing::Test {
     for (const int end : ends_) close(end);
   }
 
-  // Blocks, for a minute at most, until there is something to read.
+  // Blocks until data can be read, for a minute at most.
   bool AwaitEnd(int socket) {
     pollfd readable = {socket, POLLIN, 0};
     char byte = 0;
@@ -52,7 +52,7 @@ TEST_F(SocketWatchdogTest, LeavesACallAloneThatEndedInTime) {
       const SocketWatchdog::Watch in_time(watchdog_, target, In(milliseconds(20)));
       EXPECT_FALSE(in_time.expired());
     }
-    // Due later, so the first would have been seen to.
+    // Due later, so the watchdog would have acted on the first one.
     const SocketWatchdog::Target later(other[0]);
     const SocketWatchdog::Watch late(watchdog_, later, In(milliseconds(40)));
     EXPECT_TRUE(AwaitEnd(other[0]));
@@ -73,7 +73,7 @@ TEST_F(SocketWatchdogTest, WakesForACallThatIsDueBeforeTheOthers) {
   EXPECT_FALSE(long_call.expired());
 }
 
-// A library that loses its session closes the socket, and the number is free.
+// A library that loses its session closes the socket, and its number is free for another.
 TEST_F(SocketWatchdogTest, NeverHitsAnotherSocketOfTheSameNumber) {
   std::array<int, 2> lost{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, lost.data()), 0);

@@ -22,7 +22,7 @@ import sys
 TIDY = "clang-tidy-14"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In no compilation database here: the folders of tests/install are projects of their own, and
-# nothing in tests/architecture is built.
+# files in tests/architecture are not built.
 FILES = ["*.cc", ":!tests/install/*/*", ":!tests/architecture/*"]
 
 

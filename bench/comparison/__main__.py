@@ -19,7 +19,7 @@ from .bench import Bench, complain, progress
 from .measures import MEASURES, TARGETS
 from .rounds import table
 
-# What --quick leaves out: their tables alone take minutes to fill.
+# The measures that --quick omits: their tables alone take minutes to fill.
 SLOW = {"cycles_full_vs_empty", "cycles_full_mixed"}
 
 
@@ -115,7 +115,7 @@ def versions(bench):
 
 
 def run(options, bench):
-    """Answers what each measure came to, and the keys of those that failed."""
+    """Returns the result of each measure, and the keys of those that failed."""
     outcomes, failed, done = {}, [], set()
     keys = wanted(options)
     bench.wants = set(keys).__contains__
@@ -139,7 +139,7 @@ def run(options, bench):
 
 
 def document(options, bench, outcomes, facts):
-    """The medians by key, and everything behind them."""
+    """The medians by key, and all numbers behind them."""
     return {
         **{key: outcome["median"] for key, outcome in outcomes.items()},
         "measures": outcomes,
@@ -155,13 +155,13 @@ def document(options, bench, outcomes, facts):
 def main():
     run_under_subreaper()
     options = parse(sys.argv[1:])
-    # So that whatever was started is ended. A shell's background job would
+    # So that every started process is ended. A shell's background job would
     # ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     facts = machine()
     folder = tempfile.mkdtemp(prefix="idempotency-bench.", dir=options.folder)
-    # The server's own user must get through to its folder.
+    # The server's own user must have access to its folder.
     os.chmod(folder, 0o755)
     bench = Bench(options, folder, options.binaries)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What the measures are made with: processes, load, floors."""
+"""The tools of the measures: processes, load, floors."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ from .profile import Profile
 
 
 class Daemon:
-    """An idempotencyd, with the address that it got and where its store is."""
+    """An idempotencyd, with its address and the location of its store."""
 
     def __init__(self, process, store, database=None):
         line = process.wait_for_line("idempotencyd: serving on ")
@@ -43,7 +43,7 @@ class Bench:
         self._processes = []
         self._started = 0
         self._cluster = None
-        # Whether a measure was asked for, by its key.
+        # Whether a measure was selected, by its key.
         self.wants = lambda key: True
 
     def close(self):
@@ -110,10 +110,11 @@ class Bench:
         return Floor(self.cluster, self.folder)
 
     def load(self, command, target, during=None, **flags):
-        """Runs the load generator to its end and answers its report.
+        """Runs the load generator to its end and returns its report.
 
-        `during` is called once while it runs. What the load generator, the
-        server's process and Postgres took of the processors per piece is added.
+        `during` is called once while it runs. The processor time per piece of the load
+        generator,
+        of the server's process and of Postgres is added.
         """
         flags.setdefault("duration", f"{self.options.seconds}s")
         flags.setdefault("warmup", f"{self.options.warmup}s")

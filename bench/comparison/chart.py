@@ -10,7 +10,7 @@ _LEFT = 330
 _RIGHT = 200
 _ROW = 34
 _TOP = 64
-# Shown: from a quarter of what is wanted to four times as much.
+# Shown: from a quarter of the wanted value to four times as much.
 _REACH = 2.0
 
 _STYLE = """
@@ -32,13 +32,13 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 
 
 def score(value, outcome):
-    """How well: 1 is just what was wanted, 2 twice as good."""
+    """How well: 1 is exactly the wanted value, 2 twice as good."""
     value = max(value, 1e-9)
     return value / outcome["want"] if outcome["at_least"] else outcome["want"] / value
 
 
 def position(scored):
-    """Where a score stands, on a logarithmic scale that ends at both sides."""
+    """The position of a score, on a logarithmic scale that ends at both sides."""
     exponent = max(-_REACH, min(_REACH, math.log2(max(scored, 1e-9))))
     width = _WIDTH - _LEFT - _RIGHT
     return _LEFT + width * (exponent + _REACH) / (2 * _REACH)

@@ -11,18 +11,18 @@ import urllib.parse
 
 from .process import Process, family_cpu_seconds
 
-# What a person who runs this in production would set. Everything that makes a
+# The settings of a person who runs this in production. Everything that makes a
 # commit durable is at its default, on.
 SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "shared_buffers": "1GB",
-    # Checkpoints come when a measure asks for one, not in the middle of another.
+    # Checkpoints happen when a measure requests one, not in the middle of another.
     "max_wal_size": "8GB",
     "min_wal_size": "2GB",
     "checkpoint_timeout": "30min",
-    # Full-page images after a checkpoint are most of the WAL; packing them costs
+    # Full-page images after a checkpoint are most of the WAL; compressing them costs
     # less than writing them.
     "wal_compression": "lz4",
     "random_page_cost": "1.1",
@@ -76,7 +76,7 @@ class Cluster:
     def _start(self):
         settings = [argument for name, value in SETTINGS.items()
                     for argument in ("-c", f"{name}={value}")]
-        # It logs to stderr; what is waited for is read from stdout.
+        # It logs to stderr; the expected lines are read from stdout.
         self._server = Process(
             ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", str(self._bin / "postgres"),
              "-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "log_line_prefix=",
@@ -85,14 +85,14 @@ class Cluster:
         self._server.wait_for_line("database system is ready to accept connections")
 
     def _fill_wal(self):
-        """Has the server reuse its WAL files, as one does that has run for a while: a new one
-        is 16 MiB of zeros to write first, and everybody waits for it."""
+        """Makes the server reuse its WAL files, as one does that has run for a while: a new one
+        requires 16 MiB of zeros to be written first, and every session waits for it."""
         self.sql("".join(f"SELECT pg_logical_emit_message(false, 'fill', '{i}');"
                          "SELECT pg_switch_wal();" for i in range(WAL_FILES)) + "CHECKPOINT")
 
     def stop(self):
         if self._server is not None:
-            # As after a crash: nothing of it is kept.
+            # As after a crash: none of its files are kept.
             self._server.stop(signal.SIGQUIT)
             self._server = None
 
@@ -111,7 +111,7 @@ class Cluster:
         return f"postgresql://postgres@/{database}?host={host}"
 
     def sql(self, statement, database="postgres", limit=3600):
-        """Runs it; answers what psql prints, without frills."""
+        """Runs it; returns psql's unaligned output."""
         done = subprocess.run(
             [str(self._bin / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1",
              "-d", self.url(database), "-f", "-"],

@@ -2,7 +2,7 @@
 
 import time
 
-# As bench/record_requests.cc has them.
+# The same values as in bench/record_requests.cc.
 NAMESPACE = "bench"
 SCOPE = "tenant-42"
 OPERATION = "/charges.v1.Charges/Charge"
@@ -61,7 +61,7 @@ class Filling:
         self._tell = tell
 
     def check_ids(self):
-        """Fails unless the ids computed here are those of the records that are there."""
+        """Fails unless the ids computed here are those of the existing records."""
         wrong = self._cluster.sql(
             "SELECT count(*), count(*) FILTER (WHERE r.id <> CASE WHEN substr(r.key, 15, 1) = '7'"
             f" THEN {ORDERED_ID.format(key='r.key')} ELSE {HASHED_ID.format(key='r.key')} END)"
@@ -73,7 +73,7 @@ class Filling:
     def add(self, rows, hashed=False, age_s=12 * 3600, span_s=12 * 3600, retention_s=24 * 3600):
         """`rows` records, made evenly over `span_s`, the oldest `age_s` ago.
 
-        Completed rows of a live table lie where reserved ones have made room
+        Completed rows of a live table are where reserved ones have made room
         for them: pages are 72 % full, not 28 % as right after an insertion. So
         the table is filled with that density, and set back.
         """

@@ -1,4 +1,4 @@
-"""The floor of everything that writes: pgbench with two commits per cycle."""
+"""The floor of every measure that writes: pgbench with two commits per cycle."""
 
 import pathlib
 import re
@@ -21,8 +21,7 @@ CREATE TABLE floor_records (
 ) WITH (fillfactor = 28);  -- the completed row fits beside the reserved one: HOT
 """
 
-# A library would see to it that no plan is made while the table is empty and
-# then kept.
+# A library would make sure that no plan is made while the table is empty and then kept.
 _OPTIONS = "-c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
 
 

@@ -1,4 +1,4 @@
-"""Every measure, with the floor that it stands beside."""
+"""Every measure, with its floor."""
 
 import statistics
 import time
@@ -7,8 +7,8 @@ from .filling import Filling
 from .rounds import Outcome, Target
 
 MEBIBYTE = 1024 * 1024
-# What idempotencyd may hold of operations (its --queue_mib), and what it may
-# weigh beside them.
+# The bytes that idempotencyd may hold for operations (its --queue_mib), and its bound for other
+# memory.
 BUDGET_MIB = 256
 REST_MIB = 128
 
@@ -55,7 +55,7 @@ def _outcome(key, values, raw):
 def _paired(bench, key, floor, measure):
     """Floor and measure in turns; the ratio of each pair.
 
-    `floor` answers a rate, `measure` a report of the load generator.
+    `floor` returns a rate, `measure` a report of the load generator.
     """
     values, raw = [], []
     for number in range(bench.options.rounds):
@@ -96,7 +96,7 @@ def lone_latency_vs_floor(bench):
 
 
 def _completed_keys(bench, load, count, **flags):
-    """Has `count` keys completed; answers the flags that name them."""
+    """Completes `count` keys; returns the flags that name them."""
     keys = {"seed": int(time.time() * 1000) % 10**9 + 1,
             "first_key_ms": int(time.time() * 1000) - 60_000, **flags}
     report = load(pieces=count, duration="120s", warmup="0s", **keys)
@@ -146,8 +146,8 @@ def guarded_replay_vs_echo(bench):
                             replay_cache_bytes=0)
 
 
-# So few that all of them stay in the cache. Each is asked for anew when its 10 s
-# are over, as it would be in use.
+# So few that all of them stay in the cache. Each is requested again when its 10 s are over, as
+# in real use.
 def hot_replay_vs_echo(bench):
     return _guarded_replays(bench, "hot_replay_vs_echo", 1000)
 
@@ -155,7 +155,7 @@ def hot_replay_vs_echo(bench):
 def _in_turns(bench, first, second, still=lambda: True, **flags):
     """Cycles on two daemons in turns, the other one stopped meanwhile.
 
-    A round after which `still` says no is not one any more.
+    A round for which `still` is false afterwards does not count.
     """
     raw = []
     second.process.pause()
@@ -271,7 +271,7 @@ def p999_vs_p50(bench):
 
     for number in range(bench.options.rounds):
         saturated = bench.load("mixed", daemon.address, rate=0, **keys)
-        # One call in a thousand is looked at, so there must be many.
+        # One call in a thousand is checked, so there must be many.
         report = bench.load("mixed", daemon.address, during=checkpoint,
                             duration=f"{2 * bench.options.seconds}s",
                             rate=saturated["per_second"] / 2, **keys)
@@ -303,12 +303,12 @@ def fairness(bench):
     few = ",".join(f"{name}:{rate:.1f}:256" for name in names)
     values, raw = [], []
     for number in range(bench.options.rounds):
-        # The same seed: calls come at the same moments, alone and together.
+        # The same seed: calls are made at the same moments, alone and together.
         seed = number + 1
         flags = {"seed": seed, "timeout": "2s"}
         alone = bench.load("offered", daemon.address, offer=few, **flags)
-        # What the greedy one gets is its own affair; it may well be refused. It is a
-        # process of its own, as tenants are, and goes on for longer than the others.
+        # The greedy one may well be refused, and its answers do not count. It is a process of
+        # its own, as tenants are, and runs for longer than the others.
         together = {}
         greedy = bench.load(
             "offered", daemon.address, offer=f"greedy:{10 * rate:.1f}:50000",
@@ -341,12 +341,12 @@ def rss_mib(bench):
 
 def rss_large_mib(bench):
     daemon = bench.daemon()
-    # A little under 8 MiB: a reply that is larger is stored without its content.
+    # A little under 8 MiB: a larger reply is stored without its content.
     large = {"reply_bytes": 8 * MEBIBYTE - 4096, "timeout": "60s"}
     keys = _completed_keys(
         bench, lambda **flags: bench.load("cycles", daemon.address, **flags), 32,
         in_flight=4, **large)
-    # What is over the budget is refused, and comes again after a pause.
+    # Operations over the budget are refused, and sent again after a pause.
     for command, flags in (("cycles", large), ("replays", keys)):
         report = bench.load(command, daemon.address, **{**flags, "in_flight": bench.options.large_in_flight})
         bench.tell(f"{command}: {report['ended']} of 8 MiB, {report['refused']} refused for now")

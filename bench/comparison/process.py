@@ -10,20 +10,20 @@ import threading
 from tests.support.subreaper import is_under_subreaper
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-# A server whose children come and go all the time is read this often.
+# The times of a server whose children start and end all the time are read this often.
 _FAMILY_TRIES = 10
 
 
 def cpu_seconds(pid, proc=pathlib.Path("/proc")):
     """User and system time of a process and of its children that have ended.
 
-    ProcessLookupError if the process has ended: its file is missing then, or cannot be
-    read any more after it was opened."""
+    ProcessLookupError if the process has ended: its file is missing then, or can no longer
+    be read after it was opened."""
     try:
         stat = (proc / str(pid) / "stat").read_text()
     except FileNotFoundError as error:
         raise ProcessLookupError(f"process {pid} has ended") from error
-    # The name in parentheses may hold blanks; what follows has fixed places.
+    # The name in parentheses may contain blanks; the fields after it have fixed places.
     fields = stat.rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / _TICKS
 
@@ -46,10 +46,10 @@ def family_cpu_seconds(parent, children, proc=pathlib.Path("/proc")):
 
 
 class Process:
-    """Runs until it is stopped, or until this program ends in whatever way: its main has to
+    """Runs until it is stopped, or until this program ends in any way: its main has to
     call run_under_subreaper().
 
-    Its stdout is read for the line that says that it is ready; stdout and stderr
+    Its stdout is read until the line that reports that it is ready; stdout and stderr
     are also kept in a log file.
     """
 
@@ -125,7 +125,7 @@ class Process:
         os.kill(self.pid, signal.SIGCONT)
 
     def stop(self, number=signal.SIGTERM, limit=30):
-        """Asks it to end, and ends it if it does not."""
+        """Requests its end, and kills it if it does not end."""
         if self._process.poll() is None:
             self.resume()
             self._process.send_signal(number)

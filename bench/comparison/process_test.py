@@ -1,4 +1,4 @@
-"""Tests of what is read of processes that may end meanwhile."""
+"""Tests of reading processes that may end meanwhile."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Where the processors' time of a load goes, by what it is spent for."""
+"""The processors' time of a load, by purpose."""
 
 import pathlib
 import re
@@ -6,12 +6,13 @@ import signal
 import subprocess
 
 FREQUENCY = 499
-# Of a thread's stack; what lies deeper is told by the frames above it.
+# The part of a thread's stack that is sampled; the frames above it show the purpose of the
+# rest.
 STACK_BYTES = 16384
 
-# What a frame is spent for, by its function or its library; the innermost frame that any
-# rule knows decides. So the kernel's work, the allocator's and protobuf's count for
-# whoever had it done.
+# The purpose of a frame, by its function or its library; the innermost frame with a rule
+# decides. So the time of the kernel, the allocator and protobuf counts for the part that called
+# them.
 RULES = [(what, re.compile(pattern)) for what, pattern in [
     ("gRPC", r"libgrpc|libgpr|\bgrpc(_|::)|\bgpr_"),
     ("SQL, our side", r"libpq|\bpqxx::|Postgres|Sqlite|libsqlite|CompleteRound|SocketWatchdog"),
@@ -23,13 +24,13 @@ RULES = [(what, re.compile(pattern)) for what, pattern in [
     ("load", r"idempotency::internal::bench::"),
 ]]
 OURS = re.compile(r"idempotency::")
-# What is ours and of no rule, by the kind of process.
+# The project's own code without a rule, by the kind of process.
 OWN_WORK = {"charges": "guard", "idempotencyd": "service", "load": "client"}
 WAL = re.compile(r"^(XLog|pg_pwritev|WalWriter|issue_xlog)|fdatasync")
 
 
 def spent_for(kind, frames):
-    """What a sample of a process of `kind` is spent for; `frames` come innermost first."""
+    """The purpose of a sample of a process of `kind`; `frames` are innermost first."""
     if kind == "postgres":
         return "WAL" if any(WAL.search(frame) for frame in frames) else "SQL"
     for frame in frames:
@@ -42,7 +43,7 @@ def spent_for(kind, frames):
 
 
 def samples(text):
-    """Of what `perf script -F pid,ip,sym,dso` prints: pid, frames."""
+    """From the output of `perf script -F pid,ip,sym,dso`: pid, frames."""
     for block in text.split("\n\n"):
         lines = block.strip().split("\n")
         if not lines[0].strip().isdigit():
@@ -56,7 +57,7 @@ def samples(text):
 
 
 class Profile:
-    """Samples the whole machine from its making until micros() is asked."""
+    """Samples the whole machine from its creation until micros() is called."""
 
     def __init__(self, folder):
         self._file = pathlib.Path(folder) / "perf.data"
@@ -70,7 +71,7 @@ class Profile:
         self._perf.wait(timeout=60)
 
     def micros(self, kinds, pieces):
-        """Microseconds by (kind of process, what for) in each of so many pieces of work;
+        """Microseconds by (kind of process, purpose) in each of so many pieces of work;
         `kinds` by pid. Processes that are not named are left out."""
         done = subprocess.run(
             ["perf", "script", "-i", str(self._file), "--no-inline", "-F", "pid,ip,sym,dso"],

@@ -1,4 +1,4 @@
-"""Tests of what a profile's samples are taken for."""
+"""Tests of the purposes of a profile's samples."""
 
 import unittest
 

@@ -40,7 +40,7 @@ def markdown(outcomes):
 
 
 def with_block(page, name, text):
-    """The page with what stands between the block's marks replaced."""
+    """The page with the text between the block's marks replaced."""
     begin, end = _BEGIN.format(name=name), _END.format(name=name)
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)

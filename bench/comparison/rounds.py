@@ -1,4 +1,4 @@
-"""Numbers of interleaved rounds, and what is made of them."""
+"""Numbers of interleaved rounds, and their ratios."""
 
 import dataclasses
 import statistics
@@ -6,7 +6,7 @@ import statistics
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What is wanted of a measure."""
+    """The target of a measure."""
 
     key: str
     title: str
@@ -23,7 +23,7 @@ class Outcome:
 
     target: Target
     values: list
-    # What the rounds were made of, for the JSON.
+    # The parts of the rounds, for the JSON.
     raw: list
 
     @property
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def table(outcomes):
-    """Lines of text, one per measure, from what to_json() gave."""
+    """Lines of text, one per measure, from the result of to_json()."""
     rows = [("measure", "median", "min", "max", "want", "")]
     for key, outcome in outcomes.items():
         unit = "" if outcome["unit"] == "x" else " " + outcome["unit"]
@@ -70,7 +70,7 @@ def table(outcomes):
 
 
 def number(value):
-    """Three digits that count."""
+    """Three significant digits."""
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""Tests of what is made of the rounds' numbers."""
+"""Tests of the results of the rounds' numbers."""
 
 import unittest
 

@@ -19,7 +19,7 @@ class BatchLoop final : public InnerLoop {
   void Iterate() override;
 
  private:
-  // Something to move, of an operation's size.
+  // An object to move, of an operation's size.
   struct Item {
     std::vector<int> values;
     RecordId id;

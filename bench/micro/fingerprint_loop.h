@@ -8,7 +8,7 @@
 
 namespace idempotency::internal::bench {
 
-// What the guard does with every request: canonical form and digest.
+// The guard's work for every request: canonical form and digest.
 class FingerprintLoop final : public InnerLoop {
  public:
   FingerprintLoop();

@@ -7,9 +7,8 @@
 
 namespace idempotency::internal::bench {
 
-// A piece of work that every call does, apart from everything around it. The
-// same each time: no clock, no random source, no threads, so that instructions
-// can be counted and compared between builds.
+// A piece of work that every call does, without its surroundings. The same each time: no clock, no
+// random source, no threads, so that instructions can be counted and compared between builds.
 class InnerLoop {
  public:
   virtual ~InnerLoop() = default;
@@ -21,7 +20,7 @@ class InnerLoop {
 // All of them, in a fixed order.
 std::vector<std::unique_ptr<InnerLoop>> AllInnerLoops();
 
-// For the compiler: `value` is used.
+// For the compiler: marks `value` as used.
 template <typename T>
 void Use(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");

@@ -1,4 +1,4 @@
-// The inner loops under Google Benchmark: what they take of a processor's time.
+// The inner loops under Google Benchmark: their processor time.
 #include <benchmark/benchmark.h>
 
 #include <memory>

@@ -1,6 +1,6 @@
 """Counts the instructions of the inner loops and compares them with the baseline.
 
-scripts/instructions.sh builds what is counted and calls this.
+scripts/instructions.sh builds the counted program and calls this.
 """
 
 import argparse
@@ -14,12 +14,12 @@ import tempfile
 
 TOLERANCE = 0.05
 FUNCTION = "IdempotencyCountedIterations"
-# OpenSSL chooses its code by the processor; the plain one is there on all.
+# OpenSSL chooses its code by the processor; every processor has the plain one.
 ENVIRONMENT = {"OPENSSL_ia32cap": "0", "LC_ALL": "C"}
 
 
 def total_of(dump):
-    """The instructions that a file of callgrind's holds."""
+    """The instructions in a file of callgrind's."""
     found = re.search(r"^(?:totals|summary): (\d+)", dump, re.M)
     if found is None:
         raise ValueError("callgrind wrote a file without a sum")
@@ -45,7 +45,7 @@ def count(binary):
 
 
 def compare(counts, baseline):
-    """Lines of a table, and the loops that are off: more, fewer, new or gone."""
+    """Lines of a table, and the loops that differ: more, fewer, new or missing."""
     lines = [f"{'inner loop':24}{'instructions':>14}{'baseline':>12}{'change':>10}"]
     off = []
     for name in sorted(counts.keys() | baseline.keys()):

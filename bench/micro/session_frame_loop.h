@@ -10,9 +10,9 @@
 
 namespace idempotency::internal::bench {
 
-// 64 reservations in a frame and their grants in another one, without the
-// streams: operations made and framed by the client, read by the service; answers
-// written by the service, read and handed out by the client.
+// 64 reservations in a frame and their grants in another one, without the streams: operations made
+// and framed by the client, read by the service; answers written by the service, read and delivered
+// by the client.
 class SessionFrameLoop final : public InnerLoop {
  public:
   SessionFrameLoop();

@@ -1,5 +1,5 @@
-// What idempotencyd does with the bytes of one operation, apart from gRPC and
-// the store: parse and check on the way in, build and serialise on the way out.
+// The work of idempotencyd on the bytes of one operation, without gRPC and the store: it parses and
+// checks the request, and builds and serialises the answer.
 #ifndef IDEMPOTENCY_BENCH_MICRO_WIRE_LOOP_H_
 #define IDEMPOTENCY_BENCH_MICRO_WIRE_LOOP_H_
 

@@ -29,8 +29,8 @@ TEST(ChannelArgumentsTest, ADaemonThatComesBackIsFoundWithinSeconds) {
   EXPECT_LE(integers.at(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS), 5000);
 }
 
-// gRPC gives one attempt to connect this long, despite the argument's name: a
-// short one would cut TLS handshakes off, a long one would wait for a host that is gone.
+// gRPC limits one attempt to connect to this time, despite the argument's name: a short one would
+// cut TLS handshakes off, a long one would wait for a host that is down.
 TEST(ChannelArgumentsTest, AnAttemptToConnectHasTimeForAHandshakeAndNoMore) {
   const int timeout =
       Integers(IdempotencydChannelArguments()).at(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS);
@@ -38,14 +38,14 @@ TEST(ChannelArgumentsTest, AnAttemptToConnectHasTimeForAHandshakeAndNoMore) {
   EXPECT_LE(timeout, 10'000);
 }
 
-TEST(ChannelArgumentsTest, ASilentPeerIsNoticedAndAnIdleOneLeftAlone) {
+TEST(ChannelArgumentsTest, ASilentPeerIsDetectedAndAnIdleOneIsNotDisconnected) {
   const auto integers = Integers(IdempotencydChannelArguments());
   EXPECT_LE(integers.at(GRPC_ARG_KEEPALIVE_TIME_MS) + integers.at(GRPC_ARG_KEEPALIVE_TIMEOUT_MS),
             30'000);
   EXPECT_EQ(integers.at(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS), 0);
 }
 
-// A stream that replaces one on a draining daemon goes to another.
+// A stream that replaces one on a draining daemon is opened at another.
 TEST(ChannelArgumentsTest, SeveralAddressesTakeTurns) {
   const grpc::ChannelArguments arguments = IdempotencydChannelArguments();
   const grpc_channel_args args = arguments.c_channel_args();

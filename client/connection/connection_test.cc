@@ -1,4 +1,4 @@
-// What every Connection over a channel promises, whichever way it sends.
+// What every Connection over a channel promises, in sessions and in unary calls.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
@@ -104,7 +104,7 @@ class ConnectionTest : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<Connection> connection_;
 };
 
-// Where a session knows what it has sent.
+// Where a session has a record of what it sent.
 class UnaryConnectionTest : public ConnectionTest {};
 
 TEST_P(ConnectionTest, EveryOperationReachesItsMethod) {
@@ -154,7 +154,7 @@ TEST_P(ConnectionTest, AStatusWithoutAReasonIsStoreUnavailableWithoutItsText) {
   EXPECT_THAT(seen.message(), Not(HasSubstr("secret.host")));
 }
 
-TEST_P(ConnectionTest, WhatARefusedConnectionCouldNotSendIsSaidToBeUnsent) {
+TEST_P(ConnectionTest, ACallOverARefusedConnectionIsReportedAsUnsent) {
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   for (int call = 0; call < 3; ++call) {
@@ -165,7 +165,7 @@ TEST_P(ConnectionTest, WhatARefusedConnectionCouldNotSendIsSaidToBeUnsent) {
   }
 }
 
-// What was answered before had a connection: this call may have had it too.
+// Earlier answers came over a connection: this call may have reached the server too.
 TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
   ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   service_.KeepReserveUnanswered();
@@ -180,7 +180,7 @@ TEST_P(ConnectionTest, ACallThatFailsOnceOthersWereAnsweredMayHaveArrived) {
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
 
-TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsent) {
+TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotReportedAsUnsent) {
   ASSERT_TRUE(Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).ok());
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
@@ -190,7 +190,7 @@ TEST_P(UnaryConnectionTest, TheFirstCallThatFailsAfterAnAnswerIsNotSaidToBeUnsen
   EXPECT_FALSE(IsNotConnected(seen)) << seen;
 }
 
-// The first call of all, and what it requested may have happened.
+// The first call of all, and its operation may have been applied.
 TEST_P(ConnectionTest, AServerThatIsThereAndFailsWasReached) {
   service_.FailWith(grpc::Status(grpc::StatusCode::UNAVAILABLE, "behind it"));
   const absl::Status seen = Ask(*connection_, &Connection::Reserve, RequestWithKey("k")).status();
@@ -212,7 +212,7 @@ TEST_P(ConnectionTest, AnOperationOverTheChannelsSendLimitIsRefusedAndNoOther) {
   EXPECT_TRUE(Ask(*limited, &Connection::Reserve, RequestWithKey("after")).ok());
 }
 
-TEST_P(ConnectionTest, AStoppedServerIsToldLongBeforeTheDeadline) {
+TEST_P(ConnectionTest, AStoppedServerIsReportedLongBeforeTheDeadline) {
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
   const auto start = std::chrono::steady_clock::now();
@@ -298,7 +298,7 @@ TEST_P(ConnectionTest, DestructionAnswersWhatIsOutstanding) {
   for (const absl::Status& answer : answers) ExpectStoreUnavailable(answer);
 }
 
-// No call is waited for to arrive: some are cancelled before they left.
+// The test does not wait for calls to arrive: some are cancelled before they are sent.
 TEST_P(ConnectionTest, DestructionRightAfterSendingAnswersEveryCallOnce) {
   for (int round = 0; round < 20; ++round) {
     auto connection = Connect(Dial(port_.number()));

@@ -15,7 +15,7 @@ Time In(std::chrono::steady_clock::duration wait) {
   return std::chrono::steady_clock::now() + wait;
 }
 
-// Notes when it rang.
+// Records the time at which it fired.
 class Bell {
  public:
   DeadlineTimer::OnTime OnTime() {
@@ -30,7 +30,7 @@ class Bell {
     MutexLock lock(mutex_);
     again_at_.push_back(when);
   }
-  // As many as there are after 10 s.
+  // All that there are after 10 s.
   std::vector<Time> Wait(std::size_t count) {
     MutexLock lock(mutex_);
     const auto deadline = In(seconds(10));
@@ -46,7 +46,7 @@ class Bell {
   std::vector<Time> again_at_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST(DeadlineTimerTest, RingsAtTheEarliestTimeNamed) {
+TEST(DeadlineTimerTest, FiresAtTheEarliestTimeSet) {
   Bell bell;
   DeadlineTimer alarm("test-alarm", bell.OnTime());
   const Time early = In(milliseconds(30));
@@ -59,7 +59,7 @@ TEST(DeadlineTimerTest, RingsAtTheEarliestTimeNamed) {
   EXPECT_LT(rings[0], early + seconds(5));
 }
 
-TEST(DeadlineTimerTest, RingsAgainWhenItWasTold) {
+TEST(DeadlineTimerTest, FiresAgainWhenItIsSetAgain) {
   Bell bell;
   const Time again = In(milliseconds(40));
   bell.ThenAt(again);
@@ -70,7 +70,7 @@ TEST(DeadlineTimerTest, RingsAgainWhenItWasTold) {
   EXPECT_GE(rings[1], again);
 }
 
-TEST(DeadlineTimerTest, StopsWithoutRinging) {
+TEST(DeadlineTimerTest, StopsWithoutFiring) {
   Bell bell;
   {
     DeadlineTimer alarm("test-alarm", bell.OnTime());

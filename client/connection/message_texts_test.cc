@@ -14,7 +14,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Every way in which protobuf's parser refuses text.
+// Every reason for which protobuf's parser refuses text.
 const std::vector<std::string>& BadTexts() {
   static const auto& texts = *new std::vector<std::string>{
       "\xff", "text \xc3", "\xed\xa0\x80", "\xc0\x80", "\xf4\x90\x80\x80", "\x80text"};

@@ -14,7 +14,7 @@
 namespace idempotency::internal {
 namespace {
 
-// A call whose cancellation does what the test says.
+// A call whose cancellation runs the test's function.
 class FakeCall final : public OutstandingCalls::Call {
  public:
   explicit FakeCall(std::function<void(FakeCall*)> on_cancel) : on_cancel_(std::move(on_cancel)) {}
@@ -48,8 +48,7 @@ TEST(OutstandingCallsTest, EndDestroysTheCallBeforeItCountsAsEnded) {
   EXPECT_EQ(calls.size(), 0u);
 }
 
-// What gRPC does when the cancelling thread happens to be the one that runs
-// callbacks.
+// As in gRPC when the cancelling thread happens to be the one that runs callbacks.
 TEST(OutstandingCallsTest, ACallMayEndWithinItsCancellation) {
   OutstandingCalls calls;
   int cancelled = 0;
@@ -125,8 +124,8 @@ TEST(OutstandingCallsTest, CallsEndWhileTheyAreCancelled) {
     calls->CancelAndWait();
     EXPECT_EQ(destroyed, kThreads * kCallsEach);
     EXPECT_LE(cancelled, kThreads * kCallsEach);
-    // The threads' last End() may still be returning: it must not touch what
-    // is destroyed here.
+    // The threads' last End() may still be returning: it must not use objects that are destroyed
+    // here.
     calls.reset();
     for (std::thread& thread : threads) thread.join();
   }

@@ -62,7 +62,7 @@ class Answers {
       changed_.NotifyAll();
     };
   }
-  // For operations of which only the end counts.
+  // For operations whose answers only have to be counted.
   template <typename Response>
   Connection::Callback<Response> ExpectEnd() {
     return [this](const absl::StatusOr<Response>& answer) {
@@ -71,7 +71,7 @@ class Answers {
       changed_.NotifyAll();
     };
   }
-  // As many as there are after 10 s.
+  // All that there are after 10 s.
   std::vector<Reserved> Wait(std::size_t count) {
     MutexLock lock(mutex_);
     const auto deadline = In(seconds(10));
@@ -90,7 +90,7 @@ class Answers {
   std::vector<Reserved> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What serves while there are no sessions: answers with the key.
+// Serves while there are no sessions: answers with the key.
 class FakeUnary final : public Connection {
  public:
   explicit FakeUnary(std::atomic<int>& calls) : calls_(calls) {}
@@ -113,7 +113,7 @@ class FakeUnary final : public Connection {
   std::atomic<int>& calls_;
 };
 
-// What the application's log gets.
+// The lines of the application's log.
 class LogLines {
  public:
   LogSink Sink() {
@@ -122,7 +122,7 @@ class LogLines {
       lines_.emplace_back(line);
     };
   }
-  // Those with `part` in them.
+  // The lines that contain `part`.
   std::size_t Count(std::string_view part) {
     MutexLock lock(mutex_);
     return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
@@ -136,7 +136,7 @@ class LogLines {
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What is in a frame, as "reserve 1".
+// The content of a frame, as "reserve 1".
 std::vector<std::string> Contents(const v1::SessionRequest& frame) {
   const auto* descriptor = v1::SessionOperation::descriptor();
   std::vector<std::string> contents;
@@ -169,7 +169,7 @@ class SessionConnectionTest : public ::testing::Test {
     session_->Complete(v1::CompleteRequest(), In(seconds(60)),
                        answers_.ExpectEnd<v1::CompleteResponse>());
   }
-  // One that leaves the first stream writing, so that what follows gathers.
+  // An operation that keeps the first stream writing, so that those after it gather.
   void OccupyWriter() {
     Reserve("first");
     stream().Say(Limits(100, 1 << 20));
@@ -270,9 +270,9 @@ TEST_F(SessionConnectionTest, FramesKeepToTheServersLimit) {
   EXPECT_LE(stream().frames().size(), 8u);
 }
 
-// The first operations do not wait for the server's limits, and keep to what every server
-// takes.
-TEST_F(SessionConnectionTest, UntilTheServerHasToldItsLimitsFramesAreSmallAndFewReservationsLeave) {
+// The first operations do not wait for the server's limits, and keep within the limits that every
+// server accepts.
+TEST_F(SessionConnectionTest, UntilTheServersLimitsArriveFramesAreSmallAndFewReservationsAreSent) {
   Open();
   Reserve("first");
   Settle();
@@ -301,7 +301,7 @@ TEST_F(SessionConnectionTest, UntilTheServerHasToldItsLimitsFramesAreSmallAndFew
   EXPECT_LE(stream().frames().size(), 6u) << "small, and no smaller";
 }
 
-// Whatever the server takes: those behind a frame wait until it has left.
+// With every limit of a server: the operations behind a frame wait until it has been written.
 TEST_F(SessionConnectionTest, FramesStayFarBelowWhatAServerOfLargeMessagesTakes) {
   constexpr std::size_t kOperationBytes = 100 * 1024;
   Open();
@@ -358,8 +358,8 @@ TEST_F(SessionConnectionTest, AnOperationWhoseDeadlineHasPassedIsNotSent) {
   EXPECT_EQ(streams_.count(), 0u);
 }
 
-// The server answers what came before a frame that it cannot read, and ends the
-// stream: those who shared the frame with the culprit are served all the same.
+// The server answers the operations before a frame that it cannot read, and ends the stream: the
+// other operations of that frame are served all the same.
 TEST_F(SessionConnectionTest, OnlyTheOperationThatMakesItsFrameUnreadableIsRefused) {
   const absl::Status invalid = InvalidField("frame", "is not a SessionRequest");
   streams_.SetPeer([&](FakeSessionStream& link, const v1::SessionRequest& request) {
@@ -389,7 +389,7 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatMakesItsFrameUnreadableIsRefus
   EXPECT_EQ(streams_.count(), 3u);
 }
 
-// However many culprits there are, and whatever else is open on the stream.
+// With any number of faulty operations, and with any other operation open on the stream.
 TEST_F(SessionConnectionTest, TheOthersAreAnsweredWhileCulpritsBreakOneStreamAfterAnother) {
   constexpr int kCulprits = 20;
   streams_.SetPeer([&](FakeSessionStream& link, const v1::SessionRequest& request) {
@@ -406,7 +406,7 @@ TEST_F(SessionConnectionTest, TheOthersAreAnsweredWhileCulpritsBreakOneStreamAft
         return link.End(
             ToGrpcStatus(MakeError(Reason::kRequestInvalid, "no SessionRequest", details)));
       }
-      // It waits for a running attempt, so that its frame is never answered in full.
+      // It waits for a running attempt, so that its frame is never answered completely.
       if (key != "waits") AnswerAsUsual(operation, response);
     }
     if (response.answers_size() > 0) link.Say(response);
@@ -486,8 +486,8 @@ TEST_F(SessionConnectionTest, WhatMayBeACulpritSharesNoFrameWithWhatComesAfterIt
   EXPECT_THAT(Contents(frames[2]), ElementsAre("reserve 3"));
 }
 
-// A detail that is no number is as good as none.
-TEST_F(SessionConnectionTest, AServerThatDoesNotSayWhichFrameItCannotReadMeansTheFirstUnanswered) {
+// A detail that is not a number is ignored.
+TEST_F(SessionConnectionTest, AnUnreadableFrameWithoutANumberIsTheFirstUnanswered) {
   ErrorDetails details;
   details.metadata[std::string(kFrameDetail)] = "the second";
   const grpc::Status invalid =
@@ -546,7 +546,7 @@ TEST_F(SessionConnectionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
   stream().ReleaseWrites();
   Settle();
   stream().HoldWrites();
-  // Given up, and so cancelled, in frames that keep to it, too.
+  // Abandoned, and so cancelled, in frames that keep within it, too.
   ASSERT_EQ(answers_.Wait(8).size(), 8u);
   stream().ReleaseWrites();
   Settle();
@@ -558,8 +558,8 @@ TEST_F(SessionConnectionTest, FramesHaveNoMoreOperationsThanTheServerTakes) {
   EXPECT_GT(operations, 8u);
 }
 
-// Before its limits have come, and where they do not have this one.
-TEST_F(SessionConnectionTest, AServerThatDoesNotSayHowManyOperationsAFrameMayHaveGetsAThousand) {
+// Before its limits have arrived, and at servers that do not send this one.
+TEST_F(SessionConnectionTest, AServerWithoutALimitOfOperationsInAFrameGetsAThousand) {
   Open();
   Reserve("first");
   Settle();
@@ -570,7 +570,7 @@ TEST_F(SessionConnectionTest, AServerThatDoesNotSayHowManyOperationsAFrameMayHav
     stream().ReleaseWrites();
     Settle();
     const auto frames = stream().frames();
-    // The first left alone, and occupied the writer.
+    // The first was sent alone, and occupied the writer.
     ASSERT_EQ(frames.size() - before, 4u);
     EXPECT_EQ(frames[before + 1].operations_size(), 1024);
     EXPECT_EQ(frames[before + 2].operations_size(), 1024);
@@ -628,7 +628,7 @@ TEST_F(SessionConnectionTest, TheAnswerToACompletionLeavesTheWindowAsItWas) {
 }
 
 // It does not wait at the server.
-TEST_F(SessionConnectionTest, ACompletionThatIsGivenUpIsNotCancelled) {
+TEST_F(SessionConnectionTest, AnAbandonedCompletionIsNotCancelled) {
   Open();
   session_->Complete(v1::CompleteRequest(), In(milliseconds(30)),
                      answers_.ExpectEnd<v1::CompleteResponse>());
@@ -668,7 +668,7 @@ TEST_F(SessionConnectionTest, TheTimeThatIsLeftTravels) {
 
 // The caller gets an answer, the server gets a cancel, and the operation counts against the
 // window until the server's answer arrives, which is dropped.
-TEST_F(SessionConnectionTest, APassedDeadlineGivesAReservationUp) {
+TEST_F(SessionConnectionTest, APassedDeadlineAbandonsAReservation) {
   Open();
   Reserve("1", In(milliseconds(30)));
   stream().Say(Limits(1, 1 << 20));
@@ -702,8 +702,8 @@ TEST_F(SessionConnectionTest, ADeadlineWhileWaitingSendsNothing) {
   EXPECT_EQ(stream().frames().size(), 1u);
 }
 
-// Each later than the one that is planned, then one before it.
-TEST_F(SessionConnectionTest, DeadlinesAreKeptInWhateverOrderTheyCome) {
+// Each later than the planned one, then one before it.
+TEST_F(SessionConnectionTest, DeadlinesAreKeptInAnyOrder) {
   Open();
   Mutex mutex;
   CondVar changed;
@@ -767,7 +767,7 @@ TEST_F(SessionConnectionTest, OnlyTheUnansweredIsSentAgain) {
   EXPECT_EQ(answers_.count(), 1u);
 }
 
-TEST_F(SessionConnectionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgainByTheNext) {
+TEST_F(SessionConnectionTest, AnUnreachableDaemonIsReportedAtOnceAndTriedAgainByTheNext) {
   Open();
   Reserve("1");
   for (std::size_t i = 0; i < streams_.count(); ++i) {
@@ -780,14 +780,14 @@ TEST_F(SessionConnectionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgai
   ExpectStoreUnavailable(answers[0]);
   const std::size_t tried = streams_.count();
   EXPECT_EQ(tried, 3u);
-  // Still down: one try each.
+  // Still unreachable: one try each.
   Reserve("2");
   ASSERT_EQ(streams_.count(), tried + 1);
   stream(tried).End(kBroken);
   EXPECT_EQ(answers_.Wait(2).size(), 2u);
   Settle();
   EXPECT_EQ(streams_.count(), tried + 1);
-  // Back.
+  // Reachable again.
   Reserve("3");
   Settle();
   stream(tried + 1).Say(Limits(100, 1 << 20));
@@ -798,7 +798,7 @@ TEST_F(SessionConnectionTest, ADaemonThatCannotBeReachedIsToldAtOnceAndTriedAgai
   EXPECT_EQ(log_.Count("answers again"), 1u);
 }
 
-// Only streams in a row count.
+// Only consecutive streams count.
 TEST_F(SessionConnectionTest, AStreamThatOpenedMakesGoodTheOnesThatDidNot) {
   Open();
   Reserve("1");
@@ -820,7 +820,7 @@ TEST_F(SessionConnectionTest, AStreamThatOpenedMakesGoodTheOnesThatDidNot) {
   EXPECT_EQ(answers_.count(), 1u);
 }
 
-// A daemon that ends takes such streams with it, and may be the only one for a while.
+// A daemon that exits ends such streams too, and may be the only one for a while.
 TEST_F(SessionConnectionTest, AStreamThatOpenedOnlyToDrainDoesNot) {
   Open();
   Reserve("1");
@@ -881,7 +881,7 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatIsOverTheSendLimitIsRefused) {
     }
     v1::SessionResponse response;
     for (const auto& operation : request.operations()) {
-      // Sent before the frame that cannot be sent, and not answered yet.
+      // Sent before the frame that cannot be sent, and still unanswered.
       const bool slow = operation.reserve().record_key().key() == "slow" && slow_arrivals++ == 0;
       if (!slow) AnswerAsUsual(operation, response);
     }
@@ -909,7 +909,7 @@ TEST_F(SessionConnectionTest, OnlyTheOperationThatIsOverTheSendLimitIsRefused) {
   EXPECT_EQ(streams_.count(), 3u);
 }
 
-TEST_F(SessionConnectionTest, ARefusalIsNotAskedForAgain) {
+TEST_F(SessionConnectionTest, ARefusalIsNotRetried) {
   Open();
   Reserve("1");
   stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host"));
@@ -921,7 +921,8 @@ TEST_F(SessionConnectionTest, ARefusalIsNotAskedForAgain) {
   EXPECT_EQ(streams_.count(), 1u);
 }
 
-// Its end, which comes after the write that failed, says whether another stream has a chance.
+// The end of the stream, which comes after the failed write, shows whether another stream has a
+// chance.
 TEST_F(SessionConnectionTest, ARefusalIsForThoseWhoWaitForTheStreamToo) {
   Open();
   Reserve("sent");
@@ -935,7 +936,7 @@ TEST_F(SessionConnectionTest, ARefusalIsForThoseWhoWaitForTheStreamToo) {
   EXPECT_EQ(streams_.count(), 1u);
 }
 
-TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsGivenUp) {
+TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsAbandoned) {
   Open();
   Reserve("poison");
   for (std::size_t i = 0; i < streams_.count(); ++i) {
@@ -1005,7 +1006,7 @@ TEST_F(SessionConnectionTest, AHalfClosedStreamThatTheServerDoesNotEndIsCancelle
   EXPECT_TRUE(stream().cancelled());
 }
 
-TEST_F(SessionConnectionTest, WhatCallbacksOfOneFrameAskForLeavesInOneFrame) {
+TEST_F(SessionConnectionTest, OperationsFromCallbacksOfOneFrameAreSentInOneFrame) {
   Open();
   for (int i = 0; i < 3; ++i) {
     session_->Reserve(RequestWithKey("k"), In(seconds(60)),
@@ -1018,7 +1019,7 @@ TEST_F(SessionConnectionTest, WhatCallbacksOfOneFrameAskForLeavesInOneFrame) {
   ASSERT_EQ(stream().frames().size(), before + 1);
   EXPECT_THAT(Contents(stream().frames().back()),
               ElementsAre("reserve 4", "reserve 5", "reserve 6"));
-  // Afterwards a lone operation is written before the call returns, as ever.
+  // Afterwards a lone operation is again written before the call returns.
   Reserve("lone");
   EXPECT_EQ(stream().frames().size(), before + 2);
 }
@@ -1035,7 +1036,7 @@ TEST_F(SessionConnectionTest, TheRoomThatAnAnswerMakesIsUsedBeforeItsCallbackRun
   EXPECT_EQ(frames, 2u);
 }
 
-TEST_F(SessionConnectionTest, WhatAServerSaysAfterItBrokeARuleDoesNotCount) {
+TEST_F(SessionConnectionTest, AnswersOfAServerThatBrokeARuleDoNotCount) {
   Open();
   Reserve("1");
   v1::SessionResponse wrong = Limits(100, 1 << 20);
@@ -1066,7 +1067,7 @@ TEST_F(SessionConnectionTest, NothingMoreIsWrittenToAServerThatBrokeARule) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
 }
 
-TEST_F(SessionConnectionTest, ADrainingStreamIsHalfClosedOnceWhatWasGivenUpIsAnswered) {
+TEST_F(SessionConnectionTest, ADrainingStreamIsHalfClosedOnceAbandonedOperationsAreAnswered) {
   Open();
   Reserve("1");
   stream().Say(Limits(100, 1 << 20));
@@ -1102,8 +1103,8 @@ TEST_F(SessionConnectionTest, AnErrorArrivesWithItsReasonAndItsMessage) {
 
 class RogueServer : public SessionConnectionTest, public ::testing::WithParamInterface<int> {};
 
-// Each is a rule of the protocol broken. The stream is ended and what is
-// outstanding requested again elsewhere.
+// Each breaks a rule of the protocol. The client ends the stream and sends the outstanding
+// operations again on another one.
 TEST_P(RogueServer, LosesItsStream) {
   Open();
   Reserve("1");
@@ -1117,14 +1118,14 @@ TEST_P(RogueServer, LosesItsStream) {
     case 0:  // No limits.
       frame.set_draining(true);
       break;
-    case 1:  // Limits that allow nothing.
+    case 1:  // Limits that admit no operation.
       frame = Limits(0, 0);
       break;
     case 2:  // An id that was never used.
       frame = Limits(100, 1 << 20);
       frame.add_answers()->set_id(77);
       break;
-    case 3:  // Twice.
+    case 3:  // The same id twice.
       frame = Limits(100, 1 << 20);
       AnswerAsUsual(second, frame);
       AnswerAsUsual(second, frame);
@@ -1137,7 +1138,7 @@ TEST_P(RogueServer, LosesItsStream) {
       answer.mutable_complete();
       break;
     }
-    case 5:  // With nothing.
+    case 5:  // With no response.
       frame = Limits(100, 1 << 20);
       frame.add_answers()->set_id(2);
       break;
@@ -1152,7 +1153,7 @@ TEST_P(RogueServer, LosesItsStream) {
   EXPECT_EQ(answers.size(), 2u);
   for (const Reserved& answer : answers) EXPECT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(Contents(stream(1).frames()[0]).size(), 2u - answered);
-  // Once, however many streams it takes.
+  // Once, over any number of streams.
   v1::SessionResponse never_asked;
   never_asked.add_answers()->set_id(77);
   stream(1).Say(never_asked);
@@ -1163,7 +1164,7 @@ TEST_P(RogueServer, LosesItsStream) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, RogueServer, ::testing::Range(0, 6));
 
-TEST_F(SessionConnectionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
+TEST_F(SessionConnectionTest, ASilentServerWithUnansweredOperationsIsAbandoned) {
   SessionConnectionOptions options;
   options.silence_allowed = milliseconds(50);
   Open(options);
@@ -1183,8 +1184,8 @@ TEST_F(SessionConnectionTest, AServerThatOwesAnswersAndIsSilentIsTakenForDead) {
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
 }
 
-// The stream's end comes on a thread of gRPC's, which may be busy with a callback.
-TEST_F(SessionConnectionTest, AStreamThatWasGivenUpTakesNoOperationWhileItsEndIsStillToCome) {
+// The stream's end arrives on a thread of gRPC's, which may be busy with a callback.
+TEST_F(SessionConnectionTest, AnAbandonedStreamTakesNoOperationBeforeItsEnd) {
   SessionConnectionOptions options;
   options.silence_allowed = milliseconds(50);
   Open(options);
@@ -1215,7 +1216,7 @@ TEST_F(SessionConnectionTest, AStreamThatWasGivenUpTakesNoOperationWhileItsEndIs
   EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
 }
 
-TEST_F(SessionConnectionTest, OfTwoStreamsTheOneThatIsSilentIsGivenUp) {
+TEST_F(SessionConnectionTest, OfTwoStreamsTheSilentOneIsAbandoned) {
   SessionConnectionOptions options;
   options.streams = 2;
   options.silence_allowed = milliseconds(50);
@@ -1226,7 +1227,7 @@ TEST_F(SessionConnectionTest, OfTwoStreamsTheOneThatIsSilentIsGivenUp) {
   Settle();
   stream(1).Say(Limits(100, 1 << 20));
   Settle();
-  // By the stream that has less to answer.
+  // By the stream that has fewer unanswered operations.
   Reserve("2", In(milliseconds(20)));
   ASSERT_EQ(answers_.Wait(1).size(), 1u);
   const auto deadline = In(seconds(10));
@@ -1235,7 +1236,7 @@ TEST_F(SessionConnectionTest, OfTwoStreamsTheOneThatIsSilentIsGivenUp) {
   EXPECT_FALSE(stream(0).cancelled());
 }
 
-TEST_F(SessionConnectionTest, AServerThatOwesAnAnswerAndSaysSomethingElseIsAlive) {
+TEST_F(SessionConnectionTest, AServerThatSendsOtherAnswersIsAlive) {
   SessionConnectionOptions options;
   options.silence_allowed = milliseconds(1000);
   Open(options);
@@ -1244,14 +1245,14 @@ TEST_F(SessionConnectionTest, AServerThatOwesAnAnswerAndSaysSomethingElseIsAlive
   stream().Say(Limits(100, 1 << 20));
   ASSERT_EQ(answers_.Wait(1).size(), 1u);
   AnswerId(stream(), 2);
-  // Ends after the time that the first one would have been allowed.
+  // Ends after the deadline of the first one would have passed.
   Reserve("3", In(milliseconds(1300)));
   ASSERT_EQ(answers_.Wait(3).size(), 3u);
   EXPECT_FALSE(stream().cancelled());
   EXPECT_EQ(streams_.count(), 1u);
 }
 
-TEST_F(SessionConnectionTest, AServerWithoutSessionsGetsUnaryCallsAndNobodySeesAnError) {
+TEST_F(SessionConnectionTest, AServerWithoutSessionsGetsUnaryCallsAndNoCallerGetsAnError) {
   Open();
   Reserve("1");
   Complete();
@@ -1304,7 +1305,7 @@ TEST_F(SessionConnectionTest, SessionsAreTriedAgainAndTaken) {
   EXPECT_EQ(unary_calls_, 1);
   EXPECT_EQ(log_.Count("idempotencyd does not support sessions"), 1u);
   EXPECT_EQ(log_.count(), 1u);
-  // Nothing is put on it before it is known to work.
+  // No operation is sent on it before it has proved to work.
   Reserve("2");
   EXPECT_EQ(unary_calls_, 2);
   stream(2).Say(Limits(100, 1 << 20));
@@ -1331,7 +1332,7 @@ TEST_F(SessionConnectionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
   }
   EXPECT_EQ(stream(0).frames().size(), 3u);
   EXPECT_EQ(stream(1).frames().size(), 3u);
-  // One breaks: the other takes over.
+  // One breaks: the other carries its operations.
   stream(0).End(kBroken);
   Settle();
   EXPECT_EQ(answers_.count(), 0u);
@@ -1347,7 +1348,7 @@ TEST_F(SessionConnectionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
   ASSERT_EQ(answers_.Wait(1).size(), 1u);
   stream(1).Say(Limits(100, 1 << 20));
   Settle();
-  // Given up after the time at which sessions would have been tried again.
+  // Abandoned after the time at which sessions would have been tried again.
   Reserve("2", In(milliseconds(1300)));
   ASSERT_EQ(answers_.Wait(2).size(), 2u);
   EXPECT_EQ(stream(1).frames().size(), 2u) << "the reservation, and that it was given up";
@@ -1376,7 +1377,7 @@ TEST_F(SessionConnectionTest, ThereIsAlwaysOneStream) {
   EXPECT_EQ(stream().frames().size(), 1u);
 }
 
-// To a port where nothing listens any more, say: each try may take its time.
+// For example to a port without a listener: each try may take its time.
 TEST_F(SessionConnectionTest,
        AStreamThatDoesNotOpenBesideOneThatWorksIsNotTriedWithEveryOperation) {
   SessionConnectionOptions options;
@@ -1398,7 +1399,7 @@ TEST_F(SessionConnectionTest,
 }
 
 // Daemons of two versions behind one address.
-TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsLeftAlone) {
+TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsNotUsed) {
   SessionConnectionOptions options;
   options.streams = 2;
   Open(options);
@@ -1416,7 +1417,7 @@ TEST_F(SessionConnectionTest, AServerWithoutSessionsBesideOneThatHasThemIsLeftAl
   EXPECT_EQ(log_.count(), 0u);
 }
 
-TEST_F(SessionConnectionTest, DestructionAnswersEverythingAlsoWhatIsAskedMeanwhile) {
+TEST_F(SessionConnectionTest, DestructionAnswersEveryOperationAlsoNewOnes) {
   Open();
   Answers late;
   SessionConnection* const session = session_.get();
@@ -1489,8 +1490,8 @@ TEST_F(SessionConnectionTest, DestructionWaitsForTheCallbacksOfAStreamThatEnded)
   destroyed.get();
 }
 
-// Several callers, answers on several threads, streams that break, drain and
-// end before their first frame: every operation is answered once, and rightly.
+// Several callers, answers on several threads, streams that break, drain and end before their first
+// frame: every operation is answered once, and with its own answer.
 TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
   constexpr int kCallers = 4;
   constexpr int kOperations = 2500;

@@ -29,7 +29,7 @@ v1::ReserveRequest SomeReserve() {
   return request;
 }
 
-// What is put together by hand here is what protobuf would have written.
+// The bytes that this test assembles are those that protobuf would have written.
 TEST(SessionFrameTest, ParsesAsTheMessageThatWasMeant) {
   v1::SessionRequest expected;
   auto& first = *expected.add_operations();

@@ -1,4 +1,4 @@
-// Sessions over gRPC, and what can go wrong there.
+// Sessions over gRPC, and their possible failures.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -115,8 +115,8 @@ TEST_F(SessionOverGrpcTest, ManyOperationsShareOneStreamAndAreFramedTogether) {
   EXPECT_LT(service_.frames().size(), std::size_t{kOperations});
 }
 
-// The stream is cut when the operation has come, before and after its effect:
-// the caller sees neither, and the server sees one token.
+// The stream is cut when the operation has arrived, before and after its effect: the caller notices
+// neither, and the server receives one token.
 class CutStream : public SessionOverGrpcTest, public ::testing::WithParamInterface<bool> {};
 
 TEST_P(CutStream, TheOperationIsRepeatedUnderItsToken) {
@@ -127,7 +127,7 @@ TEST_P(CutStream, TheOperationIsRepeatedUnderItsToken) {
     MutexLock lock(mutex);
     tokens.push_back(operation.reserve().request_token());
     if (tokens.size() > 1) return false;
-    // An answer that does not leave any more.
+    // An answer that cannot be sent any more.
     if (answered_first) AnswerAsUsual(operation, response);
     session.End(kBroken);
     return true;
@@ -143,14 +143,14 @@ TEST_P(CutStream, TheOperationIsRepeatedUnderItsToken) {
 
 INSTANTIATE_TEST_SUITE_P(BeforeAndAfter, CutStream, ::testing::Bool());
 
-TEST_F(SessionOverGrpcTest, ADeadlineIsToldToTheServer) {
+TEST_F(SessionOverGrpcTest, ADeadlineIsSentToTheServer) {
   service_.KeepReserveUnanswered();
   const Reserved answer = Ask(*connection_, "k", In(milliseconds(100))).get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   EXPECT_TRUE(service_.WaitUntil([&] { return service_.cancels() == 1; }));
 }
 
-// Something listens there, but never says a word.
+// A listener that accepts connections and never sends a byte.
 TEST_F(SessionOverGrpcTest, ADeadlineIsKeptWhileConnecting) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   ASSERT_GE(listener, 0);
@@ -183,14 +183,14 @@ TEST_F(SessionOverGrpcTest, ADaemonFromBeforeSessionsIsServedByUnaryCalls) {
   EXPECT_THAT(lines(), ElementsAre("idempotencyd does not support sessions: using unary calls"));
 }
 
-TEST_F(SessionOverGrpcTest, AServerThatAnswersBeforeItsFirstFrameIsNotBelieved) {
+TEST_F(SessionOverGrpcTest, AnAnswerBeforeTheFirstFrameIsRefused) {
   service_.KeepFirstFrame();
   const Reserved answer = Ask(*connection_, "k").get();
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   EXPECT_THAT(lines(), Contains(StartsWith("idempotencyd violated the session protocol")));
 }
 
-TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEverybody) {
+TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEveryCall) {
   service_.KeepReserveUnanswered();
   for (int round = 0; round < 20; ++round) {
     auto connection = MakeSessionConnection(Dial(port_.number()));
@@ -206,8 +206,8 @@ TEST_F(SessionOverGrpcTest, DestructionWhileStreamsBreakAnswersEverybody) {
   }
 }
 
-// Cycles over two servers behind one name, while first one and then the other
-// drains, goes, and comes back.
+// Cycles over two servers behind one name, while first one and then the other drains, stops, and
+// starts again.
 TEST_F(SessionOverGrpcTest, ARollingRestartIsNotSeen) {
   FakeService other_service;
   const HeldPort other_port;
@@ -232,8 +232,8 @@ TEST_F(SessionOverGrpcTest, ARollingRestartIsNotSeen) {
   }
   const auto restart = [&](FakeService& service, std::unique_ptr<grpc::Server>& server,
                            const HeldPort& port) {
-    // Nobody takes both down at once: unary calls, which take turns, show that
-    // the client is connected to this one, and to the other one.
+    // The two are never down at once: unary calls, which alternate between them, show that the
+    // client is connected to this one, and to the other one.
     for (FakeService* connected : {&service_, &other_service}) {
       const int calls = connected->unary_calls();
       ASSERT_TRUE(service_.WaitUntil([&] {

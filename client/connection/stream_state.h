@@ -73,7 +73,7 @@ class StreamState {
 
   // A frame was received: the server is alive.
   void OnServerActivity() { owed_until_ = Time::max(); }
-  // When the server's answers are overdue: then it counts as dead.
+  // When the server's answers are overdue: then it counts as lost.
   Time owed_until() const { return owed_until_; }
 
  private:

@@ -11,8 +11,7 @@ const absl::Time kCreatedAt = absl::FromUnixMillis(1688000000000);
 const RecordId kRecordId = *RecordId::Parse("01890a5d-ac96-774b-bcce-b302099a8057");
 constexpr char kCharge[] = "/payments.v1.Payments/Charge";
 
-// Made with another implementation (Python's hmac). They are the vectors of
-// docs/workflows.md.
+// Computed with another implementation (Python's hmac). They are the vectors of docs/workflows.md.
 TEST(DownstreamKeyTest, KnownValues) {
   EXPECT_EQ(DownstreamKey("payments", {kCreatedAt, kRecordId, kCharge, ""}),
             "018904a3-f000-7b6b-9882-5255d8613d43");
@@ -25,7 +24,7 @@ TEST(DownstreamKeyTest, KnownValues) {
             "018904a3-f001-7516-af59-f2846be6f4e8");
 }
 
-// A store may answer with more digits on one occasion than on another.
+// A store may answer with more digits in one case than in another.
 TEST(DownstreamKeyTest, LessThanAMillisecondMakesNoDifference) {
   const DownstreamCall call{kCreatedAt, kRecordId, "", "a"};
   DownstreamCall later = call;
@@ -47,7 +46,7 @@ TEST(DownstreamKeyTest, EveryPartCounts) {
 }
 
 // The callee's window is counted from the time in the key.
-TEST(DownstreamKeyTest, TellsWhenTheParentBegan) {
+TEST(DownstreamKeyTest, ContainsTheStartOfTheParent) {
   const auto key = Uuid::Parse(DownstreamKey("s", {kCreatedAt, kRecordId, "", "a"}));
   ASSERT_TRUE(key.has_value());
   EXPECT_EQ(key->TimeOrderedAt(), kCreatedAt);

@@ -74,7 +74,7 @@ TEST_F(ParentOperationTest, WithoutTheRecordsTimeThereAreNoKeys) {
   EXPECT_THAT(Sent(kKeyMetadata), ElementsAre(std::string(kKeyToCome)));
 }
 
-TEST_F(ParentOperationTest, ASecondCallWithoutALabelIsToldFromTheFirstByNothing) {
+TEST_F(ParentOperationTest, ASecondCallWithoutALabelCannotBeDistinguishedFromTheFirst) {
   EXPECT_TRUE(parent_->KeyOfOnlyCall(kCharge).ok());
   EXPECT_TRUE(parent_->KeyOfOnlyCall("/payments.v1.Payments/Refund").ok());
   const absl::Status second = parent_->KeyOfOnlyCall(kCharge).status();
@@ -87,9 +87,9 @@ TEST_F(ParentOperationTest, ACallWithALabelHasItsKeyOnAnyChannel) {
   EXPECT_THAT(Sent(kKeyMetadata), ElementsAre(parent_->KeyFor("item-3").value()));
 }
 
-// The guard refuses what stands for the key, so that no call goes out without
-// one where its method only takes keys.
-TEST_F(ParentOperationTest, ACallWithoutALabelIsRefusedWhereNobodyKnowsItsMethod) {
+// The guard refuses the placeholder of the key, so that no call runs without a key where its method
+// accepts keys but does not require them.
+TEST_F(ParentOperationTest, ACallWithoutALabelIsRefusedOnAChannelWithoutTheInterceptor) {
   ASSERT_TRUE(parent_->Attach(context_).ok());
   ASSERT_THAT(Sent(kKeyMetadata), SizeIs(1));
   const std::string key = Sent(kKeyMetadata)[0];
@@ -103,7 +103,7 @@ TEST_F(ParentOperationTest, ACallWhoseAttachmentFailedIsRefused) {
   EXPECT_THAT(Sent(kKeyMetadata), ElementsAre(std::string(kKeyToCome)));
 }
 
-TEST_F(ParentOperationTest, TellsItsRecordButNotItsKey) {
+TEST_F(ParentOperationTest, SendsItsRecordButNotItsKey) {
   ASSERT_TRUE(parent_->Attach(context_, "item-3").ok());
   ASSERT_THAT(Sent(kParentMetadata), SizeIs(1));
   v1::RecordKey told;
@@ -118,7 +118,7 @@ TEST_F(ParentOperationTest, TellsItsRecordButNotItsKey) {
   }
 }
 
-TEST_F(ParentOperationTest, KnowsItsOwnKeyInEveryForm) {
+TEST_F(ParentOperationTest, RecognisesItsOwnKeyInEveryForm) {
   EXPECT_TRUE(parent_->IsOwnKey(kParentsKey));
   EXPECT_TRUE(parent_->IsOwnKey("\"the-customers-own-key\""));
   EXPECT_FALSE(parent_->IsOwnKey("the-customers-other-key"));
@@ -134,7 +134,7 @@ TEST_F(ParentOperationTest, IsFoundByItsCallsUntilItEnds) {
   ASSERT_TRUE(parent_->Attach(context_).ok());
   const std::string id = Sent(kAttachedMetadata).at(0);
   EXPECT_EQ(ParentTable::Instance().Find(id), parent_);
-  // Where it is empty, interceptors do not look for marks.
+  // If it is empty, interceptors do not look for marks.
   EXPECT_FALSE(ParentTable::Instance().empty());
   parent_.reset();
   EXPECT_EQ(ParentTable::Instance().Find(id), nullptr);

@@ -44,8 +44,7 @@ using ::testing::SizeIs;
 
 std::string WorkName(int i) { return absl::StrCat("order-", i, "/charge"); }
 
-// What a child process of a test does: prints the keys of so many works, then
-// waits to be killed.
+// The child process of a test: prints the keys of so many pieces of work, then waits to be killed.
 int PrintKeys(const std::string& path, int works) {
   const auto store = SqliteKeyStore::Open(path);
   for (int i = 0; store.ok() && i < works; ++i) {
@@ -66,7 +65,7 @@ class KeyPrinter {
     if (process.ok()) process_ = *std::move(process);
   }
 
-  // All that it printed, once it waits to be killed.
+  // Its whole output, once it waits to be killed.
   std::string Keys() {
     const auto done = process_->WaitForLine("done");
     EXPECT_TRUE(done.ok()) << done.status();
@@ -123,8 +122,8 @@ TEST_F(SqliteKeyStoreTest, KeysSurviveAClose) {
   EXPECT_EQ(KeyFor(*Open(), "order-42/charge"), key);
 }
 
-// Two processes found that a key has expired: the slower one must not forget
-// the key that the other made instead.
+// Two processes found that a key has expired: the slower one must not remove the key that the other
+// created in its place.
 TEST_F(SqliteKeyStoreTest, OnlyTheNamedKeyIsForgotten) {
   const auto store = Open();
   const std::string expired = KeyFor(*store, "order-42/charge");
@@ -187,7 +186,7 @@ TEST_F(SqliteKeyStoreTest, ProcessesGetOneKeyForOneWork) {
   for (const auto& printer : printers) EXPECT_EQ(printer->Keys(), keys);
 }
 
-// The same at the narrowest: the file is made by all of them at once.
+// The narrowest case: all of them create the file at once.
 TEST_F(SqliteKeyStoreTest, ConnectionsGetOneKeyForOneWork) {
   constexpr int kWorks = 20;
   Mutex mutex;
@@ -257,7 +256,7 @@ TEST_F(SqliteKeyStoreTest, AFileLockedByAnotherProgramIsUnavailable) {
   EXPECT_TRUE((*store)->KeyFor("secret-work").ok());
 }
 
-TEST_F(SqliteKeyStoreTest, ATableThatIsGoneIsUnavailable) {
+TEST_F(SqliteKeyStoreTest, AMissingTableIsUnavailable) {
   const auto store = Open();
   RunSql("DROP TABLE keys");
   const absl::Status status = store->KeyFor("work").status();
@@ -286,7 +285,7 @@ TEST_F(SqliteKeyStoreTest, AKeyThatAnotherProcessMakesMeanwhileIsTheKey) {
   EXPECT_EQ(key.get(), "its-key");
 }
 
-TEST_F(SqliteKeyStoreTest, NobodyElseMayReadTheFile) {
+TEST_F(SqliteKeyStoreTest, OnlyTheOwnerMayReadTheFile) {
   const mode_t before = umask(022);
   Open();
   umask(before);
@@ -326,11 +325,11 @@ TEST_F(SqliteKeyStoreTest, WhatCannotHoldKeysIsRefused) {
   ExpectRefused(folder_.File("missing/keys.sqlite"), "must exist");
   std::ofstream(folder_.File("text")) << std::string(4096, 'x');
   ExpectRefused(folder_.File("text"), "a separate file");
-  // To SQLite a database that is gone when it is closed.
+  // For SQLite the empty path is a temporary database, which it deletes on closing.
   ExpectRefused("", "a separate file");
 }
 
-TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
+TEST_F(SqliteKeyStoreTest, ADatabaseOfAnotherProgramIsRefusedAndUnchanged) {
   RunSql("CREATE TABLE notes (text)");
   ExpectRefused(path_, "another program");
   RunSql("INSERT INTO notes VALUES ('still here')");

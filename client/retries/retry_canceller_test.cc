@@ -19,7 +19,7 @@ using std::chrono::minutes;
 using std::chrono::steady_clock;
 using testdata::TillServer;
 
-// Far longer than a test may take: an end comes from Cancel(), or not in time.
+// Far longer than a test may take: either Cancel() ends it, or nothing does in time.
 CallRetries LongRetries(RetryCanceller& canceller) {
   CallRetries retries;
   retries.try_timeout = absl::Minutes(10);
@@ -87,7 +87,7 @@ TEST(RetryCancellerTest, ABegunTryIsCancelledAfterTheStop) {
   EXPECT_EQ(stub->Charge(&context, request, &reply).error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST(RetryCancellerTest, ATryThatIsOverIsLeftAlone) {
+TEST(RetryCancellerTest, ATryThatIsOverIsNotCancelled) {
   TillServer server;
   const auto stub = testdata::Till::NewStub(server.Dial());
   RetryCanceller canceller;

@@ -90,7 +90,7 @@ TEST_F(CallWithRetriesTest, PausesAreDrawnBetweenTheirBounds) {
   EXPECT_THAT(pauses_, Each(AllOf(Ge(absl::Seconds(1)), Le(absl::Seconds(5)))));
 }
 
-TEST_F(CallWithRetriesTest, AnAnswerOfTheGuardIsNotAskedForAgain) {
+TEST_F(CallWithRetriesTest, AnAnswerOfTheGuardIsNotRetried) {
   const grpc::Status reused = ToGrpcStatus(MakeError(Reason::kKeyReused, "another request"));
   EXPECT_EQ(ReasonOf(FromGrpcStatus(Run({reused}))), Reason::kKeyReused);
   EXPECT_EQ(tries_, 1u);
@@ -113,7 +113,7 @@ TEST_F(CallWithRetriesTest, AnEmptyBudgetReturnsTheLastStatus) {
   EXPECT_EQ(Run({Failed(grpc::StatusCode::UNAVAILABLE)}).error_code(),
             grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(tries_, 4u);
-  // Shared: what one call took, the next one has not.
+  // Shared: retries that one call took are not available to the next one.
   EXPECT_FALSE(Run({Failed(grpc::StatusCode::UNAVAILABLE), grpc::Status::OK}).ok());
   EXPECT_EQ(tries_, 1u);
 }
@@ -219,8 +219,7 @@ TEST_F(CallWithRetriesTest, EndlessDeadlinesAreFine) {
                   .ok());
 }
 
-// Through a server and the real clock: one key, a deadline per try, and the
-// thread's own sleep.
+// Through a server and the real clock: one key, a deadline per try, and the thread's own sleep.
 TEST_F(CallWithRetriesTest, TriesOfOneCallShareItsKey) {
   TillServer server;
   server.Script({{Failed(grpc::StatusCode::UNAVAILABLE), {}, false, false},
@@ -263,7 +262,7 @@ TEST_F(CallWithRetriesTest, PushbackSetsThePauseAndCanForbid) {
   EXPECT_THAT(pauses_, ElementsAre(Ge(absl::Seconds(20))));
 }
 
-// Keys in memory, and what became of them.
+// Keys in memory, and what happened to them.
 class FakeKeyStore final : public KeyStore {
  public:
   absl::StatusOr<std::string> KeyFor(std::string_view work) override {
@@ -288,7 +287,7 @@ class FakeKeyStore final : public KeyStore {
 
 class StoredKeyTest : public CallWithRetriesTest {
  protected:
-  // Settles if requested to, and notes whether it was requested.
+  // Settles if requested to, and records whether it was requested.
   grpc::Status RunWork(std::vector<grpc::Status> answers, bool settles) {
     tries_ = 0;
     settled_ = 0;
@@ -330,7 +329,8 @@ TEST_F(StoredKeyTest, StaysWhileTheOutcomeIsOpen) {
   EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1"))) << "the next run has it";
 }
 
-// What the caller has named as worth a retry is as open as what we know ourselves.
+// An outcome that the caller has named as worth a retry is as open as those in the library's own
+// list.
 TEST_F(StoredKeyTest, StaysWhileACodeThatTheCallerNamedLeavesTheOutcomeOpen) {
   const grpc::Status aborted = Failed(grpc::StatusCode::ABORTED);
   retries_.also_retried = {grpc::StatusCode::ABORTED};
@@ -338,7 +338,7 @@ TEST_F(StoredKeyTest, StaysWhileACodeThatTheCallerNamedLeavesTheOutcomeOpen) {
   EXPECT_GT(tries_, 1u);
   EXPECT_EQ(settled_, 0);
   EXPECT_THAT(keys_.keys, ElementsAre(Pair("order-42/charge", "key-1"))) << "the next run has it";
-  // Where it is not named it is an answer.
+  // Without that name it is an answer.
   retries_.also_retried.clear();
   EXPECT_EQ(RunWork({aborted}, true).error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(settled_, 1);

@@ -15,7 +15,7 @@ namespace {
 
 class RetryPushbackTest : public ::testing::Test {
  protected:
-  // What a caller reads from an answer with that status and trailer.
+  // The pushback that a caller reads from an answer with that status and trailer.
   RetryPushback Ask(const grpc::Status& status, std::optional<std::string> pushback_ms) {
     server_.Script({{status, std::move(pushback_ms), false, false}});
     grpc::ClientContext context;
@@ -42,7 +42,7 @@ class RetryPushbackTest : public ::testing::Test {
       testdata::Till::NewStub(server_.Dial(NoRetries()));
 };
 
-TEST_F(RetryPushbackTest, NothingSaid) {
+TEST_F(RetryPushbackTest, WithoutAPushback) {
   const RetryPushback pause = Ask(unavailable_, std::nullopt);
   EXPECT_EQ(pause.least, absl::ZeroDuration());
   EXPECT_FALSE(pause.forbidden);
@@ -92,7 +92,7 @@ TEST_F(RetryPushbackTest, DetailsThatAreNoneAreLeftOut) {
   EXPECT_EQ(Ask(status, std::nullopt).least, absl::ZeroDuration());
 }
 
-TEST_F(RetryPushbackTest, ACallThatWasNeverMadeSaysNothing) {
+TEST_F(RetryPushbackTest, ACallThatWasNeverMadeHasNone) {
   grpc::ClientContext context;
   EXPECT_EQ(RetryPushbackOf(unavailable_, context).least, absl::ZeroDuration());
 }

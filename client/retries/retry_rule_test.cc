@@ -11,8 +11,7 @@ namespace {
 
 using grpc::StatusCode;
 
-// What is promised to callers. A reason that is not here fails the test until
-// somebody has decided.
+// The promise to callers. A reason that is not in this list fails the test until it has a decision.
 const std::map<Reason, bool>& Promised() {
   static const auto& promised = *new std::map<Reason, bool>{
       {Reason::kKeyMissing, false},        {Reason::kKeyInvalid, false},
@@ -28,7 +27,7 @@ const std::map<Reason, bool>& Promised() {
   return promised;
 }
 
-// The status that a guard answers with.
+// The status that a guard returns.
 grpc::Status Rejection(Reason reason) {
   const absl::StatusCode code =
       reason == Reason::kReservationLost ? absl::StatusCode::kAborted : CodeOf(reason);
@@ -45,18 +44,18 @@ TEST(RetryRuleTest, EveryReasonIsDecided) {
   EXPECT_EQ(AllReasons().size(), Promised().size());
 }
 
-// Of a newer version, should it ever get so far.
-TEST(RetryRuleTest, AReasonThatIsNotKnownIsNotRetried) {
+// Of a newer version, if a caller ever receives it.
+TEST(RetryRuleTest, AnUnknownReasonIsNotRetried) {
   EXPECT_FALSE(IsRetryable(static_cast<Reason>(10'000)));
 }
 
 TEST(RetryRuleTest, AReasonCountsForMoreThanItsCode) {
-  // INTERNAL alone would be retried; naming a code does not open a reason.
+  // INTERNAL alone would be retried; naming a code does not make a reason retryable.
   EXPECT_FALSE(IsRetryable(Rejection(Reason::kRecordIdCollision), {StatusCode::INTERNAL}));
   EXPECT_FALSE(IsRetryable(Rejection(Reason::kKeyReused), {StatusCode::FAILED_PRECONDITION}));
 }
 
-TEST(RetryRuleTest, WhatTheServiceSaysOfALostTokenIsFinal) {
+TEST(RetryRuleTest, TheServicesAnswerAboutALostTokenIsFinal) {
   const absl::Status lost = MakeError(Reason::kReservationLost, "lost");
   EXPECT_FALSE(IsRetryable(ToGrpcStatus(lost), {}));
 }

@@ -17,7 +17,7 @@ namespace {
 
 class TokenBucketTest : public ::testing::Test {
  protected:
-  // How many retries are to be had now.
+  // The number of retries that are available now.
   static int Drain(TokenBucket& bucket) {
     int taken = 0;
     while (bucket.TakeRetry()) ++taken;

@@ -35,7 +35,7 @@ void Fill(const v1::GetRequest&, v1::GetResponse& response) {
   response.mutable_record()->mutable_reply()->set_body(std::string(5 << 20, 'x'));
 }
 
-// Ends when the client gives up. Deletes itself, as reactors do.
+// Ends when the client cancels. Deletes itself, as reactors do.
 class PendingCall final : public grpc::ServerUnaryReactor {
  private:
   void OnCancel() override { Finish(grpc::Status(grpc::StatusCode::CANCELLED, "held")); }

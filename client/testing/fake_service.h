@@ -18,13 +18,12 @@ namespace idempotency::internal::testing {
 
 class FakeSession;
 
-// idempotencyd's place in tests of connections: answers unary calls and sessions
-// at once, with what it was told to, or keeps reservations unanswered until they
-// are cancelled. Thread-safe.
+// Replaces idempotencyd in tests of connections: answers unary calls and sessions at once, as the
+// test has set, or keeps reservations unanswered until they are cancelled. Thread-safe.
 class FakeService final : public v1::IdempotencyService::CallbackService {
  public:
-  // Called for each operation of a session. True: the script dealt with it, and
-  // what it put into the response goes out with the rest of the frame.
+  // Called for each operation of a session. True: the script handled it, and the response that it
+  // filled is sent with the rest of the frame.
   using Script =
       std::function<bool(FakeSession&, const v1::SessionOperation&, v1::SessionResponse&)>;
 
@@ -36,20 +35,20 @@ class FakeService final : public v1::IdempotencyService::CallbackService {
   void AnswerReserveAgain();
   // False if fewer than `count` Reserve calls are held within 10 s.
   bool WaitUntilHeld(std::size_t count);
-  // How much time the last Reserve call was given, as the server saw it.
+  // The time limit of the last Reserve call, as the server saw it.
   std::chrono::nanoseconds TimeGiven();
 
-  // As a daemon from before SessionConnection, or one that has it.
+  // As a daemon from before SessionConnection, or a current one.
   void HaveSessions(bool have);
   void SetLimits(std::uint32_t max_in_flight, std::uint32_t max_frame_bytes);
-  // Sessions from now on get no first frame, or this instead of the right one.
+  // Later sessions get no first frame, or this one instead of the right one.
   void KeepFirstFrame();
   void SetFirstFrame(v1::SessionResponse frame);
-  // Sessions from now on end at once.
+  // Later sessions end at once.
   void RefuseSessions(grpc::Status status);
   void SetScript(Script script);
 
-  // What came since the start.
+  // The requests since the start.
   int sessions_opened();
   int unary_calls();
   int cancels();
@@ -58,7 +57,7 @@ class FakeService final : public v1::IdempotencyService::CallbackService {
   // False if it is not so within 10 s.
   bool WaitUntil(const std::function<bool()>& condition);
 
-  // To every open session.
+  // Sent to every open session.
   void SendToAll(const v1::SessionResponse& frame);
   void EndAll(const grpc::Status& status);
 
@@ -96,10 +95,10 @@ class FakeSession {
   virtual void End(const grpc::Status& status) = 0;
 };
 
-// What the service answers to `operation` unless a script says otherwise.
+// The service's answer to `operation` unless a script sets another.
 void AnswerAsUsual(const v1::SessionOperation& operation, v1::SessionResponse& response);
 
-// A server on a port that is held for it, so that another one can follow.
+// A server on a reserved port, so that another server can follow on it.
 std::unique_ptr<grpc::Server> Serve(grpc::Service& service, const HeldPort& port);
 std::shared_ptr<grpc::Channel> Dial(int port);
 

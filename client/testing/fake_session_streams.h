@@ -14,14 +14,14 @@
 
 namespace idempotency::internal::testing {
 
-// The threads that events of fake streams come on, as those of gRPC would.
+// The threads that run events of fake streams, as gRPC's threads would.
 class FakeNetwork {
  public:
   explicit FakeNetwork(int threads);
   ~FakeNetwork();
 
   void Post(std::function<void()> task);
-  // Returns when nothing is posted and nothing runs.
+  // Returns when no event is posted or running.
   void Settle();
 
  private:
@@ -35,8 +35,8 @@ class FakeNetwork {
   std::vector<std::thread> threads_;
 };
 
-// A SessionStream without gRPC, under the rules of one: events after the call
-// that asks for them, OnEnd last. Checks its requests. Thread-safe.
+// A SessionStream without gRPC, under the rules of one: events after the call that requests them,
+// OnEnd last. Checks its requests. Thread-safe.
 class FakeSessionStream final : public SessionStream {
  public:
   // Called for each frame, on the network.
@@ -45,12 +45,12 @@ class FakeSessionStream final : public SessionStream {
   FakeSessionStream(FakeNetwork& network, Events& events, Peer peer);
   ~FakeSessionStream() override;
 
-  // What the server does. Nothing happens after End().
+  // The server's actions. They have no effect after End().
   void Say(v1::SessionResponse frame);
   void End(grpc::Status status);
   // There was no connection for this stream.
   void HadNoConnection();
-  // From now on writes do not leave before ReleaseWrites().
+  // Later writes do not complete before ReleaseWrites().
   void HoldWrites();
   void ReleaseWrites();
 
@@ -99,13 +99,13 @@ class FakeSessionStreams {
   explicit FakeSessionStreams(int network_threads = 1) : network_(network_threads) {}
 
   SessionStreamFactory Factory();
-  // For streams from now on.
+  // For later streams.
   void SetPeer(FakeSessionStream::Peer peer);
   void SetFirstFrame(v1::SessionResponse frame);
 
   FakeNetwork& network() { return network_; }
   std::size_t count() const;
-  // From 0. Kept after it has ended.
+  // Numbered from 0. Kept after the end of the stream.
   FakeSessionStream& at(std::size_t index) const;
 
  private:

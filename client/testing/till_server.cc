@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMaxRequestBytes = 16 << 20;
 
-// Returns when the caller's deadline has passed or it hung up.
+// Returns when the caller's deadline has passed or the caller has cancelled.
 void WaitForCancellation(const grpc::ServerContext& context) {
   internal::Mutex mutex;
   internal::CondVar never;

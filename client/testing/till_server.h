@@ -17,8 +17,7 @@
 
 namespace idempotency::testdata {
 
-// A Till on loopback that answers by script and remembers what arrived.
-// Thread-safe.
+// A Till on loopback that answers by script and records the calls that arrived. Thread-safe.
 class TillServer final : public Till::Service {
  public:
   struct Answer {
@@ -30,7 +29,7 @@ class TillServer final : public Till::Service {
     // Answers only when the caller's deadline has passed.
     bool too_late = false;
   };
-  // One arrival of a call: gRPC's retries are several.
+  // One arrival of a call: gRPC's retries are several arrivals.
   struct Arrival {
     std::string method;
     // Every value of `idempotency-key`.
@@ -60,7 +59,7 @@ class TillServer final : public Till::Service {
                      grpc::ServerWriter<ChargeReply>*) override;
 
  private:
-  // Notes the arrival and answers by the script.
+  // Records the arrival and answers by the script.
   grpc::Status Answered(grpc::ServerContext& context, const std::string& method);
 
   mutable internal::Mutex mutex_;

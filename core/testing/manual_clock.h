@@ -11,7 +11,7 @@
 
 namespace idempotency::internal {
 
-// Both times stand still until a test moves them: together, or apart, as when an operator sets
+// Both times stand still until a test moves them: together, or separately, as when an operator sets
 // the date or a machine is suspended. Thread-safe.
 class ManualClock final : public Clock {
  public:

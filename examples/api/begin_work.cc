@@ -15,7 +15,7 @@
 
 namespace examples {
 
-// With it, what the database has is replayed, and anything else may run again.
+// With it, a row in the database is replayed, and any other work may run again.
 absl::Status UseLedger(idempotency::GuardOptions& options, const std::string& path) {
   auto ledger = idempotency::SqliteLedger::Open(path);
   if (!ledger.ok()) return ledger.status();

@@ -72,7 +72,7 @@ class KeysInMemory final : public idempotency::KeyStore {
   std::map<std::string, Entry> entries_;
 };
 
-// Retries that end with the process, and that do not take those of other services.
+// Retries that end with the process, and that have a budget apart from other services.
 idempotency::CallRetries RetriesOf(const char* service, idempotency::RetryCanceller& shutdown) {
   idempotency::CallRetries retries;
   retries.budget = &idempotency::RetryBudget::ForService(service);

@@ -21,7 +21,7 @@ std::string RecordIdOf(const std::string& tenant, const std::string& key) {
   return idempotency::RecordIdFor(record_key).ToString();
 }
 
-// Whether the service would take the second request for a repeat of the first.
+// Whether the service would treat the second request as a repeat of the first.
 bool AreTheSame(const payments::v1::ChargeRequest& first,
                 const payments::v1::ChargeRequest& second) {
   const std::vector<idempotency::FingerprintAlgorithm> algorithms = {

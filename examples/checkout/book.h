@@ -15,9 +15,8 @@
 
 namespace checkout {
 
-// What one server has done, in a SQLite file: every run of a handler, and every
-// effect. A commit is on disk before it is answered. Thread-safe; several
-// processes may have it open.
+// The work of one server, in a SQLite file: every run of a handler, and every effect. A commit is
+// on disk before it is answered. Thread-safe; several processes may have it open.
 class Book {
  public:
   struct Entry {
@@ -29,9 +28,9 @@ class Book {
 
   // A handler began.
   absl::Status Begin(const std::string& record_id, std::uint32_t attempt);
-  // The effect of an operation, `what` it is. Its primary key is the record id,
-  // the same for every attempt: an attempt that died after its commit has done
-  // it, and the next one does nothing here.
+  // The effect of an operation; `what` describes it. Its primary key is the record id, the same for
+  // every attempt: after an attempt that crashed after its commit the next one inserts nothing
+  // here.
   absl::Status Enter(const std::string& record_id, const std::string& what);
 
   // In the order in which they were written. A run's text is its attempt.
@@ -45,7 +44,7 @@ class Book {
   using Handle = std::unique_ptr<sqlite3, Closer>;
 
   explicit Book(Handle db) : db_(std::move(db)) {}
-  // Two columns of text, if `sql` answers any rows.
+  // Two columns of text, if `sql` returns any rows.
   absl::StatusOr<std::vector<Entry>> Run(const char* sql,
                                          std::initializer_list<std::string> parameters = {});
 

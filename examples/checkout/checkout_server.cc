@@ -50,7 +50,7 @@ namespace {
 
 constexpr absl::Duration kDrain = absl::Seconds(10);
 
-// What this process is, with what keeps its policy.
+// The role of this process, and the functions that need it.
 struct Role {
   std::string method;
   std::unique_ptr<grpc::Service> service;
@@ -110,8 +110,8 @@ idempotency::GuardOptions OptionsOf(const std::string& role, const std::string& 
   return options;
 }
 
-// SIGINT and SIGTERM for this thread to take with sigwait; every thread that
-// is started later inherits the mask.
+// SIGINT and SIGTERM for this thread's sigwait; every thread that is started later inherits the
+// mask.
 sigset_t BlockStopSignals() {
   sigset_t signals;
   sigemptyset(&signals);

@@ -1,5 +1,5 @@
-// An order of three steps whose first attempt dies at each of them in turn. The
-// servers and idempotencyd are real processes.
+// An order of three steps whose first attempt crashes at each of them in turn. The servers and
+// idempotencyd are real processes.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
@@ -34,12 +34,12 @@ using ::testing::SizeIs;
 
 constexpr char kKey[] = "order-of-monday-1";
 
-// Who dies, and where.
+// The server that crashes, and the point.
 struct Death {
   std::string role;
   std::string point;
-  // How often the step's handler began in all: more than once only for the
-  // server that died, and for the order, whose attempts are several.
+  // How often the step's handler began in all: more than once only for the server that crashed, and
+  // for the order, which has several attempts.
   int payment_runs;
   int inventory_runs;
 };
@@ -76,7 +76,7 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
   const std::string& At(const std::string& role) { return ports_[role].address(); }
   std::string BookOf(const std::string& role) { return folder_.File(role + ".sqlite"); }
 
-  // True if it died of what it was asked to die of.
+  // True if it crashed at the requested point.
   bool Died(const std::string& role) {
     const auto exit = processes_[role]->Wait();
     return exit.ok() && exit->signal == SIGKILL;
@@ -123,7 +123,7 @@ class CheckoutTest : public ::testing::TestWithParam<Death> {
   std::map<std::string, std::unique_ptr<idempotency::internal::testing::Process>> processes_;
 };
 
-TEST_P(CheckoutTest, TheSameKeyResumesWhatDied) {
+TEST_P(CheckoutTest, TheSameKeyResumesACrashedOrder) {
   const Death& death = GetParam();
   for (const std::string role : {"payment", "inventory", "order"}) {
     ASSERT_NO_FATAL_FAILURE(Start(role, role == death.role ? death.point : ""));
@@ -139,7 +139,7 @@ TEST_P(CheckoutTest, TheSameKeyResumesWhatDied) {
   const grpc::Status resumed = PlaceUntilSettled(reply);
   ASSERT_TRUE(resumed.ok()) << resumed.error_message();
 
-  // Every step has one effect, and one that was finished did not run again.
+  // Every step has one effect, and a finished one did not run again.
   EXPECT_EQ(OnlyEffect("order"), reply.order_id());
   EXPECT_EQ(OnlyEffect("payment"), reply.payment_id());
   EXPECT_EQ(OnlyEffect("inventory"), reply.picking_id());
@@ -148,7 +148,7 @@ TEST_P(CheckoutTest, TheSameKeyResumesWhatDied) {
   const std::size_t order_runs = Runs("order").size();
   EXPECT_GE(order_runs, 2u);
 
-  // The steps name the order's record, and nothing that the customer sent.
+  // The steps name the order's record, and no data of the customer's.
   for (const std::string& step : {reply.payment_id(), reply.picking_id()}) {
     const auto record = RecordOf(step);
     EXPECT_EQ(record.parent().key(), reply.order_id());

@@ -9,14 +9,14 @@
 
 namespace checkout {
 
-// Where this process dies, to see what becomes of its work. Thread-safe.
+// The point at which this process crashes, to test the recovery of its work. Thread-safe.
 class FailPoint {
  public:
   // Nowhere.
   FailPoint() = default;
   explicit FailPoint(std::string name) : name_(std::move(name)) {}
 
-  // As by kill -9, if this is the place.
+  // As by kill -9, if this is the point.
   void Reach(std::string_view name) const {
     if (name == name_) raise(SIGKILL);
   }

@@ -9,7 +9,7 @@
 namespace checkout {
 namespace {
 
-// Nothing is known to have gone wrong for good: the same key may be sent again.
+// The failure may be temporary: the same key may be sent again.
 grpc::Status Open(const absl::Status& why) {
   return {grpc::StatusCode::UNAVAILABLE, std::string(why.message())};
 }

@@ -19,7 +19,7 @@ class InventoryService final : public v1::Inventory::Service {
   InventoryService(Book& book, FailPoint fail_point)
       : book_(book), fail_point_(std::move(fail_point)) {}
 
-  // Dies, if asked to, at "before-effect" and "before-reply".
+  // Crashes, if requested, at "before-effect" and "before-reply".
   grpc::Status Take(grpc::ServerContext* context, const v1::TakeRequest* request,
                     v1::TakeReply* reply) override;
 

@@ -15,8 +15,8 @@ namespace {
 bool IsInRange(std::int64_t number) { return number >= 1 && number <= 1'000'000; }
 
 // [workflows:step]
-// A step that has no answer leaves the order open: whatever the step said,
-// UNAVAILABLE is not recorded, so that the same key may be sent again.
+// A step without an answer leaves the order open. For every status of the step the caller gets
+// UNAVAILABLE: it is not recorded, so that the same key may be sent again.
 grpc::Status Open(const std::string& step, absl::string_view why) {
   return {grpc::StatusCode::UNAVAILABLE, absl::StrCat(step, ": ", why)};
 }
@@ -42,7 +42,7 @@ grpc::Status OrderService::Place(grpc::ServerContext* context, const v1::PlaceRe
   if (!IsInRange(request->quantity()) || !IsInRange(request->price_cents())) {
     return {grpc::StatusCode::INVALID_ARGUMENT, "quantity and price_cents must be 1 to 1,000,000"};
   }
-  // The same on every attempt, as everything must be that a step is asked with.
+  // The same on every attempt, as every argument of a step must be.
   const std::string& order_id = execution->record_id();
   if (auto begun = book_.Begin(order_id, execution->attempt()); !begun.ok()) {
     return Open("order", begun.message());

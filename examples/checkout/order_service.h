@@ -14,8 +14,8 @@
 
 namespace checkout {
 
-// The workflow: payment, inventory, and the order itself. Runs behind a guard,
-// and calls services that are guarded too. Thread-safe.
+// The workflow: payment, inventory, and the order itself. Runs behind a guard, and calls services
+// that are guarded too. Thread-safe.
 class OrderService final : public v1::Orders::Service {
  public:
   // Does not own `book`. The channels have the client interceptor.
@@ -26,8 +26,8 @@ class OrderService final : public v1::Orders::Service {
         inventory_(v1::Inventory::NewStub(inventory)),
         fail_point_(std::move(fail_point)) {}
 
-  // Dies, if asked to, at "before-payment", "before-inventory", "before-order"
-  // and "before-reply".
+  // Crashes, if requested, at "before-payment", "before-inventory", "before-order" and
+  // "before-reply".
   grpc::Status Place(grpc::ServerContext* context, const v1::PlaceRequest* request,
                      v1::PlaceReply* reply) override;
 

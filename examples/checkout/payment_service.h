@@ -19,7 +19,7 @@ class PaymentService final : public v1::Payments::Service {
   PaymentService(Book& book, FailPoint fail_point)
       : book_(book), fail_point_(std::move(fail_point)) {}
 
-  // Dies, if asked to, at "before-effect" and "before-reply".
+  // Crashes, if requested, at "before-effect" and "before-reply".
   grpc::Status Charge(grpc::ServerContext* context, const v1::ChargeRequest* request,
                       v1::ChargeReply* reply) override;
 

@@ -103,7 +103,7 @@ void ChargeCall::OnVerdict() {
 
 void ChargeCall::Run() {
   const grpc::Status status = server_.charge(*begun_->execution(), request_, &reply_);
-  // The client hears of it once it is recorded.
+  // The client gets the status once it is recorded.
   const auto recorded = [this, status](const absl::Status& outcome) {
     if (outcome.ok()) {
       Answer(status);

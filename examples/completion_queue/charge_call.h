@@ -18,7 +18,7 @@ using Charge = std::function<grpc::Status(idempotency::Execution& execution,
                                           const payments::v1::ChargeRequest& request,
                                           payments::v1::ChargeReply* reply)>;
 
-// What every call of the server uses. Outlives the server.
+// The objects that every call of the server uses. Outlives the server.
 struct ChargeServer {
   idempotency::ServerGuard& guard;
   payments::v1::Payments::AsyncService& service;
@@ -26,17 +26,16 @@ struct ChargeServer {
   const Charge& charge;
 };
 
-// One call of Charge on a server of gRPC's completion-queue API, which the
-// guard's Protect cannot take: it asks Begin itself, and waits for nothing, so
-// that a few threads serve any number of calls. It is its own tag, and is gone
-// when its last event was handled. Thread-compatible: one event at a time.
+// One call of Charge on a server of gRPC's completion-queue API, which the guard's Protect cannot
+// guard: it calls Begin itself, and does not block, so that a few threads serve any number of
+// calls. It is its own tag, and is deleted after its last event. Thread-compatible: one event at a
+// time.
 class ChargeCall {
  public:
   // Waits for the next call of a client.
   static void Expect(const ChargeServer& server);
 
-  // Takes the next event of the queue to its call. False once the queue is shut
-  // down and drained.
+  // Passes the next event of the queue to its call. False once the queue is shut down and drained.
   static bool HandleNext(grpc::ServerCompletionQueue& queue);
 
  private:

@@ -130,7 +130,7 @@ TEST_F(ChargeCallTest, RefusesAsAGuardedMethodDoes) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_F(ChargeCallTest, ADuplicateOfARunningCallIsToldToComeBack) {
+TEST_F(ChargeCallTest, ADuplicateOfARunningCallGetsARetryDelay) {
   Gate gate;
   Serve([&](idempotency::Execution& execution, const ChargeRequest& request, ChargeReply* reply) {
     gate.Enter();
@@ -146,7 +146,7 @@ TEST_F(ChargeCallTest, ADuplicateOfARunningCallIsToldToComeBack) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_F(ChargeCallTest, AFailureIsRecordedOrLeftUnknownAsThePolicySays) {
+TEST_F(ChargeCallTest, AFailureIsRecordedOrLeftUnknownByThePolicy) {
   std::atomic<bool> declined{true};
   Serve([&](idempotency::Execution&, const ChargeRequest& request, ChargeReply*) {
     ++runs_;

@@ -51,7 +51,7 @@ absl::StatusOr<std::int64_t> Accounts::Deposit(const std::string& record_id,
   add.Bind(amount_cents).Bind(account);
   if (!add.Next()) return add.failed() ? Unusable() : absl::NotFoundError("no such account");
   const std::int64_t balance_cents = add.Int(0);
-  // Its key would stop a second deposit of the same record at the latest here.
+  // Its key would prevent a second deposit of the same record at the latest here.
   Statement note(database_,
                  "INSERT INTO deposits (record_id, account, amount_cents, balance_cents)"
                  " VALUES (?1, ?2, ?3, ?4)");

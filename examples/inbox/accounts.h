@@ -14,21 +14,19 @@
 
 namespace inbox {
 
-// Balances in the consumer's own database: where a message that had two effects
-// would show.
+// Balances in the consumer's own database, in which a message with two effects would show.
 //
-// Every deposit leaves a row under the record of the work that it belongs to, in
-// the transaction that changes the balance. So a second attempt of that work
-// finds the first one's deposit instead of making another, whatever became of
-// the first: that ties effect and record together.
+// Every deposit leaves a row under the record of its work, in the transaction that changes the
+// balance. So a second attempt of that work finds the first one's deposit and does not make
+// another, however the first one ended: that ties effect and record together.
 //
-// Every method answers UNAVAILABLE if the file cannot be used; INTERNAL if it
-// is not known whether a deposit was made. Thread-compatible.
+// Every method returns UNAVAILABLE if the file cannot be used; INTERNAL if the commit of a deposit
+// is uncertain. Thread-compatible.
 class Accounts {
  public:
   static absl::StatusOr<Accounts> Open(const std::string& path);
 
-  // Makes an account without money; one that exists stays as it is.
+  // Makes an account without money; an existing one stays unchanged.
   absl::Status OpenAccount(const std::string& account);
 
   // The balance after this deposit, also if an earlier attempt made it.
@@ -44,7 +42,7 @@ class Accounts {
   // By name.
   absl::StatusOr<std::map<std::string, Account>> All();
 
-  // Called after every deposit that was made, before Deposit() answers.
+  // Called after every committed deposit, before Deposit() returns.
   void OnCommitted(std::function<void()> told) { committed_ = std::move(told); }
 
  private:

@@ -11,7 +11,7 @@
 namespace inbox {
 namespace {
 
-// What no later delivery will change.
+// A failure that no later delivery can change.
 bool IsPoison(const absl::Status& status) {
   const auto reason = idempotency::ReasonOf(status);
   return status.code() == absl::StatusCode::kInvalidArgument ||
@@ -32,7 +32,7 @@ absl::StatusOr<bool> Consumer::Next() {
   } else if (IsPoison(status)) {
     settled = queue_.SetAside(message, std::string(status.message()));
   }
-  // Otherwise it comes again by itself.
+  // Otherwise it is delivered again by itself.
   std::printf("%s, delivery %d: %s\n", message.id.c_str(), message.deliveries,
               status.ok() ? "done" : std::string(status.message()).c_str());
   std::fflush(stdout);
@@ -66,7 +66,7 @@ absl::Status Consumer::Consume(const Message& message) {
   const grpc::Status failure = idempotency::ToGrpcStatus(balance_cents.status());
   // It fails each time that it is tried: that is its outcome.
   if (absl::IsNotFound(balance_cents.status())) return begun->Complete(failure);
-  begun->Fail(failure).IgnoreError();  // its lease ends by itself if this is not heard
+  begun->Fail(failure).IgnoreError();  // if this is lost, its lease ends by itself
   return balance_cents.status();
 }
 // [explicit:end]

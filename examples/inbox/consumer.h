@@ -11,12 +11,12 @@
 
 namespace inbox {
 
-// Takes deposits out of a queue that delivers each at least once, and makes
-// each exactly once. Any number of consumers, in any number of processes, may
-// share the queue. Thread-compatible; what it is given outlives it.
+// Takes deposits from a queue that delivers each at least once, and makes each exactly once. Any
+// number of consumers, in any number of processes, may share the queue. Thread-compatible; its
+// arguments outlive it.
 class Consumer {
  public:
-  // `lease`: how soon another attempt follows one whose process died.
+  // `lease`: the delay until another attempt follows one whose process crashed.
   Consumer(MessageQueue& queue, Accounts& accounts, idempotency::ServerGuard& guard,
            absl::Duration lease)
       : queue_(queue), accounts_(accounts), guard_(guard), lease_(lease) {}
@@ -25,7 +25,7 @@ class Consumer {
   absl::StatusOr<bool> Next();
 
  private:
-  // OK: it is done, and need not come again.
+  // OK: it is done, and need not be delivered again.
   absl::Status Consume(const Message& message);
 
   MessageQueue& queue_;

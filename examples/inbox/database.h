@@ -13,12 +13,12 @@
 
 namespace inbox {
 
-// A SQLite file: WAL, synchronous=FULL, so what it answered is on disk. Shared
-// with other processes. Thread-compatible.
+// A SQLite file: WAL, synchronous=FULL, so a commit is on disk when it returns. Shared with other
+// processes. Thread-compatible.
 class Database {
  public:
-  // Opens the file, or makes it, and runs `schema`, which may run again.
-  // UNAVAILABLE if it cannot.
+  // Opens the file, or creates it, and runs `schema`, which may run again. UNAVAILABLE if it
+  // cannot.
   static absl::StatusOr<Database> Open(const std::string& path, const char* schema);
 
   sqlite3* handle() const { return handle_.get(); }
@@ -32,8 +32,8 @@ class Database {
   std::unique_ptr<sqlite3, Closer> handle_;
 };
 
-// One prepared statement. The first failure sticks: bind and step as if all
-// went well, then ask failed().
+// One prepared statement. It keeps the first failure: bind and step without checks, then call
+// failed().
 class Statement {
  public:
   Statement(const Database& database, const char* sql);
@@ -51,7 +51,7 @@ class Statement {
   bool failed() const { return rc_ != SQLITE_OK && rc_ != SQLITE_ROW && rc_ != SQLITE_DONE; }
 
   std::int64_t Int(int column) const { return sqlite3_column_int64(handle_, column); }
-  // Bytes as they are.
+  // Bytes unchanged.
   std::string Text(int column) const;
 
  private:
@@ -60,8 +60,8 @@ class Statement {
   int rc_ = SQLITE_OK;
 };
 
-// A write transaction that is rolled back unless it was committed. IMMEDIATE:
-// what it reads is what it writes.
+// A write transaction that is rolled back unless it was committed. IMMEDIATE: its reads stay valid
+// until its writes.
 class Transaction {
  public:
   explicit Transaction(const Database& database)

@@ -1,5 +1,5 @@
-// A queue's consumer that makes each deposit once, however often its message
-// comes. Try what a crash does:
+// A queue's consumer that makes each deposit once, however often its message is delivered. To try
+// the effect of a crash:
 //
 //   inbox open --account=alice
 //   inbox send --id=m-1 --account=alice --amount_cents=500
@@ -51,7 +51,7 @@ ABSL_FLAG(std::int64_t, amount_cents, 0, "send: how much");
 namespace inbox {
 namespace {
 
-// Between two looks at a queue without visible messages.
+// Between two reads of a queue without visible messages.
 constexpr timespec kPause{0, 20'000'000};
 
 void DieIf(const std::string& when) {
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<idempotency::ServerGuard>> MakeGuard(
   return idempotency::ServerGuard::Create(std::move(channel), std::move(options));
 }
 
-// Until a signal, or until nothing is left.
+// Until a signal, or until no message is left.
 absl::Status ConsumeAll(MessageQueue& queue, Consumer& consumer, const sigset_t& stop_signals) {
   while (true) {
     const absl::StatusOr<bool> consumed = consumer.Next();

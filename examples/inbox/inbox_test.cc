@@ -1,6 +1,5 @@
-// The consumer in processes of its own, killed with -9 wherever it hurts, over a
-// real idempotencyd and over the one inside the process: a message that is
-// delivered twice has one effect.
+// The consumer in separate processes, killed with -9 at each critical point, over a real
+// idempotencyd and over an embedded one: a message that is delivered twice has one effect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +30,7 @@ class InboxTest : public testing::TestWithParam<bool> {
     if (!GetParam()) daemon_.emplace(store);
     flags_ = {"--queue=" + folder_.File("queue.db"), "--accounts=" + folder_.File("accounts.db"),
               "--idempotencyd=" + (daemon_.has_value() ? daemon_->address() : store),
-              // A crash is over soon: what the test waits for.
+              // Short, so that the test does not wait long after a crash.
               "--lease=500ms", "--invisibility=100ms"};
     Do({"open", "--account=alice"});
   }
@@ -41,7 +40,7 @@ class InboxTest : public testing::TestWithParam<bool> {
     arguments.insert(arguments.end(), flags_.begin(), flags_.end());
     return Process::Start(std::move(arguments)).value();
   }
-  // What it printed.
+  // Its output.
   std::string Do(std::vector<std::string> arguments) {
     const auto process = Start(std::move(arguments));
     const auto exit = process->Wait();
@@ -61,7 +60,7 @@ class InboxTest : public testing::TestWithParam<bool> {
 
 class InboxCrashTest : public InboxTest {
  protected:
-  // A consumer dies at this point; what another one then prints.
+  // A consumer crashes at this point; the output of another one afterwards.
   std::string CrashAndConsume(const std::string& when) {
     Send("m-1", 500);
     const auto victim = Start({"consume", "--until_empty", "--die_when=" + when});
@@ -93,7 +92,7 @@ TEST_P(InboxTest, AMessageThatWasSentTwiceHasOneEffect) {
   EXPECT_THAT(Do({"show"}), HasSubstr("alice: 520 cents in 2 deposits\nqueue: 0 waiting"));
 }
 
-TEST_P(InboxTest, AnotherMessageUnderAKnownIdIsSetAside) {
+TEST_P(InboxTest, AnotherMessageUnderAUsedIdIsSetAside) {
   Send("m-1", 500);
   Send("m-1", 900);
   EXPECT_THAT(ConsumeAll(), HasSubstr("used with a different request"));

@@ -45,7 +45,7 @@ absl::StatusOr<std::optional<Message>> MessageQueue::Receive() {
   if (take.Next()) {
     message = Message{take.Int(0), take.Text(1), take.Text(2), static_cast<int>(take.Int(3))};
   }
-  // It is delivered once the statement has come to its end.
+  // It is delivered once the statement has ended.
   if (!take.Finish()) return Unusable();
   return message;
 }

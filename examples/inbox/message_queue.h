@@ -15,7 +15,7 @@
 namespace inbox {
 
 struct Message {
-  // The queue's own number of it.
+  // The queue's own number for it.
   std::int64_t number = 0;
   // The producer's: the same when it sends the same message again.
   std::string id;
@@ -24,10 +24,9 @@ struct Message {
   int deliveries = 0;
 };
 
-// An at-least-once queue in a SQLite file, as simple as one can be: a message
-// that was received is invisible for a while, and comes again unless it is
-// acknowledged meanwhile. Several processes may share the file. Every method
-// answers UNAVAILABLE if the file cannot be used. Thread-compatible.
+// A minimal at-least-once queue in a SQLite file: a received message is invisible for a while, and
+// is delivered again unless it is acknowledged meanwhile. Several processes may share the file.
+// Every method returns UNAVAILABLE if the file cannot be used. Thread-compatible.
 class MessageQueue {
  public:
   static absl::StatusOr<MessageQueue> Open(const std::string& path, absl::Duration invisibility);
@@ -35,9 +34,9 @@ class MessageQueue {
   absl::Status Send(const std::string& id, const std::string& body);
   // nullopt when nothing is visible.
   absl::StatusOr<std::optional<Message>> Receive();
-  // It does not come again.
+  // It is not delivered again.
   absl::Status Acknowledge(const Message& message);
-  // It does not come again, and is kept for people to look at.
+  // It is not delivered again, and is kept for inspection.
   absl::Status SetAside(const Message& message, const std::string& why);
 
   // Those that are not acknowledged, visible or not.

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Adopting the guard changes two lines of a server's main() and one line where
-a client makes its channel.
+a client creates its channel.
 
-How it is counted. Two programs are compared that are the same but for the
-guard, and the build compiles both. A changed line is one that was put in, taken
-out or replaced by one other; formatting and comments count like code.
+Rules of the count. The two programs differ only in the
+guard, and the build compiles both. A changed line is one that was added, removed
+or replaced by one other; formatting and comments count like code.
 - Server: main() of payments_server.cc against payments_server_unguarded.cc.
-  GuardOrExit() stands where RegisterService() was, and Close() comes before
-  Shutdown(): all that a server needs in its life, not only what starts it.
+  GuardOrExit() replaces RegisterService(), and Close() precedes
+  Shutdown(): all that a server needs while it exists, not only its start.
   Outside main() the two sources may differ in comments and by one #include.
-  What is not counted is payments_guard.cc: the function that says where
-  idempotencyd is and whose keys a call carries, which nobody can know for an
-  application; however many services are protected, there is one of it.
+  payments_guard.cc is not counted: its function has the address of
+  idempotencyd and the scope of a call's key, which only an application can
+  choose; for any number of protected services there is one of it.
 - Client: KeyedChannel() against BareChannel() in payments_client.cc, of which
   --no_key chooses one.
 
@@ -59,7 +59,7 @@ def main():
     in_main = count(body_of("main", bare), body_of("main", guarded))
     outside = changes(without_main(bare), without_main(guarded))
     in_channel = count(body_of("BareChannel", client), body_of("KeyedChannel", client))
-    # A third line would be seen.
+    # A third line would be detected.
     with_one_more = count(body_of("main", bare), ["  more();", *body_of("main", guarded)])
     print(f"main(): {in_main} lines, channel: {in_channel}, outside main(): {outside}")
     includes = [line for old, new in outside for line in old + new]

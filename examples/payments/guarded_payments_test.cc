@@ -94,7 +94,7 @@ TEST_F(GuardedPaymentsTest, ARetriedChargeMovesMoneyOnce) {
   EXPECT_EQ(reply_.charge_id(), charge_id);
   EXPECT_EQ(Balance(), 700);
 
-  // The ledger knows who moved the money.
+  // The ledger has the record that moved the money.
   const auto entries = ledger_->Entries("alice", 10).value();
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].origin.record_id, first.record_id);
@@ -120,7 +120,7 @@ TEST_F(GuardedPaymentsTest, RefusesWhatCouldChargeTwice) {
   EXPECT_EQ(Balance(), 700);
 }
 
-// Each try waits for the guard's verdict until that gives up, so a few will do.
+// Each try waits for the guard's verdict until its timeout, so a few are enough.
 TEST_F(GuardedPaymentsTest, ACallOutlivesADaemonThatIsAway) {
   daemon_.Kill();
   idempotency::CallRetries retries;
@@ -141,14 +141,14 @@ TEST_F(GuardedPaymentsTest, ACallOutlivesADaemonThatIsAway) {
   EXPECT_EQ(Balance(), 700);
 }
 
-// The reply is lost, and with it the client.
+// The reply is lost, and the client process ends with it.
 TEST_F(GuardedPaymentsTest, WorkOfAClientThatCrashedIsPaidOnce) {
   v1::ChargeRequest request;
   request.set_account("alice");
   request.set_amount_cents(300);
   bool answer_arrives = false;
   int marked = 0;
-  // A client from its start on: all that it has is the file.
+  // A client process from its start: only the file is left.
   const auto run_client = [&] {
     const auto keys = idempotency::SqliteKeyStore::Open(folder_.File("keys.sqlite")).value();
     idempotency::CallRetries retries;

@@ -7,8 +7,8 @@
 namespace payments {
 namespace {
 
-// The CHECKs are the last line of defence: whatever the code above them does,
-// no account goes below zero and no entry moves nothing.
+// The CHECKs are the last safeguard: with any fault in the code above them, no account goes below
+// zero and no entry has the amount 0.
 constexpr char kSchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS accounts (
   name          TEXT PRIMARY KEY CHECK (name <> ''),
@@ -46,8 +46,8 @@ bool Run(sqlite3* db, const char* sql) {
   return sqlite3_exec(db, sql, nullptr, nullptr, nullptr) == SQLITE_OK;
 }
 
-// One prepared statement. The first failure sticks: bind and step as if all
-// went well, then ask failed().
+// One prepared statement. It keeps the first failure: bind and step without checks, then call
+// failed().
 class Statement {
  public:
   Statement(sqlite3* db, const char* sql) {
@@ -93,8 +93,8 @@ class Statement {
   int rc_ = SQLITE_OK;
 };
 
-// A write transaction that is rolled back unless it was committed. IMMEDIATE:
-// what it reads is what it writes.
+// A write transaction that is rolled back unless it was committed. IMMEDIATE: its reads stay valid
+// until its writes.
 class Transaction {
  public:
   explicit Transaction(sqlite3* db) : db_(db), open_(Run(db, "BEGIN IMMEDIATE")) {}
@@ -111,9 +111,8 @@ class Transaction {
       open_ = false;
       return absl::OkStatus();
     }
-    // A COMMIT that found the file locked left the transaction open and can be
-    // rolled back. One that failed in the middle of its writing cannot be told
-    // from one that went through.
+    // A COMMIT that found the file locked left the transaction open and can be rolled back. One
+    // that failed in the middle of its writing cannot be distinguished from a successful one.
     if (sqlite3_errcode(db_) == SQLITE_BUSY) return NothingMoved();
     open_ = sqlite3_get_autocommit(db_) == 0;
     return absl::InternalError("the ledger failed while writing; the money may have moved");
@@ -154,7 +153,7 @@ absl::StatusOr<std::optional<std::int64_t>> AddToBalance(sqlite3* db, const std:
 
 absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
   sqlite3* raw = nullptr;
-  // NOMUTEX: our own mutex stands before every use.
+  // NOMUTEX: the ledger's own mutex protects every use.
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int rc = sqlite3_open_v2(path.c_str(), &raw, kFlags, nullptr);
   Handle db(raw);

@@ -16,18 +16,16 @@
 
 namespace payments {
 
-// Balances and every movement of money, in the payments service's own
-// database: one SQLite file, WAL, synchronous=FULL. What it answered is on
-// disk.
+// Balances and every movement of money, in the payments service's own database: one SQLite file,
+// WAL, synchronous=FULL. A movement is on disk when its method returns.
 //
-// It does not know which calls belong together: a charge that comes twice without
-// a record is taken twice. Movements of one idempotency record are one: the record
-// id is a primary key, and what comes under it again gets the first posting, as it
-// must where a second execution is declared to be acceptable.
+// It cannot determine which calls belong together: a charge that arrives twice without a record is
+// taken twice. Movements of one idempotency record are one: the record id is a primary key, and a
+// later movement under it gets the first posting, as it must where a second execution is declared
+// to be acceptable.
 //
-// Every method answers UNAVAILABLE when the database failed and nothing moved
-// (it was locked for 5 s, the disk is full), and INTERNAL when it failed so
-// late that the money may have moved.
+// Every method returns UNAVAILABLE when the database failed and nothing moved (it was locked for 5
+// s, the disk is full), and INTERNAL when it failed so late that the money may have moved.
 //
 // Thread-safe.
 class Ledger {
@@ -52,11 +50,10 @@ class Ledger {
     std::string at;
   };
 
-  // Opens the file, or makes it.
+  // Opens the file, or creates it.
   static absl::StatusOr<std::unique_ptr<Ledger>> Open(const std::string& path);
 
-  // Makes an account; one that exists keeps its balance. INVALID_ARGUMENT for
-  // a negative balance.
+  // Makes an account; an existing one keeps its balance. INVALID_ARGUMENT for a negative balance.
   absl::Status OpenAccount(const std::string& account, std::int64_t balance_cents);
 
   //   INVALID_ARGUMENT     the amount is not more than 0
@@ -66,7 +63,7 @@ class Ledger {
                                  const std::string& note, const Origin& origin);
   //   INVALID_ARGUMENT     the amount is not more than 0
   //   NOT_FOUND            no such charge
-  //   FAILED_PRECONDITION  more than is left of the charge
+  //   FAILED_PRECONDITION  more than the rest of the charge
   absl::StatusOr<Posting> Refund(std::int64_t charge_id, std::int64_t amount_cents,
                                  const std::string& note, const Origin& origin);
 
@@ -84,7 +81,7 @@ class Ledger {
   explicit Ledger(Handle db) : db_(std::move(db)) {}
 
   // With mutex_ held. `refunds` is the charge that a refund gives back.
-  // What an earlier execution of the same record posted.
+  // The posting of an earlier execution of the same record.
   absl::StatusOr<std::optional<Posting>> Find(const Origin& origin);
   absl::StatusOr<Posting> Insert(const std::string& account, std::int64_t amount_cents,
                                  std::optional<std::int64_t> refunds, std::int64_t balance_cents,

@@ -40,7 +40,7 @@ class LedgerTest : public ::testing::Test {
   std::unique_ptr<Ledger> ledger_;
 };
 
-TEST_F(LedgerTest, AChargeMovesMoneyAndSaysWhoMovedIt) {
+TEST_F(LedgerTest, AChargeMovesMoneyAndNamesItsRecord) {
   const auto posting = ledger_->Charge("alice", 300, "rent", {"record-1", 2});
   ASSERT_TRUE(posting.ok()) << posting.status();
   EXPECT_EQ(posting->balance_cents, 700);
@@ -85,7 +85,7 @@ TEST_F(LedgerTest, ADeclinedChargeLeavesNoTrace) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(BalanceOf("alice"), 1000);
   EXPECT_EQ(EntryCount(), 0u);
-  // To the last cent is allowed.
+  // The whole balance is allowed.
   EXPECT_TRUE(ledger_->Charge("alice", 1000, "", {}).ok());
   EXPECT_EQ(BalanceOf("alice"), 0);
 }

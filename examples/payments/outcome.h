@@ -8,8 +8,7 @@
 
 namespace payments {
 
-// What a guarded call came back with, as far as its caller can see. A value
-// type.
+// The result of a guarded call, as far as its caller can see it. A value type.
 struct Outcome {
   grpc::Status status;
   // The catalogue's reason ("KEY_REUSED") for a rejection by the guard, empty
@@ -24,7 +23,7 @@ struct Outcome {
 // Reads a call that has finished.
 Outcome OutcomeOf(const grpc::Status& status, const grpc::ClientContext& context);
 
-// One line for people and scripts; `fields` is what the reply held:
+// One line for people and scripts; `fields` is the content of the reply:
 //   OK charge_id=ch_1 balance_cents=9500 replayed=true record=0193... expires=...
 //   FAILED_PRECONDITION KEY_REUSED replayed=false record=0193... message="..."
 std::string ToLine(const Outcome& outcome, const std::string& fields);

@@ -93,7 +93,7 @@ std::shared_ptr<grpc::Channel> PaymentsChannel() {
   return absl::GetFlag(FLAGS_no_key) ? BareChannel(arguments) : KeyedChannel(arguments);
 }
 
-// One call: its context with deadline and key, what is sent and what came.
+// One call: its context with deadline and key, its request and its reply.
 template <typename Request, typename Reply>
 struct Call {
   grpc::ClientContext context;
@@ -101,7 +101,7 @@ struct Call {
   Reply reply;
   grpc::Status status;
 
-  // A key that no guard would take is refused here, before anything is sent.
+  // A key that no guard would accept is refused here, before the call is sent.
   grpc::Status Prepare(const std::string& key) {
     context.set_deadline(absl::ToChronoTime(absl::Now() + absl::GetFlag(FLAGS_deadline)));
     if (key.empty()) return grpc::Status::OK;
@@ -145,7 +145,7 @@ int Refund(v1::Payments::Stub& stub) {
   return Print(OutcomeOf(call.status, call.context), Fields(call.reply));
 }
 
-// What a crowd of duplicates came back with, in one line.
+// The results of a set of duplicates, in one line.
 int PrintCrowd(const std::vector<std::unique_ptr<ChargeCall>>& calls) {
   std::size_t ok = 0;
   std::size_t replayed = 0;
@@ -223,7 +223,7 @@ int Entries(v1::Payments::Stub& stub) {
                absl::StrCat("entries=", call.reply.entries_size()));
 }
 
-// Asks idempotencyd itself.
+// Queries idempotencyd itself.
 int Record() {
   namespace wire = idempotency::v1;
   using google::protobuf::util::TimeUtil;

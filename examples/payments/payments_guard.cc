@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<idempotency::ServerGuard>> Guard(grpc::ServerBuil
                                                                 grpc::Service* payments) {
   auto options = OptionsFromFlags();
   if (!options.ok()) return options.status();
-  // grpcurl prints the reason of a refusal then.
+  // With it grpcurl prints the reason of a refusal.
   idempotency::ReflectErrorDetails();
   auto channel = grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                            grpc::InsecureChannelCredentials(),

@@ -9,11 +9,10 @@
 
 namespace payments {
 
-// Registers the service in guarded form: what a method's calls must carry is
-// in payments.proto, where idempotencyd is and whose keys they are in the
-// flags --idempotencyd, --namespace, --scope and --lease. Ends the process with
-// status 1 if that cannot work: a server without its guard must not serve. The
-// guard outlives the server.
+// Registers the service in guarded form: payments.proto has the requirements of each method, and
+// the flags --idempotencyd, --namespace, --scope and --lease have the address of idempotencyd, the
+// scope of keys and the lease. Exits the process with status 1 if that fails: a server without its
+// guard must not serve. The guard outlives the server.
 std::unique_ptr<idempotency::ServerGuard> GuardOrExit(grpc::ServerBuilder& builder,
                                                       grpc::Service* payments);
 

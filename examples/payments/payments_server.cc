@@ -1,5 +1,5 @@
-// A payments service behind the guard. What main() has for it are two lines:
-// compare payments_server_unguarded.cc.
+// A payments service behind the guard, which takes two lines of main(): compare
+// payments_server_unguarded.cc.
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>

@@ -1,5 +1,5 @@
-// The payments service without the guard: what payments_server.cc was before.
-// Its charges can happen twice; it is only there to be compared.
+// The payments service without the guard: the former payments_server.cc. Its charges can happen
+// twice; it only serves for the comparison.
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>

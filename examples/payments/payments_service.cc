@@ -28,9 +28,9 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
-// The answer for a failed movement. UNAVAILABLE is the ledger's word that
-// nothing moved: passed on, so that the key is free for a retry at once. After
-// INTERNAL nothing is said, and the record's policy decides.
+// The answer for a failed movement. By UNAVAILABLE the ledger reports that nothing moved: passed
+// on, so that the key is free for a retry at once. INTERNAL reports neither, and the record's
+// policy decides.
 grpc::Status Failed(const absl::Status& status, idempotency::Execution* execution) {
   if (absl::IsUnavailable(status) && execution != nullptr) execution->MarkNoEffect();
   return ToGrpc(status);
@@ -55,8 +55,8 @@ std::optional<std::int64_t> ParseChargeId(absl::string_view text) {
   return id;
 }
 
-// Waits in small steps. False when the caller left or the reservation was
-// lost: then the money must not move.
+// Waits in small steps. False when the caller cancelled or the reservation was lost: then the money
+// must not move.
 bool StillWanted(grpc::ServerContext* context, const idempotency::Execution* execution,
                  absl::Duration delay) {
   constexpr absl::Duration kStep = absl::Milliseconds(20);
@@ -82,8 +82,7 @@ grpc::Status PaymentsService::Charge(grpc::ServerContext* context, const v1::Cha
   const Ledger::Origin origin = OriginOf(execution);
   spdlog::info("charge begins: record={} attempt={}", origin.record_id, origin.attempt);
 
-  // All of the waiting lies before the money moves: a process killed here has
-  // had no effect.
+  // The whole wait is before the money moves: a process killed here has had no effect.
   if (!StillWanted(context, execution, charge_delay_)) {
     if (execution != nullptr) execution->MarkNoEffect();
     return {grpc::StatusCode::CANCELLED, "given up before any money moved"};

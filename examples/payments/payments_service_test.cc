@@ -14,7 +14,7 @@
 namespace payments {
 namespace {
 
-// The handlers without the guard: what they do to the money.
+// The handlers without the guard: their effect on the money.
 class PaymentsServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -73,7 +73,7 @@ TEST_F(PaymentsServiceTest, WithoutTheGuardEveryCallCharges) {
   EXPECT_EQ(charge_reply_.balance_cents(), 400);
 }
 
-TEST_F(PaymentsServiceTest, SaysWhyItDoesNotCharge) {
+TEST_F(PaymentsServiceTest, ReportsWhyItDoesNotCharge) {
   EXPECT_EQ(Charge("alice", 1001).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Charge("nobody", 1).error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(Charge("alice", 0).error_code(), grpc::StatusCode::INVALID_ARGUMENT);

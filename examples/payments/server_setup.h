@@ -16,14 +16,13 @@ ABSL_DECLARE_FLAG(absl::Duration, charge_delay);
 
 namespace payments {
 
-// What any payments server does before it serves. Called once, by main.
+// The start of any payments server. Called once, by main.
 
 // Reads the command line, sends the log to stderr, and blocks SIGINT and
 // SIGTERM for sigwait; every thread that is started later inherits the mask.
 sigset_t StartProgram(int argc, char** argv);
 
-// The ledger of --database with the --accounts. Ends the process with status 1
-// if there is none.
+// The ledger of --database with the --accounts. Exits the process with status 1 if there is none.
 std::unique_ptr<Ledger> OpenLedgerOrExit();
 
 }  // namespace payments

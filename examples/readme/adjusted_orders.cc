@@ -1,4 +1,4 @@
-// How docs/policies.md adjusts a policy in code, compiled so that it stays true.
+// docs/policies.md's adjustment of a policy in code, compiled so that it stays true.
 #include "grpc_idempotency/server_guard/guard_options.h"
 
 // [policies:adjust]

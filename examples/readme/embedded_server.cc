@@ -19,7 +19,7 @@ absl::Status Serve(grpc::Service* payments, void (*wait_for_stop)()) {
   idempotency::GuardOptions options;
   options.name_space = "payments";
   options.scope = idempotency::MetadataScope("x-tenant");  // set by your authenticating proxy
-  // A crash or an unclear failure: nothing runs again before its outcome is known.
+  // After a crash or an unclear failure nothing runs again before the outcome is known.
   options.on_unknown_outcome = idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   auto guard = idempotency::ServerGuard::Create((*service)->channel(), options);
   if (!guard.ok()) return guard.status();

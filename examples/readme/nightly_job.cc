@@ -19,7 +19,7 @@ absl::Status SendStatement(
   call.scope = customer;
   call.key = month;  // "2026-11"
   call.policy.lease = absl::Minutes(1);
-  // A second attempt is acceptable: the mail service knows the record id.
+  // A second attempt is acceptable: the mail service detects it by the record id.
   call.policy.on_lease_expiry = idempotency::MethodPolicy::OnLeaseExpiry::kTakeOver;
   call.policy.retention = absl::Hours(24 * 60);  // longer than the job could be started again
 
@@ -30,7 +30,7 @@ absl::Status SendStatement(
   if (!begun.ok()) return begun.status();
   if (begun->verdict() == idempotency::BegunOperation::Verdict::kReplay) return absl::OkStatus();
 
-  // The mail service knows the record too: a second attempt sends nothing.
+  // The mail service gets the record id too, and so a second attempt sends nothing.
   const absl::StatusOr<std::string> receipt = send(begun->record_id());
   if (!receipt.ok()) return begun->Fail(idempotency::ToGrpcStatus(receipt.status()));
   google::protobuf::StringValue reply;

@@ -1,5 +1,4 @@
-// How a handler and its recovery work together (docs/recovery.md), compiled so
-// that it stays true.
+// A handler and its recovery (docs/recovery.md), compiled so that they stay true.
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -12,13 +11,12 @@
 #include "grpc_idempotency/server_guard/execution.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 
-// Somebody else's service, with keys of its own.
+// An external service, with keys of its own.
 class Bank {
  public:
   virtual ~Bank() = default;
   virtual grpc::Status Pay(const std::string& key, std::int64_t cents) = 0;
-  // Once it has answered, a payment under this key that was not made never
-  // will be.
+  // Once it has answered, a payment under this key that was not made never will be.
   virtual std::optional<bool> CancelUnlessPaid(const std::string& key) = 0;
 };
 
@@ -26,7 +24,7 @@ class Bank {
 grpc::Status Charge(grpc::ServerContextBase* context, const payments::v1::ChargeRequest& request,
                     payments::v1::ChargeReply* reply, Bank& bank) {
   idempotency::Execution* execution = idempotency::Execution::FromContext(context);
-  // What recovery needs to know, durable before the effect that it asks about.
+  // The input of recovery, durable before the effect that recovery checks.
   const std::string bank_key = absl::StrCat(execution->record_id(), "-", execution->attempt());
   if (absl::Status stored = execution->Checkpoint(bank_key); !stored.ok()) {
     execution->MarkNoEffect();
@@ -49,15 +47,15 @@ void RecoverCharges(idempotency::GuardOptions& options, std::shared_ptr<Bank> ba
       idempotency::MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   options.background_recovery = true;
   options.methods[method].recovery = idempotency::TypedRecovery<ChargeRequest, ChargeReply>(
-      [bank](const idempotency::RecoveryCase& dead, const ChargeRequest*) -> Decision {
+      [bank](const idempotency::RecoveryCase& lost, const ChargeRequest*) -> Decision {
         // It had not begun, and cannot any more: its Checkpoint() is refused.
-        if (dead.checkpoint.empty()) return Decision::Release();
+        if (lost.checkpoint.empty()) return Decision::Release();
         // Not "is it paid?": a slow attempt may pay after the answer.
-        const std::optional<bool> paid = bank->CancelUnlessPaid(dead.checkpoint);
+        const std::optional<bool> paid = bank->CancelUnlessPaid(lost.checkpoint);
         if (!paid.has_value()) return Decision::LeaveUnknown();
         if (!*paid) return Decision::Release();
         ChargeReply reply;
-        reply.set_charge_id(dead.record_id);
+        reply.set_charge_id(lost.record_id);
         return Decision::CompleteWith(reply);
       });
 }

@@ -9,7 +9,7 @@
 #include "grpc_idempotency/server_guard/execution.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 
-// Where the application keeps its charges.
+// The application's store of its charges.
 class Books {
  public:
   virtual ~Books() = default;

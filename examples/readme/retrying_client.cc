@@ -64,7 +64,7 @@ grpc::Status ChargeOrder(idempotency::KeyStore& keys, payments::v1::Payments::St
   return idempotency::CallWithRetries(
       keys, order + "/charge", idempotency::DeadlineIn(absl::Minutes(10)),
       [&](grpc::ClientContext& context) { return stub.Charge(&context, request, &reply); },
-      // The key is forgotten only if this says so.
+      // The key is forgotten only if this returns true.
       [&](const grpc::Status& status) { return status.ok() && mark_paid(reply.charge_id()); });
 }
 

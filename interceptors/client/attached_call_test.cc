@@ -69,7 +69,7 @@ class ResolveAttachedCallTest : public ::testing::Test {
   CallMetadata metadata_;
 };
 
-TEST_F(ResolveAttachedCallTest, ACallOfNobodysStaysAsItIs) {
+TEST_F(ResolveAttachedCallTest, AnUnattachedCallStaysUnchanged) {
   context_.AddMetadata("idempotency-key", kParentsKey);
   context_.AddMetadata("x", "y");
   EXPECT_EQ(Resolve().value(), nullptr);
@@ -160,7 +160,7 @@ TEST_F(ResolveAttachedCallTest, AFailedAttachmentSendsNothing) {
   ExpectRefused("Attach failed");
 }
 
-TEST_F(ResolveAttachedCallTest, AnExecutionThatHasEndedCallsNobody) {
+TEST_F(ResolveAttachedCallTest, AnExecutionThatHasEndedMakesNoCalls) {
   ASSERT_TRUE(parent_->Attach(context_).ok());
   parent_.reset();
   ExpectRefused("has ended");

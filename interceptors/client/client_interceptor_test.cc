@@ -96,7 +96,7 @@ TEST_F(ClientInterceptorTest, StreamsGetNone) {
   EXPECT_THAT(arrivals[1].keys, IsEmpty());
 }
 
-TEST_F(ClientInterceptorTest, APinnedKeyIsLeftAlone) {
+TEST_F(ClientInterceptorTest, APinnedKeyIsKept) {
   ASSERT_TRUE(WithKey(context_, "order-42").ok());
   ASSERT_TRUE(stub_->Charge(&context_, request_, &reply_).ok());
   const auto arrivals = server_.arrivals();

@@ -55,7 +55,7 @@ TEST(KeyedMethodsTest, StreamsGetAKeyWhereTheyAreCaptured) {
   EXPECT_FALSE(methods.Of("/other.v1.Other/Watch", !kUnary).needs_key);
 }
 
-TEST(KeyedMethodsTest, WhatIsNotKnownGetsAKey) {
+TEST(KeyedMethodsTest, AnUnknownMethodGetsAKey) {
   KeyedMethods methods = OfThisProgram();
   for (const char* method : {"/other.v1.Other/Do", "/idempotency.testdata.Till/Nothing", "", "/",
                              "idempotency.testdata.Till/Balance", "/a/b/c", "//"}) {
@@ -71,7 +71,7 @@ TEST(KeyedMethodsTest, RightAlsoWhenFullOfUnknownMethods) {
   EXPECT_FALSE(methods.Of("/idempotency.testdata.Till/Balance", kUnary).needs_key);
 }
 
-TEST(KeyedMethodsTest, AskedByManyThreads) {
+TEST(KeyedMethodsTest, UsedByManyThreads) {
   KeyedMethods methods = OfThisProgram();
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;

@@ -247,7 +247,7 @@ TEST(ServiceConfigJsonTest, RefusesWhatGrpcWouldRefuse) {
                  [](RetryPolicy& p) { p.per_rpc_retry_buffer_bytes = std::size_t{1} << 31; });
 }
 
-TEST(ServiceConfigJsonTest, NamesMethodsOfServicesThatThisProgramKnows) {
+TEST(ServiceConfigJsonTest, NamesMethodsOfServicesInThisProgram) {
   const auto json = ServiceConfigJson(RetryPolicy(), {kTip, "a.A/B"});
   ASSERT_TRUE(json.ok()) << json.status();
   EXPECT_THAT(*json, HasSubstr(R"("name":[{"service":"a.A","method":"B"},)"

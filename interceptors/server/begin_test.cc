@@ -85,7 +85,7 @@ class BeginTest : public testing::Test {
 };
 
 // A loop in one client must not fill the disk.
-TEST_F(BeginTest, AFloodOfReusedKeysIsALineASecondInTheApplicationsLog) {
+TEST_F(BeginTest, AFloodOfReusedKeysIsOneLineASecondInTheApplicationsLog) {
   Mutex mutex;
   std::vector<std::pair<LogSeverity, std::string>> lines;
   options_.log = [&](LogSeverity severity, std::string_view line) {
@@ -188,7 +188,7 @@ TEST_F(BeginTest, FailFollowsThePolicy) {
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_COMPLETED);
 }
 
-TEST_F(BeginTest, AfterADeadlineTheLeaseIsLeftToRunOut) {
+TEST_F(BeginTest, AfterADeadlineTheLeaseRunsOut) {
   EXPECT_TRUE(Begin()->Fail(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "")).ok());
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RESERVED);
   EXPECT_EQ(Store().calls(Operation::kRelease), 0);
@@ -218,7 +218,7 @@ TEST_F(BeginTest, ARecoveryHandlerDecidesBeforeItAnswers) {
   EXPECT_EQ(reply.charge_id(), "found alice");
 }
 
-TEST_F(BeginTest, ReleaseLetsTheNextAttemptRunWhateverThePolicy) {
+TEST_F(BeginTest, ReleaseLetsTheNextAttemptRunUnderEveryPolicy) {
   call_.policy = Recovery();
   EXPECT_TRUE(Begin()->Release("the file was locked").ok());
   EXPECT_EQ(Store().record().state, v1::RECORD_STATE_RELEASED);
@@ -318,7 +318,7 @@ TEST_F(BeginTest, MovesWithoutBeingAbandoned) {
   EXPECT_TRUE(kept[1].Complete(Reply()).ok());
 }
 
-TEST_F(BeginTest, ALostReservationIsTold) {
+TEST_F(BeginTest, ALostReservationIsReported) {
   auto begun = Begin();
   Store().TakeOver();
   const absl::Status status = begun->Complete(Reply());
@@ -327,7 +327,7 @@ TEST_F(BeginTest, ALostReservationIsTold) {
   EXPECT_TRUE(begun->execution()->lost());
 }
 
-TEST_F(BeginTest, AnUnacknowledgedCompletionGoesOn) {
+TEST_F(BeginTest, AnUnacknowledgedCompletionIsRepeated) {
   options_.recording_timeout = absl::Milliseconds(50);
   auto begun = Begin();
   Store().Hold(Operation::kComplete);
@@ -394,7 +394,7 @@ TEST_F(BeginTest, WhatACallbackThrowsEndsThere) {
 }
 
 // A guard that waits for a shorter time than its callers do.
-TEST_F(BeginTest, AGuardThatGoesFirstTellsEveryCallback) {
+TEST_F(BeginTest, AGuardDestroyedFirstCallsEveryCallback) {
   options_.recording_timeout = absl::Hours(1);
   options_.closing_timeout = absl::ZeroDuration();
   std::vector<absl::Status> told;
@@ -420,7 +420,7 @@ TEST_F(BeginTest, ReadinessIsAnAnswerOfTheService) {
   EXPECT_TRUE(Guard().WaitUntilReady(absl::Seconds(30)).ok());
 }
 
-TEST_F(BeginTest, ADeadlineThatNoClockCanCountIsNone) {
+TEST_F(BeginTest, AnUnrepresentableDeadlineIsIgnored) {
   call_.deadline = DeadlineIn(absl::Hours(24 * 365 * 500));
   ASSERT_TRUE(Begin()->Complete(Reply()).ok());
 }

@@ -123,7 +123,7 @@ TEST_F(DownstreamTest, ASecretMakesOtherKeys) {
   EXPECT_EQ(key, "018904a3-f000-72ac-9f2b-751033fdac3a");
 }
 
-TEST_F(DownstreamTest, AnAttachedCallTellsOfItsExecution) {
+TEST_F(DownstreamTest, AnAttachedCallNamesItsExecution) {
   Start();
   std::multimap<std::string, std::string> sent;
   cashier_.handler = [&](grpc::ServerContext&, Execution& execution) {

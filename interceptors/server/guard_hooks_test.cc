@@ -142,7 +142,7 @@ TEST_F(GuardHooksTest, WhatIsNoTraceparentIsNotKept) {
   EXPECT_EQ(Charge(kSecond), "");
 }
 
-TEST_F(GuardHooksTest, RefusalsAndFailuresAreTold) {
+TEST_F(GuardHooksTest, RefusalsAndFailuresAreReported) {
   Start();
   cashier_.answer = grpc::Status(grpc::StatusCode::INTERNAL, "no");
   Charge("");

@@ -152,7 +152,7 @@ class GuardLedgerRecoveryTest : public GuardLedgerTest {
   GuardLedgerRecoveryTest() : GuardLedgerTest(/*recovery=*/true) {}
 };
 
-TEST_F(GuardLedgerTest, FirstAttemptsDoNotAsk) {
+TEST_F(GuardLedgerTest, FirstAttemptsDoNotQuery) {
   const auto execution = Run();
   ASSERT_NE(execution, nullptr);
   EXPECT_TRUE(Settle(execution, Answer("x")).error.ok());
@@ -194,7 +194,7 @@ TEST_F(GuardLedgerTest, AnAttemptAfterTheFirstDoesNotRunWhileTheLedgerIsAway) {
   EXPECT_TRUE(std::holds_alternative<Admission::Replayed>(Ask()));
 }
 
-TEST_F(GuardLedgerTest, AQuestionThatHangsIsGivenUpInTime) {
+TEST_F(GuardLedgerTest, ALookupThatHangsIsAbandonedInTime) {
   DieAfter(/*commit=*/true);
   verdict_timeout_ = std::chrono::milliseconds(100);
   ledger_->Hold(true);
@@ -308,20 +308,20 @@ TEST_F(GuardLedgerTest, AFailureWithoutACommitIsSettledAsEver) {
 
 // The expiry decides whether a stream's messages are held back: those of an attempt that may
 // run again must not be sent.
-TEST_F(GuardLedgerTest, OnlyWhatIsRecordedSaysWhenItIsForgotten) {
+TEST_F(GuardLedgerTest, OnlyARecordedReplyHasAnExpiry) {
   const auto recorded = Settle(Run(), Answer("x"));
   EXPECT_TRUE(recorded.error.ok());
   EXPECT_GT(recorded.expires_at, absl::UnixEpoch());
   EXPECT_LT(recorded.expires_at, absl::InfiniteFuture());
 }
 
-TEST_F(GuardLedgerTest, WhatIsReleasedDoesNotSayWhenItIsForgotten) {
+TEST_F(GuardLedgerTest, AReleasedAttemptHasNoExpiry) {
   const auto released = Settle(Run(), Failure(grpc::StatusCode::UNAVAILABLE));
   EXPECT_TRUE(released.error.ok());
   EXPECT_EQ(released.expires_at, absl::InfinitePast());
 }
 
-TEST_F(GuardLedgerTest, WhatIsLeftToItsLeaseDoesNotSayWhenItIsForgotten) {
+TEST_F(GuardLedgerTest, AnAttemptLeftToItsLeaseHasNoExpiry) {
   const auto left = Settle(Run(), Failure(grpc::StatusCode::DEADLINE_EXCEEDED));
   EXPECT_TRUE(left.error.ok());
   EXPECT_EQ(left.expires_at, absl::InfinitePast());
@@ -375,7 +375,7 @@ TEST_F(GuardLedgerTest, AnAttemptThatLostItsLeaseIsRefusedTheRow) {
 
 using Ending = FakeTransaction::Ending;
 
-TEST_F(GuardLedgerTest, ACommitThatIsKnownIsNotAskedAbout) {
+TEST_F(GuardLedgerTest, AnAcknowledgedCommitIsNotLookedUp) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   // Independent of the ledger's answer.
@@ -388,7 +388,7 @@ TEST_F(GuardLedgerTest, ACommitThatIsKnownIsNotAskedAbout) {
   EXPECT_EQ(store_->record().reply.SerializeAsString(), reply.SerializeAsString());
 }
 
-TEST_F(GuardLedgerTest, AfterAKnownCommitItsReplyIsTheOutcomeWhateverTheHandlerAnswers) {
+TEST_F(GuardLedgerTest, AfterAnAcknowledgedCommitItsReplyIsTheOutcomeForAnyStatusOfTheHandler) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
@@ -451,7 +451,7 @@ TEST_F(GuardLedgerTest, AfterARowThatIsNoAnswerTheOutcomeIsLeftToAnotherAttempt)
   EXPECT_GT(store_->record().release_pause, absl::ZeroDuration());
 }
 
-TEST_F(GuardLedgerTest, ACommitThatWasLostIsNotBelievedEvenIfTheHandlerAnswersOk) {
+TEST_F(GuardLedgerTest, ALostCommitIsNoOutcomeEvenIfTheHandlerReturnsOk) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kCommitLost};
   EXPECT_FALSE(execution->Commit(transaction, Message("paid")).ok());
@@ -461,7 +461,7 @@ TEST_F(GuardLedgerTest, ACommitThatWasLostIsNotBelievedEvenIfTheHandlerAnswersOk
 }
 
 // The ledger's answer waits until the standby has the row.
-TEST_F(GuardLedgerTest, ACommitThatNoStandbyConfirmedIsAskedAbout) {
+TEST_F(GuardLedgerTest, ACommitThatNoStandbyConfirmedIsLookedUp) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}, Ending::kUnconfirmed};
   ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
@@ -493,7 +493,7 @@ TEST_F(GuardLedgerTest, NothingIsCommittedUnderALeaseThatEndedAfterTheRow) {
 }
 
 // Recovery handlers, loaders and the ledger have threads of their own.
-TEST_F(GuardLedgerTest, SlowRecoveryAndLoadersHoldUpNoLedgerLookup) {
+TEST_F(GuardLedgerTest, SlowRecoveryAndLoadersDelayNoLedgerLookup) {
   std::promise<void> open;
   const std::shared_future<void> opened = open.get_future().share();
   for (int i = 0; i < GuardThreads().recovery; ++i) {
@@ -537,7 +537,7 @@ TEST_F(GuardLedgerCrowdTest, AnAttemptAfterTheFirstIsRefusedAtOnce) {
   Open();
 }
 
-TEST_F(GuardLedgerCrowdTest, WhatHasAnsweredIsAskedAboutLater) {
+TEST_F(GuardLedgerCrowdTest, AnAnsweredExecutionIsLookedUpLater) {
   const auto execution = Run();
   ASSERT_TRUE(Commit(*execution, "paid"));
   Crowd();
@@ -586,7 +586,7 @@ TEST_F(GuardLedgerTest, AStreamIsCommittedMessageByMessage) {
   EXPECT_FALSE(SameOutcome(sent, stream.reply()));
 }
 
-TEST_F(GuardLedgerTest, CodesThatSayNothingAreNotTaken) {
+TEST_F(GuardLedgerTest, CodesThatProveNothingAreRefused) {
   const auto execution = Run();
   FakeTransaction transaction{*ledger_, {}};
   EXPECT_EQ(execution->RecordInTransaction(transaction, grpc::Status::OK).code(),
@@ -614,7 +614,7 @@ TEST_F(GuardLedgerRecoveryTest, AnUnknownOutcomeThatIsNotThereStaysUnknown) {
   EXPECT_EQ(ledger_->finds(), 1);
 }
 
-TEST_F(GuardLedgerRecoveryTest, TheLedgerIsAskedBeforeTheRecoveryHandler) {
+TEST_F(GuardLedgerRecoveryTest, TheLedgerIsQueriedBeforeTheRecoveryHandler) {
   int recoveries = 0;
   GuardedOperation operation = *operation_;
   operation.recovery = [&](const RecoveryCase& recovery) {

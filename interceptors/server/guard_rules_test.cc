@@ -69,7 +69,7 @@ TEST(DispositionTest, OkAndLibraryCodesAreNotForThePolicyToDecide) {
             Disposition::kComplete);
 }
 
-TEST(DispositionTest, ReleasedCodesSayThatNothingHappenedUnderEitherPolicy) {
+TEST(DispositionTest, ReleasedCodesMeanNoEffectUnderEitherPolicy) {
   for (const UnknownOutcome chosen : {kRunAgain, kRecover}) {
     MethodPolicy policy;
     for (int code = 0; code <= 16; ++code) {
@@ -114,7 +114,7 @@ TEST(UnknownOutcomeTest, TheMostSpecificChoiceDecides) {
   EXPECT_EQ(ChosenUnknownOutcome(policy, {}, options), kRecover);
 }
 
-TEST(UnknownOutcomeTest, TheWireIsToldExplicitly) {
+TEST(UnknownOutcomeTest, TheWireHasAnExplicitValue) {
   EXPECT_EQ(LeaseExpiryFor(kRunAgain), v1::LEASE_EXPIRY_TAKE_OVER);
   EXPECT_EQ(LeaseExpiryFor(kAskLedger), v1::LEASE_EXPIRY_TAKE_OVER);
   EXPECT_EQ(LeaseExpiryFor(kRecover), v1::LEASE_EXPIRY_REQUIRE_RECOVERY);
@@ -128,7 +128,7 @@ TEST(MethodPolicyTest, DefaultFollowsIdempotencyLevel) {
             MethodPolicy::Key::kNone);
 }
 
-TEST(RecordMetadataTest, TellsWhatIsKnown) {
+TEST(RecordMetadataTest, ContainsTheAvailableFields) {
   EXPECT_TRUE(RecordMetadata("", absl::InfinitePast(), false).empty());
   const MetadataEntries all =
       RecordMetadata("id", absl::FromUnixSeconds(1) + absl::Milliseconds(999), true);
@@ -163,7 +163,7 @@ TEST(RejectionTest, VerdictsThatDoNotRun) {
   EXPECT_TRUE(RejectionFor(verdict).ok());
 }
 
-TEST(RejectionTest, WaitIsToldTwice) {
+TEST(RejectionTest, RetryDelayIsSentTwice) {
   v1::ReserveResponse verdict;
   verdict.mutable_in_flight()->mutable_retry_after()->set_nanos(200'000'000);
   const absl::Status rejection = RejectionFor(verdict);
@@ -184,7 +184,7 @@ TEST(RejectionTest, ALongPauseIsForTheApplicationToWaitFor) {
   EXPECT_EQ(RejectionReply(rejection, "").trailing_metadata(0).value(), "1000");
 }
 
-TEST(RejectionTest, AnUnknownOutcomeSaysWhatHappenedWhenAndWhatToDo) {
+TEST(RejectionTest, AnUnknownOutcomeHasItsCauseTimeAndRemedy) {
   v1::ReserveResponse verdict;
   v1::OutcomeUnknown& unknown = *verdict.mutable_outcome_unknown();
   unknown.set_attempt(2);
@@ -227,7 +227,7 @@ TEST_F(GuardOptionsTest, NamespaceIsRequired) {
   options_.name_space = "";
   ExpectRefused("name_space");
 }
-TEST_F(GuardOptionsTest, AShortSecretIsNone) {
+TEST_F(GuardOptionsTest, AShortSecretIsRefused) {
   options_.downstream_secret = std::string(15, 'x');
   ExpectRefused("downstream_secret");
   options_.downstream_secret = std::string(16, 'x');

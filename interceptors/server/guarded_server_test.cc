@@ -111,7 +111,7 @@ TEST_F(GuardedServerTest, AHandlerThatRunsAtShutdownIsRecordedAndAnswered) {
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
 }
 
-TEST_F(GuardedServerTest, ACallThatWaitsForAVerdictDoesNotHoldUpShutdown) {
+TEST_F(GuardedServerTest, ACallThatWaitsForAVerdictDoesNotDelayShutdown) {
   Start();
   store_->Hold(Operation::kReserve);
   grpc::Status status;

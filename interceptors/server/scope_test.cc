@@ -56,7 +56,7 @@ grpc::Status ScopeOver(const std::shared_ptr<grpc::ServerCredentials>& server_cr
   return status;
 }
 
-TEST(PeerIdentityScopeTest, ATransportThatTellsNobodyApartIsNoIdentity) {
+TEST(PeerIdentityScopeTest, ATransportWithoutPeerIdentitiesIsNoIdentity) {
   std::string scope;
   EXPECT_EQ(ScopeOver(grpc::experimental::LocalServerCredentials(LOCAL_TCP),
                       grpc::experimental::LocalCredentials(LOCAL_TCP), scope)

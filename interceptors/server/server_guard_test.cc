@@ -611,7 +611,7 @@ TYPED_TEST(ServerGuardTest, ReplyOverTheLimitIsSentButNotKept) {
   EXPECT_EQ(this->book_.runs, 1);
 }
 
-TYPED_TEST(ServerGuardTest, LostReplyIsToldWithAWaitForGrpcsRetries) {
+TYPED_TEST(ServerGuardTest, LostReplyHasARetryDelayForGrpcsRetries) {
   this->book_.handler = [this](auto*, const auto&, auto*) {
     this->store_->TakeOver();
     return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "nothing happened, or did it");
@@ -622,7 +622,7 @@ TYPED_TEST(ServerGuardTest, LostReplyIsToldWithAWaitForGrpcsRetries) {
   EXPECT_THAT(outcome.trailing, testing::Contains(Pair("grpc-retry-pushback-ms", testing::_)));
 }
 
-TYPED_TEST(ServerGuardTest, ReleasedCodeSaysThatNothingHappenedAlsoUnderRequireRecovery) {
+TYPED_TEST(ServerGuardTest, ReleasedCodeMeansNoEffectAlsoUnderRequireRecovery) {
   MethodPolicy policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kRequireRecovery;
   policy.released = {grpc::StatusCode::RESOURCE_EXHAUSTED};

@@ -1,9 +1,8 @@
-// A plugin for clang-tidy: its checks look only at what stands in files of this
-// repository.
+// A plugin for clang-tidy: its checks examine only code in files of this repository.
 //
-// A file of ours brings a few hundred thousand lines of gRPC's, protobuf's and the
-// standard library's headers, and every check walks all of them to find things that
-// are then not reported. clangd limits its checks in the same way.
+// A source file includes a few hundred thousand lines of gRPC's, protobuf's and the standard
+// library's headers, and every check walks all of them for findings that are then not reported.
+// clangd limits its checks in the same way.
 #include <clang-tidy/ClangTidyCheck.h>
 #include <clang-tidy/ClangTidyModule.h>
 #include <clang-tidy/ClangTidyModuleRegistry.h>
@@ -16,7 +15,7 @@
 namespace idempotency {
 namespace {
 
-// The translation unit is matched first, before what stands in it is gone through.
+// The translation unit is matched first, before its content is traversed.
 class OwnCode : public clang::tidy::ClangTidyCheck {
  public:
   using ClangTidyCheck::ClangTidyCheck;
@@ -28,7 +27,7 @@ class OwnCode : public clang::tidy::ClangTidyCheck {
   void check(const clang::ast_matchers::MatchFinder::MatchResult& result) override {
     const auto* unit = result.Nodes.getNodeAs<clang::TranslationUnitDecl>("unit");
     std::vector<clang::Decl*> own;
-    // Not those that are still unread in a precompiled header: none of them is ours.
+    // Not those that are still unread in a precompiled header: none of them is in this repository.
     for (clang::Decl* declaration : unit->noload_decls()) {
       const clang::SourceLocation where = declaration->getLocation();
       if (where.isValid() && !result.SourceManager->isInSystemHeader(where)) {
@@ -46,7 +45,7 @@ class OwnCodeModule : public clang::tidy::ClangTidyModule {
   }
 };
 
-// How a module makes itself known.
+// The registration of the module.
 const clang::tidy::ClangTidyModuleRegistry::Add<OwnCodeModule> module("idempotency",
                                                                       "Only files of ours.");
 

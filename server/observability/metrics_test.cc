@@ -174,7 +174,7 @@ TEST(MetricsTest, NothingThatACallerChoseBecomesALabel) {
   EXPECT_THAT(Describe(metrics), Not(HasSubstr("caller")));
 }
 
-TEST(MetricsTest, ACodeThatNobodyKnowsCountsAsUnknown) {
+TEST(MetricsTest, AnUnlistedCodeCountsAsUnknown) {
   Metrics metrics;
   metrics.RpcFinished(OperationKind::kGet, absl::Status(static_cast<absl::StatusCode>(99), "odd"),
                       absl::Milliseconds(1));

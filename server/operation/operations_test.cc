@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kReplyBytes = 10'000;
 
-// An operation whose response is not read before the test says so.
+// An operation whose response is not read before the test allows it.
 template <typename Response>
 class Unread final : public PendingResponse<Response> {
  public:
@@ -67,7 +67,7 @@ class OperationsTest : public ::testing::Test {
     request.set_on_lease_expiry(v1::LEASE_EXPIRY_TAKE_OVER);
     return request;
   }
-  // Once nothing else is under way.
+  // Once no other work is under way.
   std::size_t Held() {
     waiters_.Close();
     batcher_.Close();
@@ -82,7 +82,7 @@ class OperationsTest : public ::testing::Test {
   Operations operations_{batcher_, waiters_, observer_};
 };
 
-// Callers that ask for a reply again and again and read none of the answers must not fill the
+// Callers that request a reply again and again and read none of the answers must not fill the
 // memory of the others.
 TEST_F(OperationsTest, AReplayWeighsUntilItIsRead) {
   Complete("order");

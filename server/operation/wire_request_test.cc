@@ -17,10 +17,10 @@ namespace {
 
 constexpr char kToken[] = "0b9f2d0e-6d1c-4c43-9a53-0d8d6e0f6a11";
 constexpr char kNilUuid[] = "00000000-0000-0000-0000-000000000000";
-// A byte that no name may hold.
+// A byte that no name may contain.
 constexpr char kControl[] = "a\x01z";
 
-// One thing wrong with an otherwise good request.
+// One fault in an otherwise valid request.
 template <typename Request>
 struct BadField {
   std::string what;
@@ -54,7 +54,7 @@ void SetKey(v1::RecordKey& key) {
   key.set_key("key-1");
 }
 
-// What can be wrong with a record key, in any request that has one.
+// The possible faults of a record key, in any request that has one.
 template <typename Request>
 std::vector<BadField<Request>> BadRecordKeys() {
   const Reason invalid = Reason::kRequestInvalid;
@@ -219,7 +219,7 @@ TEST(WireRequestTest, RefusesBadReservations) {
 }
 
 // protobuf's maps have another order in every message.
-TEST(WireRequestTest, TellsTheSameOfTwoBadLabelsEachTime) {
+TEST(WireRequestTest, ReportsTheSameOfTwoBadLabelsEachTime) {
   for (int i = 0; i < 50; ++i) {
     v1::ReserveRequest request = GoodReserve();
     for (int label = 0; label < i % 10; ++label) {

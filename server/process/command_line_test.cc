@@ -62,7 +62,7 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   EXPECT_EQ(options.tls.client_ca, "ca.pem");
 }
 
-TEST(CommandLineTest, MigrateTakesATargetOrAsksForTheStatus) {
+TEST(CommandLineTest, MigrateTakesATargetOrPrintsTheStatus) {
   const auto newest = ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db"});
   EXPECT_FALSE(newest.to.has_value());
   EXPECT_FALSE(newest.status);
@@ -92,7 +92,7 @@ struct Bad {
   std::string message;
 };
 
-TEST(CommandLineTest, SaysWhatIsWrong) {
+TEST(CommandLineTest, ReportsTheFault) {
   const Bad cases[] = {
       {"start", "'start' is not a command"},
       {"--store=sqlite:r.db", "is not a command"},

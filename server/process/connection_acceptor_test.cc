@@ -30,7 +30,7 @@ class CountingRefusals final : public Observer {
   std::atomic<int> counts_[std::size(kAllConnectionRefusals)] = {};
 };
 
-// Keeps what was passed on.
+// Keeps the connections that were passed on.
 class Taken {
  public:
   void Add(int socket, int listening_socket) {
@@ -135,9 +135,8 @@ TEST_F(ConnectionAcceptorTest, PassesConnectionsOn) {
   EXPECT_EQ(acceptor_->accepted(), 2);
 }
 
-TEST_F(ConnectionAcceptorTest, GoesOnAfterTheDescriptorsRanOut) {
-  // UndefinedBehaviorSanitizer takes a pipe when it meets the observer's type for the
-  // first time.
+TEST_F(ConnectionAcceptorTest, ContinuesAfterTheDescriptorsRanOut) {
+  // UndefinedBehaviorSanitizer opens a pipe when it first meets the observer's type.
   Start({0, 0});
   ASSERT_TRUE(IsClosed(Connected()));
   Start({1000, 1000});
@@ -146,7 +145,7 @@ TEST_F(ConnectionAcceptorTest, GoesOnAfterTheDescriptorsRanOut) {
   const FileDescriptor later = MakeSocket();
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
-  // Numbers are given out from the lowest: five connections fit.
+  // Numbers are assigned from the lowest: five connections fit.
   const rlimit few{static_cast<rlim_t>(later.get() + 6), before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &few);
   for (const FileDescriptor& socket : burst) Connect(socket);
@@ -166,7 +165,7 @@ TEST_F(ConnectionAcceptorTest, ClosesConnectionsOverTheLimit) {
   EXPECT_TRUE(IsClosed(Connected()));
   EXPECT_EQ(refused_.Of(ConnectionRefusal::kLimit), 1);
 
-  // Nobody tells the acceptor that these were closed.
+  // The acceptor gets no notification that these were closed.
   taken_.Close();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (taken_.size() == 0 && std::chrono::steady_clock::now() < deadline) {

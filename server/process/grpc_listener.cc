@@ -40,7 +40,7 @@ int Milliseconds(absl::Duration duration) {
 }
 
 void SetKeepalive(grpc::ServerBuilder& builder) {
-  // Clients may ping every 10 s, calls or not, to notice a dead connection;
+  // Clients may ping every 10 s, with or without calls, to detect a lost connection;
   // gRPC would drop them for more than one ping in five minutes. The margin is
   // for timers that fire early. A client that pings more often is disconnected.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);

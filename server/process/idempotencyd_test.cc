@@ -1,4 +1,4 @@
-// The binary as a process: what it prints, how it ends.
+// The binary as a process: its output and its exit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ using ::idempotency::internal::testing::TempFolder;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-// How a run that ends by itself ended.
+// The exit of a run that ends by itself.
 struct Ended {
   int code = -1;
   std::string out;
@@ -78,7 +78,7 @@ class IdempotencydTest : public ::testing::Test {
   ::idempotency::internal::testing::CertificateAuthority authority_;
 };
 
-// "127.0.0.1:PORT" out of the ready line.
+// "127.0.0.1:PORT" from the ready line.
 std::string AddressIn(const std::string& ready) {
   const std::vector<std::string> words = absl::StrSplit(ready, absl::ByAnyChar(" ,"));
   return words.size() > 3 ? words[3] : "";
@@ -93,7 +93,7 @@ TEST_F(IdempotencydTest, HelpAndVersionGoToStdout) {
   EXPECT_THAT(version.out, MatchesRegex("idempotencyd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
-TEST_F(IdempotencydTest, MistakesExitWith2AndSayWhatToDo) {
+TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
   const std::string missing = folder_.File("missing.pem");
   const struct {
     std::vector<std::string> arguments;
@@ -150,7 +150,7 @@ TEST_F(IdempotencydTest, ListensOnAUnixSocket) {
   EXPECT_EQ(EndWith(*process, SIGTERM), 0);
 }
 
-TEST_F(IdempotencydTest, HealthIsAskedOverTls) {
+TEST_F(IdempotencydTest, HealthIsCheckedOverTls) {
   const auto server = authority_.Issue("idempotencyd", "DNS:idempotencyd.example");
   Write("server.pem", server.certificate);
   Write("server.key", server.key);
@@ -171,7 +171,7 @@ TEST_F(IdempotencydTest, HealthIsAskedOverTls) {
               HasSubstr("cannot be read: Is a directory"));
 }
 
-TEST_F(IdempotencydTest, HealthIsAskedOverMutualTls) {
+TEST_F(IdempotencydTest, HealthIsCheckedOverMutualTls) {
   const auto server = authority_.Issue("idempotencyd");
   const auto client = authority_.Issue("health");
   Write("server.pem", server.certificate);

@@ -45,7 +45,7 @@ std::string LockedKeyPem(const Key& key) {
   });
 }
 
-// Signed by itself, good until `seconds` from now.
+// Signed by itself, valid until `seconds` from now.
 std::string CertificatePem(const Key& key, int seconds) {
   const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), &X509_free);
   ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
@@ -84,7 +84,7 @@ TEST_F(ListenerCredentialsTest, TakesACertificateWithItsKeyAndAnAuthority) {
   EXPECT_TRUE(ListenerCredentials::Make({good_certificate_, good_key_, good_certificate_}).ok());
 }
 
-TEST_F(ListenerCredentialsTest, SaysWhichFileIsWrong) {
+TEST_F(ListenerCredentialsTest, NamesTheFaultyFile) {
   const std::string missing = folder_.File("missing");
   const std::string empty = Write("empty", "");
   const std::string text = Write("text", "no PEM\n");

@@ -82,7 +82,7 @@ TEST(ListeningSocketsTest, AUnixSocketOfAnEndedProcessIsReplaced) {
   {
     const auto ended = Bind("unix:" + path);
     ASSERT_TRUE(ended.ok());
-    // As after kill -9: nobody listens, and the file is still there.
+    // As after kill -9: no process listens, and the file is still there.
     std::filesystem::rename(path, kept);
   }
   std::filesystem::rename(kept, path);

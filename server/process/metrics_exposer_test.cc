@@ -34,7 +34,7 @@ class MetricsExposerTest : public ::testing::Test {
     RawConnection connection(address_);
     return connection.Send(request) ? connection.Receive(kAll) : "";
   }
-  // A page that the buffers of a connection do not hold whose client does not read.
+  // A page that exceeds the buffers of a connection whose client does not read.
   void MakeThePageLarge() {
     auto& family = prometheus::BuildCounter().Name("large").Help("help").Register(*registry_);
     for (int i = 0; i < 64; ++i) {
@@ -62,12 +62,12 @@ TEST_F(MetricsExposerTest, AnswersAsHttpDoes) {
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
 }
 
-TEST_F(MetricsExposerTest, SlowClientsHoldUpNobody) {
+TEST_F(MetricsExposerTest, SlowClientsDelayNoOthers) {
   MakeThePageLarge();
   Start();
   std::vector<RawConnection> slow;
   for (int i = 0; i < 3; ++i) {
-    // One that reads nothing of its page, and one that never ends its request.
+    // A client that does not read its page, and one that never ends its request.
     slow.emplace_back(address_);
     slow.back().KeepFewBytes();
     ASSERT_TRUE(slow.back().Send(kGet));

@@ -41,7 +41,7 @@ TEST(NetworkAddressTest, ReadsWhatItPrints) {
   }
 }
 
-TEST(NetworkAddressTest, SaysWhatIsWrong) {
+TEST(NetworkAddressTest, ReportsTheFault) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "is not an address"},
       {"7411", "is not an address"},

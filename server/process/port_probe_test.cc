@@ -16,7 +16,7 @@ namespace {
 
 constexpr PortProbe::Intervals kQuick = {absl::Milliseconds(5), absl::Milliseconds(200)};
 
-// Where the probe reports to.
+// Receives the probe's reports.
 class Report {
  public:
   void Take(const absl::Status& why) {
@@ -59,7 +59,7 @@ TEST(PortProbeTest, ReportsAPortThatAcceptsNothing) {
                 " no longer accepts connections, although this process runs; restart idempotencyd");
 }
 
-TEST(PortProbeTest, ReportsAPortThatNobodyListensOn) {
+TEST(PortProbeTest, ReportsAPortWithoutAListener) {
   const testing::HeldPort held;
   auto sockets =
       std::make_optional(ListeningSockets::Bind(*NetworkAddress::Parse(held.address())).value());

@@ -46,7 +46,7 @@ TEST_F(ServingProcessTest, TakesTheFlagsOfTheOneThatServes) {
   EXPECT_EQ(found->tls.client_ca, "");
 }
 
-TEST_F(ServingProcessTest, SaysWhatToDoWhereThereIsNotOne) {
+TEST_F(ServingProcessTest, ReportsTheRemedyWithoutOne) {
   EXPECT_THAT(ErrorOf(),
               HasSubstr("no idempotencyd serves here; set the server's address with --address"));
   AddProcess("7", {"idempotencyd", "serve", "--store=sqlite:a", "--listen=127.0.0.1:0"});

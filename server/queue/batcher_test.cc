@@ -40,7 +40,7 @@ Batcher::ReserveDone ReserveSink(Answers<absl::StatusOr<Verdict>>& answers) {
 
 class BatcherTest : public ::testing::Test {
  protected:
-  // The workers can only be joined when the store lets them go.
+  // The workers can only be joined when the store lets its calls return.
   ~BatcherTest() override { store_.Open(); }
 
   Batcher& Make(std::size_t max_queued = 1000, std::size_t max_batch = 256, int threads = 1) {
@@ -116,7 +116,7 @@ TEST_F(BatcherTest, FewOperationsShareTheNextBatchAlthoughAWorkerIsFree) {
     batcher.Reserve(ReserveNamed("record-" + std::to_string(i)), kNoDeadline,
                     ReserveSink(verdicts_));
   }
-  // The free worker gets its chance.
+  // The free worker has time to take them.
   EXPECT_FALSE(store_.AwaitCalls(2, std::chrono::milliseconds(100)));
   store_.Open();
 
@@ -126,7 +126,7 @@ TEST_F(BatcherTest, FewOperationsShareTheNextBatchAlthoughAWorkerIsFree) {
   EXPECT_THAT(calls[1].ids, SizeIs(7));
 }
 
-TEST_F(BatcherTest, WhatIsWorthABatchWaitsForNobody) {
+TEST_F(BatcherTest, AFullBatchDoesNotWait) {
   max_linger_ = std::chrono::hours(1);
   worth_a_batch_ = 8;
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
@@ -141,7 +141,7 @@ TEST_F(BatcherTest, WhatIsWorthABatchWaitsForNobody) {
   store_.Open();
 }
 
-TEST_F(BatcherTest, ACallThatTakesLongHoldsNobodyUp) {
+TEST_F(BatcherTest, ALongCallDelaysNoOther) {
   max_linger_ = std::chrono::milliseconds(1);
   Batcher& batcher = Make(/*max_queued=*/1000, /*max_batch=*/256, /*threads=*/2);
   OccupyWorker();
@@ -225,7 +225,7 @@ TEST_F(BatcherTest, AFullQueueRefusesReservationsAndReadsBeforeCompletions) {
   }
   batcher.Get(GetNamed("running"), kNoDeadline, records_.Sink());
 
-  // Refused at once, with advice.
+  // Refused at once, with a retry delay.
   ASSERT_EQ(verdicts_.size(), 1u);
   const absl::Status refused = verdicts_.Await(1)[0].status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
@@ -266,8 +266,8 @@ TEST_F(BatcherTest, AnOverdueOperationDoesNotReachTheStore) {
   EXPECT_EQ(observer_.counts().overdue, 1u);
 }
 
-// A call holds one operation of a record: if those that nobody waits for any more had
-// their turns, one that is in time would wait a call of a slow store for each of them.
+// A call holds one operation of a record: if those that are past their deadline took their turns,
+// one that is in time would wait one call of a slow store for each of them.
 TEST_F(BatcherTest, OverdueOperationsOfARecordKeepItsNewerOneFromNoCall) {
   Batcher& batcher = Make();
   OccupyWorker();
@@ -292,7 +292,7 @@ TEST_F(BatcherTest, CloseAnswersWhatIsQueuedAndRefusesTheRest) {
   OccupyWorker();
   batcher.Reserve(ReserveNamed("queued"), kNoDeadline, ReserveSink(verdicts_));
   std::thread closer([&batcher] { batcher.Close(); });
-  // It can only be refused once Close() has begun, so ask until it is.
+  // It can only be refused once Close() has begun, so the test repeats it until it is.
   Answers<absl::StatusOr<Record>> refusals;
   while (refusals.size() == 0) {
     batcher.Get(GetNamed("late"), kNoDeadline, [&](absl::StatusOr<Record> answer) {
@@ -350,7 +350,7 @@ TEST_F(BatcherTest, AGroupIsOneBatchAlsoForAnIdleWorker) {
 }
 
 TEST_F(BatcherTest, TheAnswersOfACallAreGivenInOneScope) {
-  // Notes when a scope ends.
+  // Records the end of a scope.
   class Flushes final : public ResponseBatchScope::Flushable {
    public:
     explicit Flushes(Answers<int>& flushed) : flushed_(flushed) {}
@@ -403,7 +403,7 @@ TEST_F(BatcherTest, NamespacesTakeTurnsAndCompletionsStillGoFirst) {
   const auto calls = store_.calls();
   ASSERT_GE(calls.size(), 4u);
   EXPECT_EQ(calls[1].kind, OperationKind::kComplete);
-  // What is left of the first batch, and the next one.
+  // The rest of the first batch, and the next one.
   std::vector<RecordId> early = calls[2].ids;
   early.insert(early.end(), calls[3].ids.begin(), calls[3].ids.end());
   for (const auto name : {"a", "b", "c"}) {
@@ -411,8 +411,8 @@ TEST_F(BatcherTest, NamespacesTakeTurnsAndCompletionsStillGoFirst) {
   }
 }
 
-// Reservations of one namespace hold up neither the reads of another nor those who
-// waited for a running attempt.
+// Reservations of one namespace delay neither the reads of another nor callers that waited for a
+// running attempt.
 TEST_F(BatcherTest, ReadsAndWhatWaitersNeedAreInTheNextBatch) {
   Batcher& batcher = Make(/*max_queued=*/5000);
   const auto of = [](std::string_view name_space, std::string name) {
@@ -509,7 +509,7 @@ TEST_F(BatcherTest, TheBytesOfWhatIsQueuedAndDoneAreBounded) {
 
   store_.Open();
   EXPECT_THAT(completions_.Await(5), SizeIs(5));
-  // Everything is given back, also for replies that were read.
+  // All memory is released, also for replies that were read.
   for (int i = 0; i < 3; ++i) {
     batcher.Get(GetNamed("record-" + std::to_string(i)), kNoDeadline, records_.Sink());
     ASSERT_TRUE(records_.Await(i + 1)[i].ok());
@@ -528,7 +528,7 @@ TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
         const std::string name = std::to_string(caller) + "/" + std::to_string(i % 50);
         batcher.Reserve(ReserveNamed(name), kNoDeadline, ReserveSink(verdicts_));
         batcher.Get(GetNamed(name), kNoDeadline, [&, name](absl::StatusOr<Record> answer) {
-          // Reads do not wait for reservations, so it may not be there yet.
+          // Reads do not wait for reservations, so the reservation may not have arrived yet.
           if (!answer.ok() || answer->key == KeyNamed(name)) ++right;
         });
       }
@@ -545,7 +545,7 @@ TEST_F(BatcherTest, EveryAnswerGoesToItsOwnCaller) {
   EXPECT_EQ(granted, 200) << "one for each record";
 }
 
-// What a failing store does with an operation, and with its answer.
+// The effect of a failing store on an operation, and its answer.
 class FailingStoreTest : public BatcherTest,
                          public ::testing::WithParamInterface<GatedStore::Fate> {
  protected:
@@ -622,8 +622,8 @@ INSTANTIATE_TEST_SUITE_P(Fates, FailingStoreTest,
                                            GatedStore::Fate::kHappensLater),
                          [](const auto& test) { return NameOf(test.param); });
 
-// The store began in time, and nobody can take back what it does.
-TEST_F(BatcherTest, AnAnswerThatComesAfterItsDeadlineIsOfWhatHappened) {
+// The store began in time, and its work cannot be undone.
+TEST_F(BatcherTest, AnAnswerAfterItsDeadlineIsOfAnAppliedOperation) {
   const Uuid token = Token("one");
   Batcher& batcher = Make();
   store_.ShutAnswers();
@@ -725,7 +725,7 @@ TEST_F(BatcherTest, AnAnswerWithoutAReplyHoldsNothingBesideItsOperation) {
   expect_most(Batcher::BytesOf(ReserveNamed("three")));
 }
 
-TEST_F(BatcherTest, WhoIsRefusedIsToldWhenToComeBack) {
+TEST_F(BatcherTest, ARefusalHasARetryDelay) {
   Batcher& batcher = Make(/*max_queued=*/1);
   OccupyWorker();
   batcher.Reserve(ReserveNamed("queued"), clock_.Monotonic() + std::chrono::seconds(1),
@@ -763,7 +763,7 @@ TEST_F(BatcherTest, AsManyWorkersAreWokenAsThereAreBatches) {
   EXPECT_THAT(verdicts_.Await(33), SizeIs(33));
 }
 
-TEST_F(BatcherTest, TheObserverIsToldHowLongTheStoreTook) {
+TEST_F(BatcherTest, TheObserverGetsTheTimeOfTheStore) {
   const Uuid token = Token("completed");
   Batcher& batcher = Make();
   OccupyWorker();
@@ -782,7 +782,7 @@ TEST_F(BatcherTest, TheObserverIsToldHowLongTheStoreTook) {
   EXPECT_EQ(observer_.counts().batch_time, absl::Seconds(2 + 5 + 5)) << "once for each kind";
 }
 
-TEST_F(BatcherTest, TheObserverIsToldOfGrantsThatAreOutOfTheOrdinary) {
+TEST_F(BatcherTest, TheObserverGetsUnusualGrants) {
   Batcher& batcher = Make();
   ReserveOp op = ReserveNamed("one");
   op.request_token = Uuid::Random();
@@ -834,7 +834,7 @@ TEST_F(BatcherTest, FailuresOfTheStoreAreThoseThatAreItsOwn) {
   EXPECT_EQ(observer_.counts().reservations_lost, 0u);
 }
 
-TEST_F(BatcherTest, TellsTheObserverWhatTheStoreAnswered) {
+TEST_F(BatcherTest, TheObserverGetsTheStoresAnswers) {
   Batcher& batcher = Make();
   const Uuid first = Token("late");
   clock_.Advance(limits::kDefaultLease);

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// All of them live.
+// None of the items has expired.
 template <typename Item>
 std::vector<Item> Take(FairQueue<Item>& queue, std::size_t limit) {
   std::vector<Item> expired;
@@ -64,7 +64,7 @@ TEST(FairQueueTest, GivesOneItemOfARecordAtATime) {
   EXPECT_EQ(queue.SizeOf("a"), 0u);
 }
 
-TEST(FairQueueTest, ANamespaceThatHasNothingMoreForACallEndsNobodysTurns) {
+TEST(FairQueueTest, ANamespaceWithNothingMoreForACallEndsNoOthersTurns) {
   FairQueue<int> queue;
   queue.Push("a", IdNamed("hot"), 1);
   queue.Push("a", IdNamed("hot"), 2);
@@ -85,8 +85,8 @@ TEST(FairQueueTest, NamesThatAreNotUsedAnyMoreAreForgotten) {
   EXPECT_THAT(Take(queue, 1), ElementsAre(7));
 }
 
-// Of a hot record, whose items leave one by one, nobody waits for the first three.
-TEST(FairQueueTest, TheDeadTakeNobodysPlace) {
+// The first three items of a hot record, whose items leave one by one, have expired.
+TEST(FairQueueTest, ExpiredItemsTakeNoPlace) {
   FairQueue<int> queue;
   for (const int item : {-1, -2, -3, 4, 5, -6}) queue.Push("a", IdNamed("hot"), item);
   queue.Push("a", IdNamed("gone"), -7);

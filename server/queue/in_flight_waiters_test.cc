@@ -47,12 +47,12 @@ class CountedClock final : public Clock {
   mutable std::atomic<int> reads_{0};
 };
 
-// Reads of another store: they can be held back once they have read, and changed.
+// Reads of another store: they can be held back after they have read, and changed.
 class HeldReads final : public Store {
  public:
   explicit HeldReads(Store& store) : store_(store) {}
 
-  // Reads that come from now on have read, and stay until LetGo().
+  // Later reads have read, and stay until LetGo().
   void Hold() {
     MutexLock lock(mutex_);
     held_ = true;
@@ -62,7 +62,7 @@ class HeldReads final : public Store {
     held_ = false;
     changed_.NotifyAll();
   }
-  // True once so many have read; false after 20 s.
+  // True once there were so many reads; false after 20 s.
   bool AwaitReads(std::size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     MutexLock lock(mutex_);
@@ -70,7 +70,7 @@ class HeldReads final : public Store {
     }
     return reads_ >= count;
   }
-  // What becomes of every record that is read. Set before any is.
+  // Changes every record that is read. Set before the first read.
   void Change(std::function<void(Record&)> change) { change_ = std::move(change); }
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override {
@@ -108,7 +108,7 @@ class HeldReads final : public Store {
   std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// The room's clock is not the store's, so that a test decides what each sees.
+// The clock of the waiters is not the store's, so that a test sets each of them.
 class InFlightWaitersTest : public ::testing::Test {
  protected:
   ~InFlightWaitersTest() override {
@@ -159,13 +159,13 @@ class InFlightWaitersTest : public ::testing::Test {
   }
   Record Stored(std::string_view name) { return *memory_.Get({GetNamed(name)})[0]; }
 
-  // Operations of a kind that the store was asked for.
+  // The number of operations of a kind that the store received.
   std::size_t Asked(OperationKind kind) {
     std::size_t asked = 0;
     for (const auto& call : store_.calls()) asked += call.kind == kind ? call.ids.size() : 0;
     return asked;
   }
-  // That the store is not called once more, as far as a short while tells.
+  // That the store is not called again within a short time.
   void ExpectNoFurtherCall(std::size_t calls) {
     EXPECT_FALSE(store_.AwaitCalls(calls + 1, std::chrono::milliseconds(100)));
   }
@@ -178,7 +178,7 @@ class InFlightWaitersTest : public ::testing::Test {
   }
 
   std::size_t max_bytes_ = BatcherOptions().max_bytes;
-  // Nothing is read but for a reason.
+  // No read without a reason.
   void ReadNothingPeriodically() { first_pause_ = longest_pause_ = absl::Hours(1); }
 
   std::size_t max_reads_ = InFlightWaitersOptions().max_reads;
@@ -202,15 +202,15 @@ TEST_F(InFlightWaitersTest, AnswersAtOnceWhatNeedsNoWait) {
   EXPECT_EQ(Count<Reserved>(1), 1u);
 }
 
-TEST_F(InFlightWaitersTest, DoesNotWaitUnlessAsked) {
+TEST_F(InFlightWaitersTest, DoesNotWaitUnlessRequested) {
   Make();
   Hold(ReserveNamed("held"));
   Start(ReserveNamed("held"), absl::ZeroDuration());
   EXPECT_EQ(Count<InFlight>(1), 1u);
 }
 
-// It has a waiter to look at, much later, and looks at the clock no more often than the
-// others give it reason to.
+// It has a waiter to check, much later, and reads the clock no more often than the other operations
+// require.
 TEST_F(InFlightWaitersTest, TheTimerSleepsWhileNothingIsDue) {
   Make();
   Hold(ReserveNamed("held"));
@@ -243,13 +243,13 @@ TEST_F(InFlightWaitersTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
   EXPECT_EQ(Count<Replay>(2), 2u);
 }
 
-// Chosen to try for its room, and gone before it was sent.
+// Chosen as its group's next try, and cancelled before it was sent.
 TEST_F(InFlightWaitersTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
   Make();
   Hold(ReserveNamed("held"));
   const InFlightWaiters::WaiterPtr leaves = Start(ReserveNamed("held"), absl::Minutes(10));
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
-  // Told in the same turn of the timer that it waited long enough, before the other is sent.
+  // Its wait ends in the same turn of the timer, before the other is sent.
   const auto first =
       room_->NewWaiter(ReserveNamed("held"), kNoDeadline, absl::Seconds(29),
                        [this, &leaves, sink = answers_.Sink()](absl::StatusOr<Verdict> answer) {
@@ -258,7 +258,7 @@ TEST_F(InFlightWaitersTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
                        });
   room_->Start(first);
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
-  // Past the lease, so that one of the room tries.
+  // Past the lease, so that one of the group tries.
   store_clock_.Advance(absl::Seconds(31));
   clock_.Advance(absl::Seconds(31));
   EXPECT_EQ(Count<InFlight>(2), 1u);
@@ -267,8 +267,9 @@ TEST_F(InFlightWaitersTest, OneThatLeftBeforeItsTryWasSentIsNotGranted) {
   EXPECT_EQ(Stored("held").attempt, 1u);
 }
 
-// Whatever ended the wait: otherwise every key that was ever waited for would take memory.
-TEST_F(InFlightWaitersTest, NothingIsKeptOfARecordThatNobodyWaitsForAnyMore) {
+// After every kind of end of a wait: otherwise every key that a caller ever waited for would take
+// memory.
+TEST_F(InFlightWaitersTest, NothingIsKeptOfARecordWithoutWaiters) {
   Make();
   const Uuid completed = Hold(ReserveNamed("completed"));
   Hold(ReserveNamed("left"));
@@ -319,7 +320,7 @@ TEST_F(InFlightWaitersTest, ACompletionByAnotherReplicaIsFoundByReading) {
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 2u) << "one that looks, one that is confirmed";
 }
 
-// What a read shows may be taken back by a failover, until the standby has it.
+// A failover may revert the result of a read until the standby has it.
 TEST_F(InFlightWaitersTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfirm) {
   Make(/*max_waiters=*/1000, /*threads=*/1);
   const Uuid completes = Hold(ReserveNamed("completed"));
@@ -340,7 +341,7 @@ TEST_F(InFlightWaitersTest, NothingIsAnsweredFromAReadThatTheStandbyDoesNotConfi
   store_clock_.Advance(absl::Seconds(1));
   const Uuid other = Hold(ReserveNamed("another", 'b'));
   CompleteElsewhere("another", other);
-  // The only worker answers a read behind them once the room has their answers.
+  // The only worker answers a read behind them once the waiters' group has their answers.
   const auto settle = [&] {
     Answers<absl::StatusOr<Record>> behind;
     batcher_->GetForWaiter(GetNamed("completed"), behind.Sink());
@@ -370,7 +371,7 @@ TEST_F(InFlightWaitersTest, ARecordIsReadOnceAtATime) {
   store_.Shut();
   clock_.Advance(absl::Milliseconds(20));
   ASSERT_TRUE(store_.AwaitCalls(before + 1));
-  // The read under way saw the record as it was, so these ask for one more.
+  // The read under way saw the earlier state of the record, so these cause one more.
   store_.Admit();
   room_->Moved(IdNamed("held"));
   room_->Moved(IdNamed("held"));
@@ -383,7 +384,7 @@ TEST_F(InFlightWaitersTest, ARecordIsReadOnceAtATime) {
 }
 
 TEST_F(InFlightWaitersTest, NothingIsReadBetweenTwoPeriodicReads) {
-  // One worker: what it answers is done with before its next batch.
+  // One worker: it has delivered its answers before its next batch.
   Make(/*max_waiters=*/1000, /*threads=*/1);
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 1);
@@ -396,8 +397,8 @@ TEST_F(InFlightWaitersTest, NothingIsReadBetweenTwoPeriodicReads) {
   for (std::size_t reads = 1; reads <= 3; ++reads) {
     clock_.Advance(absl::Milliseconds(300));
     ASSERT_TRUE(held_reads_.AwaitReads(reads));
-    // The read is answered before the first of these is, and a read that followed it at once
-    // would be before the second.
+    // The read is answered before the first of these is, and a read that followed it at once would
+    // come before the second.
     await_other();
     await_other();
     EXPECT_EQ(store_.CallsOf(OperationKind::kGet), reads);
@@ -420,7 +421,7 @@ TEST_F(InFlightWaitersTest, OneWaiterRunsAfterAReleaseAndTheOthersWaitForIt) {
   EXPECT_EQ(Count<Replay>(16), 15u);
 }
 
-// Another caller gave the record back, with a pause.
+// Another caller released the record, with a pause.
 TEST_F(InFlightWaitersTest, APauseIsWaitedForAndThenOneRuns) {
   Make();
   const Uuid first = Hold(ReserveNamed("held"));
@@ -431,11 +432,11 @@ TEST_F(InFlightWaitersTest, APauseIsWaitedForAndThenOneRuns) {
   ASSERT_TRUE(memory_.Release({release})[0].ok());
   const std::size_t before = store_.CallsOf(OperationKind::kReserve);
   room_->Moved(IdNamed("held"));
-  // One asked, learnt of the pause and sat down again.
+  // One sent its request, got the pause and waits again.
   while (store_.CallsOf(OperationKind::kReserve) == before) std::this_thread::yield();
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 4));
 
-  // Reads while the pause runs change nothing, and nobody asks for them again.
+  // Reads while the pause runs change nothing, and no waiter causes another one.
   const std::size_t reads = store_.CallsOf(OperationKind::kGet);
   clock_.Advance(absl::Seconds(1));
   while (store_.CallsOf(OperationKind::kGet) == reads) std::this_thread::yield();
@@ -452,7 +453,7 @@ TEST_F(InFlightWaitersTest, APauseIsWaitedForAndThenOneRuns) {
   EXPECT_EQ(Count<Replay>(4), 3u);
 }
 
-TEST_F(InFlightWaitersTest, AWaitThatEndsWithinThePauseSaysWhatIsLeftOfIt) {
+TEST_F(InFlightWaitersTest, AWaitThatEndsWithinThePauseReportsTheRest) {
   Make();
   ReleaseOp release = ReleaseNamed("held", Hold(ReserveNamed("held")));
   release.pause = absl::Minutes(5);
@@ -510,7 +511,7 @@ TEST_F(InFlightWaitersTest, AnExtendedLeaseIsNotTakenOver) {
   store_clock_.Advance(absl::Seconds(1));
   const std::size_t before = store_.CallsOf(OperationKind::kReserve);
   clock_.Advance(absl::Seconds(5));
-  // One waiter asked, learnt of the new lease and sat down again.
+  // One waiter sent its request, got the new lease and waits again.
   while (store_.CallsOf(OperationKind::kReserve) == before) std::this_thread::yield();
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 2));
   EXPECT_EQ(Stored("held").attempt, 1u);
@@ -526,7 +527,7 @@ TEST_F(InFlightWaitersTest, AnswersAnotherRequestWithAMismatch) {
   Hold(op);
   StartWaiters(op, 8);
 
-  // The record expires, and its key is used for something else.
+  // The record expires, and its key is used for another request.
   store_clock_.Advance(absl::Seconds(1));
   const Uuid other = Hold(ReserveNamed("held", 'b'));
   CompleteHere("held", other);
@@ -603,7 +604,7 @@ TEST_F(InFlightWaitersTest, ACancelledWaiterIsNeverGranted) {
 
 class GrantWhileCancelledTest : public InFlightWaitersTest {
  protected:
-  // The caller hangs up while the store is granting it the record.
+  // The caller cancels while the store is granting it the record.
   void Run(const ReserveOp& op) {
     Make();
     store_.Shut();
@@ -614,7 +615,7 @@ class GrantWhileCancelledTest : public InFlightWaitersTest {
     store_.Open();
     ASSERT_THAT(answers_.Await(1), SizeIs(1));
     EXPECT_TRUE(absl::IsCancelled(answers_.Await(1)[0].status()));
-    // Waits for what is given back.
+    // Waits for the release of the grant.
     room_.reset();
   }
 };
@@ -631,7 +632,7 @@ TEST_F(GrantWhileCancelledTest, IsKeptForACallerThatCanRepeatTheCall) {
   EXPECT_EQ(Stored("free").state, RecordState::kReserved);
 }
 
-TEST_F(GrantWhileCancelledTest, GoesOnAskingForRecovery) {
+TEST_F(GrantWhileCancelledTest, OfARecoveryLeavesTheRecordUnknown) {
   ReserveOp op = ReserveNamed("dead");
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;
   Hold(op);
@@ -685,7 +686,7 @@ TEST_F(InFlightWaitersTest, WhatWaitersWeighIsBounded) {
   EXPECT_EQ(batcher_->budget().held(), 0u);
 }
 
-TEST_F(InFlightWaitersTest, CloseAnswersEverybodyAndNobodyWaitsAfterwards) {
+TEST_F(InFlightWaitersTest, CloseAnswersEveryWaiterAndAdmitsNoOther) {
   Make();
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 3);
@@ -706,7 +707,7 @@ TEST_F(InFlightWaitersTest, AStoreThatCannotBeReadIsReadAgain) {
   store_.Fail(OperationKind::kGet, Reason::kStoreUnavailable);
   clock_.Advance(absl::Milliseconds(20));
   ASSERT_TRUE(observer_.Await(&Counts::store_failures, 1));
-  // The only worker answers this after it has told the room.
+  // The only worker answers this after it has notified the waiters.
   Answers<absl::StatusOr<Record>> behind;
   batcher_->Get(GetNamed("held"), kNoDeadline, behind.Sink());
   ASSERT_THAT(behind.Await(1), SizeIs(1));
@@ -739,7 +740,7 @@ TEST(WaitRoomOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.clock, &Clock::System());
 }
 
-// At first soon, since most attempts are short; then ever less often, up to a bound.
+// At first soon, since most attempts are short; then less and less often, up to a bound.
 TEST_F(InFlightWaitersTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
   Make(/*max_waiters=*/1000, /*threads=*/1);
   ReserveOp op = ReserveNamed("held");
@@ -747,13 +748,13 @@ TEST_F(InFlightWaitersTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
   Hold(op);
   Start(op, limits::kMaxWait);
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
-  // The only worker answers this once the room has what was read.
+  // The only worker answers this once the waiters have the result of the read.
   const auto settle = [this] {
     Answers<absl::Status> behind;
     batcher_->Release(ReleaseNamed("nobody's", Uuid::Random()), kNoDeadline, behind.Sink());
     EXPECT_THAT(behind.Await(1), SizeIs(1));
   };
-  // The first one to the point, the others give or take a fifth.
+  // The first one exactly, the others with a deviation of at most a fifth.
   clock_.Advance(absl::Milliseconds(20) - absl::Microseconds(1));
   ExpectNoFurtherCall(store_.calls().size());
   clock_.Advance(absl::Microseconds(1));
@@ -772,7 +773,7 @@ TEST_F(InFlightWaitersTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
   EXPECT_EQ(answers_.size(), 0u);
 }
 
-// Whatever the timer was waiting for before.
+// Independent of the timer's earlier due time.
 TEST_F(InFlightWaitersTest, ANewRecordThatIsDueSoonerIsLookedAtInItsTime) {
   // Only leases and limits count.
   ReadNothingPeriodically();
@@ -799,7 +800,7 @@ TEST_F(InFlightWaitersTest, WhileARecordIsReadItIsNotReadAgain) {
   held_reads_.Hold();
   clock_.Advance(absl::Milliseconds(20));
   ASSERT_TRUE(held_reads_.AwaitReads(1));
-  // Seen to move meanwhile, and time goes on.
+  // Reported as moved meanwhile, and time passes.
   CompleteHere("held", token);
   clock_.Advance(absl::Seconds(1));
   ExpectNoFurtherCall(store_.calls().size());
@@ -810,7 +811,7 @@ TEST_F(InFlightWaitersTest, WhileARecordIsReadItIsNotReadAgain) {
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 2u);
 }
 
-// What it found proves something and is confirmed: that read sees the move too.
+// Its result is conclusive and is confirmed: that read sees the move too.
 TEST_F(InFlightWaitersTest, AMoveDuringAReadThatIsConfirmedNextNeedsNoReadOfItsOwn) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
@@ -844,7 +845,7 @@ TEST_F(InFlightWaitersTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither)
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), 1u);
 }
 
-TEST_F(InFlightWaitersTest, WhileOneTriesTheOthersDoNotAndNobodyReads) {
+TEST_F(InFlightWaitersTest, WhileOneTriesTheOthersNeitherTryNorRead) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -882,7 +883,7 @@ TEST_F(InFlightWaitersTest, AMoveWhileOneTriesIsLookedAtOnceItIsAnswered) {
   EXPECT_EQ(Asked(OperationKind::kReserve), 4u) << "of the three one asked again";
 }
 
-TEST_F(InFlightWaitersTest, WhatATryFindsSettledTheOthersAreToldByOneRead) {
+TEST_F(InFlightWaitersTest, WhatATryFindsSettledReachesTheOthersByOneRead) {
   ReadNothingPeriodically();
   Make();
   ReserveOp op = ReserveNamed("held");
@@ -952,7 +953,7 @@ TEST_F(InFlightWaitersTest, ARecordThatIsForgottenIsReservedByOneWhoWaits) {
 }
 
 // A caller that came later may have seen a later attempt.
-TEST_F(InFlightWaitersTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
+TEST_F(InFlightWaitersTest, AReadAnswersOnlyWaitersFromBeforeItWasSent) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = op.retention = absl::Seconds(1);
@@ -961,7 +962,7 @@ TEST_F(InFlightWaitersTest, AReadSpeaksForThoseWhoSatDownBeforeItWasSent) {
   held_reads_.Hold();
   CompleteHere("held", token);
   ASSERT_TRUE(held_reads_.AwaitReads(1));
-  // The record ends, and its key is used for something else.
+  // The record ends, and its key is used for another request.
   store_clock_.Advance(op.retention);
   const ReserveOp other = ReserveNamed("held", 'b');
   const Uuid its_token = Hold(other);
@@ -995,7 +996,7 @@ TEST_F(InFlightWaitersTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
   EXPECT_EQ(Asked(OperationKind::kReserve), 4u);
 }
 
-// It never got to the store, so the record is as it was: the next one's turn.
+// It never reached the store, so the record is unchanged: the next one's turn.
 TEST_F(InFlightWaitersTest, WhereTheOneThatWasToTryHasLeftAnotherTries) {
   ReadNothingPeriodically();
   Make();
@@ -1040,7 +1041,7 @@ TEST_F(InFlightWaitersTest, AWaitEndsTwentyMillisecondsBeforeTheDeadlineOfTheCal
   EXPECT_EQ(Count<InFlight>(2), 2u);
 }
 
-TEST_F(InFlightWaitersTest, ALeaseThatIsAsGoodAsOverIsAskedForOnceInAMillisecond) {
+TEST_F(InFlightWaitersTest, ALeaseThatIsAlmostOverIsTriedOnceInAMillisecond) {
   Make();
   ReserveOp op = ReserveNamed("held");
   op.lease = absl::Seconds(5);
@@ -1057,7 +1058,7 @@ TEST_F(InFlightWaitersTest, ALeaseThatIsAsGoodAsOverIsAskedForOnceInAMillisecond
   EXPECT_EQ(Count<Reserved>(1), 1u);
 }
 
-// Nothing of it is done in a loop meanwhile.
+// No part of it runs in a loop meanwhile.
 TEST_F(InFlightWaitersTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   max_reads_ = 1;
   Make();
@@ -1074,7 +1075,7 @@ TEST_F(InFlightWaitersTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   EXPECT_LT(counted_.reads() - before, 20);
 }
 
-TEST_F(InFlightWaitersTest, ACallerThatLeftIsCountedAndStaysGone) {
+TEST_F(InFlightWaitersTest, ACancelledCallerIsCounted) {
   Make();
   Hold(ReserveNamed("held"));
   EXPECT_EQ(room_->records(), 0u);
@@ -1084,7 +1085,7 @@ TEST_F(InFlightWaitersTest, ACallerThatLeftIsCountedAndStaysGone) {
   EXPECT_EQ(observer_.counts().callers_left, 1u);
 }
 
-// A caller that has left does not collect the answer.
+// A caller that has left does not receive the answer.
 TEST_F(InFlightWaitersTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) {
   Make();
   store_.Shut();
@@ -1100,7 +1101,7 @@ TEST_F(InFlightWaitersTest, AGrantToOneWhoLeftAndThenStoppedWaitingIsGivenBack) 
 }
 
 TEST_F(InFlightWaitersTest, WhatIsGivenBackGoesToOneWhoWaitsAtOnce) {
-  // One worker: what comes while it is at the store is in its next batch.
+  // One worker: operations that arrive while it is at the store are in its next batch.
   ReadNothingPeriodically();
   Make(/*max_waiters=*/1000, /*threads=*/1);
   store_.Shut();

@@ -16,7 +16,7 @@ constexpr std::size_t kMax = 1000;
 constexpr bool kBringsWork = true;
 constexpr bool kEndsWork = false;
 
-// Replies of 10 until one is refused: what callers make who do not read.
+// Replies of 10 until one is refused: the effect of callers that do not read.
 std::vector<Hold> FillWithReplies(MemoryBudget& budget, const std::string& name_space) {
   std::vector<Hold> holds;
   while (std::optional<Hold> hold = budget.TryHoldReply(name_space, 10)) {
@@ -25,7 +25,7 @@ std::vector<Hold> FillWithReplies(MemoryBudget& budget, const std::string& name_
   return holds;
 }
 
-TEST(MemoryBudgetTest, RepliesThatNobodyReadsLeaveCompletionsTheirHalf) {
+TEST(MemoryBudgetTest, UnreadRepliesLeaveCompletionsTheirHalf) {
   Observer observer;
   MemoryBudget budget(kMax, observer);
   std::vector<std::vector<Hold>> unread;

@@ -49,7 +49,7 @@ TEST(RecordQueueTest, GivesOneItemOfARecordAtATimeInOrder) {
   EXPECT_EQ(queue.size(), 0u);
 }
 
-TEST(RecordQueueTest, AHotRecordDoesNotHoldUpTheOthers) {
+TEST(RecordQueueTest, AHotRecordDoesNotDelayTheOthers) {
   RecordQueue<int> queue;
   queue.Push(IdNamed("hot"), 1);
   queue.Push(IdNamed("hot"), 2);

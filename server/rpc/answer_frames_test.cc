@@ -19,14 +19,14 @@ v1::SessionAnswer Answer(std::uint64_t id, std::size_t text = 0) {
   return answer;
 }
 
-// What one takes in a frame.
+// The bytes of one answer in a frame.
 std::size_t BytesOf(const v1::SessionAnswer& answer) {
   v1::SessionResponse frame;
   *frame.add_answers() = answer;
   return frame.ByteSizeLong();
 }
 
-// The ids of each frame; whatever was in it is gone then.
+// The ids of each frame; the frames are empty afterwards.
 std::vector<std::vector<std::uint64_t>> Taken(AnswerFrames& frames) {
   std::vector<std::vector<std::uint64_t>> taken;
   while (!frames.empty()) {
@@ -119,7 +119,7 @@ TEST(AnswerFramesTest, WhatWasMovedIsEmpty) {
   AnswerFrames behind(kNoLimit);
   behind.Append(Answer(1));
   frames.Append(std::move(behind));
-  EXPECT_TRUE(behind.empty());  // NOLINT(bugprone-use-after-move): as it says
+  EXPECT_TRUE(behind.empty());  // NOLINT(bugprone-use-after-move): empty afterwards, as documented
   EXPECT_EQ(behind.bytes(), 0u);
   EXPECT_EQ(Taken(frames), std::vector<std::vector<std::uint64_t>>({{1}}));
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr FrameBounds kBounds{/*max_operations=*/100, /*max_parsed_bytes=*/100'000};
 
-// The bytes in slices of `piece` bytes, as a large message comes off the wire.
+// The bytes in slices of `piece` bytes, as a large message arrives over the network.
 grpc::ByteBuffer BufferOf(const std::string& bytes, std::size_t piece = 1 << 20) {
   std::vector<grpc::Slice> slices;
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
@@ -48,7 +48,7 @@ TEST(FrameBoundsTest, CountsOperations) {
   EXPECT_TRUE(Check("").ok());
   EXPECT_TRUE(Check(Repeated(empty_operation, 100)).ok());
   ExpectRefused(Check(Repeated(empty_operation, 101)), "at most 100");
-  // Whatever stands between them.
+  // With any other field between them.
   const std::string unknown = "\x78\x01";
   EXPECT_TRUE(Check(Repeated(empty_operation + unknown, 100)).ok());
   ExpectRefused(Check(Repeated(empty_operation + unknown, 101)), "at most 100");
@@ -94,8 +94,8 @@ TEST(FrameBoundsTest, WhatIsNoMessageIsRefused) {
         good + std::string("\0", 1), std::string("\x0a\xff\xff\xff\xff\x0f", 6)}) {
     ExpectRefused(Check(bytes), "not a SessionRequest");
   }
-  // Inside an operation it is found where every field is counted, and by the parser
-  // otherwise.
+  // Inside an operation the fault is found where every field is counted, and otherwise by the
+  // parser.
   frame.add_operations()->mutable_complete()->mutable_reply()->set_body(std::string(90'000, 'b'));
   const std::string large = frame.SerializeAsString();
   EXPECT_TRUE(Check(large).ok());
@@ -110,14 +110,14 @@ TEST(FrameBoundsTest, WhatIsNoMessageIsRefused) {
   }
 }
 
-// What parses is within the bounds of depth, too.
+// Every message that parses is within the bounds of depth, too.
 TEST(FrameBoundsTest, GroupsAreNestedAsDeepAsAParserTakes) {
   const std::string start = "\x7b";
   const std::string end = "\x7c";
   const std::string deep = Repeated(start, 10'000) + Repeated(end, 10'000);
   EXPECT_FALSE(v1::SessionRequest().ParseFromString(deep));
   ExpectRefused(Check(deep), "not a SessionRequest");
-  // Where every field is counted, too: as deep as they may be, and one deeper.
+  // Where every field is counted, too: at the maximum depth, and one level deeper.
   v1::SessionRequest wide;
   wide.add_operations()->mutable_complete()->mutable_reply()->set_body(std::string(90'000, 'b'));
   const std::string large = wide.SerializeAsString();
@@ -134,7 +134,7 @@ TEST(FrameBoundsTest, WhatAFieldIsTakenToWeighIsWhatIsDocumented) {
   EXPECT_EQ(kCountedRequestBytes, 64u * 1024);
 }
 
-// Two bytes are a field: as many as fit are taken, one more is not.
+// Two bytes are a field: as many as fit are accepted, one more is not.
 TEST(FrameBoundsTest, FieldsAreBoundedToTheLast) {
   constexpr std::size_t kFields = 50;
   const std::string frame = Repeated("\x78\x01", kFields);
@@ -145,7 +145,7 @@ TEST(FrameBoundsTest, FieldsAreBoundedToTheLast) {
   ExpectRefused(Check(frame, {100, frame.size() - 1}), "more fields");
 }
 
-// The same of the bytes as one slice and in pieces.
+// The same for the bytes as one slice and in pieces.
 template <typename Request>
 absl::StatusOr<std::size_t> Parsed(const std::string& bytes, std::size_t most = 1'000'000) {
   grpc::ByteBuffer buffer = BufferOf(bytes);

@@ -85,7 +85,7 @@ class IdempotencyServiceTest : public ::testing::Test {
     EXPECT_EQ(status.ok(), response.has_completed_at() && response.has_expires_at());
     return status;
   }
-  // Of a method, with any bytes.
+  // For a method, with any bytes.
   absl::Status CallRaw(std::string_view method, const std::string& bytes) {
     const grpc::Slice slice(bytes);
     const grpc::ByteBuffer request(&slice, 1);
@@ -124,8 +124,8 @@ class IdempotencyServiceTest : public ::testing::Test {
     return options;
   }
 
-  // Stands still unless a test moves it, so that nothing is found by reading
-  // again and no wait ends by itself.
+  // Stands still unless a test moves it, so that periodic reads find nothing and no wait ends by
+  // itself.
   ManualClock clock_;
   ManualClock store_clock_;
   MemoryStore memory_{store_clock_};
@@ -176,7 +176,7 @@ TEST_F(IdempotencyServiceTest, GrantsAndReplaysCarryTheLabelsOfTheFirstReservati
                                               ::testing::Pair("request", "r-1")));
 }
 
-TEST_F(IdempotencyServiceTest, TellsWhenToAskAgain) {
+TEST_F(IdempotencyServiceTest, InFlightHasARetryDelay) {
   v1::ReserveRequest request = ReserveRequestFor("one");
   Reserve(request);
   const v1::ReserveResponse in_flight = Reserve(request);
@@ -219,7 +219,7 @@ TEST_F(IdempotencyServiceTest, AnOldKeyIsExpired) {
   EXPECT_TRUE(Reserve(request).has_expired());
 }
 
-TEST_F(IdempotencyServiceTest, APauseIsToldInFullAndALeaseIsNot) {
+TEST_F(IdempotencyServiceTest, APauseIsReportedInFullAndALeaseIsNot) {
   const v1::ReserveRequest request = ReserveRequestFor("one");
   v1::ReleaseRequest release;
   *release.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -231,7 +231,7 @@ TEST_F(IdempotencyServiceTest, APauseIsToldInFullAndALeaseIsNot) {
   EXPECT_EQ(Reserve(request).in_flight().retry_after().seconds(), 600);
 }
 
-TEST_F(IdempotencyServiceTest, AnUnknownOutcomeSaysWhyAndSinceWhen) {
+TEST_F(IdempotencyServiceTest, AnUnknownOutcomeHasItsCauseAndTime) {
   const v1::ReserveRequest request = ReserveRequestFor("one");
   v1::ReleaseRequest release;
   *release.mutable_record_key() = ToProto(KeyNamed("one"));
@@ -348,7 +348,7 @@ TEST_F(IdempotencyServiceTest, AReplyOverTheLimitIsStoredWithoutItsContent) {
 }
 
 // The same for a call that waited for the reply as for one that found it.
-TEST_F(IdempotencyServiceTest, AReplyOverTheCallersLimitComesWithoutItsContentAndSaysSo) {
+TEST_F(IdempotencyServiceTest, AReplyOverTheCallersLimitIsMarkedAndLacksItsContent) {
   const v1::ReserveRequest plain = ReserveRequestFor("one");
   const std::string token = Reserve(plain).reserved().reservation_token();
   v1::ReserveRequest small = plain;
@@ -418,7 +418,7 @@ TEST_F(IdempotencyServiceTest, EveryMethodRefusesWhatIsNoMessage) {
   EXPECT_EQ(observer_.counts().failed_rpcs, 10u);
 }
 
-// Two bytes on the wire are a field, which takes some dozen once it is parsed.
+// Two bytes on the wire are a field, which takes a few dozen once it is parsed.
 TEST_F(IdempotencyServiceTest, EveryMethodRefusesARequestThatWouldTakeMuchMemory) {
   std::string wide;
   for (int i = 0; i < 2'000'000; ++i) wide += "\x7b\x7c";
@@ -442,7 +442,7 @@ TEST_F(IdempotencyServiceTest, NothingIsParsedForWhichThereIsNoRoom) {
     EXPECT_TRUE(DetailsOf(refused).retry_delay.has_value());
   }
   EXPECT_EQ(observer_.counts().shed, 5u);
-  // The fifth that is left is for those that end work.
+  // The remaining fifth is for operations that end work.
   held.ShrinkTo(most - most / 10);
   for (const char* const method : kMethods) {
     const bool brings_work = method == std::string("Reserve") || method == std::string("Get");
@@ -454,7 +454,7 @@ TEST_F(IdempotencyServiceTest, NothingIsParsedForWhichThereIsNoRoom) {
   EXPECT_EQ(batcher_.budget().held(), 0u);
 }
 
-// Once it is parsed it takes five megabytes, and its operation a fifth of one.
+// Once parsed it takes five megabytes, and its operation a fifth of that.
 TEST_F(IdempotencyServiceTest, ARequestIsHeldNoLongerThanItIsRead) {
   const std::string token = Reserve(ReserveRequestFor("one")).reserved().reservation_token();
   v1::CompleteRequest request;
@@ -576,8 +576,7 @@ TEST_F(WaitingTest, TheWaitEndsBeforeTheDeadlineOfTheCall) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   Wait("one", &context);
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 1));
-  // Longer than the deadline, which gRPC rounds up on its way, and not as long
-  // as the wait that was asked for.
+  // Longer than the deadline, which gRPC rounds up in transit, and shorter than the requested wait.
   clock_.Advance(absl::Seconds(25));
   const auto responses = responses_.Await(1);
   ASSERT_EQ(responses.size(), 1u);

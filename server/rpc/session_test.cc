@@ -133,7 +133,7 @@ class Caller {
     EXPECT_EQ(answers.size(), count);
     return answers;
   }
-  // What one operation is answered.
+  // The answer to one operation.
   v1::SessionAnswer Ask(const v1::SessionOperation& operation) {
     EXPECT_TRUE(Send({operation}));
     return Answers(1)[operation.id()];
@@ -154,7 +154,7 @@ class Caller {
 
   // Frames that Answers() read.
   int frames() const { return frames_; }
-  // Answers that nobody asked Answers() for.
+  // Answers that no Answers() call expected.
   int unexpected() const { return unexpected_; }
 
  private:
@@ -217,8 +217,7 @@ class SessionTest : public ::testing::Test {
     ASSERT_TRUE(store_.AwaitCalls(before + 1));
   }
 
-  // Round trips of another session, on the same connection: what was sent before
-  // has had its time.
+  // Round trips of another session, on the same connection: earlier frames have had time to arrive.
   void AskElsewhere() {
     Caller other(*stub_);
     v1::SessionOperation invalid;
@@ -228,7 +227,7 @@ class SessionTest : public ::testing::Test {
     }
   }
 
-  // What AskElsewhere() sends.
+  // The number of frames that AskElsewhere() sends.
   static constexpr std::size_t kFramesElsewhere = 20;
 
   ManualClock clock_;
@@ -255,7 +254,7 @@ TEST(SessionOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.max_frame_parsed_bytes, 4 * limits::kMaxMessageBytes);
 }
 
-TEST_F(SessionTest, TheFirstFrameTellsTheLimits) {
+TEST_F(SessionTest, TheFirstFrameHasTheLimits) {
   Caller caller(*stub_);
   const v1::SessionLimits limits = caller.First().limits();
   EXPECT_EQ(limits.max_in_flight(), limits::kMaxSessionInFlight);
@@ -341,8 +340,8 @@ TEST_F(SessionTest, AnIdInUseEndsTheStreamAndNothingOfItsFrameIsDone) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
   EXPECT_EQ(caller.unexpected(), 0);
   store_.Open();
-  // What was asked for before is done, and given back: its caller could not tell a
-  // repeat from another call.
+  // Earlier requests are applied, and their reservations released: their caller could not
+  // distinguish a repeat from another call.
   EXPECT_TRUE(observer_.Await(&Counts::rpcs, 1));
   EXPECT_TRUE(memory_.Get({GetNamed("one")})[0].ok());
   EXPECT_FALSE(memory_.Get({GetNamed("two")})[0].ok());
@@ -374,7 +373,7 @@ TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
   ASSERT_TRUE(await());
   stream->Write(grpc::ByteBuffer(&bytes, 1), nullptr);
   ASSERT_TRUE(await());
-  // The status comes behind everything that was sent.
+  // The status follows every message that was sent.
   grpc::ByteBuffer received;
   do {
     stream->Read(&received, nullptr);
@@ -386,8 +385,8 @@ TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamWithAReason) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kRequestInvalid);
 }
 
-// Whatever else the stream carries: neither who waits for a running attempt nor what
-// the store has not answered keeps it open.
+// With any other operation on the stream: neither a caller that waits for a running attempt nor an
+// operation without the store's answer keeps it open.
 TEST_F(SessionTest, AFrameThatCannotBeReadEndsTheStreamAtOnceWaitersIncluded) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
@@ -465,8 +464,8 @@ TEST_F(SessionTest, AFrameOfTooManyFieldsEndsTheStream) {
   EXPECT_EQ(ReasonOf(FromGrpcStatus(caller.Status())), Reason::kRequestInvalid);
 }
 
-// A caller that asks for nothing that is valid, and does not read what it is told.
-TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
+// A caller that sends only invalid requests, and does not read the answers.
+TEST_F(SessionTest, UnreadErrorsAreBounded) {
   SessionOptions options;
   options.max_unwritten_bytes = 64 * 1024;
   Serve(options);
@@ -478,8 +477,8 @@ TEST_F(SessionTest, ErrorsThatNobodyReadsAreBounded) {
     while (caller.Send(nothing)) {
     }
   });
-  // What HTTP/2's window takes is written; once that is full, the rest stays here, and
-  // counts as what this service holds.
+  // The part that fits into HTTP/2's window is written; once the window is full, the rest stays
+  // here, and counts as bytes that this service holds.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (batcher_->budget().held() < options.max_unwritten_bytes &&
          std::chrono::steady_clock::now() < deadline) {
@@ -634,7 +633,7 @@ TEST_F(SessionTest, OperationsOfOneFrameWeighNoMoreThanTheFrame) {
   EXPECT_THAT(caller.Answers(3), SizeIs(3));
 }
 
-// A grant always goes out, or nobody would ever work off what is unread.
+// A grant is always sent, or the unread answers would never become fewer.
 TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
   SessionOptions options;
   options.max_held_bytes = 1;
@@ -660,14 +659,14 @@ TEST_F(SessionTest, OnlyALargeAnswerIsRefusedForWhatIsNotRead) {
   EXPECT_EQ(DetailsOf(StatusIn(refused)).retry_delay, absl::Milliseconds(500));
 }
 
-TEST_F(SessionTest, WhatHasGoneOutHoldsNothingAnyMore) {
+TEST_F(SessionTest, SentAnswersHoldNoMemory) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Ask(CompleteAs(2, "one", token, std::string(100'000, 'b'))).has_complete());
   EXPECT_TRUE(caller.Ask(ReserveAs(3, "one")).reserve().has_replay());
   v1::SessionOperation invalid;
   EXPECT_TRUE(caller.Ask(invalid).has_error());
-  // The stream is still open; gRPC tells it of its last write in its own time.
+  // The stream is still open; gRPC reports its last write at a time of its own.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (batcher_->budget().held() != 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
@@ -676,7 +675,7 @@ TEST_F(SessionTest, WhatHasGoneOutHoldsNothingAnyMore) {
   EXPECT_EQ(observer_.counts().sessions, 1u);
 }
 
-TEST_F(SessionTest, RepliesThatNobodyReadsAreBounded) {
+TEST_F(SessionTest, UnreadRepliesAreBounded) {
   const std::string body(1024 * 1024, 'b');
   for (int i = 0; i < 64; ++i) {
     const Uuid token = std::get<Reserved>(*memory_.Reserve({ReserveNamed(NameOf(i))})[0]).token;
@@ -729,7 +728,7 @@ TEST_F(SessionTest, ALargeAnswerTravelsAlone) {
   EXPECT_EQ(answers, 101u);
 }
 
-TEST_F(SessionTest, AReservationWaitsAndIsGivenUpByItsId) {
+TEST_F(SessionTest, AReservationWaitsAndIsCancelledByItsId) {
   Caller caller(*stub_);
   const std::string token = caller.Token(1, "one");
   ASSERT_TRUE(caller.Send(
@@ -741,7 +740,7 @@ TEST_F(SessionTest, AReservationWaitsAndIsGivenUpByItsId) {
   EXPECT_EQ(caller.Answers(2)[3].reserve().replay().reply().body(), "done");
 }
 
-TEST_F(SessionTest, WhatTheStoreIsDecidingIsAnsweredAlthoughItWasGivenUp) {
+TEST_F(SessionTest, ACancelledOperationAtTheStoreIsAnswered) {
   Caller caller(*stub_);
   store_.Shut();
   ASSERT_TRUE(caller.Send({ReserveAs(1, "one", /*max_wait_s=*/30)}));
@@ -808,7 +807,7 @@ TEST_F(SessionTest, ASecondDrainIsNotAnnounced) {
   EXPECT_THAT(frame.answers(), SizeIs(1));
 }
 
-TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {
+TEST_F(SessionTest, AnOldSessionRequestsAnotherOnceAndStaysUsable) {
   SessionOptions session;
   session.max_age = absl::Minutes(1);
   Serve(session);
@@ -826,7 +825,7 @@ TEST_F(SessionTest, ASessionOfAgeAsksForAnotherOnceAndAnswersWhatComes) {
     answers += frame.answers_size();
   }
   EXPECT_EQ(answers, 2);
-  // Nor is it asked again with what comes later.
+  // Nor is it requested again with later answers.
   ASSERT_TRUE(caller.Send({ReserveAs(4, "d")}));
   caller.HalfClose();
   while (caller.Read(frame)) farewells += frame.draining() ? 1 : 0;
@@ -849,7 +848,7 @@ TEST_F(SessionTest, ASessionIsOfAgeAtItsInstantAndNotBefore) {
   while (!frame.draining()) ASSERT_TRUE(caller.Read(frame));
 }
 
-TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainIsToldSo) {
+TEST_F(SessionTest, ASessionThatBeginsDuringTheDrainGetsTheNotice) {
   service_->DrainSessions();
   Caller caller(*stub_);
   v1::SessionResponse frame;

@@ -134,7 +134,7 @@ TEST_F(EmbeddedServiceTest, TheFileBelongsToOneServiceAtATime) {
   EXPECT_TRUE(EmbeddedService::Open(address()).ok());
 }
 
-TEST_F(EmbeddedServiceTest, SaysWhatIsWrongWithTheAddress) {
+TEST_F(EmbeddedServiceTest, ReportsTheFaultOfTheAddress) {
   struct Case {
     std::string store;
     absl::StatusCode code;
@@ -170,7 +170,7 @@ TEST_F(EmbeddedServiceTest, NamesAnOptionOutOfItsRange) {
   EXPECT_FALSE(std::filesystem::exists(folder_.File("records.db")));
 }
 
-TEST_F(EmbeddedServiceTest, SweepsWatchesAndTellsTheObserver) {
+TEST_F(EmbeddedServiceTest, SweepsWatchesAndNotifiesTheObserver) {
   CountingObserver observer;
   EmbeddedOptions options;
   options.observer = &observer;
@@ -201,8 +201,8 @@ TEST_F(EmbeddedServiceTest, IsCountedForPrometheus) {
   EXPECT_EQ(reserved, 1);
 }
 
-// Whoever waits for a running attempt gets an answer, not an error, and does not
-// hold up the end.
+// A caller that waits for a running attempt gets an answer, not an error, and does not delay the
+// end.
 TEST_F(EmbeddedServiceTest, ItsEndAnswersThoseWhoWait) {
   CountingObserver observer;
   EmbeddedOptions options;
@@ -234,8 +234,8 @@ TEST_F(EmbeddedServiceTest, AChannelThatOutlivesItOnlyFails) {
   EXPECT_EQ(ReasonOf(Reserve(waiting).status()), Reason::kStoreUnavailable);
 }
 
-// Calls at every stage while it ends: each has an answer, and what was
-// acknowledged is there afterwards.
+// Calls at every stage while it ends: each has an answer, and every acknowledged operation is
+// stored afterwards.
 TEST_F(EmbeddedServiceTest, ItsEndCutsOffNoCall) {
   constexpr int kCallers = 4;
   CountingObserver observer;

@@ -44,7 +44,7 @@ TEST(StoreAddressTest, ReadsBothKinds) {
   }
 }
 
-TEST(StoreAddressTest, SaysWhatIsWrong) {
+TEST(StoreAddressTest, ReportsTheFault) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "sqlite:PATH or postgresql://"},
       {"/var/lib/records.db", "sqlite:PATH or postgresql://"},

@@ -25,7 +25,7 @@ constexpr char kService[] = "idempotency.v1.IdempotencyService";
 
 absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
 
-// What gRPC's health service was told, for tests to wait for.
+// The states that gRPC's health service received, for tests to wait for.
 class FakeHealthService final : public grpc::HealthCheckServiceInterface {
  public:
   void SetServingStatus(const std::string& name, bool serving) override {
@@ -75,7 +75,7 @@ class Opener {
   std::atomic<int> calls = 0;
 };
 
-TEST(HealthTest, SaysNotServingUntilTheStoreAnswers) {
+TEST(HealthTest, IsNotServingUntilTheStoreAnswers) {
   FakeHealthService service;
   Health health(&service);
   EXPECT_THAT(service.serving(), ElementsAre(Pair("", false), Pair(kService, false)));
@@ -136,10 +136,10 @@ TEST(StoreMonitorTest, BringsTheStoreUpAndHealthWithIt) {
   Opener opener;
   DeferredStore store(opener.AsFunction());
   std::atomic<int> failures = 0;
-  // It hurries only until the store answers.
+  // It inspects quickly only until the store answers.
   StoreMonitor monitor(store, {absl::Hours(1), absl::Milliseconds(1)}, [&](const auto& gauges) {
     health.ReportStore(gauges.status());
-    // The store stays away for a few inspections.
+    // The store is unavailable for a few inspections.
     if (!gauges.ok() && ++failures == 3) opener.reachable = true;
   });
   monitor.Start();

@@ -25,7 +25,7 @@ ReserveOp NewReserve(int number, LeaseExpiry expiry = LeaseExpiry::kTakeOver) {
   return op;
 }
 
-// Notes what it is told, and lets a test wait for it.
+// Records the events that it receives, and lets a test wait for them.
 class Steps final : public Observer {
  public:
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration) override {
@@ -53,7 +53,7 @@ class Steps final : public Observer {
   std::vector<std::int64_t> steps_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Only its Sweep does anything.
+// Only its Sweep has an effect.
 class SweptStore : public Store {
  public:
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp>) override { return {}; }
@@ -66,7 +66,7 @@ class SweptStore : public Store {
   absl::StatusOr<StoreGauges> Inspect() override { return StoreGauges{}; }
 };
 
-// Answers Sweep with what a test says.
+// Answers Sweep with the test's results.
 class ScriptedStore final : public SweptStore {
  public:
   explicit ScriptedStore(absl::StatusOr<SweepProgress> answer) : answer_(std::move(answer)) {}
@@ -163,8 +163,7 @@ TEST_F(SweeperTest, PausesBetweenBatches) {
   EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(40)) << pauses;
 }
 
-// A store that never runs out: without the interruption Stop() would take an
-// hour.
+// A store with endless work: without the interruption Stop() would take an hour.
 TEST_F(SweeperTest, StopsInThePauseBetweenBatches) {
   SweepProgress progress;
   progress.removed = 10;
@@ -186,7 +185,7 @@ TEST(SweeperPaceTest, RestsAtLeastAsLongAsAStepTook) {
   SweepProgress step;
   step.visited = 500;
   step.removed = 500;
-  // A store under load: half of the sweep's time at most, whatever is left.
+  // A store under load: half of the sweep's time at most, with any amount of work left.
   const absl::Duration slow = absl::Milliseconds(80);
   EXPECT_EQ(Sweeper::PauseAfter(step, slow, absl::Hours(1), options), slow);
   step.removed = 0;
@@ -223,7 +222,7 @@ RecordId Place(std::uint8_t number) {
   return RecordId(bytes);
 }
 
-// Ten stretches of five records, quiet but for one; notes what it is asked.
+// Ten stretches of five records, all quiet but one; records its requests.
 class StretchesStore final : public SweptStore {
  public:
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override {
@@ -249,8 +248,8 @@ TEST_F(SweeperTest, LeavesQuietStretchesOut) {
   EXPECT_EQ(store.ops.size(), 11u);
   store.ops.clear();
   ASSERT_TRUE(sweeper.RunOnce().ok());
-  // The one that is not quiet, up to where the next one begins; and the end,
-  // where new records come.
+  // The one that is not quiet, up to the beginning of the next one; and the end, where new records
+  // appear.
   ASSERT_EQ(store.ops.size(), 2u);
   EXPECT_EQ(store.ops[0].after, Place(4));
   EXPECT_EQ(store.ops[0].until, Place(5));
@@ -287,7 +286,7 @@ TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
   EXPECT_TRUE(steps_.removed().empty());
 }
 
-TEST_F(SweeperTest, GoesOnAfterAFailedPass) {
+TEST_F(SweeperTest, ContinuesAfterAFailedPass) {
   ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
   Sweeper::Options options = Unpaced(10);
   options.interval = absl::Milliseconds(1);

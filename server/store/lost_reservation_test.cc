@@ -30,7 +30,7 @@ TEST(LostReservationTest, EveryCauseHasItsNameAndItsText) {
   }
 }
 
-TEST(LostReservationTest, WithoutACauseItIsNotKnown) {
+TEST(LostReservationTest, WithoutACauseItIsUnknown) {
   EXPECT_EQ(LossCauseOf(absl::OkStatus()), std::nullopt);
   EXPECT_EQ(LossCauseOf(MakeError(Reason::kReservationLost, "lost")), std::nullopt);
   ErrorDetails later;

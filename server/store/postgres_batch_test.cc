@@ -33,7 +33,7 @@ std::vector<Op> Ops(int count) {
   return ops;
 }
 
-// A batch whose statements answer as a test says.
+// A batch whose statements return the test's results.
 class PostgresBatchTest : public ::testing::Test {
  protected:
   // Runs rounds of `round`, an absl::Status(Batch&, const Indices&), and of `set_aside`.
@@ -59,7 +59,7 @@ class PostgresBatchTest : public ::testing::Test {
     return Run(count, round, [](Batch&, const Indices&) { return absl::OkStatus(); });
   }
 
-  // What each round, and each look for locked rows, was given.
+  // The arguments of each round, and of each search for locked rows.
   std::vector<Indices> rounds_;
   std::vector<Indices> set_asides_;
   std::vector<RecordId> locked_;
@@ -79,7 +79,7 @@ TEST_F(PostgresBatchTest, WhatHasNoAnswerIsLookedAtAgain) {
   EXPECT_EQ(rounds_, std::vector<Indices>({{2, 1, 0}, {1, 0}, {0}}));
 }
 
-TEST_F(PostgresBatchTest, ARecordThatKeepsChangingIsGivenUpAfterSixteenLooks) {
+TEST_F(PostgresBatchTest, ARecordThatKeepsChangingIsAbandonedAfterSixteenReads) {
   const auto answers = Run(1, [](Batch&, const Indices&) { return absl::OkStatus(); });
   EXPECT_EQ(ReasonOf(answers.at(0)), Reason::kStoreUnavailable);
   EXPECT_EQ(rounds_.size(), 16u);
@@ -93,8 +93,8 @@ TEST_F(PostgresBatchTest, WhatIsAnsweredInTheLastLookStays) {
   EXPECT_TRUE(answers.at(0).ok()) << answers.at(0);
 }
 
-// A statement with one value that cannot be kept fails for all that are in it.
-TEST_F(PostgresBatchTest, OneBadValueFailsAloneAndTheOthersGoOnByHalves) {
+// A statement with one value that cannot be stored fails for all of its operations.
+TEST_F(PostgresBatchTest, OneBadValueFailsAloneAndTheOthersContinueByHalves) {
   constexpr std::size_t kBad = 5;
   const auto answers = Run(8, [](Batch& batch, const Indices& pending) {
     for (const std::size_t index : pending) {
@@ -115,7 +115,7 @@ TEST_F(PostgresBatchTest, OneBadValueFailsAloneAndTheOthersGoOnByHalves) {
                 {{7, 6, 5, 4, 3, 2, 1, 0}, {7, 6, 5, 4}, {7, 6}, {5, 4}, {5}, {4}, {3, 2, 1, 0}}));
 }
 
-TEST_F(PostgresBatchTest, AStoreThatIsAwayIsAskedOnce) {
+TEST_F(PostgresBatchTest, AnUnavailableStoreIsTriedOnce) {
   const auto answers =
       Run(4, [](Batch&, const Indices&) { return absl::UnavailableError("SQLSTATE 08006"); });
   for (const absl::Status& answer : answers) {
@@ -134,7 +134,7 @@ TEST_F(PostgresBatchTest, WhatWasAnsweredBeforeTheFailureStays) {
   EXPECT_TRUE(answers.at(1).ok()) << answers.at(1);
 }
 
-TEST_F(PostgresBatchTest, TheRowsThatAreLockedAreSetAsideAndTheOthersGoOn) {
+TEST_F(PostgresBatchTest, LockedRowsAreSetAsideAndTheOthersContinue) {
   const auto answers = Run(
       4,
       [](Batch& batch, const Indices& pending) {
@@ -153,7 +153,7 @@ TEST_F(PostgresBatchTest, TheRowsThatAreLockedAreSetAsideAndTheOthersGoOn) {
   EXPECT_EQ(locked_, std::vector<RecordId>({Ops(4)[1].id}));
 }
 
-TEST_F(PostgresBatchTest, WhereNoLockedRowCanBeNamedTheyGoOnApart) {
+TEST_F(PostgresBatchTest, WithoutANamedLockedRowTheyContinueSeparately) {
   const auto answers = Run(2, [](Batch& batch, const Indices& pending) {
     if (pending.front() == 1) return absl::DeadlineExceededError("locked");
     batch.Settle(pending.front(), absl::OkStatus());
@@ -180,7 +180,7 @@ TEST_F(PostgresBatchTest, ABatchWaitsForLocksFourTimesAtMost) {
   EXPECT_EQ(set_asides_.size(), 3u);
 }
 
-TEST_F(PostgresBatchTest, WhatIsLeftFailsIfNobodyCanSayWhatIsLocked) {
+TEST_F(PostgresBatchTest, TheRestFailsIfTheLockedRowsAreUnknown) {
   const auto answers = Run(
       2, [](Batch&, const Indices&) { return absl::DeadlineExceededError("locked"); },
       [](Batch& batch, const Indices& pending) {

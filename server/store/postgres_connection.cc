@@ -29,7 +29,7 @@ constexpr std::string_view kInternalError = "XX000";
 constexpr std::string_view kConnectionFailure = "08006";
 
 // Deadlocks cannot come from this store alone (ids are sorted); another
-// writer's, say a VACUUM FULL, is over soon.
+// writer's, for example a VACUUM FULL, is over soon.
 constexpr int kMaxAttempts = 4;
 
 bool StartsWith(std::string_view text, std::string_view prefix) {

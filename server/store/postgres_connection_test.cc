@@ -1,4 +1,4 @@
-// What the store relies on and libpqxx does not promise by itself.
+// The store depends on these properties, which libpqxx itself does not promise.
 #include "server/store/postgres_connection.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST_F(PostgresConnectionTest, ASessionThatWasEndedWhileIdleIsNotUsable) {
   const auto pid = connection_->ExecuteScript("SELECT pg_backend_pid()");
   ASSERT_TRUE(pid.ok());
   EXPECT_TRUE(connection_->Usable());
-  // Answers when the backend has gone.
+  // Returns when the backend has exited.
   EXPECT_EQ(schema_->Value("SELECT pg_terminate_backend(" + pid->Text(0, 0) + ", 20000)"), "t");
   EXPECT_FALSE(connection_->Usable());
 }
@@ -82,7 +82,7 @@ TEST_F(PostgresConnectionTest, ADeadlockIsRepeatedAFewTimes) {
   EXPECT_TRUE(connection_->Usable());
 }
 
-TEST_F(PostgresConnectionTest, AMissingPrivilegeIsToldByItsSqlstate) {
+TEST_F(PostgresConnectionTest, AMissingPrivilegeIsDetectedByItsSqlstate) {
   ASSERT_TRUE(connection_->ExecuteScript("SET ROLE pg_monitor").ok());
   const auto read = connection_->ExecuteScript("SELECT FROM pg_authid");
   EXPECT_EQ(read.status().message(), "permission denied for table pg_authid (SQLSTATE 42501)")

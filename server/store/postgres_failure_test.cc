@@ -22,7 +22,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Reading the clock fails within the statement whose text stands in `failing`.
+// Reading the clock fails within the statement whose text is in `failing`.
 constexpr char kFailingClock[] = R"sql(
 CREATE TABLE failing (statement text);
 CREATE FUNCTION failing_now() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
@@ -34,7 +34,7 @@ BEGIN
 END $$
 )sql";
 
-// Every INSERT into the records counts, whether it inserts something or not.
+// Every INSERT into the records counts, whether it inserts a row or not.
 constexpr char kCountInserts[] = R"sql(
 CREATE SEQUENCE inserts MINVALUE 0 START 0;
 SELECT nextval('inserts');
@@ -47,7 +47,7 @@ CREATE TRIGGER count_inserts BEFORE INSERT ON records
   FOR EACH STATEMENT EXECUTE FUNCTION count_insert()
 )sql";
 
-// As many as need the statement for many.
+// Enough operations for the statement for many.
 constexpr std::size_t kMany = PostgresStatements::kMaxFew + 1;
 
 ReserveOp OpFor(const std::string& key) {
@@ -125,7 +125,7 @@ TEST_F(PostgresFailureTest, OfReservations) {
   MustReserve(known);
   known.request_token = Uuid::Random();
   ExpectNoAnswer(statements_->read_to_reserve, reserve(known));
-  // Not inserted, and not there: the clock says why.
+  // Not inserted, and absent: the clock shows why.
   ExpectNoAnswer(statements_->read_clock,
                  reserve(OpFor(Uuid::TimeOrdered(absl::Now() - absl::Hours(25)).ToString())));
 
@@ -164,7 +164,7 @@ TEST_F(PostgresFailureTest, OfWritesUnderAToken) {
     return store_->Extend({&checkpoint, 1}).at(0).status();
   });
   ExpectNoAnswer(statements_->complete, [&] { return Complete(op, token); });
-  // A stale token hits nothing, and then the row is read.
+  // A stale token matches no row, and then the row is read.
   ExpectNoAnswer(statements_->read_to_settle, [&] { return Complete(op, Uuid::Random()); });
   const ReserveOp given_back = OpFor("given back");
   const ReleaseOp release{given_back.key, given_back.id, MustReserve(given_back), "why"};
@@ -219,9 +219,8 @@ TEST_F(PostgresFailureTest, OfTheSweep) {
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM records WHERE status_digest IS NOT NULL"), "2");
 }
 
-// Both ways give the same answers; which of them is tried first is a matter of what the last
-// batches were.
-TEST_F(PostgresFailureTest, WhereMostKeysAreKnownTheyAreReadBeforeTheyAreInserted) {
+// Both ways give the same answers; the order in which they are tried depends on the last batches.
+TEST_F(PostgresFailureTest, WhereMostKeysExistTheyAreReadBeforeTheyAreInserted) {
   Run(kCountInserts);
   const ReserveOp known = OpFor("known");
   MustReserve(known);
@@ -230,7 +229,7 @@ TEST_F(PostgresFailureTest, WhereMostKeysAreKnownTheyAreReadBeforeTheyAreInserte
   EXPECT_EQ(Inserts(), "7") << "the mean is not there yet";
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Reserve(known).ok());
   EXPECT_EQ(Inserts(), "7");
-  // New ones cost a look before, until they are what most are.
+  // New keys cost one more read, until most keys are new.
   int fresh = 0;
   for (; fresh < 3; ++fresh) MustReserve(OpFor(absl::StrCat("new-", fresh)));
   EXPECT_EQ(Inserts(), "10");

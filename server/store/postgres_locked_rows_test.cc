@@ -37,7 +37,7 @@ TEST(PostgresLockedRowsTest, NotAnyMoreOnceThePauseIsOver) {
   EXPECT_FALSE(rows.Contains(IdOf(1)));
 }
 
-// However many rows somebody locks, what is remembered of them has a bound.
+// With any number of locked rows the memory for them has a bound.
 TEST(PostgresLockedRowsTest, AsManyAsSixtyFourThousandAreRemembered) {
   constexpr std::uint32_t kMax = 64 * 1024;
   PostgresLockedRows rows(absl::Hours(1));
@@ -48,7 +48,7 @@ TEST(PostgresLockedRowsTest, AsManyAsSixtyFourThousandAreRemembered) {
   EXPECT_FALSE(rows.Contains(ids[kMax])) << "it is waited for again";
 }
 
-// Those that are over make room.
+// Those whose pause is over are removed first.
 TEST(PostgresLockedRowsTest, WhatIsOverIsForgotten) {
   constexpr std::uint32_t kMax = 64 * 1024;
   PostgresLockedRows rows(absl::Milliseconds(1));
@@ -58,7 +58,8 @@ TEST(PostgresLockedRowsTest, WhatIsOverIsForgotten) {
   const auto over = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
   while (std::chrono::steady_clock::now() < over) {
   }
-  // With the pause over a row counts for a moment only, so it is looked for until it does.
+  // With the pause over a row counts for a moment only, so the test repeats the lookup until it
+  // does.
   bool seen = false;
   for (int i = 0; i < 1000 && !seen; ++i) {
     rows.Add({IdOf(kMax)});

@@ -40,7 +40,7 @@ class PostgresMigratorTest : public ::testing::Test {
     const auto done = schema_->Execute(sql);
     ASSERT_TRUE(done.ok()) << done.status();
   }
-  // That CheckSchema and Up refuse the schema, and say `text`.
+  // That CheckSchema and Up refuse the schema, and report `text`.
   void ExpectRefused(const std::string& text) {
     for (const absl::Status& status : {Migrator().CheckSchema(), Migrator().Up().status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -76,8 +76,8 @@ TEST_F(PostgresMigratorTest, UpDownUp) {
   EXPECT_TRUE(Migrator().CheckSchema().ok());
 }
 
-// An older program finds what it can read: a reply of which the status is left,
-// and no tombstone.
+// An older program finds only rows that it can read: a reply of which only the status is left, and
+// no tombstone.
 TEST_F(PostgresMigratorTest, TakingTheRetentionsBackLeavesRowsThatAnOlderProgramReads) {
   ASSERT_TRUE(Migrator().Up().ok());
   const std::string insert =
@@ -122,7 +122,7 @@ TEST_F(PostgresMigratorTest, ANewerSchemaIsRefused) {
   ExpectRefused("run a newer idempotencyd");
 }
 
-// During an upgrade: the schema is migrated, and a daemon of before starts again.
+// During an upgrade: the schema is migrated, and a daemon of the previous version starts again.
 TEST_F(PostgresMigratorTest, ANewerSchemaThatServesOlderProgramsIsServed) {
   std::vector<Migration> later(AllMigrations().begin(), AllMigrations().end());
   const int known = later.back().version;
@@ -130,7 +130,8 @@ TEST_F(PostgresMigratorTest, ANewerSchemaThatServesOlderProgramsIsServed) {
                    "ALTER TABLE records DROP COLUMN extra", known});
   ASSERT_TRUE(PostgresMigrator(schema_->options(), later).Up().ok());
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
-  // What `serve` accepts `migrate` accepts, or a rollback could not start where both run.
+  // `migrate` accepts every schema that `serve` accepts, or a rollback could not start where both
+  // run.
   const auto nothing = Migrator().Up();
   ASSERT_TRUE(nothing.ok()) << nothing.status();
   EXPECT_THAT(*nothing, IsEmpty());
@@ -138,7 +139,7 @@ TEST_F(PostgresMigratorTest, ANewerSchemaThatServesOlderProgramsIsServed) {
   ASSERT_TRUE(states.ok()) << states.status();
   EXPECT_TRUE(states->back().newer);
   EXPECT_EQ(states->back().version, known + 1);
-  // To take back what it does not know is not for it.
+  // A program must not take back steps that it does not contain.
   EXPECT_EQ(Migrator().Down(0).status().code(), absl::StatusCode::kFailedPrecondition);
 
   later.push_back({known + 2, "other_meaning", "ALTER TABLE records ADD COLUMN other integer",
@@ -154,8 +155,8 @@ TEST_F(PostgresMigratorTest, AHistoryOfAnEarlyBuildIsCompleted) {
   EXPECT_TRUE(Migrator().CheckSchema().ok());
 }
 
-// Somebody reads the table and does not finish: the migration must not stand in front of
-// everybody else.
+// A session reads the table in an open transaction: the migration must not block the other
+// sessions.
 TEST_F(PostgresMigratorTest, ALongTransactionDelaysTheMigrationAndNotTraffic) {
   ASSERT_TRUE(Migrator().Up().ok());
   PostgresOptions options = schema_->options();
@@ -196,10 +197,10 @@ TEST_F(PostgresMigratorTest, ALongTransactionDelaysTheMigrationAndNotTraffic) {
   EXPECT_TRUE(traffic("after").ok());
 }
 
-// Also where rows are there, and people write.
+// Also in a table with rows, and beside writers.
 TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
   ASSERT_TRUE(PostgresMigrator(schema_->options(), AllMigrations().first(3)).Up().ok());
-  // Writes, and is not done: an index that is not built CONCURRENTLY would wait for it.
+  // A write in an open transaction: an index that is not built CONCURRENTLY would wait for it.
   Execute("BEGIN; LOCK TABLE records IN ROW EXCLUSIVE MODE");
   absl::StatusOr<std::vector<int>> applied = absl::UnknownError("did not run");
   std::thread migrates([&] {
@@ -220,7 +221,7 @@ TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
                            " WHERE indexrelid = 'records_open_for_long'::regclass"),
             "t");
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
-  // What was done by halves is begun anew.
+  // A half-finished step is started again.
   Execute("DELETE FROM schema_migrations WHERE version = 4");
   EXPECT_THAT(*Migrator().Up(), ElementsAre(4));
 }
@@ -234,7 +235,7 @@ TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("stop every idempotencyd first"));
   EXPECT_TRUE(store->Inspect().ok());
   store.reset();
-  // Its sessions end a moment later than it does.
+  // Its sessions end a moment later than the daemon.
   absl::StatusOr<std::vector<int>> taken_back = Migrator().Down(0);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!taken_back.ok() && std::chrono::steady_clock::now() < deadline) {
@@ -311,7 +312,7 @@ TEST_F(PostgresMigratorTest, AnEditedMigrationIsRefused) {
   ExpectRefused("whose text differs");
 }
 
-TEST_F(PostgresMigratorTest, AMissingTableOrColumnIsNoticed) {
+TEST_F(PostgresMigratorTest, AMissingTableOrColumnIsDetected) {
   ASSERT_TRUE(Migrator().Up().ok());
   Execute("ALTER TABLE records DROP COLUMN recovering CASCADE");
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("SQLSTATE 42703"));
@@ -329,7 +330,7 @@ TEST_F(PostgresMigratorTest, AFailedMigrationLeavesNothingBehind) {
   EXPECT_EQ(schema_->Value("SELECT to_regclass('half') IS NULL"), "t");
 }
 
-// A session that ends while the history is read says nothing about the history.
+// A session that ends while the history is read proves nothing about the history.
 TEST_F(PostgresMigratorTest, ASessionThatIsLostIsUnavailable) {
   ASSERT_TRUE(Migrator().Up().ok());
   Execute("BEGIN; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE");
@@ -343,7 +344,7 @@ TEST_F(PostgresMigratorTest, ASessionThatIsLostIsUnavailable) {
   const std::string waiting =
       absl::StrCat(" FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%",
                    schema_->options().schema, ".schema_migrations%'");
-  // A transaction sees the activity of the moment when it first looked.
+  // A transaction sees the activity of the moment of its first read.
   while (schema_->Value("SELECT count(*)" + waiting) == "0") {
     Execute("SELECT pg_stat_clear_snapshot()");
   }

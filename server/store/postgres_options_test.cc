@@ -43,7 +43,7 @@ TEST(PostgresOptionsTest, TheDefaultsAreThoseThatAreDocumented) {
   EXPECT_EQ(options.max_backoff, absl::Milliseconds(500));
   EXPECT_EQ(options.application_name, "idempotencyd");
   EXPECT_EQ(options.clock_sql, "clock_timestamp()");
-  // A machine that is gone is noticed after 25 s, either way.
+  // Both ends detect a machine that was lost after 25 s.
   EXPECT_EQ(kPostgresKeepaliveIdle + kPostgresKeepaliveCount * kPostgresKeepaliveInterval,
             kPostgresPeerTimeout);
   EXPECT_EQ(kPostgresPeerTimeout, absl::Seconds(25));
@@ -108,7 +108,7 @@ TEST(PostgresOptionsTest, EveryTimeoutIsBetweenAMillisecondAndAnHour) {
   }
 }
 
-TEST(PostgresConninfoTest, SaysHowASessionIsToBeHad) {
+TEST(PostgresConninfoTest, ContainsTheSettingsOfASession) {
   const std::string conninfo = ConninfoOf(Options());
   for (const char* const setting :
        {"connect_timeout='5' ", "target_session_attrs='read-write' ",
@@ -119,7 +119,7 @@ TEST(PostgresConninfoTest, SaysHowASessionIsToBeHad) {
   }
 }
 
-TEST(PostgresConninfoTest, WhatTheUrlSaysStandsBehindAndCountsButForTheEncoding) {
+TEST(PostgresConninfoTest, TheUrlsSettingsFollowAndApplyExceptTheEncoding) {
   PostgresOptions options = Options();
   options.url += "?application_name=mine&connect_timeout=9&client_encoding=LATIN1";
   const std::string conninfo = ConninfoOf(options);

@@ -17,7 +17,8 @@ std::string Hex(const std::string& bytes) {
   return hex;
 }
 
-// One dimension, whether there are NULLs, the element's type; how many, from 1.
+// One dimension, whether there are NULLs, the element's type; the number of elements, the lower
+// bound 1.
 TEST(PostgresArrayTest, IsAsTheProtocolHasIt) {
   PostgresArray array(PostgresType::kInt2);
   array.AppendInt2(258);
@@ -32,7 +33,7 @@ TEST(PostgresArrayTest, IsAsTheProtocolHasIt) {
             "00000002ffff");
 }
 
-TEST(PostgresArrayTest, ANullIsALengthOfMinusOneAndToldAhead) {
+TEST(PostgresArrayTest, ANullIsALengthOfMinusOneAndAnnouncedAhead) {
   PostgresArray array(PostgresType::kBytea);
   array.AppendNull();
   array.AppendBytes(std::string("\0x", 2));

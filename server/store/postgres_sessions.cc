@@ -60,7 +60,7 @@ absl::Status PostgresSessions::CheckSchema(PostgresConnection& connection) {
   const auto looked = connection.Execute(statements_.read_schema, {});
   const bool is_gone =
       !looked.ok() && absl::StrContains(looked.status().message(), kUndefinedTable);
-  if (!looked.ok() && !is_gone) return looked.status();  // says nothing about the schema
+  if (!looked.ok() && !is_gone) return looked.status();  // proves nothing about the schema
   MutexLock lock(mutex_);
   absl::Status found = Judge(looked);
   if (!found.ok() && schema_.ok()) spdlog::error("postgres: {}", std::string(found.message()));

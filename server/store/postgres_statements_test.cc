@@ -1,5 +1,5 @@
-// Every statement that changes a record carries what the record must still hold: between
-// the look and the change it may have become another's.
+// Every statement that changes a record repeats the conditions that the record must still meet:
+// between the read and the change it may have become another caller's.
 #include "server/store/postgres_statements.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Its lease is over, its end is far away.
+// Its lease is over, its expiry is far in the future.
 constexpr char kRow[] =
     "INSERT INTO records (id, namespace, scope, operation, key, state, require_recovery, attempt,"
     " token, created_at, lease_until, expires_at, fingerprints) VALUES"
@@ -32,7 +32,7 @@ constexpr char kCompleted[] =
     " reply_until = '2026-01-03'";
 constexpr char kForgotten[] = "state = 3, expires_at = '2026-01-03'";
 
-// What a test changes in the row.
+// The test's change to the row.
 constexpr char kOtherToken[] = "token = gen_random_uuid()";
 constexpr char kOtherAttempt[] = "attempt = 3";
 constexpr char kLiveLease[] = "lease_until = '2099-01-01'";
@@ -57,8 +57,7 @@ class PostgresStatementsTest : public ::testing::Test {
     ASSERT_TRUE(done.ok()) << sql << done.status();
   }
 
-  // Whether the statement changes a row that is `row` with `change` made to it, or the
-  // checkpoint beside it.
+  // Whether the statement changes a row that is `row` after `change`, or the checkpoint beside it.
   bool Changes(const PostgresStatement& statement, const PostgresParameters& parameters,
                const std::string& row, const std::string& change) {
     Run("DELETE FROM checkpoints; DELETE FROM records");
@@ -131,7 +130,7 @@ class PostgresStatementsTest : public ::testing::Test {
     }
     return parameters;
   }
-  // Of another record, with each part that would make it one.
+  // For another record, which differs in one part each time.
   static std::vector<std::string> NotHeldAnd(std::vector<std::string> others) {
     for (const char* const change :
          {kOtherToken, "namespace = 'x'", "scope = 'x'", "operation = 'x'", "key = 'x'"}) {

@@ -1,5 +1,4 @@
-// What only Postgres can get wrong; the table of verdicts is tested by
-// tests/conformance.
+// The behaviour of Postgres alone; tests/conformance tests the table of verdicts.
 #include "server/store/postgres_store.h"
 
 #include <gmock/gmock.h>
@@ -116,7 +115,7 @@ TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
     }
   }
   for (const auto& completion : store_->Complete(completions)) ASSERT_TRUE(completion.ok());
-  // Sessions write their counts down when they end.
+  // Sessions write their counts when they end.
   store_.reset();
   const std::string counts = absl::StrCat(
       "SELECT n_tup_upd || '/' || n_tup_hot_upd FROM pg_stat_all_tables"
@@ -125,8 +124,7 @@ TEST_F(PostgresStoreTest, EveryCompletionIsHot) {
   EXPECT_TRUE(Await(counts, "3000/3000")) << schema_->Value(counts);
 }
 
-// The plans of a session as the store opens it: each statement reads no more than
-// the rows that it names.
+// The plans of a session as the store opens it: each statement reads only the rows that it names.
 class PostgresPlanTest : public PostgresStoreTest {
  protected:
   void SetUp() override {
@@ -160,7 +158,7 @@ class PostgresPlanTest : public PostgresStoreTest {
       if (statement != &statements.insert && statement != &statements.insert_few &&
           statement != &statements.probe_commit) {
         EXPECT_THAT(plan, HasSubstr("Index")) << statement->name;
-        // A walk through a whole index has no condition.
+        // A scan of a whole index has no condition.
         EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement->name;
       }
     }
@@ -192,7 +190,7 @@ TEST_F(PostgresPlanTest, OnATableThatWasNeverAnalysed) {
   ExpectIndexLookups();
 }
 
-// The planner's worst hour.
+// The worst case for the planner.
 TEST_F(PostgresPlanTest, OnATableThatWasAnalysedWhileEmpty) {
   ASSERT_TRUE(schema_->Execute("ANALYZE records; ANALYZE checkpoints").ok());
   ExpectIndexLookups();
@@ -267,7 +265,7 @@ TEST_F(PostgresStoreTest, OneReplicaSweepsAtATime) {
   EXPECT_FALSE(store_->Sweep({})->elsewhere);
 }
 
-// A busy store proves by its work that commits can be had.
+// The commits of a busy store prove that commits are possible.
 TEST_F(PostgresStoreTest, AnInspectionWritesOnlyWhereNothingElseWas) {
   ASSERT_TRUE(Reserve(OpFor("busy")).ok());
   const std::string written = schema_->Value("SELECT count(*) FROM commit_probe");
@@ -278,7 +276,7 @@ TEST_F(PostgresStoreTest, AnInspectionWritesOnlyWhereNothingElseWas) {
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM commit_probe"), "1");
 }
 
-// Any write proves it, and nothing that was only read.
+// Any write proves it, and a read does not.
 TEST_F(PostgresStoreTest, OnlyWhatWasWrittenProvesThatCommitsCanBeHad) {
   const ReserveOp op = OpFor("one");
   const auto granted = Reserve(op);
@@ -316,7 +314,7 @@ TEST_F(PostgresStoreTest, OnlyWhatWasWrittenProvesThatCommitsCanBeHad) {
   });
 }
 
-// However many records wait for recovery, and however many were abandoned.
+// With any number of records that wait for recovery, and of abandoned ones.
 TEST_F(PostgresStoreTest, AnInspectionReadsABoundedNumberOfRows) {
   constexpr int kRecords = 30'000;
   ASSERT_TRUE(
@@ -348,8 +346,8 @@ TEST_F(PostgresStoreTest, AnInspectionReadsABoundedNumberOfRows) {
   EXPECT_EQ(store_->Inspect()->unknown_records, StoreGauges::kMaxCountedUnknown);
 }
 
-// Whoever replaced it: what it held is gone, and every key would run again.
-TEST_F(PostgresStoreTest, ASchemaThatWasMadeAnewIsNotServed) {
+// However it was replaced: its records are lost, and every key would run again.
+TEST_F(PostgresStoreTest, ARecreatedSchemaIsNotServed) {
   const ReserveOp op = OpFor("known");
   ASSERT_TRUE(Reserve(op).ok());
   ASSERT_TRUE(store_->Inspect().ok());
@@ -362,7 +360,7 @@ TEST_F(PostgresStoreTest, ASchemaThatWasMadeAnewIsNotServed) {
   EXPECT_EQ(ReasonOf(verdict.status()), Reason::kStoreUnavailable);
   EXPECT_THAT(verdict.status().ToString(), HasSubstr("was recreated"));
   EXPECT_EQ(DetailsOf(verdict.status()).retry_delay, absl::Seconds(5));
-  // One that begins with it has nothing to miss.
+  // A store that begins with it misses no records.
   EXPECT_TRUE(PostgresStore::Create(schema_->options()).value()->Inspect().ok());
 }
 
@@ -400,7 +398,7 @@ TEST_F(PostgresStoreTest, NoSessionBeginsWhileTheSchemaIsTakenBack) {
   EXPECT_TRUE(reserved.ok()) << reserved;
 }
 
-// Half of a batch's rows are locked by somebody who does not let go.
+// Another session holds locks on half of a batch's rows.
 class PostgresLockTest : public PostgresStoreTest {
  protected:
   static constexpr int kOps = 64;
@@ -473,14 +471,14 @@ class PostgresLockTest : public PostgresStoreTest {
   std::vector<Uuid> tokens_;
 };
 
-TEST_F(PostgresLockTest, HeartbeatsOfOthersGoOn) {
+TEST_F(PostgresLockTest, HeartbeatsOfOthersContinue) {
   LockHalf();
   ExpectHalf(store_->Extend(Heartbeats()));
   Run("ROLLBACK");
   ExpectAll(std::function([this] { return store_->Extend(Heartbeats()); }));
 }
 
-TEST_F(PostgresLockTest, CompletionsOfOthersGoOnAndSoDoReservationsBesideThem) {
+TEST_F(PostgresLockTest, CompletionsOfOthersContinueAndSoDoReservationsBesideThem) {
   LockHalf();
   std::vector<ReserveOp> fresh;
   for (int i = 0; i < kOps; ++i) fresh.push_back(OpFor(absl::StrCat("new-", i)));
@@ -491,8 +489,8 @@ TEST_F(PostgresLockTest, CompletionsOfOthersGoOnAndSoDoReservationsBesideThem) {
   ExpectAll(std::function([this] { return store_->Complete(Completions()); }));
 }
 
-// A caller repeats what was not done; without a pause each repeat made its batch wait.
-TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsLeftAloneForAWhile) {
+// A caller repeats operations that failed; without a pause each repeat made its batch wait.
+TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsNotTriedForAWhile) {
   PostgresOptions options = schema_->options();
   options.lock_timeout = lock_timeout_;
   options.locked_pause = absl::Hours(1);
@@ -500,23 +498,23 @@ TEST_F(PostgresLockTest, ARowThatWasFoundLockedIsLeftAloneForAWhile) {
   LockHalf();
   ExpectHalf(store_->Extend(Heartbeats()));
   Run("ROLLBACK");
-  // Nobody waits, and nobody finds out that nothing is locked any more.
+  // No statement waits, and none detects that the rows are no longer locked.
   ExpectHalf(store_->Extend(Heartbeats()));
   std::vector<ReserveOp> fresh = {OpFor("new")};
   const SharedAnswers answers = store_->CompleteAndReserve(Completions(), fresh);
   ExpectHalf(answers.completions);
   EXPECT_TRUE(answers.verdicts.at(0).ok());
-  // Reading waits for nobody.
+  // Reading does not wait.
   const GetOp look{reserving_[1].id, reserving_[1].key};
   EXPECT_TRUE(store_->Get({&look, 1}).at(0).ok());
-  // To another process they are as they are.
+  // Another process sees the rows as they are.
   store_ = PostgresStore::Create(schema_->options()).value();
   for (const auto& completed : store_->Complete(Completions())) EXPECT_TRUE(completed.ok());
 }
 
-TEST_F(PostgresLockTest, TakeOversOfOthersGoOn) {
+TEST_F(PostgresLockTest, TakeOversOfOthersContinue) {
   Run("UPDATE records SET lease_until = clock_timestamp()");
-  // What an insert waits for: a row that is being changed.
+  // An insert waits for a row that is being changed.
   LockHalf("UPDATE records SET scope = scope {where}");
   std::vector<ReserveOp> ops = reserving_;
   for (ReserveOp& op : ops) op.request_token = Uuid::Random();
@@ -524,8 +522,8 @@ TEST_F(PostgresLockTest, TakeOversOfOthersGoOn) {
   Run("ROLLBACK");
 }
 
-// Such a row can be seen by nobody else, so that it cannot be named.
-TEST_F(PostgresLockTest, ReservationsBesideAKeyThatIsBeingInsertedGoOn) {
+// Such a row is invisible to other sessions, so that it cannot be named.
+TEST_F(PostgresLockTest, ReservationsBesideAKeyThatIsBeingInsertedContinue) {
   std::vector<ReserveOp> ops;
   for (int i = 0; i < 4; ++i) ops.push_back(OpFor(absl::StrCat("new-", i)));
   Run(
@@ -570,7 +568,7 @@ TEST_F(PostgresLockTest, ASessionThatStandsStillInATransactionLosesItsLocks) {
   }
 }
 
-TEST_F(PostgresStoreTest, TheServerIsToldToLookWhetherItsClientIsThere) {
+TEST_F(PostgresStoreTest, TheServerIsConfiguredToDetectALostClient) {
   EXPECT_EQ(schema_->Value("SELECT count(*) FROM pg_settings WHERE source = 'session' AND name IN"
                            " ('tcp_keepalives_idle', 'tcp_keepalives_interval',"
                            " 'tcp_keepalives_count', 'tcp_user_timeout',"
@@ -621,12 +619,12 @@ TEST_F(PostgresFaultTest, AcknowledgedWorkSurvivesACrashAndThePoolHeals) {
   EXPECT_EQ(store_->connections().broken, 0);
 }
 
-TEST_F(PostgresFaultTest, AStalledServerIsGivenUpAndTheCallRepeated) {
+TEST_F(PostgresFaultTest, AStalledServerIsAbandonedAndTheCallRepeated) {
   statement_timeout_ = absl::Milliseconds(300);
   Open(cluster_->url());
   const ReserveOp op = OpFor("stalled");
   const CompleteOp completion = CompletionOf(op, Reserve(op));
-  // The one session of the store's; it stands still, and so does its timeout.
+  // The store's only session; it stands still, and so does its timeout.
   const pid_t backend = std::stoi(
       schema_->Value("SELECT pid FROM pg_stat_activity"
                      " WHERE application_name = 'idempotencyd' AND pid <> pg_backend_pid()"));
@@ -636,7 +634,7 @@ TEST_F(PostgresFaultTest, AStalledServerIsGivenUpAndTheCallRepeated) {
   EXPECT_TRUE(Complete(completion).ok()) << "on another session, whichever came first";
 }
 
-TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsGivenUpInTime) {
+TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsAbandonedInTime) {
   statement_timeout_ = absl::Milliseconds(300);
   Open(cluster_->url());
   const ReserveOp op = OpFor("locked");
@@ -645,7 +643,7 @@ TEST_F(PostgresFaultTest, AStatementThatWaitsForALockIsGivenUpInTime) {
   EXPECT_EQ(ReasonOf(Complete(completion).status()), Reason::kStoreUnavailable);
   EXPECT_EQ(store_->connections().broken, 0) << "the session is as good as before";
   ASSERT_TRUE(schema_->Execute("ROLLBACK").ok());
-  // A row that was found locked is left alone for a while.
+  // A row that was found locked is not tried for a while.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   absl::Status completed = Complete(completion).status();
   while (!completed.ok() && std::chrono::steady_clock::now() < deadline) {
@@ -669,7 +667,7 @@ class PostgresStandbyTest : public PostgresFaultTest {
 
   void TakeStandbyAway() {
     SetStandbys("nobody");
-    // The server's processes learn of it one by one: others go first until one waits.
+    // The server's processes read the setting one by one: others commit first until one waits.
     std::atomic<bool> one_waited{false};
     std::thread others([&] {
       pthread_setname_np(pthread_self(), "others");
@@ -694,7 +692,7 @@ class PostgresStandbyTest : public PostgresFaultTest {
                     .ok());
   }
 
-  // Runs it until it waits for the standby, and then breaks the wait off.
+  // Runs it until it waits for the standby, and then interrupts the wait.
   template <typename Call>
   void Cancelled(Call call) {
     std::thread caller([&] {
@@ -710,7 +708,7 @@ TEST_F(PostgresStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotAnOk) {
   const ReserveOp op = OpFor("charge");
   const CompleteOp completion = CompletionOf(op, Reserve(op));
   TakeStandbyAway();
-  // First the operation, then its repeat, which must not vouch for it either.
+  // First the operation, then its repeat, which must not confirm it either.
   const ReserveOp next = OpFor("next");
   for (int i = 0; i < 2; ++i) {
     absl::StatusOr<Completion> completed = absl::UnknownError("did not run");
@@ -743,11 +741,11 @@ TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
   absl::StatusOr<Verdict> answer = absl::UnknownError("did not run");
   Cancelled([&] { answer = Reserve(again); });
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
-  // For people, what is there.
+  // For people, the server's current state.
   GetOp look;
   look.id = op.id;
   EXPECT_TRUE(store_->Get({&look, 1}).at(0).ok());
-  // For callers that waited, what the standby has too.
+  // For callers that waited, only records that the standby has too.
   look.confirmed = true;
   absl::StatusOr<Record> found = absl::UnknownError("did not run");
   Cancelled([&] { found = store_->Get({&look, 1}).at(0); });
@@ -763,9 +761,9 @@ TEST_F(PostgresStandbyTest, AReplyThatTheStandbyDidNotConfirmIsNotReplayed) {
   EXPECT_EQ(found->state, RecordState::kCompleted);
 }
 
-// A refusal tells of a record, too: a failover that takes the record back would make a
-// lie of it.
-TEST_F(PostgresStandbyTest, NothingIsToldOfARecordThatTheStandbyDidNotConfirm) {
+// A refusal discloses a record, too: a failover that reverts the record would make the refusal
+// wrong.
+TEST_F(PostgresStandbyTest, NothingIsAnsweredAboutARecordThatTheStandbyDidNotConfirm) {
   TakeStandbyAway();
   const ReserveOp op = OpFor("charge");
   Cancelled([&] { EXPECT_FALSE(Reserve(op).ok()); });
@@ -800,8 +798,8 @@ TEST_F(PostgresStandbyTest, NothingIsToldOfARecordThatTheStandbyDidNotConfirm) {
   EXPECT_EQ(ReasonOf(Complete(stale).status()), Reason::kReservationLost);
 }
 
-// Each call that gives up leaves a session behind, which waits until the standby is back.
-TEST_F(PostgresStandbyTest, SessionsThatWereGivenUpAreBounded) {
+// Each abandoned call leaves a session behind, which waits until the standby is available again.
+TEST_F(PostgresStandbyTest, AbandonedSessionsAreBounded) {
   statement_timeout_ = absl::Milliseconds(100);
   Open(cluster_->url());
   TakeStandbyAway();
@@ -809,7 +807,7 @@ TEST_F(PostgresStandbyTest, SessionsThatWereGivenUpAreBounded) {
       "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idempotencyd'"
       " AND pid <> pg_backend_pid()";
   const PostgresOptions defaults;
-  // Those of one wave, what is tolerated before it, and one that is being opened.
+  // The sessions of one wave, those that are tolerated before it, and one that is being opened.
   const int bound = 2 * defaults.connections + defaults.max_abandoned_sessions + 1;
   for (int round = 0; round < 10; ++round) {
     std::vector<std::thread> callers;
@@ -831,7 +829,7 @@ TEST_F(PostgresStandbyTest, SessionsThatWereGivenUpAreBounded) {
   EXPECT_TRUE(Reserve(OpFor("after")).ok());
 }
 
-// Reading goes on in either case, and no completion would be kept.
+// Reads succeed in either case, and no completion would be durable.
 TEST_F(PostgresStandbyTest, AnInspectionFailsWhileNoCommitIsConfirmed) {
   ASSERT_TRUE(store_->Inspect().ok());
   TakeStandbyAway();
@@ -877,7 +875,7 @@ TEST_F(PostgresFaultTest, AnInspectionFailsWhileTheServerOnlyReads) {
   EXPECT_TRUE(await(true));
 }
 
-TEST_F(PostgresFaultTest, CommitsAreDurableWhateverTheDatabasesDefault) {
+TEST_F(PostgresFaultTest, CommitsAreDurableUnderAnyDefaultOfTheDatabase) {
   for (const auto& [given, kept] : {std::pair("off", "on"), std::pair("local", "on"),
                                     std::pair("remote_apply", "remote_apply")}) {
     ASSERT_TRUE(

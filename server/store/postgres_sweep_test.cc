@@ -1,4 +1,4 @@
-// What a step of the sweep says of the time until the same records want it again.
+// The time that a step of the sweep reports, until the same records need it again.
 #include "server/store/postgres_sweep.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ class PostgresSweepTest : public ::testing::TestWithParam<bool> {
   }
   void Advance(absl::Duration by) { schema_->Advance(by); }
 
-  // A step that ends with the record: what it says is of this record alone.
+  // A step that ends with the record: its result concerns this record alone.
   SweepProgress Step() {
     SweepOp op;
     if (GetParam()) op.after = Start(/*hashed=*/true);
@@ -164,8 +164,8 @@ TEST_P(PostgresSweepTest, OneWithATombstoneWhenItIsReducedAndWhenThatIsOver) {
   EXPECT_EQ(Step().quiet, op_.tombstone);
 }
 
-// Where a walk ends new records come, at any time.
-TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkSaysNothingOfTheFuture) {
+// New records appear at the end of a walk, at any time.
+TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkReportsNoTime) {
   Release(Reserve(), /*outcome_unknown=*/true);
   SweepOp op;
   op.limit = 2;
@@ -174,13 +174,13 @@ TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkSaysNothingOfTheFuture) {
   EXPECT_EQ(all->visited, 1);
   EXPECT_EQ(all->quiet, absl::ZeroDuration());
   EXPECT_FALSE(all->next.has_value());
-  // Also where a step goes on into the other walk.
+  // Also where a step continues into the other walk.
   op.until = Start(/*hashed=*/true);
   const auto into = store_->Sweep(op);
   ASSERT_TRUE(into.ok()) << into.status();
   EXPECT_EQ(into->quiet, absl::ZeroDuration());
   EXPECT_EQ(into->next, op.until);
-  // Up to a place before it, it does.
+  // Up to a place before it, the step reports a time.
   op.until = Step().next;
   op.after = Start(GetParam());
   const auto stretch = store_->Sweep(op);
@@ -190,7 +190,7 @@ TEST_P(PostgresSweepTest, AStepToTheEndOfAWalkSaysNothingOfTheFuture) {
   EXPECT_EQ(stretch->next, op.until);
 }
 
-TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNothingIsKnown) {
+TEST_P(PostgresSweepTest, WhileAnotherReplicaSweepsNoTimeIsReported) {
   Release(Reserve(), /*outcome_unknown=*/true);
   ASSERT_TRUE(schema_
                   ->Execute("SELECT pg_advisory_lock(hashtextextended('idempotency sweep ' ||"

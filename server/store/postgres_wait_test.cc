@@ -1,5 +1,5 @@
-// What becomes of a statement that had to wait for another transaction: it decides by
-// what the row holds by then, and by the time that it is by then.
+// A statement that had to wait for another transaction decides by the row's content after the wait,
+// and by the time after it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -27,8 +27,8 @@ namespace idempotency::internal {
 namespace {
 
 constexpr char kLockRows[] = "SELECT FROM records FOR UPDATE";
-// Changes nothing but the row's version. Postgres computes a row anew after a wait where
-// it was changed; where it was only locked, it keeps what it had computed before.
+// Changes only the row's version. Postgres computes a row again after a wait if it was changed; if
+// it was only locked, Postgres keeps the values that it had computed before.
 constexpr char kNewVersion[] = "UPDATE records SET scope = scope";
 constexpr char kEndLeases[] = "UPDATE records SET lease_until = clock_timestamp()";
 
@@ -53,7 +53,7 @@ ReserveOp OpFor(const std::string& key) {
   return op;
 }
 
-// Of a record in the first walk of a sweep: its first statement is the one that looks at it.
+// For a record in the first walk of a sweep: its first statement is the one that reads it.
 std::string OrderedKey() { return Uuid::TimeOrdered(absl::Now()).ToString(); }
 
 class PostgresWaitTest : public ::testing::Test {
@@ -75,8 +75,8 @@ class PostgresWaitTest : public ::testing::Test {
   void Run(const std::string& sql) { ASSERT_TRUE(schema_->Execute(sql).ok()) << sql; }
   absl::StatusOr<Verdict> Reserve(const ReserveOp& op) { return store_->Reserve({&op, 1}).at(0); }
 
-  // Lets `call` run into the locks that `lock` takes; then runs `meanwhile` and ends
-  // that transaction with `end`. Notes the time at which `call` was seen to wait.
+  // Lets `call` run into the locks that `lock` takes; then runs `meanwhile` and ends that
+  // transaction with `end`. Records the time at which `call` was seen to wait.
   template <typename Call>
   void RunBehind(const std::string& lock, Call call, const std::string& meanwhile,
                  const std::string& end = "COMMIT") {
@@ -90,7 +90,7 @@ class PostgresWaitTest : public ::testing::Test {
     Run(absl::StrCat(meanwhile, "; ", end));
     caller.join();
   }
-  // What `sql` says of a time and a moment at which the call still waited.
+  // The result of `sql` for a time and a moment at which the call still waited.
   std::string AfterTheWait(const std::string& time, const std::string& from) {
     return schema_->Value(absl::StrCat("SELECT ", time, " >= '", waited_at_, "' FROM ", from));
   }
@@ -145,7 +145,7 @@ TEST_F(PostgresWaitTest, AnExtensionIsCountedFromAfterTheWait) {
   EXPECT_EQ(AfterTheWait("lease_until - interval '600 seconds'", "records"), "t");
 }
 
-// Each row of a batch has the time at which its turn has come.
+// Each row of a batch gets the time of its own turn.
 TEST_F(PostgresWaitTest, ARowBehindOneThatWaitedIsMadeAfterTheWait) {
   std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two")};
   if (ops[1].id < ops[0].id) std::swap(ops[0], ops[1]);
@@ -192,7 +192,7 @@ TEST_F(PostgresWaitTest, AHeartbeatDuringTheWaitKeepsTheLease) {
   EXPECT_TRUE(std::holds_alternative<InFlight>(*verdict));
 }
 
-// Whose lease is over too by then.
+// The other attempt's lease is over by then, too.
 TEST_F(PostgresWaitTest, AnotherAttemptDuringTheWaitIsSeen) {
   const ReserveOp op = OpFor("charge");
   ASSERT_TRUE(Reserve(op).ok());
@@ -207,7 +207,8 @@ TEST_F(PostgresWaitTest, AnotherAttemptDuringTheWaitIsSeen) {
   EXPECT_EQ(schema_->Value("SELECT attempt FROM records"), "3");
 }
 
-// A step of the sweep looks, and then changes what it saw, here by what it saw before.
+// A step of the sweep reads rows and then changes them by that snapshot; here the rows change in
+// between.
 
 TEST_F(PostgresWaitTest, ARecordThatIsRevivedUnderTheSweepStays) {
   const ReserveOp op = OpFor(OrderedKey());
@@ -238,7 +239,7 @@ TEST_F(PostgresWaitTest, AHeartbeatUnderTheSweepKeepsTheReservation) {
   EXPECT_EQ(schema_->Value("SELECT state FROM records"), "1");
 }
 
-// What is known now must not become unknown.
+// A recorded outcome must not become unknown.
 TEST_F(PostgresWaitTest, ACompletionUnderTheSweepStays) {
   ReserveOp op = OpFor(OrderedKey());
   op.on_lease_expiry = LeaseExpiry::kRequireRecovery;

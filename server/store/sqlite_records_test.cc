@@ -1,5 +1,5 @@
-// Every write carries what the row must still hold. Under the file's write lock a store
-// has just read it, so only this test can show a row that is another.
+// Every write repeats the conditions that the row must still meet. Under the file's write lock a
+// store has just read it, so only this test can present a row that differs.
 #include "server/store/sqlite_records.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class SqliteRecordsTest : public ::testing::Test {
     const std::string path = folder_ + "/records.db";
     EXPECT_EQ(connection_.Open(path, absl::Seconds(5)), 0);
     EXPECT_TRUE(MigrateSqliteSchema(connection_, path).ok());
-    // Nothing here outlives the process.
+    // Nothing here needs to be kept after the process.
     EXPECT_TRUE(connection_.Execute("PRAGMA synchronous = OFF").ok());
     absl::StatusOr<SqliteRecords> records = SqliteRecords::Prepare(connection_);
     EXPECT_TRUE(records.ok()) << records.status();
@@ -56,7 +56,7 @@ class SqliteRecordsTest : public ::testing::Test {
     return op;
   }
 
-  // Both under one token: only the id tells them apart.
+  // Both under one token: only the id distinguishes them.
   void Insert(const ReserveOp& op) {
     Grant grant;
     grant.attempt = kAttempt;
@@ -103,7 +103,7 @@ class SqliteRecordsTest : public ::testing::Test {
 
   struct Write {
     std::string name;
-    // Where it may happen.
+    // The states in which it may happen.
     std::vector<RecordState> from;
     std::function<absl::Status(const ReserveOp&, const Guard&)> run;
     bool needs_attempt = true;
@@ -240,7 +240,7 @@ TEST_F(SqliteRecordsTest, AWriteToARowThatIsNotThereFails) {
   }
 }
 
-TEST_F(SqliteRecordsTest, APageOfTheSweepIsWhatLiesBetweenAsFarAsItGoes) {
+TEST_F(SqliteRecordsTest, APageOfTheSweepHasTheRecordsInItsRangeUpToItsLimit) {
   std::vector<RecordId> ids;
   for (int i = 0; i < 6; ++i) {
     const ReserveOp op = OpFor(absl::StrCat("key-", i));
@@ -266,8 +266,8 @@ TEST_F(SqliteRecordsTest, APageOfTheSweepIsWhatLiesBetweenAsFarAsItGoes) {
   EXPECT_EQ(page(ids[5], std::nullopt, 100), std::vector<RecordId>());
 }
 
-// Whatever SQL a damaged file brings along.
-TEST_F(SqliteRecordsTest, NobodyWritesToTheSchemaBySql) {
+// With any SQL that a damaged file contains.
+TEST_F(SqliteRecordsTest, TheSchemaCannotBeWrittenBySql) {
   EXPECT_FALSE(connection_.Execute("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema").ok());
   Insert(OpFor("still there"));
 }

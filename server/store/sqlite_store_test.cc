@@ -1,5 +1,5 @@
-// What is SQLite's own: files, locks, failures. What every store does is in
-// tests/conformance.
+// The behaviour of SQLite alone: files, locks, failures. tests/conformance tests the behaviour of
+// every store.
 #include "server/store/sqlite_store.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ namespace {
 std::atomic<int> syncs{0};
 }  // namespace
 
-// In the place of the C library's, which SQLite brings its files to the disk with.
+// Replaces the C library's function, with which SQLite writes its files to the disk.
 extern "C" int fdatasync(int descriptor) {
   ++syncs;
   return static_cast<int>(syscall(SYS_fdatasync, descriptor));
@@ -64,7 +64,7 @@ class SqliteStoreTest : public ::testing::Test {
     EXPECT_TRUE(store.ok()) << store.status();
     return store.ok() ? *std::move(store) : nullptr;
   }
-  // Why it cannot be opened.
+  // The reason why it cannot be opened.
   absl::Status OpenFails(const std::string& path) {
     const auto store = SqliteStore::Open(path);
     EXPECT_FALSE(store.ok());
@@ -113,7 +113,7 @@ TEST_F(SqliteStoreTest, NoOtherUserMayReadItsFiles) {
     const auto store = Open();
     ASSERT_NE(store, nullptr);
     EXPECT_THAT(modes(), ::testing::Each(0600U));
-    // As an earlier version made them.
+    // As an earlier version wrote them.
     for (const std::string& file : files) chmod(file.c_str(), 0644);
   }
   const auto store = Open();
@@ -138,7 +138,7 @@ TEST_F(SqliteStoreTest, AMissingFolderIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("does not exist; create it"));
 }
 
-TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsRefusedAndLeftAlone) {
+TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsRefusedAndUnchanged) {
   const std::string text(4096, 'x');
   std::ofstream(path_) << text;
   const absl::Status status = OpenFails(path_);
@@ -164,7 +164,7 @@ TEST_F(SqliteStoreTest, ADamagedFileIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("is damaged"));
 }
 
-TEST_F(SqliteStoreTest, ADatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
+TEST_F(SqliteStoreTest, ADatabaseOfAnotherProgramIsRefusedAndUnchanged) {
   RunSql("CREATE TABLE notes (text)");
   const absl::Status status = OpenFails(path_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -263,8 +263,8 @@ TEST_F(SqliteStoreTest, ABatchWaitsForAnotherProgramAsLongAsItMay) {
   EXPECT_TRUE(verdict.ok()) << verdict.status();
 }
 
-// Rows that another program has spoilt: each alone answers DATA_LOSS, and is
-// never run again.
+// Rows that another program has damaged: each of them alone returns DATA_LOSS, and is never run
+// again.
 class SqliteDamageTest : public SqliteStoreTest,
                          public ::testing::WithParamInterface<const char*> {};
 
@@ -298,8 +298,8 @@ INSTANTIATE_TEST_SUITE_P(Columns, SqliteDamageTest,
                                            "reply_digest = x'00'", "reply_digest = NULL",
                                            "completed_at = NULL", "state = 1"));
 
-// As above, but the record is forgotten: what is wrong with it must not remove it early.
-TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsLeftAloneByTheSweep) {
+// As above, but the record is forgotten: its damage must not remove it early.
+TEST_F(SqliteStoreTest, ATombstoneThatEndsBeforeItsRecordIsNotSwept) {
   ManualClock clock;
   SqliteOptions options;
   options.clock = &clock;
@@ -337,8 +337,8 @@ TEST_F(SqliteStoreTest, ADamagedReplyIsLeftToItsDigest) {
             Reason::kRecordDamaged);
 }
 
-// The sweep leaves a damaged row as it is, and goes on with the others.
-TEST_P(SqliteDamageTest, IsLeftAloneByTheSweep) {
+// The sweep leaves a damaged row unchanged, and continues with the others.
+TEST_P(SqliteDamageTest, IsKeptByTheSweep) {
   ManualClock clock;
   SqliteOptions options;
   options.clock = &clock;
@@ -364,7 +364,7 @@ TEST_P(SqliteDamageTest, IsLeftAloneByTheSweep) {
   EXPECT_FALSE(store->Get({&get, 1})[0].ok());
 }
 
-// Files of this process cannot grow beyond a limit while it lives.
+// While it exists, files of this process cannot grow beyond a limit.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -410,7 +410,7 @@ TEST_F(SqliteStoreTest, OnAFullDiskAWholeBatchIsUnavailableAndNothingOfItStays) 
   }
 }
 
-// Reading goes on there, but no completion would be kept.
+// Reads succeed there, but no completion would be durable.
 TEST_F(SqliteStoreTest, AFullDiskShowsInAnInspection) {
   ManualClock clock;
   SqliteOptions options;
@@ -419,7 +419,7 @@ TEST_F(SqliteStoreTest, AFullDiskShowsInAnInspection) {
   ASSERT_TRUE(store->Inspect().ok());
   {
     const FullDisk full(std::filesystem::file_size(path_ + "-wal"));
-    // A commit that succeeded is proof for five seconds.
+    // A successful commit is proof for five seconds.
     clock.Advance(absl::Seconds(5) - absl::Microseconds(1));
     EXPECT_TRUE(store->Inspect().ok());
     clock.Advance(absl::Microseconds(1));
@@ -444,7 +444,7 @@ TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {
   }
 }
 
-// Notes how often it was asked by one who did not hold the file's write lock.
+// Counts reads of the clock without the file's write lock.
 class LockWatchingClock final : public Clock {
  public:
   explicit LockWatchingClock(std::string path) : path_(std::move(path)) {}

@@ -11,7 +11,7 @@
 
 namespace idempotency::internal {
 
-// Collects what callbacks are given, and waits for it. Thread-safe.
+// Collects the arguments of callbacks, and waits for them. Thread-safe.
 template <typename Answer>
 class Answers {
  public:

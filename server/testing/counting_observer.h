@@ -14,7 +14,7 @@
 
 namespace idempotency::internal {
 
-// Counts what it is told, and waits for counts. Thread-safe.
+// Counts the events that it receives, and waits for counts. Thread-safe.
 class CountingObserver final : public Observer {
  public:
   struct Counts {

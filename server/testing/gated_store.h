@@ -19,9 +19,9 @@
 
 namespace idempotency::internal {
 
-// A store that notes its calls and can be made to hold them back, to fail, to answer
-// late, and to do things when nobody expects them any more. What gets through is done by
-// another store. Thread-safe.
+// A store that records its calls and can be made to hold them back, to fail, to answer late, and to
+// apply operations when no caller expects them any more. Another store does the work of the
+// admitted calls. Thread-safe.
 class GatedStore final : public Store {
  public:
   static constexpr absl::Duration kRetryDelay = absl::Milliseconds(250);
@@ -34,8 +34,7 @@ class GatedStore final : public Store {
   // `store` must outlive this.
   explicit GatedStore(Store& store) : store_(store) {}
 
-  // Calls that come from now on stay until Open(), or until Admit() lets one
-  // in.
+  // Later calls stay until Open(), or until Admit() admits one.
   void Shut() {
     MutexLock lock(mutex_);
     shut_ = true;
@@ -46,7 +45,7 @@ class GatedStore final : public Store {
     answers_shut_ = false;
     changed_.NotifyAll();
   }
-  // Calls that come from now on are done, and their answers stay until Open().
+  // Later calls are applied, and their answers stay until Open().
   void ShutAnswers() {
     MutexLock lock(mutex_);
     answers_shut_ = true;
@@ -64,7 +63,7 @@ class GatedStore final : public Store {
     reason_ = reason;
   }
 
-  // What becomes of an operation that is answered with an error.
+  // The fate of an operation that is answered with an error.
   enum class Fate { kNeverHappens, kHappens, kHappensLater };
   // The operations of `kind` on this record are answered STORE_UNAVAILABLE, and no others
   // in their batches.
@@ -72,7 +71,7 @@ class GatedStore final : public Store {
     MutexLock lock(mutex_);
     fates_[{kind, id}] = fate;
   }
-  // From now on none is. What was to happen later happens now.
+  // Later operations get no error. Operations that were to be applied later are applied now.
   void Recover() {
     std::vector<std::function<void()>> later;
     {
@@ -83,13 +82,13 @@ class GatedStore final : public Store {
     for (const auto& happen : later) happen();
   }
 
-  // As Fail(), for reads that are to be confirmed and no others.
+  // As Fail(), only for reads that are to be confirmed.
   void FailConfirmedReads(std::optional<Reason> reason) {
     MutexLock lock(mutex_);
     unconfirmed_ = reason;
   }
 
-  // True once `count` calls have come, held back or not; false after `limit`.
+  // True once `count` calls have arrived, held back or not; false after `limit`.
   bool AwaitCalls(std::size_t count,
                   std::chrono::steady_clock::duration limit = std::chrono::seconds(20)) {
     const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -98,8 +97,8 @@ class GatedStore final : public Store {
     }
     return calls_.size() >= count;
   }
-  // The same for calls that have been done, whether they are answered or not. Those that
-  // fail as a whole are none.
+  // The same for calls that have been applied, whether they are answered or not. Calls that fail as
+  // a whole do not count.
   bool AwaitDone(std::size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// Operations for tests, on records that are told apart by a name.
+// Operations for tests, on records that a name distinguishes.
 #ifndef IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_
 #define IDEMPOTENCY_SERVER_TESTING_OPERATIONS_H_
 

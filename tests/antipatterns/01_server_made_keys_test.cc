@@ -1,6 +1,5 @@
-// Anti-pattern 1: the server makes the key. A retry then has another key, and
-// runs again. Here the client interceptor makes it, and gRPC's own retries keep
-// it.
+// Anti-pattern 1: the server makes the key. A retry then has another key, and runs again. Here the
+// client interceptor makes it, and gRPC's own retries keep it.
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -19,7 +18,7 @@ namespace {
 
 class ServerMadeKeys : public AntiPattern {
  protected:
-  // A client as users make it: with the interceptor, and gRPC's own retries.
+  // A client as users configure it: with the interceptor, and gRPC's own retries.
   static std::unique_ptr<Probe::Stub> Client(const GuardedServer& server) {
     std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
         interceptors;
@@ -66,7 +65,7 @@ TEST_P(ServerMadeKeys, AKeyThatTheCallerPinnedIsKept) {
     reply.set_total(++runs);
     return grpc::Status::OK;
   });
-  // The same operation by two processes: each has a channel of its own.
+  // The same operation by two processes, each with its own channel.
   for (int process = 0; process < 2; ++process) {
     grpc::ClientContext context;
     ASSERT_TRUE(WithKey(context, "order-1").ok());

@@ -1,5 +1,5 @@
-// Anti-pattern 2: look whether the key is known, then act. Two calls that look
-// at the same time both act. Here Reserve is one atomic step.
+// Anti-pattern 2: check whether the key exists, then act. Two calls that check at the same time
+// both act. Here Reserve is one atomic step.
 #include <atomic>
 #include <string>
 #include <thread>

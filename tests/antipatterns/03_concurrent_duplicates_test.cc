@@ -1,6 +1,5 @@
-// Anti-pattern 3: a duplicate that comes while the first call runs is run too,
-// or is answered with nothing useful. Here it is refused with a time to come
-// back, or waits for the reply.
+// Anti-pattern 3: a duplicate that arrives while the first call runs is run too, or gets an answer
+// without a remedy. Here it is refused with a retry delay, or waits for the reply.
 #include <memory>
 #include <string>
 #include <thread>
@@ -31,14 +30,14 @@ TEST_P(ConcurrentDuplicates, AreRefusedWithATimeToComeBack) {
 
   Call again;
   again.keys = {"order-1"};
-  again.timeout = std::chrono::seconds(5);  // one that is let in does not come back
+  again.timeout = std::chrono::seconds(5);  // an admitted one does not return
   const Outcome duplicate = client.Send(again);
   EXPECT_EQ(duplicate.status.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(duplicate.reason(), Reason::kInFlight);
   const ErrorDetails details = DetailsOf(FromGrpcStatus(duplicate.status));
   EXPECT_GT(details.retry_delay.value_or(absl::ZeroDuration()), absl::ZeroDuration());
   EXPECT_GT(std::stoi("0" + duplicate.Trailer("grpc-retry-pushback-ms")), 0);
-  // Or gRPC's own retries would not obey it.
+  // Otherwise gRPC's own retries would not obey it.
   EXPECT_THAT(duplicate.initial_metadata, ::testing::IsEmpty());
 
   gate.Open();
@@ -82,8 +81,8 @@ TEST_P(ConcurrentDuplicates, OrWaitForTheReply) {
   for (int i = 0; i < kDuplicates; ++i) callers.emplace_back(call);
   EXPECT_TRUE(reserves->AwaitHeld(kDuplicates));
   reserves->OpenAll();
-  // What is asked later is answered later: once these have their replies, the
-  // store has seen the duplicates, and turned away those that may not wait.
+  // Later requests are answered later: once these have their replies, the store has received the
+  // duplicates, and refused those that may not wait.
   for (int i = 0; i < 2 * kDuplicates; ++i) {
     Call other;
     other.account = "bob";

@@ -1,5 +1,5 @@
-// Anti-pattern 4: the key is optional, so the one client that forgets it is the
-// one that charges twice. Here a call without a key never reaches the handler.
+// Anti-pattern 4: the key is optional, so the client that forgets it is the client that charges
+// twice. Here a call without a key never reaches the handler.
 #include <atomic>
 
 #include "tests/antipatterns/stack.h"
@@ -22,7 +22,7 @@ TEST_P(OptionalKeys, ACallWithoutAKeyNeverReachesTheHandler) {
   EXPECT_EQ(refused.reason(), Reason::kKeyMissing);
   EXPECT_EQ(runs, 0);
 
-  // A method without side effects needs none.
+  // A method without side effects requires no key.
   Call look;
   look.method = "Look";
   EXPECT_TRUE(client.Send(look).status.ok());

@@ -1,5 +1,5 @@
-// Anti-pattern 6: records live in a cache, and go with it. Here a reply that
-// was acknowledged is on disk: kill -9 right after it loses nothing.
+// Anti-pattern 6: records are kept in a cache, and are lost with it. Here an acknowledged reply is
+// on disk: kill -9 right after it loses nothing.
 #include <atomic>
 #include <string>
 
@@ -20,7 +20,7 @@ TEST_P(StoreWithoutAcid, WhatWasAcknowledgedSurvivesKillMinusNine) {
         return grpc::Status::OK;
       },
       [](GuardedServer::Options& options) {
-        // Short, so that a lost completion shows as what it is: a second run.
+        // Short, so that a lost completion shows as a second run.
         options.guard.methods[kAct].MutablePolicy().lease = absl::Seconds(2);
       });
   const ProbeClient client(server.address());
@@ -42,7 +42,7 @@ TEST_P(StoreWithoutAcid, NoReplyGoesOutThatTheStoreHasNotAcknowledged) {
   std::atomic<int> runs{0};
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
-        // Gone before it can be told of the outcome.
+        // Killed before it can receive the outcome.
         daemon_.Kill();
         reply.set_total(++runs);
         return grpc::Status::OK;

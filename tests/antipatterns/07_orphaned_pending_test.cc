@@ -1,6 +1,6 @@
-// Anti-pattern 7: a process dies between "pending" and "done", and the key is
-// stuck for ever; or a timeout gives it away while the first one still works.
-// Here a lease ends what has died, and a heartbeat keeps what lives.
+// Anti-pattern 7: a process crashes between "pending" and "done", and the key is blocked for ever;
+// or a timeout releases it while the first process still works. Here a lease ends the reservation
+// of a crashed process, and heartbeats keep that of a running one.
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -21,8 +21,8 @@ constexpr char kKey[] = "order-1";
 
 class OrphanedPending : public AntiPattern {
  protected:
-  // What a guarded server leaves behind that dies in the handler: a
-  // reservation that nobody completes. Its token.
+  // The remains of a guarded server that crashes in the handler: a reservation without an owner.
+  // Returns its token.
   std::string ReserveAndDie(std::chrono::milliseconds lease) {
     ActRequest request;
     request.set_account("alice");
@@ -40,7 +40,7 @@ class OrphanedPending : public AntiPattern {
     return response.reserved().reservation_token();
   }
 
-  // What it would say if it was not dead, only slow.
+  // The Complete that it would send if it was slow and had not crashed.
   grpc::Status CompleteLate(const std::string& token) {
     v1::CompleteRequest complete;
     *complete.mutable_record_key() = RecordKeyOfAct();
@@ -66,7 +66,7 @@ class OrphanedPending : public AntiPattern {
   }
 };
 
-TEST_P(OrphanedPending, AReservationOfTheDeadIsTakenOver) {
+TEST_P(OrphanedPending, AReservationOfACrashedServerIsTakenOver) {
   std::atomic<std::uint32_t> attempt{0};
   GuardedServer& server =
       Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
@@ -86,7 +86,7 @@ TEST_P(OrphanedPending, AReservationOfTheDeadIsTakenOver) {
   EXPECT_EQ(attempt, 2);
 }
 
-TEST_P(OrphanedPending, WhoeverLostTheReservationCanNoLongerWrite) {
+TEST_P(OrphanedPending, AnAttemptThatLostItsReservationCannotWrite) {
   std::string lost_token;
   grpc::Status late;
   GuardedServer& server = Serve([&](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
@@ -123,13 +123,13 @@ TEST_P(OrphanedPending, ASlowHandlerKeepsItsReservation) {
   Outcome first;
   std::thread running([&] { first = client.Act(kKey); });
   EXPECT_TRUE(gate.AwaitInside(1));
-  // Three leases long, a duplicate is told that the first one still works.
+  // After three leases a duplicate still gets IN_FLIGHT: the first one still works.
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
   std::optional<Reason> told = Reason::kInFlight;
   while (told == Reason::kInFlight && std::chrono::steady_clock::now() < until) {
     Call duplicate;
     duplicate.keys = {kKey};
-    duplicate.timeout = std::chrono::seconds(5);  // one that is let in does not come back
+    duplicate.timeout = std::chrono::seconds(5);  // an admitted one does not return
     told = client.Send(duplicate).reason();
   }
   EXPECT_EQ(told, Reason::kInFlight);

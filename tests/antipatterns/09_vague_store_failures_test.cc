@@ -1,6 +1,6 @@
-// Anti-pattern 9: the store is away, and the call runs unprotected or fails in
-// a way that nobody can act on. Here it does not run, and the answer says why
-// and when to come back.
+// Anti-pattern 9: the store is unavailable, and the call runs unprotected or fails with an error
+// that gives the caller no remedy. Here it does not run, and the answer has a reason and a retry
+// delay.
 #include <atomic>
 
 #include "grpc_idempotency/grpc_status.h"

@@ -1,7 +1,6 @@
-// Anti-pattern 10: the effect is committed in one transaction and the record of
-// it in another, and a crash, a slow attempt or an error falls between the two.
-// Here the handler commits its reply with its effects, as one row of the
-// completion ledger, and what is committed decides.
+// Anti-pattern 10: the effect is committed in one transaction and the record of it in another, and
+// a crash, a slow attempt or an error falls between the two. Here the handler commits its reply
+// with its effects, as one row of the completion ledger, and the committed row decides.
 #include <sqlite3.h>
 
 #include <atomic>
@@ -69,7 +68,7 @@ class EffectAndRecordApart : public AntiPattern {
     ASSERT_TRUE(BankSession(bank_).Run(absl::StrCat(
         "PRAGMA journal_mode = WAL;", ledger,
         "CREATE TABLE account (balance INTEGER NOT NULL);"
-        // No key: a second effect is to be seen, not to be refused.
+        // No key: the test must see a second effect, and the database must not refuse it.
         "CREATE TABLE charges (attempt INTEGER NOT NULL); INSERT INTO account VALUES (",
         balance, ")")));
   }
@@ -81,15 +80,14 @@ class EffectAndRecordApart : public AntiPattern {
       if (change) change(options);
     });
   }
-  // Of a server whose attempts are taken over while they still run.
+  // For a server whose attempts are taken over while they still run.
   static void ShortLease(GuardedServer::Options& options) {
     MethodPolicy& policy = options.guard.methods[kAct].MutablePolicy();
     policy.lease = absl::Milliseconds(700);
     policy.max_lease = policy.lease;
   }
 
-  // What a handler does that takes the price: effect and reply in one
-  // transaction.
+  // The handler's work that charges the price: effect and reply in one transaction.
   grpc::Status Charge(grpc::ServerContextBase& context, ActReply& reply,
                       const std::function<void()>& before_commit = nullptr) {
     ++runs_;
@@ -141,7 +139,7 @@ TEST_P(EffectAndRecordApart, AnAttemptThatWasOnlySlowDoesNotChargeBesideTheNext)
   auto slow_one = std::async(std::launch::async, [&] { return Settle(first); });
   EXPECT_TRUE(slow.AwaitInside(1));
   auto next_one = std::async(std::launch::async, [&] { return Settle(second); });
-  // Its ledger had no row to find: the first one is not committed yet.
+  // Its ledger lookup found no row: the first one is not committed yet.
   EXPECT_TRUE(second_runs.AwaitInside(1));
   slow.Open();
   const Outcome outcome = slow_one.get();
@@ -154,7 +152,7 @@ TEST_P(EffectAndRecordApart, AnAttemptThatWasOnlySlowDoesNotChargeBesideTheNext)
 }
 
 TEST_P(EffectAndRecordApart, WhatWasCommittedBeforeACrashDoesNotRunAgain) {
-  // Enough for one charge: a second attempt would find no money, and say so.
+  // Enough for one charge: a second attempt would find no money, and report it.
   OpenAccount(kPrice);
   const auto gate = std::make_shared<ConnectionGate>();
   const auto charge = [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
@@ -164,7 +162,7 @@ TEST_P(EffectAndRecordApart, WhatWasCommittedBeforeACrashDoesNotRunAgain) {
     ShortLease(options);
     options.gate = gate;
   });
-  // idempotencyd never hears how it ended.
+  // idempotencyd never receives its end.
   gate->FailCompletes(MakeError(Reason::kReservationLost, "the process is dead"));
   EXPECT_FALSE(ProbeClient(dying.address()).Act(kKey).status.ok());
   EXPECT_EQ(Charges(), 1);
@@ -177,12 +175,12 @@ TEST_P(EffectAndRecordApart, WhatWasCommittedBeforeACrashDoesNotRunAgain) {
   EXPECT_EQ(Charges(), 1);
 }
 
-TEST_P(EffectAndRecordApart, AFailureAfterTheCommitIsNotToldAsTheOutcome) {
+TEST_P(EffectAndRecordApart, AFailureAfterTheCommitIsNotTheOutcome) {
   OpenAccount(10 * kPrice);
   GuardedServer& server =
       ServeBank([&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         const grpc::Status charged = Charge(context, reply);
-        // A code that is recorded: nobody would ever learn of the charge.
+        // A code that is recorded: no caller would ever get the charge's reply.
         return charged.ok() ? grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "no mail address")
                             : charged;
       });

@@ -1,6 +1,6 @@
-// Anti-pattern 11: records are forgotten before the last retry comes, and the
-// retry runs as new. Here a record lives 24 hours by default, every reply says
-// until when, and a key that is older than what is remembered is refused.
+// Anti-pattern 11: records are forgotten before the last retry arrives, and the retry runs as new.
+// Here a record is kept for 24 hours by default, every reply has the time of its end, and a key
+// older than the retention is refused.
 #include <atomic>
 #include <string>
 
@@ -14,7 +14,7 @@ namespace {
 
 class WindowTooShort : public AntiPattern {};
 
-TEST_P(WindowTooShort, EveryReplySaysHowLongItIsRemembered) {
+TEST_P(WindowTooShort, EveryReplyHasItsExpiry) {
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase&, const ActRequest&, ActReply&) { return grpc::Status::OK; });
   const ProbeClient client(server.address());

@@ -1,7 +1,7 @@
-// Anti-pattern 12: a handler calls other services, dies half-way, runs again,
-// and every step happens once more: nothing tells the second attempt's calls
-// from new ones, and nobody can see what belongs together. Here a step's key is
-// made of its parent's record, and its record names the parent.
+// Anti-pattern 12: a handler calls other services, crashes half-way, runs again, and every step
+// happens once more: the second attempt's calls look like new ones, and no record shows which calls
+// belong together. Here a step's key is derived from its parent's record, and its record names the
+// parent.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -34,8 +34,8 @@ Call Again() {
 
 class UnlinkedSteps : public AntiPattern {
  protected:
-  // A service that can be called as a step: it counts what it does, and is
-  // `down` for as long as the test says.
+  // A service that can be called as a step: it counts its executions, and is `down` until the test
+  // ends that.
   struct StepService {
     std::atomic<int> effects{0};
     std::atomic<bool> down{false};
@@ -58,8 +58,7 @@ class UnlinkedSteps : public AntiPattern {
         server.address(), grpc::InsecureChannelCredentials(), {}, std::move(all)));
   }
 
-  // Calls the step from a handler. What it tells of its record is in
-  // `record_id`.
+  // Calls the step from a handler. `record_id` gets the id of its record.
   static grpc::Status CallStep(StepService& step, grpc::ClientContext& context,
                                std::string* record_id = nullptr) {
     ActReply reply;
@@ -115,7 +114,7 @@ TEST_P(UnlinkedSteps, ARerunResumesAtTheStepThatFailed) {
   EXPECT_EQ(inventory.effects, 1);
 }
 
-TEST_P(UnlinkedSteps, TheOneCallToAMethodNeedsNoLabelToBeKnownAgain) {
+TEST_P(UnlinkedSteps, TheOnlyCallToAMethodNeedsNoLabelToBeRecognised) {
   StepService payment;
   ServeStep(payment);
   std::atomic<bool> fail{true};
@@ -153,7 +152,7 @@ TEST_P(UnlinkedSteps, AStepsRecordNamesItsParentButNotTheParentsKey) {
   EXPECT_THAT(record.DebugString(), Not(HasSubstr("the-customers-key")));
 }
 
-TEST_P(UnlinkedSteps, CallsThatCannotBeToldApartAreNotSent) {
+TEST_P(UnlinkedSteps, CallsThatCannotBeDistinguishedAreNotSent) {
   StepService payment;
   ServeStep(payment);
   grpc::Status second;

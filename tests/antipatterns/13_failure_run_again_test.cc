@@ -1,6 +1,6 @@
-// Anti-pattern 13: a failure that proves nothing is taken for "nothing happened",
-// and the client's retries run the handler again and again. Here what such a
-// failure leads to is chosen, and never is it another run at once.
+// Anti-pattern 13: a failure that proves nothing is treated as "nothing happened", and the client's
+// retries run the handler again and again. Here the application chooses the consequence of such a
+// failure, and it is never another run at once.
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -38,8 +38,7 @@ class FailureRunAgain : public AntiPattern {
         });
   }
 
-  // One call of a client as users make it: with the interceptor, and gRPC's own
-  // retries.
+  // One call of a client as users configure it: with the interceptor, and gRPC's own retries.
   static grpc::Status Order(const GuardedServer& server, const RetryPolicy& retries = {},
                             const std::string& account = "alice") {
     std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
@@ -95,7 +94,7 @@ TEST_P(FailureRunAgain, RetriesMakeOneOrderAndStopWithTheReason) {
   EXPECT_NE(metadata["since"], "");
 }
 
-TEST_P(FailureRunAgain, RetriesStopWhateverTheClientWantsToRetry) {
+TEST_P(FailureRunAgain, RetriesStopForEveryRetryPolicyOfTheClient) {
   RetryPolicy retries;
   retries.retryable.insert(grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Order(Shop(kRequireRecovery), retries).error_code(),

@@ -1,4 +1,4 @@
-// Does not compile, and says why: no ledger header is included.
+// Does not compile, and the message has the reason: no ledger header is included.
 #include "grpc_idempotency/server_guard/execution.h"
 
 struct Transaction {};

@@ -13,7 +13,7 @@ def public_types():
     listed = subprocess.run(["git", "ls-files", "include/*.h"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.split()
     for header in listed:
-        # Types of the namespace `internal` stand in its block.
+        # Types of the namespace `internal` are in its block.
         text = re.sub(r"^namespace internal \{.*?^\}  // namespace internal$", "",
                       (ROOT / header).read_text(), flags=re.MULTILINE | re.DOTALL)
         for defined, alias in DEFINITION.findall(text):

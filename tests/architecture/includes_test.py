@@ -1,4 +1,4 @@
-"""Includes go one way, as docs/architecture.md says: between the parts of the
+"""Includes go one way, as in docs/architecture.md: between the parts of the
 product, and between the folders of the guard."""
 
 import pathlib
@@ -9,12 +9,12 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
-# What users see. Beside these a public header includes nothing of ours but what is generated
+# The headers for users. Beside these a public header includes only files that are generated
 # from proto/.
 PUBLIC = "include/"
 
-# What a part may use beside itself, public headers and what is generated from proto/. The longest name
-# that fits a file is its part.
+# The parts that a part may use beside itself, public headers and files generated from proto/.
+# The longest name that fits a file is its part.
 PARTS = {
     "core": set(),
     "client": {"core"},
@@ -46,7 +46,7 @@ RANKS = {part: {folder: rank for rank, folders in enumerate(order) for folder in
 
 
 def all_sources():
-    """The files of the parts, with their tests and with what only tests link."""
+    """The files of the parts, with their tests and the files that only tests link."""
     listed = subprocess.run(["git", "ls-files", "*.h", "*.cc"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.split()
     return [file for file in listed if part_of(file)]
@@ -62,13 +62,13 @@ def sources():
 
 
 def part_of(path):
-    """The part that a file or an included header belongs to; None for none of them."""
+    """The part of a file or of an included header; None if it belongs to none."""
     fitting = [part for part in PARTS if path.startswith(part + "/")]
     return max(fitting, key=len, default=None)
 
 
 def public_headers():
-    """By the name that an #include has."""
+    """By the name in an #include."""
     listed = subprocess.run(["git", "ls-files", PUBLIC], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.split()
     return {file.removeprefix(PUBLIC) for file in listed}
@@ -101,7 +101,7 @@ class IncludesTest(unittest.TestCase):
         self.assertEqual(seen, set(PARTS), "a part has no files: is it still called so?")
 
     def test_tests_of_a_part_use_the_support_of_all_tests_only(self):
-        """Of what stands above the parts, tests of a part may use tests/support/."""
+        """Tests of a part may also use tests/support/, and no other folder above the parts."""
         for file in filter(of_tests, all_sources()):
             for header in includes(file):
                 self.assertFalse(header.startswith(("tests/", "examples/", "bench/"))
@@ -147,7 +147,7 @@ class IncludesTest(unittest.TestCase):
                              f"a folder of {part} has no place in the order, or no files")
 
     def test_applications_give_the_logger(self):
-        """What runs in an application's process logs through what it gave us."""
+        """Code in an application's process logs through the application's function."""
         for file in sources():
             if not file.startswith("server/") and file != "core/application_log.cc":
                 self.assertNotIn("spdlog/", (ROOT / file).read_text(encoding="utf-8"),

@@ -1,4 +1,4 @@
-"""What docs/threat_model.md names is there: tests, limits, files."""
+"""The names in docs/threat_model.md exist: tests, limits, files."""
 
 import pathlib
 import re

@@ -3,17 +3,16 @@
 # build/previous/:
 #
 #   other/     the oldest one that serves the newest schema
-#   earlier/   the last one that knew the schema only up to the version before
+#   earlier/   the last one that supported the schema only up to the version before
 #
-# Both are of this repository's history. Where a shallow clone does not have it,
-# `other` is this source without optimisation, and there is no `earlier`.
+# Both are of this repository's history. If a shallow clone lacks it, `other` is this source
+# without optimisation, and there is no `earlier`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 previous="$PWD/build/previous"
 
-# Builds the daemon of the source in $2, for build/previous/$1, unless that is $3
-# already.
+# Builds the daemon of the source in $2, for build/previous/$1, unless that is $3 already.
 build() {
   local name="$1" source="$2" what="$3" work="$previous/$1.work"
   shift 3

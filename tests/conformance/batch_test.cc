@@ -139,9 +139,8 @@ TEST_P(BatchTest, EveryWriteIsAnsweredAtItsIndexAndAFailureStandsAlone) {
   }
 }
 
-// What a busy service asks for at once: completions, some of reservations that
-// are lost, and reservations of keys that are new, running, completed before, or
-// completed by this very call.
+// The mixture of a busy service: completions, some of them for lost reservations, and reservations
+// of keys that are new, running, completed before, or completed by this same call.
 TEST_P(BatchTest, CompletionsAndReservationsTogetherAreWhatTheyAreApart) {
   std::vector<CompleteOp> completions;
   for (int i = 0; i < kBatch; ++i) {
@@ -169,7 +168,7 @@ TEST_P(BatchTest, CompletionsAndReservationsTogetherAreWhatTheyAreApart) {
         Expect<InFlight>(answers.verdicts[i]);
         break;
       case 2:
-        // Either may have been first.
+        // Either may be the first.
         ASSERT_THAT(answers.completions[next++], Succeeds());
         if (std::holds_alternative<Replay>(*answers.verdicts[i])) {
           EXPECT_EQ(Expect<Replay>(answers.verdicts[i]).reply, ReplyWith("now"));

@@ -49,7 +49,7 @@ TEST_P(CompleteTest, WithoutARecordItIsLost) {
   EXPECT_THAT(Complete(OpFor("never"), Uuid::Random()), FailsWith(Reason::kReservationLost));
 }
 
-TEST_P(CompleteTest, AlsoAfterTheLeaseIfNobodyTookOver) {
+TEST_P(CompleteTest, AlsoAfterTheLeaseWithoutATakeOver) {
   const ReserveOp op = OpFor("late");
   const Reserved reserved = MustReserve(op);
   Advance(kLease);
@@ -68,7 +68,7 @@ TEST_P(CompleteTest, InTheLastMicrosecondOfTheLeaseItIsNoOverrun) {
   EXPECT_FALSE(completion->lease_overrun);
 }
 
-TEST_P(CompleteTest, NotAfterSomebodyTookOver) {
+TEST_P(CompleteTest, NotAfterATakeOver) {
   const ReserveOp op = OpFor("late");
   const Reserved first = MustReserve(op);
   Advance(kLease);

@@ -44,7 +44,7 @@ TEST_P(ExtendTest, NeverBeyondTheRecordsEnd) {
   EXPECT_EQ(MustGet(op).lease_expires_at, reserved.expires_at);
 }
 
-TEST_P(ExtendTest, WorksAfterTheLeaseIfNobodyTookOver) {
+TEST_P(ExtendTest, WorksAfterTheLeaseWithoutATakeOver) {
   const ReserveOp op = OpFor("late");
   const Reserved reserved = MustReserve(op);
   Advance(absl::Minutes(5));
@@ -54,7 +54,7 @@ TEST_P(ExtendTest, WorksAfterTheLeaseIfNobodyTookOver) {
   Expect<InFlight>(Reserve(op));
 }
 
-TEST_P(ExtendTest, NotAfterSomebodyTookOver) {
+TEST_P(ExtendTest, NotAfterATakeOver) {
   const ReserveOp op = OpFor("late");
   const Reserved first = MustReserve(op);
   Advance(kLease);

@@ -17,7 +17,7 @@ class InspectTest : public StoreTest {
 };
 IDEMPOTENCY_FOR_EVERY_STORE(InspectTest);
 
-TEST_P(InspectTest, AnEmptyStoreHasNothingToTell) {
+TEST_P(InspectTest, AnEmptyStoreHasZeroGauges) {
   EXPECT_EQ(Gauges().oldest_reserved_age, absl::ZeroDuration());
   EXPECT_EQ(Gauges().unknown_records, 0);
 }
@@ -36,7 +36,7 @@ TEST_P(InspectTest, TheAgeIsThatOfTheOldestReservedRecord) {
   EXPECT_EQ(Gauges().oldest_reserved_age, absl::ZeroDuration());
 }
 
-// Nobody works on it, and nothing can be done about it but to call again.
+// No attempt works on it, and the only remedy is another call.
 TEST_P(InspectTest, AReservationWhoseLeaseIsOverIsNotOpen) {
   const ReserveOp op = OpFor("abandoned");
   const Uuid token = MustReserve(op).token;
@@ -46,7 +46,7 @@ TEST_P(InspectTest, AReservationWhoseLeaseIsOverIsNotOpen) {
   EXPECT_EQ(Gauges().oldest_reserved_age, absl::ZeroDuration());
   ASSERT_THAT(Extend(op, token, absl::Minutes(5)), Succeeds());
   EXPECT_EQ(Gauges().oldest_reserved_age, op.lease);
-  // The sweep, too, tells the one from the other.
+  // The sweep, too, distinguishes the two.
   Advance(absl::Minutes(2));
   SweepAll();
   EXPECT_EQ(Gauges().oldest_reserved_age, op.lease + absl::Minutes(2));

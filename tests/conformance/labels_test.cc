@@ -1,5 +1,5 @@
-// Labels come back with every grant and every replay, and they are those of the
-// first reservation, whoever asks later.
+// Labels come back with every grant and every replay. They are those of the first reservation, for
+// every later caller.
 #include <map>
 #include <string>
 #include <vector>
@@ -40,7 +40,7 @@ IDEMPOTENCY_FOR_EVERY_STORE(LabelsTest);
 
 TEST_P(LabelsTest, WithTheFirstGrant) { EXPECT_EQ(MustReserve(First()).labels, kFirst); }
 
-TEST_P(LabelsTest, NoneIsNone) {
+TEST_P(LabelsTest, WithoutLabelsThereAreNone) {
   ReserveOp op = First();
   op.labels.clear();
   EXPECT_EQ(MustReserve(op).labels, Labels());

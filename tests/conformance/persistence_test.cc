@@ -7,7 +7,7 @@
 namespace idempotency::internal {
 namespace {
 
-// All but those that say why they forget.
+// All but those that give a reason why they forget.
 std::vector<StoreUnderTest> DurableStores() {
   std::vector<StoreUnderTest> stores = StoresUnderTest();
   stores.erase(std::remove_if(stores.begin(), stores.end(),

@@ -8,8 +8,8 @@
 namespace idempotency::internal {
 namespace {
 
-// Every invariant of the table. Production enforces the few that matter most:
-// each costs every statement (migrations/003).
+// Every invariant of the table. Production enforces the few that matter most: each of them costs
+// time in every statement (migrations/003).
 constexpr char kInvariants[] = R"sql(
 ALTER TABLE records
   ADD CHECK (state BETWEEN 1 AND 4),
@@ -56,7 +56,7 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   StoreUnderTest postgres;
   postgres.name = "Postgres";
   postgres.make = PostgresHarness::Make;
-  // Every one is a row that other sessions fight for.
+  // Each of them is a row that several sessions update at once.
   postgres.racing_reservations = 200'000;
   return {postgres};
 }

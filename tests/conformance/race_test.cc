@@ -23,7 +23,7 @@ constexpr int kThreads = 6;
 constexpr int kKeys = 40;
 constexpr int kBatch = 16;
 
-// Who won which attempt of which record. Thread-safe.
+// The winner of each attempt of each record. Thread-safe.
 class Winners {
  public:
   void Add(const RecordId& record, const Reserved& reserved) {
@@ -58,8 +58,8 @@ class Winners {
 
 class RaceTest : public StoreTest {
  protected:
-  // One thread: batches over a random choice of the keys. What it wins it
-  // releases, completes, or leaves to be taken over.
+  // One thread: batches over a random choice of the keys. The thread releases or completes the
+  // attempts that it wins, or leaves them to be taken over.
   void RunRacer(unsigned seed, int reservations) {
     std::mt19937 random(seed);
     std::vector<ReserveOp> keys = keys_;
@@ -80,7 +80,7 @@ class RaceTest : public StoreTest {
         }
       }
       for (const absl::Status& status : store().Release(released)) {
-        // Lost is right: the lease may have run out and somebody taken over.
+        // Lost is right: the lease may have run out and another thread may have taken over.
         if (!status.ok() && ReasonOf(status) != Reason::kReservationLost) errors_ += 1;
       }
       if (random() % 4 == 0) LetLeasesRunOut();
@@ -122,8 +122,8 @@ TEST_P(RaceTest, EveryAttemptHasExactlyOneWinner) {
 }
 
 TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
-  // New keys only: every thread goes for the same ones in the same order, and
-  // completes what it wins under its own name.
+  // New keys only: every thread reserves the same ones in the same order, and completes those that
+  // it wins under its own name.
   const int rounds = GetParam().racing_reservations / (kThreads * kBatch * 4);
   std::vector<std::thread> racers;
   std::atomic<int> won{0};
@@ -134,7 +134,7 @@ TEST_P(RaceTest, OneOfManyFirstReservationsWins) {
       for (int round = 0; round < rounds; ++round) {
         std::vector<ReserveOp> batch;
         for (int i = 0; i < kBatch; ++i) batch.push_back(OpFor(absl::StrCat(round, "/", i)));
-        // With what was won in the round before, as a busy service would.
+        // With the grants of the round before, as in a busy service.
         const SharedAnswers answers = store().CompleteAndReserve(completions, batch);
         for (const auto& completion : answers.completions) {
           if (!completion.ok()) errors_ += 1;

@@ -22,7 +22,7 @@
 namespace idempotency::internal {
 namespace {
 
-// Shows the model the time of the store under test.
+// Sets the model's clock to the time of the store under test.
 class HarnessClock final : public Clock {
  public:
   explicit HarnessClock(StoreHarness& harness) : harness_(harness) {}
@@ -61,7 +61,7 @@ std::string Flags(const Reserved& r) {
                       " checkpoint ", r.checkpoint, Outcome(r.labels));
 }
 
-// What a verdict says, but for the token.
+// The content of a verdict, without the token.
 std::string Outcome(const absl::StatusOr<Verdict>& verdict) {
   if (!verdict.ok()) return Outcome(verdict.status());
   const std::string name = NameOf(verdict);
@@ -116,8 +116,8 @@ class RandomTest : public StoreTest {
   int Pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
   bool OneIn(int n) { return Pick(n) == 0; }
 
-  // A handful of keys, so that they meet; timed ones now and then replaced by
-  // newer ones, since they die for good.
+  // A few keys, so that they collide; timed ones occasionally replaced by newer ones, since they
+  // expire for ever.
   RecordKey PickKey() {
     const int slot = Pick(12);
     std::string& key = keys_[slot];
@@ -153,12 +153,12 @@ class RandomTest : public StoreTest {
     if (OneIn(3)) op.tombstone = absl::Seconds(Pick(900));
     if (OneIn(4)) op.labels = {{"build", absl::StrCat(Pick(9))}};
     if (OneIn(8)) op.parent = op.key;
-    // Now and then another key under the same id.
+    // Occasionally another key under the same id.
     if (OneIn(50)) op.key.scope = "elsewhere";
     return op;
   }
 
-  // A grant of the record, mostly the last one, or one of nobody's.
+  // A grant of the record, mostly the last one, or a token that was never granted.
   Tokens PickTokens(const RecordId& id) {
     const auto it = grants_.find(id);
     if (it == grants_.end() || OneIn(10)) return {Uuid::Random(), Uuid::Random()};
@@ -188,7 +188,7 @@ class RandomTest : public StoreTest {
     ASSERT_EQ(grants.back().model, tokens.model);
   }
 
-  // With the token that the store knows, and the one that the model knows.
+  // With the store's token, and with the model's.
   std::pair<CompleteOp, Uuid> PickComplete() {
     const RecordKey key = PickKey();
     const Tokens tokens = PickTokens(RecordIdFor(key));
@@ -207,8 +207,7 @@ class RandomTest : public StoreTest {
     ASSERT_EQ(Outcome(got), Outcome(model_->Complete({&op, 1}).at(0))) << "Complete";
   }
 
-  // Both in one call. Which of them is first is the store's to say, so they are of
-  // two records.
+  // Both in one call. The store may choose which of them is first, so they are of two records.
   void DoBoth() {
     const ReserveOp reservation = PickReserve();
     const auto [completion, model_token] = PickComplete();

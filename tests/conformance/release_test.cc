@@ -11,7 +11,7 @@ constexpr absl::Duration kLease = absl::Seconds(30);
 class ReleaseTest : public StoreTest {};
 IDEMPOTENCY_FOR_EVERY_STORE(ReleaseTest);
 
-TEST_P(ReleaseTest, TheRowStaysAndAttemptsGoOnCounting) {
+TEST_P(ReleaseTest, TheRowStaysAndAttemptsKeepCounting) {
   const ReserveOp op = OpFor("released");
   for (std::uint32_t attempt = 1; attempt <= 5; ++attempt) {
     const Reserved reserved = MustReserve(op);
@@ -144,7 +144,7 @@ TEST_P(ReleaseTest, AfterCompleteItIsLost) {
   Expect<Replay>(Reserve(op));
 }
 
-TEST_P(ReleaseTest, AfterTheLeaseItWorksIfNobodyTookOver) {
+TEST_P(ReleaseTest, AfterTheLeaseItWorksWithoutATakeOver) {
   const ReserveOp op = OpFor("late");
   const Reserved reserved = MustReserve(op);
   Advance(kLease);

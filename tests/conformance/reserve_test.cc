@@ -103,7 +103,7 @@ TEST_P(ReserveTest, Line2TheWindowIsThatOfTheOperation) {
 }
 
 TEST_P(ReserveTest, Line2AKeyIsOutsideAtTheAgeOfExactlyOneWindow) {
-  // Keys tell milliseconds; the store's clock is brought to a whole one.
+  // Keys contain milliseconds; the store's clock is moved to a whole one.
   Advance(absl::Ceil(Now() - absl::UnixEpoch(), absl::Milliseconds(1)) -
           (Now() - absl::UnixEpoch()));
   const ReserveOp op = OpFor(KeyMadeAt(Now()));
@@ -115,8 +115,8 @@ TEST_P(ReserveTest, Line2AKeyIsOutsideAtTheAgeOfExactlyOneWindow) {
 }
 
 TEST_P(ReserveTest, Line2NoGapBetweenRecordAndWindow) {
-  // Reserved at once, completed, and repeated at every instant around the end
-  // of the record: a replay, then expired, never a second run.
+  // Reserved at once, completed, and repeated at every instant around the end of the record: a
+  // replay, then expired, never a second run.
   Advance(absl::Ceil(Now() - absl::UnixEpoch(), absl::Milliseconds(1)) -
           (Now() - absl::UnixEpoch()));
   ReserveOp op = OpFor(KeyMadeAt(Now()));
@@ -270,7 +270,7 @@ TEST_P(ReserveTest, Line3TheLeaseEndsWithTheRecordAtTheLatest) {
 
 // Line 4.
 
-TEST_P(ReserveTest, Line4AnotherRequestIsAMismatchWhateverTheState) {
+TEST_P(ReserveTest, Line4AnotherRequestIsAMismatchInEveryState) {
   ReserveOp reserved = OpFor("reserved");
   reserved.request_token = Uuid::Random();
   MustReserve(reserved);
@@ -651,7 +651,7 @@ TEST_P(ReserveTest, Line9TheLeaseIsOverAtItsLastInstant) {
   Expect<OutcomeUnknown>(Reserve(op));
 }
 
-TEST_P(ReserveTest, Line9ALapsedReservationSaysSoAndWhenItsLeaseEnded) {
+TEST_P(ReserveTest, Line9ALapsedReservationHasItsCauseAndTheEndOfItsLease) {
   const ReserveOp op = Lapsed(LeaseExpiry::kRequireRecovery);
   const absl::Time end = MustGet(op).lease_expires_at;
   Advance(absl::Seconds(7));
@@ -673,7 +673,7 @@ TEST_P(ReserveTest, Line9SoDoesOneThatTheSweepFound) {
   EXPECT_EQ(unknown.since, end);
 }
 
-TEST_P(ReserveTest, Line9AReleasedOneSaysWhyAndSinceWhen) {
+TEST_P(ReserveTest, Line9AReleasedOneHasItsCauseAndTime) {
   for (const LeaseExpiry policy : {LeaseExpiry::kTakeOver, LeaseExpiry::kRequireRecovery}) {
     ReserveOp op = OpFor(policy == LeaseExpiry::kTakeOver ? "take-over" : "recovery");
     op.on_lease_expiry = policy;
@@ -722,7 +722,7 @@ TEST_P(ReserveTest, Line9TheReasonOfAnEarlierReleaseIsNotThatOfALapsedLease) {
   }
 }
 
-// How the attempt before a grant ended: told with it, and again with its repeat.
+// The end of the attempt before a grant: reported with the grant, and again with its repeat.
 
 TEST_P(ReserveTest, AFirstGrantFollowsNoAttempt) {
   ReserveOp op = OpFor("first");
@@ -734,7 +734,7 @@ TEST_P(ReserveTest, AFirstGrantFollowsNoAttempt) {
   EXPECT_EQ(MustReserve(op).previous_attempt, PreviousAttempt::kNone) << "started afresh";
 }
 
-TEST_P(ReserveTest, AGrantSaysWhetherTheLastAttemptWasReleasedOrItsLeaseRanOut) {
+TEST_P(ReserveTest, AGrantShowsWhetherTheLastAttemptWasReleasedOrItsLeaseRanOut) {
   ReserveOp op = OpFor("again");
   Uuid held = MustReserve(op).token;
   const auto expect_next = [&](PreviousAttempt previous) {
@@ -749,7 +749,7 @@ TEST_P(ReserveTest, AGrantSaysWhetherTheLastAttemptWasReleasedOrItsLeaseRanOut) 
   expect_next(PreviousAttempt::kReleased);
   Advance(kLease);
   expect_next(PreviousAttempt::kLeaseExpired);
-  // Without a reason it was released all the same.
+  // Released without a reason.
   const ReleaseOp release{op.key, op.id, held, "", /*outcome_unknown=*/false};
   ASSERT_THAT(store().Release({&release, 1}).at(0), Succeeds());
   expect_next(PreviousAttempt::kReleased);

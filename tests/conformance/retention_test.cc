@@ -1,4 +1,4 @@
-// How long a record is remembered, and what is left of it afterwards.
+// How long a record is kept, and which part of it is left afterwards.
 #include <optional>
 
 #include "grpc_idempotency/limits.h"
@@ -14,14 +14,14 @@ constexpr absl::Duration kTick = absl::Microseconds(1);
 class RetentionTest : public StoreTest {};
 IDEMPOTENCY_FOR_EVERY_STORE(RetentionTest);
 
-TEST_P(RetentionTest, AnOpaqueKeyLivesForItsRetention) {
+TEST_P(RetentionTest, AnOpaqueKeyIsKeptForItsRetention) {
   ReserveOp op = OpFor("opaque");
   op.retention = absl::Hours(2);
   op.window = absl::Hours(100);
   EXPECT_EQ(MustReserve(op).expires_at, Now() + absl::Hours(2));
 }
 
-TEST_P(RetentionTest, ATimedKeyLivesForTheLongerOfRetentionAndWindow) {
+TEST_P(RetentionTest, ATimedKeyIsKeptForTheLongerOfRetentionAndWindow) {
   ReserveOp op = OpFor(KeyMadeAt(Now() - absl::Hours(1)));
   op.retention = absl::Hours(2);
   op.window = absl::Hours(10);
@@ -39,7 +39,7 @@ TEST_P(RetentionTest, AKeyFromAheadIsCountedFromItsOwnTime) {
   EXPECT_EQ(MustReserve(op).expires_at, *made_at + absl::Hours(24));
 }
 
-TEST_P(RetentionTest, ARecordIsGoneAtItsLastInstant) {
+TEST_P(RetentionTest, ARecordIsForgottenAtItsLastInstant) {
   const ReserveOp op = OpFor("boundary");
   ASSERT_THAT(Release(op, MustReserve(op).token), Succeeds());
   Advance(op.retention - kTick);

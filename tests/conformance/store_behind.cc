@@ -29,7 +29,7 @@ void StoreBehind::Announce(const RecordKey& key, const RecordId& id) {
 void StoreBehind::AnnounceWindow(const RecordKey& key, absl::Duration window) {
   const RecordId own = RecordIdFor(key);
   MutexLock lock(mutex_);
-  // The service's own reaches the store by itself.
+  // The service's own window reaches the store by itself.
   if (window == limits::kDefaultWindow) {
     windows_.erase(own);
   } else {

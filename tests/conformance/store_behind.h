@@ -13,18 +13,17 @@
 
 namespace idempotency::internal {
 
-// Between a service and its store: what the suite says of an operation, or asks
-// of an answer, and the wire has no word for.
+// Between a service and its store: passes the parts of operations and answers for which the wire
+// has no field.
 //
-// Down go a record id that is not the key's own (collisions of the hash, which
-// nobody can make), and a window that is not the service's (a daemon has one).
-// Up comes what is for counting only; the service hears it too, and Tally() says
-// what it has to have counted.
+// To the store: a record id that is not the key's own (collisions of the hash, which no caller can
+// produce), and a window that is not the service's (a daemon has one). From the store: values that
+// are only for counting; the service gets them too, and Tally() has the counts that it must reach.
 //
 // Thread-safe.
 class StoreBehind final : public Store {
  public:
-  // What Reserved and Completion hold for counting.
+  // The values in Reserved and Completion that are for counting.
   struct ReservedMarks {
     bool took_over = false;
     bool after_expiry = false;
@@ -45,11 +44,11 @@ class StoreBehind final : public Store {
   // `store` outlives this.
   explicit StoreBehind(Store& store) : store_(store) {}
 
-  // Of the key's operations that come from the service, from now on.
+  // For later operations of this key that come from the service.
   void Announce(const RecordKey& key, const RecordId& id);
   void AnnounceWindow(const RecordKey& key, absl::Duration window);
 
-  // Of the last answer that held this token. nullopt: the store gave none.
+  // From the last answer that contained this token. nullopt: the store gave none.
   std::optional<ReservedMarks> MarksOfGrant(const Uuid& token);
   std::optional<CompletionMarks> MarksOfCompletion(const Uuid& token);
   Totals Tally();

@@ -55,8 +55,8 @@ class StoreTest : public ::testing::TestWithParam<StoreUnderTest> {
   absl::Time Now() { return harness_->Now(); }
   void Advance(absl::Duration duration) { harness_->Advance(duration); }
 
-  // A reservation under TAKE_OVER with an opaque key and a fingerprint, and else
-  // with every default.
+  // A reservation under TAKE_OVER with an opaque key and a fingerprint, and every default
+  // otherwise.
   static ReserveOp OpFor(const std::string& key);
   // A key that was made at `time`.
   static std::string KeyMadeAt(absl::Time time) { return Uuid::TimeOrdered(time).ToString(); }
@@ -72,7 +72,7 @@ class StoreTest : public ::testing::TestWithParam<StoreUnderTest> {
                                    std::optional<std::string> checkpoint = std::nullopt);
   absl::StatusOr<Record> Get(const ReserveOp& of);
 
-  // The verdict, which has to be a T; otherwise the test fails and it is empty.
+  // The verdict, which must be a T; otherwise the test fails and it is empty.
   template <typename T>
   T Expect(const absl::StatusOr<Verdict>& verdict) {
     if (verdict.ok() && std::holds_alternative<T>(*verdict)) return std::get<T>(*verdict);
@@ -80,7 +80,7 @@ class StoreTest : public ::testing::TestWithParam<StoreUnderTest> {
     return T();
   }
   Reserved MustReserve(const ReserveOp& op) { return Expect<Reserved>(Reserve(op)); }
-  // The record has to be there.
+  // The record must exist.
   Record MustGet(const ReserveOp& of);
   // A whole pass, `limit` records at a time.
   SweepProgress SweepAll(int limit = 1000);

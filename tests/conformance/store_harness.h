@@ -25,13 +25,13 @@ class StoreHarness {
 
   virtual Store& store() = 0;
 
-  // The store's clock. Frozen between calls of Advance, in whole microseconds;
-  // starts anywhere near the present. Advance takes whole microseconds.
+  // The store's clock. Frozen between calls of Advance, in whole microseconds; starts anywhere near
+  // the present. Advance takes whole microseconds.
   virtual absl::Time Now() = 0;
   virtual void Advance(absl::Duration duration) = 0;
 
-  // Closes the store and opens it again over the same data, as a restarted
-  // process would. The clock goes on. References from store() are void.
+  // Closes the store and opens it again over the same data, as a restarted process would. The clock
+  // continues. References from store() are void.
   virtual absl::Status Reopen() = 0;
 };
 
@@ -42,16 +42,14 @@ struct StoreUnderTest {
   std::function<absl::StatusOr<std::unique_ptr<StoreHarness>>()> make;
   // Why data does not survive Reopen. nullopt: it does.
   std::optional<std::string> forgets_because = std::nullopt;
-  // Where a service answers otherwise than its store does.
+  // The differences between a service's answers and its store's.
   //
-  // Why an empty checkpoint leaves the stored one as it is. nullopt: it replaces
-  // it.
+  // Why an empty checkpoint leaves the stored one unchanged. nullopt: it replaces it.
   std::optional<std::string> keeps_checkpoint_because = std::nullopt;
-  // Why all of a batch is answered whose replies weigh too much together.
-  // nullopt: some are OVERLOADED.
+  // Why a batch whose replies together weigh too much is answered completely. nullopt: some
+  // operations are OVERLOADED.
   std::optional<std::string> asks_again_because = std::nullopt;
-  // Why labels with control characters are REQUEST_INVALID. nullopt: they come
-  // back as they were.
+  // Why labels with control characters are REQUEST_INVALID. nullopt: they come back unchanged.
   std::optional<std::string> refuses_controls_because = std::nullopt;
   // How many reservations the racing test makes.
   int racing_reservations = 20'000;

@@ -81,13 +81,13 @@ TEST_P(SweepTest, APassGoesPageByPage) {
   for (int i = 0; i < kRecords; ++i) EXPECT_EQ(Get(ops[i]).ok(), i % 3 == 0) << i;
 }
 
-TEST_P(SweepTest, AStepGoesAsFarAsItIsToldAndNoFurther) {
+TEST_P(SweepTest, AStepEndsAtItsLimit) {
   constexpr int kRecords = 24;
   constexpr int kStep = 4;
   for (int i = 0; i < kRecords; ++i) {
     MustReserve(OpFor(i % 2 == 0 ? absl::StrCat("key-", i) : KeyMadeAt(Now())));
   }
-  // A pass, and where each of its steps ended.
+  // A pass, and the end of each of its steps.
   std::vector<RecordId> places;
   SweepOp op;
   op.limit = kStep;
@@ -140,9 +140,9 @@ TEST_P(SweepTest, AForgottenRecordIsKeptUntilNoStepOfTheClockCanReviveIt) {
   EXPECT_EQ(SweepAll().removed, 1);
 }
 
-// The clock steps back after the sweep, as with a failover to a server whose clock is
-// behind: the key's window is open again, and its record must not be gone.
-TEST_P(SweepTest, AClockThatStepsBackFindsEveryKeyKnown) {
+// The clock steps back after the sweep, as with a failover to a server whose clock is behind: the
+// key's window is open again, and its record must still exist.
+TEST_P(SweepTest, AfterAClockStepBackEveryKeyIsStillRecorded) {
   std::vector<ReserveOp> ops;
   for (const std::string& key : {KeyMadeAt(Now()), std::string("opaque")}) {
     ops.push_back(OpFor(key));
@@ -164,8 +164,8 @@ TEST_P(SweepTest, AClockThatStepsBackFindsEveryKeyKnown) {
     Advance(step);
     SweepAll();
   }
-  // A step that is tolerated leads from where rows may be swept to where they need not
-  // be there any more.
+  // A tolerated step leads from a time at which rows may be swept to one at which they need not
+  // exist any more.
   Advance(limits::kClockStepMargin);
   EXPECT_EQ(SweepAll().removed, 2);
   Advance(-limits::kClockStepMargin);

@@ -1,6 +1,5 @@
-// A reply that is kept for a shorter time than its record, and keys that are
-// refused after theirs. Everything is asked before and after the sweep: it must
-// make no difference.
+// A reply that is kept for a shorter time than its record, and keys that are refused after theirs.
+// Every test sends its requests before and after the sweep: it must make no difference.
 #include <pthread.h>
 
 #include <atomic>
@@ -22,7 +21,7 @@ constexpr absl::Duration kTick = absl::Microseconds(1);
 
 class ReplyRetentionTest : public StoreTest {
  protected:
-  // The status that is left of ReplyWith("paid").
+  // The remaining status of ReplyWith("paid").
   static EncodedReply StatusOnly() { return *WithoutContent(ReplyWith("paid")); }
 
   static ReserveOp ShortOp(const std::string& key) {
@@ -52,7 +51,7 @@ TEST_P(ReplyRetentionTest, TheContentGoesAtItsInstantWhetherSweptOrNot) {
   }
 }
 
-TEST_P(ReplyRetentionTest, TheRecordGoesOnDeciding) {
+TEST_P(ReplyRetentionTest, TheRecordStillDecides) {
   const ReserveOp op = ShortOp("short");
   const Reserved grant = MustReserve(op);
   ASSERT_THAT(Complete(op, grant.token), Succeeds());
@@ -62,7 +61,7 @@ TEST_P(ReplyRetentionTest, TheRecordGoesOnDeciding) {
     other.fingerprints = {Print(1, 'b')};
     Expect<Mismatch>(Reserve(other));
     Expect<Replay>(Reserve(op));
-    // The same reply again is recognised by what it was.
+    // The same reply again is recognised by its digest.
     const auto repeated = Complete(op, grant.token);
     ASSERT_THAT(repeated, Succeeds());
     EXPECT_TRUE(repeated->repeated);
@@ -105,7 +104,7 @@ TEST_P(ReplyRetentionTest, AReplyThatComesLateHasNoContentEither) {
   EXPECT_EQ(Expect<Replay>(Reserve(op)).reply, StatusOnly());
 }
 
-TEST_P(ReplyRetentionTest, TheFirstReservationSaysHowLong) {
+TEST_P(ReplyRetentionTest, TheFirstReservationSetsTheTime) {
   ReserveOp op = ShortOp("short");
   ASSERT_THAT(Release(op, MustReserve(op).token), Succeeds());
   op.reply_retention = absl::Hours(20);
@@ -218,8 +217,8 @@ TEST_P(TombstoneTest, AReleasedRecordHasItToo) {
   Expect<Expired>(Reserve(op));
 }
 
-// A namespace's window was made longer after the record was written: without the
-// tombstone its key would be inside the window again, and run a second time.
+// A namespace's window was made longer after the record was written: without the tombstone its key
+// would be inside the window again, and run a second time.
 TEST_P(TombstoneTest, ATimedKeyIsRefusedInsideALongerWindowToo) {
   ReserveOp op = OpWithTombstone(KeyMadeAt(Now()));
   const absl::Time made_at = *KeyTime(op.key);
@@ -232,7 +231,7 @@ TEST_P(TombstoneTest, ATimedKeyIsRefusedInsideALongerWindowToo) {
   }
   Advance(absl::Hours(48));
   MustReserve(op);
-  // With the window that it was written under it stays refused for ever.
+  // With the window under which it was written it stays refused for ever.
   ReserveOp narrow = OpWithTombstone(KeyMadeAt(made_at));
   Expect<Expired>(Reserve(narrow));
 }
@@ -272,8 +271,7 @@ TEST_P(TombstoneTest, ItIsThereAfterARestart) {
   EXPECT_TRUE(Complete(kept, grant.token)->repeated);
 }
 
-// Sweeps and calls at once, at the very instant: whoever is first, the answers
-// are the same.
+// Sweeps and calls at once, at the exact instant: in either order the answers are the same.
 TEST_P(TombstoneTest, SweepsThatRaceWithCallsChangeNoAnswer) {
   constexpr int kRecords = 200;
   std::vector<ReserveOp> entombed;

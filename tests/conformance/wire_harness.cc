@@ -56,7 +56,7 @@ StoreUnderTest Over(Kind kind, StoreUnderTest behind) {
   wire.keeps_checkpoint_because = "ExtendRequest.checkpoint has no presence: empty is none";
   wire.asks_again_because = "the batcher gives the store again what it left";
   wire.refuses_controls_because = "labels are read on terminals and in logs";
-  // Every one is a round trip, and what the store decides has been tried without.
+  // Each of them is a round trip, and other suites have tested the store's decisions.
   wire.racing_reservations = 6'000;
   wire.random_operations = 2'000;
   return wire;

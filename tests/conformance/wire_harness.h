@@ -15,9 +15,9 @@
 
 namespace idempotency::internal {
 
-// Another harness's store behind a service, asked over a connection of `kind`.
-// Time is that store's. At the end the service has to have counted what the
-// store marked for counting; otherwise the test fails.
+// Another harness's store behind a service, over a connection of `kind`. Time is that store's. At
+// the end the service must have counted the values that the store marked for counting; otherwise
+// the test fails.
 class WireHarness final : public StoreHarness {
  public:
   WireHarness(std::unique_ptr<StoreHarness> behind, ConnectionOptions::Kind kind);
@@ -26,7 +26,7 @@ class WireHarness final : public StoreHarness {
   Store& store() override { return wire_->store; }
   absl::Time Now() override { return behind_->Now(); }
   void Advance(absl::Duration duration) override { behind_->Advance(duration); }
-  // Ends the service and the connection as well, and makes others.
+  // Ends the service and the connection as well, and makes new ones.
   absl::Status Reopen() override;
 
  private:
@@ -39,7 +39,7 @@ class WireHarness final : public StoreHarness {
     WireStore store;
   };
 
-  // Nobody may be asking any more.
+  // No call may be under way.
   void Disconnect();
 
   const std::unique_ptr<StoreHarness> behind_;

@@ -132,7 +132,7 @@ absl::StatusOr<LeaseExpiry> PolicyFrom(v1::LeaseExpiry policy) {
   }
 }
 
-// All of them, the one with the highest version beside.
+// All of them, and the one with the highest version in a field of its own.
 absl::Status ReadFingerprints(const v1::Record& proto, Record& record) {
   Fingerprint highest;
   for (const v1::Fingerprint& fingerprint : proto.fingerprints()) {

@@ -1,9 +1,9 @@
-// The store's operations as a caller of the service words them, and its answers
-// read back. Written against proto/idempotency/v1, apart from the service's own
-// translation: what the two disagree on fails a test.
+// The store's operations as requests of a caller of the service, and its answers read back. Written
+// against proto/idempotency/v1, independent of the service's own translation: a difference between
+// the two fails a test.
 //
-// What is the default is left out of a request. An answer that lacks what the
-// contract promises is INTERNAL, with no reason of the catalogue.
+// Requests omit defaults. An answer that lacks a field that the contract promises is INTERNAL, with
+// no reason of the catalogue.
 #ifndef IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_OPERATION_H_
 #define IDEMPOTENCY_TESTS_CONFORMANCE_WIRE_OPERATION_H_
 
@@ -15,7 +15,7 @@
 
 namespace idempotency::internal {
 
-// Without the id, which the service computes, and the window, which it has.
+// Without the id, which the service computes, and the window, which it has itself.
 v1::ReserveRequest RequestOf(const ReserveOp& op);
 v1::CompleteRequest RequestOf(const CompleteOp& op);
 v1::ReleaseRequest RequestOf(const ReleaseOp& op);
@@ -23,8 +23,8 @@ v1::ExtendRequest RequestOf(const ExtendOp& op);
 // Everything of the record. By its key, if the operation has one.
 v1::GetRequest RequestOf(const GetOp& op);
 
-// Without what is for counting only. InFlight.retry_after is taken for what is
-// left of the lease: the service must have been given no other bounds.
+// Without the values that are only for counting. InFlight.retry_after stands for the remaining
+// lease: the service must have no other bounds.
 absl::StatusOr<Verdict> AnswerTo(const ReserveOp& op, const v1::ReserveResponse& response);
 // Without lease_overrun and repeated.
 absl::StatusOr<Completion> AnswerTo(const CompleteOp& op, const v1::CompleteResponse& response);

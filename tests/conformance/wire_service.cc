@@ -45,7 +45,7 @@ BatcherOptions WireService::Batching() {
 
 IdempotencyServiceOptions WireService::Service() {
   IdempotencyServiceOptions options;
-  // The suite wants to hear all that is left of a lease.
+  // The suite needs the whole remaining lease.
   options.min_retry_after = absl::ZeroDuration();
   options.max_retry_after = limits::kMaxLease;
   return options;

@@ -21,7 +21,7 @@ class WireService {
  public:
   // `store` outlives this.
   WireService(Store& store, ConnectionOptions::Kind kind);
-  // Nobody may be asking any more.
+  // No call may be under way.
   ~WireService();
   WireService(const WireService&) = delete;
   WireService& operator=(const WireService&) = delete;

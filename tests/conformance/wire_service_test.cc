@@ -1,5 +1,5 @@
-// What the wire has and a store does not: waiting, and durations that are finer
-// than any store keeps.
+// The features of the wire that a store does not have: waiting, and durations that are finer than
+// any store keeps.
 #include "tests/conformance/wire_service.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class WireServiceTest : public ::testing::TestWithParam<Kind> {
     return answer->get_future();
   }
 
-  // The grant, which there has to be.
+  // The grant, which must exist.
   v1::Reserved MustReserve(const v1::ReserveRequest& request) {
     const auto response = Ask(&Connection::Reserve, request).get();
     EXPECT_THAT(response, Succeeds());

@@ -15,10 +15,10 @@
 namespace idempotency::internal {
 namespace {
 
-// Only calls that hang take so long, whatever else the machine does.
+// Only calls that hang take so long, on any busy machine.
 constexpr std::chrono::seconds kPatience{120};
 
-// What comes back from the calls of one batch. Thread-safe.
+// The answers to the calls of one batch. Thread-safe.
 template <typename Response>
 class Responses {
  public:
@@ -61,7 +61,7 @@ std::vector<Answer> WireStore::AskAll(absl::Span<const Op> ops,
                                                                  Connection::Deadline,
                                                                  Connection::Callback<Response>)) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  // Shared with the callbacks: one that comes too late still finds it.
+  // Shared with the callbacks: a late one still finds it.
   const auto responses = std::make_shared<Responses<Response>>(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
     (connection_.*method)(RequestOf(ops[i]), deadline,

@@ -9,18 +9,18 @@
 
 namespace idempotency::internal {
 
-// A service as a store: every operation is a call on a connection. The calls of
-// one batch are asked for together, and the answers stand at their indices.
+// A service as a store: every operation is a call on a connection. The calls of one batch are sent
+// together, and their answers have the same indices.
 //
-// Past the wire goes only what it has no word for:
-//   Sweep, Inspect        have no method: the store behind is asked.
-//   ids that are forced   told to the store behind; the errors come by wire.
+// These bypass the wire, which has no field for them:
+//   Sweep, Inspect        have no method: the store behind answers.
+//   ids that are forced   passed to the store behind; the errors come by wire.
 //   ReserveOp::window     the same, unless it is the service's.
 //   Reserved::took_over, after_expiry, repeated; Completion::lease_overrun,
 //   repeated              are for counting: read from the store behind.
 //
-// Where the wire deliberately answers otherwise than a store does, the line of
-// the list of stores says so (StoreUnderTest).
+// Where the wire deliberately differs from a store, the line of the list of stores has the
+// difference (StoreUnderTest).
 //
 // A call that is answered twice or never fails the test.
 //

@@ -1,5 +1,5 @@
-// Where to listen, and where the records are: texts of the operator's, which may
-// hold a password.
+// The address to listen on, and the address of the store: texts of the operator's, which may
+// contain a password.
 #include <string>
 #include <string_view>
 
@@ -53,7 +53,7 @@ void ReadStoreAddress(absl::string_view text) {
 void Addresses(std::string_view input) {
   const absl::string_view text = AbslView(input);
   ReadNetworkAddress(text);
-  // One that the input spells itself may be anything.
+  // One that the input contains itself may be anything.
   if (absl::StrContains(text, kPassword)) return;
   ReadStoreAddress(text);
   ReadStoreAddress(absl::StrCat("postgresql://user:", kPassword, "@", text));

@@ -1,5 +1,5 @@
-// The client's SessionConnection against a daemon that says anything. The first byte is
-// the daemon's limits; each step is a byte, and what that takes.
+// The client's SessionConnection against a daemon with arbitrary answers. The first byte is the
+// daemon's limits; each step is a byte, and its arguments.
 #include <grpcpp/support/status.h>
 
 #include <cstdint>
@@ -36,8 +36,8 @@ constexpr int kStatusCodes = 18;
 constexpr std::uint32_t kMaxFrameBytes = 256 * 1024;
 constexpr std::size_t kMaxWaiting = 6;
 
-// What the operations, told apart by their keys, were answered, and what the
-// daemon had said to them. Thread-safe.
+// The answers to the operations, which their keys distinguish, and the daemon's answers as sent.
+// Thread-safe.
 class Answers {
  public:
   template <typename Response>
@@ -76,7 +76,7 @@ class Answers {
     operation.id = id;
   }
 
-  // Nothing else will come.
+  // No further answer will arrive.
   void End() {
     MutexLock lock(mutex_);
     for (const auto& [key, operation] : operations_) {
@@ -89,7 +89,7 @@ class Answers {
 
  private:
   struct Operation {
-    // 0 until it was sent.
+    // 0 until it is sent.
     std::uint64_t id = 0;
     int answers = 0;
     bool succeeded = false;
@@ -102,7 +102,7 @@ class Answers {
   std::map<std::uint64_t, std::set<std::string>> said_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What serves a daemon that has no sessions.
+// Serves a daemon that has no sessions.
 class Unary final : public Connection {
  public:
   explicit Unary(Answers& answers) : answers_(answers) {}
@@ -119,7 +119,7 @@ class Unary final : public Connection {
   Answers& answers_;
 };
 
-// The key of whatever it is.
+// The key of an operation of any kind.
 std::string KeyOf(const v1::SessionOperation& operation) {
   if (operation.has_reserve()) return operation.reserve().record_key().key();
   if (operation.has_complete()) return operation.complete().record_key().key();
@@ -128,7 +128,7 @@ std::string KeyOf(const v1::SessionOperation& operation) {
   return operation.get().record_key().key();
 }
 
-// One session and the daemon that it talks to.
+// One session and its daemon.
 class Conversation {
  public:
   explicit Conversation(std::uint8_t limits) {
@@ -163,7 +163,7 @@ class Conversation {
       answers_.Said(frame);
       Newest().Say(std::move(frame));
     } else {
-      // What gRPC makes of it.
+      // In gRPC's form.
       Newest().End(grpc::Status(grpc::StatusCode::INTERNAL, "cannot be parsed"));
     }
   }
@@ -187,7 +187,7 @@ class Conversation {
     }
   }
 
-  // Until nothing moves any more, so that the same input goes the same way.
+  // Until no thread is active, so that the same input takes the same path.
   void Settle() { links_.network().Settle(); }
 
   void End() {

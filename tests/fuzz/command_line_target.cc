@@ -47,7 +47,7 @@ void RequireGood(const HealthOptions& options) {
 
 void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a text"); }
 
-// Takes no value.
+// Has no value.
 bool IsSwitch(absl::string_view argument) {
   return argument == "--status" || argument == "--help" || argument == "--yes" ||
          argument == "--tls";

@@ -1,7 +1,6 @@
-// Replays what is kept in corpus/, under whatever the test is built with: every
-// input that was once a finding, and those that the fuzzers begin with. With a
-// number, as many more for each target, made up out of them; one that is a finding
-// stays in ./made_up_input.
+// Replays the inputs in corpus/, under any sanitizer of the build: every input that was once a
+// finding, and the fuzzers' seeds. With a number, as many more for each target, derived from them;
+// one that is a finding is kept in ./made_up_input.
 //
 //   corpus_test CORPUS              all of it
 //   corpus_test CORPUS NUMBER       and NUMBER of others for each target
@@ -37,7 +36,7 @@ void Replay(const Target& target, const fs::path& file) {
   target.run(Read(file));
 }
 
-// The same ones in every run, so that a failure is one for everybody.
+// The same ones in every run, so that a failure can be repeated.
 constexpr std::uint64_t kSeed = 1;
 
 void MakeUp(const Target& target, const std::vector<fs::path>& files, int number) {

@@ -1,5 +1,5 @@
-// `grpc-status-details-bin` of whoever answered. The first byte is the status
-// code, the next block the message, the rest the details.
+// `grpc-status-details-bin` of any server. The first byte is the status code, the next block the
+// message, the rest the details.
 #include <grpcpp/support/status.h>
 
 #include <cstdint>
@@ -62,7 +62,7 @@ void ErrorDetailsOnWire(std::string_view bytes) {
     Require(Same(DetailsOf(status), {}), "an error of others has no details of ours");
     return;
   }
-  // Once made by us, what was read is what is written.
+  // Details that this project wrote are read back unchanged.
   const absl::Status made = MakeErrorWithCode(*reason, status.code(), message, DetailsOf(status));
   Require(ReasonOf(made) == reason, "a reason survives");
   const absl::Status again = MakeErrorWithCode(*reason, status.code(), message, DetailsOf(made));

@@ -24,7 +24,7 @@ using google::protobuf::UnknownFieldSet;
 using testdata::Shapes;
 
 constexpr std::string_view kMethod = "/shapes.v1.Shapes/Draw";
-// No field of Shapes.
+// Not a field of Shapes.
 constexpr int kUnknownNumber = 5000;
 
 std::string DigestOf(const Message& message, std::string_view method = kMethod) {
@@ -40,15 +40,15 @@ std::string CanonicalFormOf(const Message& message) {
   return form;
 }
 
-// Members of the oneof are told apart by which of them comes last.
+// The last member of the oneof on the wire is the set one.
 int Rank(const UnknownField& field) {
   const bool of_choice = field.number() >= Shapes::kChoiceInt32FieldNumber &&
                          field.number() <= Shapes::kChoiceChildFieldNumber;
   return of_choice ? Shapes::kChoiceInt32FieldNumber : field.number();
 }
 
-// The same message with its fields in another order, as another writer may send
-// it; those of one number keep theirs, which has a meaning.
+// The same message with its fields in another order, as another writer may send it; fields of one
+// number keep their order, which has a meaning.
 std::string InAnotherOrder(const std::string& bytes) {
   UnknownFieldSet fields;
   Require(fields.ParseFromString(bytes), "what is a message has fields");
@@ -70,7 +70,7 @@ Shapes Parsed(const std::string& bytes, std::string_view property) {
   return message;
 }
 
-// As a proxy reads it that got the descriptor over the network.
+// Read as by a proxy that got the descriptor over the network.
 std::unique_ptr<Message> ParsedAtRunTime(const std::string& bytes) {
   static auto& factory = *std::make_unique<google::protobuf::DynamicMessageFactory>().release();
   std::unique_ptr<Message> message(factory.GetPrototype(Shapes::descriptor())->New());

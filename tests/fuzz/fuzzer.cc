@@ -1,5 +1,5 @@
-// What libFuzzer asks for. IDEMPOTENCY_FUZZ_TARGET is the function of this
-// binary, one of those in targets.h.
+// libFuzzer's entry points. IDEMPOTENCY_FUZZ_TARGET is the function of this binary, one of those in
+// targets.h.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,11 +1,10 @@
-// Whole calls of a guarded method, as any caller may make them: any metadata, any
-// message, any key. They go over a socket, through the guard and its one session,
-// to the real service in this process; gRPC's own clients would refuse to send most
-// of them. What must be so: another caller never notices.
+// Whole calls of a guarded method, as any caller may make them: any metadata, any message, any key.
+// They are sent over a socket, through the guard and its one session, to the real service in this
+// process; gRPC's own clients would refuse to send most of them. The invariant: another caller is
+// never affected.
 //
-// An input is a list of calls. Each has a byte for what it carries; then, as that
-// says, a key, a traceparent, a parent, a scope, an entry of any name, and a message,
-// each a block.
+// An input is a list of calls. Each has a byte that selects its parts; then, if selected, a key, a
+// traceparent, a parent, a scope, an entry of any name, and a message, each a block.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -38,15 +37,15 @@ using testing::RawHttp2Client;
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 constexpr char kScope[] = "x-tenant";
 constexpr int kMaxCalls = 4;
-// Of the headers of a call together.
+// The limit for the headers of a call together.
 constexpr std::size_t kMaxHeaderBytes = 4 * 1024;
 constexpr std::size_t kMaxMessageBytes = 8 * 1024;
-// Far over what a call takes, also of a loaded machine.
+// Far longer than a call takes, also on a loaded machine.
 constexpr std::chrono::seconds kInTime(20);
 // After so many the records are forgotten, all at once.
 constexpr std::uint64_t kCallsOfOneService = 2'000;
 
-// What a header may hold: HTTP/2 forbids these, and gRPC ends the connection for them.
+// Not allowed in a header: HTTP/2 forbids these, and gRPC ends the connection for them.
 std::string AsHeaderValue(std::string_view bytes) {
   std::string value(bytes.substr(0, kMaxHeaderBytes));
   std::replace_if(
@@ -54,7 +53,7 @@ std::string AsHeaderValue(std::string_view bytes) {
   return value;
 }
 
-// A name that gRPC takes, and none of those that it has a meaning for itself.
+// A name that gRPC accepts and does not use itself.
 std::string AsHeaderName(std::string_view bytes) {
   std::string name = "x-";
   for (const char c : bytes.substr(0, 64)) {
@@ -63,7 +62,7 @@ std::string AsHeaderName(std::string_view bytes) {
   return name;
 }
 
-// A guarded server in front of the service, its hostile caller, and the other one.
+// A guarded server in front of the service, its hostile caller, and the innocent one.
 class World {
  public:
   World() : server_(Options()) {}
@@ -76,7 +75,7 @@ class World {
     if ((carries & 4) != 0) {
       headers.emplace_back("idempotency-parent-bin", absl::Base64Escape(BlockOf(input)));
     }
-    // Never the innocent caller's own: that it cannot be is its authentication's task.
+    // Never the innocent caller's own: its authentication must prevent that.
     if ((carries & 8) != 0) {
       headers.emplace_back(kScope, absl::StrCat("h", AsHeaderValue(input.Block())));
     }
@@ -119,7 +118,7 @@ class World {
     GuardedServer::Options options;
     options.channel = service_.channel();
     options.guard.scope = MetadataScope(kScope);
-    // A refusal that was taken for silence would show.
+    // A refusal that was treated as a missing answer would show.
     options.guard.methods[kAct].MutablePolicy().fail_open = true;
     options.guard.verdict_timeout = absl::FromChrono(kInTime);
     options.handler = [this](grpc::ServerContextBase& context, const testing::ActRequest& request,
@@ -142,7 +141,7 @@ class World {
   ProbeClient innocent_{server_.address()};
 };
 
-// One for many inputs, which is what a service is for.
+// One for many inputs, as one service has many callers.
 std::unique_ptr<World>& TheWorld() {
   static auto& world = *std::make_unique<std::unique_ptr<World>>().release();
   if (world == nullptr || world->old()) {

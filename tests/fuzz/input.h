@@ -7,8 +7,8 @@
 
 namespace idempotency::internal::fuzz {
 
-// Takes an input apart, from its front. Any bytes are an input: behind its end
-// numbers read as zero and texts as empty. The views live as long as the bytes.
+// Splits an input, from its front. Any bytes are an input: after its end numbers are zero and texts
+// are empty. The views are valid as long as the bytes.
 class Input {
  public:
   explicit Input(std::string_view bytes) : rest_(bytes) {}
@@ -19,9 +19,9 @@ class Input {
   // Eight bytes, little-endian.
   std::int64_t Integer();
   std::string_view Bytes(std::size_t count);
-  // As many bytes as two bytes before them say, little-endian.
+  // As many bytes as the two bytes before them give, little-endian.
   std::string_view Block();
-  // Up to the next line feed, which is taken too.
+  // Up to the next line feed, which is consumed too.
   std::string_view Line();
   std::string_view Rest();
 

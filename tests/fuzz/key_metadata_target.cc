@@ -1,5 +1,5 @@
-// `idempotency-key` and the field that may carry it. The first line is the
-// field, every other one a value of the metadata entry.
+// `idempotency-key` and the field that may carry it. The first line is the field, every other one a
+// value of the metadata entry.
 #include <algorithm>
 #include <string>
 #include <string_view>

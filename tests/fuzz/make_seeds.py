@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the inputs that the fuzzers begin with into corpus/.
+"""Writes the fuzzers' seeds into corpus/.
 
-Those that were once a finding are not made here: they stand in corpus/ as they
+Former findings are not made here: they are in corpus/ as they
 were found, with names that begin with "found_".
 
   tests/fuzz/make_seeds.py      needs protoc
@@ -122,7 +122,7 @@ def requests():
         "idempotency.v1.GetRequest", 'record_id: "%s" view: RECORD_VIEW_FULL' % UUID7))
     write("unary_requests", "get_by_key", b"\4" + encode(
         "idempotency.v1.GetRequest", "record_key { %s }" % (KEY % UUID7)))
-    # Two bytes on the wire, some dozen in memory.
+    # Two bytes on the wire, a few dozen in memory.
     write("unary_requests", "too_many_fingerprints", b"\0" + b"\x12\0" * 100)
     write("unary_requests", "too_many_messages", b"\1" + b"\x1a\xc8\1" + b"\x4a\0" * 100)
     write("unary_requests", "too_many_unknown", b"\2" + b"\x78\1" * 100)
@@ -305,7 +305,7 @@ def calls():
     key, trace, parent, scope, entry = 1, 2, 4, 8, 16
 
     def call(*parts, message=request):
-        """What a call carries, as (bit, bytes ...)."""
+        """The parts of a call, as (bit, bytes ...)."""
         carries = sum(part[0] for part in parts)
         return bytes([carries]) + b"".join(
             block(text) for part in parts for text in part[1:]) + block(message)

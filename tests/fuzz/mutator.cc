@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxSize = 4096;
 constexpr std::size_t kMaxPiece = 64;
-// Where lengths, tags and signs of what is read here change their meaning.
+// Values at which lengths, tags and signs change their meaning.
 constexpr char kTelling[] = {'\0', '\1', '\x0a', '\x12', ' ',    '"',    '\'',
                              ',',  '-',  '/',    ':',    ';',    '=',    '?',
                              '@',  '\\', '{',    '}',    '\x7f', '\x80', '\xff'};

@@ -8,16 +8,15 @@
 
 namespace idempotency::internal::fuzz {
 
-// Makes inputs up out of kept ones, without a compiler's help: bits and bytes
-// changed, pieces cut, doubled, or taken from another input. It learns nothing, as
-// libFuzzer does; it is there in every build. One seed, one sequence.
-// Thread-compatible.
+// Derives inputs from kept ones, without a compiler's help: bits and bytes changed, pieces cut,
+// doubled, or taken from another input. Unlike libFuzzer it does not use coverage; it is available
+// in every build. One seed, one sequence. Thread-compatible.
 class Mutator {
  public:
   // `inputs` has at least one.
   Mutator(std::vector<std::string> inputs, std::uint64_t seed);
 
-  // Another one; at most 4 KiB, as libFuzzer is told.
+  // A derived one; at most 4 KiB, libFuzzer's limit here.
   std::string Next();
 
  private:

@@ -1,5 +1,5 @@
-// `option (idempotency.v1.policy)` of a method, in a descriptor that may come
-// from anywhere. The first byte chooses the method, the rest is the option.
+// `option (idempotency.v1.policy)` of a method, in a descriptor of any origin. The first byte
+// chooses the method, the rest is the option.
 #include <grpcpp/support/status_code_enum.h>
 
 #include <string>
@@ -37,7 +37,7 @@ void RequireGoodFaults(const PolicyFaults& faults) {
   }
 }
 
-// One in which no fault was found.
+// A policy in which no fault was found.
 void RequireGood(const MethodDescriptor& method, const MethodPolicy& policy) {
   Require(policy.lease >= limits::kMinLease && policy.lease <= limits::kMaxLease,
           "the lease has its bounds");
@@ -69,7 +69,7 @@ void RequireGood(const MethodDescriptor& method, const MethodPolicy& policy) {
           "the key's field is there");
 }
 
-// Of a descriptor that was built without our option: it is unknown there.
+// From a descriptor that was built without the project's option: it is unknown there.
 void ReadDeclared(const v1::Policy& option) {
   MethodOptions known;
   *known.MutableExtension(v1::policy) = option;

@@ -5,8 +5,8 @@
 
 namespace idempotency::internal::fuzz {
 
-// What must be so for every input. Ends the process, with `property` on stderr,
-// unless it held: that is what a fuzzer takes for a finding.
+// An invariant for every input. Ends the process, with `property` on stderr, unless it held: a
+// fuzzer reports that as a finding.
 void Require(bool held, std::string_view property);
 
 }  // namespace idempotency::internal::fuzz

@@ -1,5 +1,5 @@
-// What names a record: a UUID, or the four parts of a key, one in each line. The
-// input is taken for either.
+// The identifiers of a record: a UUID, or the four parts of a key, one in each line. The input is
+// read as either.
 #include <optional>
 #include <string>
 #include <string_view>

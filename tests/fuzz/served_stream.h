@@ -13,26 +13,26 @@
 
 namespace idempotency::internal::fuzz {
 
-// A bidirectional stream of bytes as gRPC gives it to a reactor, without gRPC:
-// the caller's side is the thread that made it. Checks what the reactor asks
-// for. Not thread-safe, but for what the reactor calls.
+// A bidirectional stream of bytes with gRPC's interface for a reactor, without gRPC: the caller's
+// side is the thread that made it. Checks the reactor's requests. Not thread-safe, except for the
+// functions that the reactor calls.
 class ServedStream final
     : public grpc::ServerCallbackReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-  // AwaitEnd() tells `reactor` that it is done, after which it may be gone.
+  // AwaitEnd() notifies `reactor` that it is done, after which it may be destroyed.
   explicit ServedStream(Reactor* reactor);
 
-  // Each returns when the stream has taken it; false if it wants nothing more.
+  // Each returns when the stream has taken it; false if the reactor reads no more.
   bool SendFrame(std::string_view frame);
   bool HalfClose();
-  // The caller is gone. What is under way fails.
+  // The caller has disconnected. Pending operations fail.
   void Cancel();
-  // Lets the stream come to its end, which it must within 20 s; its status.
+  // Lets the stream end, which it must within 20 s; its status.
   grpc::Status AwaitEnd();
 
-  // The frames that came since the last call.
+  // The frames that arrived since the last call.
   std::vector<std::string> TakeFrames();
 
  private:
@@ -45,8 +45,8 @@ class ServedStream final
   grpc::internal::ServerReactor* reactor() override { return reactor_; }
   void CallOnDone() override {}
 
-  // Where the next frame goes, once what is to be written is; nullptr if none is
-  // wanted.
+  // The destination of the next frame, once the pending writes are done; nullptr if the reactor
+  // reads no more.
   grpc::ByteBuffer* TakeRead();
   // False if there is nothing to write.
   bool CompleteWrite();

@@ -1,5 +1,5 @@
-// A Session stream as a caller may use it: frames of any bytes, one after the
-// other. Each step is a byte, and a block for a frame.
+// A Session stream of an arbitrary caller: frames of any bytes, one after the other. Each step is a
+// byte, and a block for a frame.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,8 +42,8 @@ Options OnClock(const Clock& clock) {
   return options;
 }
 
-// The service behind one stream. The clock stands still: no lease runs out and
-// no wait ends, but when the room is closed.
+// The service behind one stream. The clock stands still: no lease runs out, and no wait ends before
+// the waiters are closed.
 class Service {
  public:
   Service() {

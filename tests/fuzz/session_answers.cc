@@ -10,7 +10,7 @@ namespace {
 
 std::string RecordOf(const v1::RecordKey& key) { return RecordIdFor(FromProto(key)).ToString(); }
 
-// The kind of operation that a response is one to.
+// The kind of operation that a response answers.
 v1::SessionOperation::OperationCase KindOf(const v1::SessionAnswer& answer) {
   switch (answer.response_case()) {
     case v1::SessionAnswer::kReserve:

@@ -13,15 +13,15 @@
 
 namespace idempotency::internal::fuzz {
 
-// What was asked on one session, and whether the answers are answers to it.
+// The operations sent on one session, and a check that the answers belong to them.
 // Thread-compatible.
 class SessionAnswers {
  public:
-  // A frame was taken; empty if it was none.
+  // A frame was sent; empty if it could not be parsed.
   void Asked(const v1::SessionRequest& frame);
-  // A frame came.
+  // A frame arrived.
   void Came(const v1::SessionResponse& frame);
-  // Nothing else will come. `refused`: the last frame was, as a whole.
+  // No further frame will arrive. `refused`: the last frame was, as a whole.
   void End(bool refused) const;
 
  private:
@@ -33,9 +33,9 @@ class SessionAnswers {
   bool established_ = false;
   // Unanswered operations.
   std::map<std::uint64_t, std::vector<Kind>> unanswered_;
-  // Of the last frame that was asked.
+  // Of the last frame that was sent.
   std::size_t last_operations_ = 0;
-  // By record id, as verdicts have it.
+  // By record id, as verdicts contain it.
   std::map<std::string, std::size_t> releases_;
   std::map<std::string, std::set<std::string>> completions_;
   std::map<std::string, std::set<std::string>> grants_;

@@ -1,5 +1,5 @@
-// Rows of a SQLite file that are not as the store wrote them. Each change is
-// three bytes (row, column, kind of value) and the value.
+// Rows of a SQLite file that differ from the store's. Each change is three bytes (row, column, kind
+// of value) and the value.
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -25,11 +25,11 @@ constexpr Row kAllRows[] = {Row::kPaid, Row::kForgotten, Row::kUnknown};
 constexpr int kMaxChanges = 4;
 constexpr int kMaxSweepSteps = 16;
 
-// What was done to one row.
+// The changes to one row.
 struct Changes {
   int count = 0;
   int column = 0;
-  // It is a number now, or nothing, as this column may be.
+  // It is a number now, or NULL, as this column may be.
   bool plausible = false;
 };
 
@@ -50,7 +50,7 @@ void Change(StoredRows& rows, Input& input, std::vector<Changes>& changes) {
       break;
     case 2:
       rows.SetReal(row, column, static_cast<double>(input.Integer()));
-      // A column for numbers makes a whole number of it.
+      // A column for numbers converts it into a whole number.
       change.plausible = true;
       break;
     case 3:
@@ -66,8 +66,7 @@ void Change(StoredRows& rows, Input& input, std::vector<Changes>& changes) {
   }
 }
 
-// A row that says something else now without a sign of damage: there is no
-// checksum over a row.
+// A row with other valid values shows no sign of damage: there is no checksum over a row.
 bool TellsAnotherStory(Row row, const Changes& changes) {
   if (changes.count > 1) return true;
   const std::string_view column = StoredRows::NameOf(changes.column);

@@ -16,7 +16,7 @@ namespace idempotency::internal::fuzz {
 namespace {
 
 constexpr std::string_view kRowNames[StoredRows::kRows] = {"paid", "forgotten", "unknown"};
-// The last one stands in a table of its own.
+// The last one is in a table of its own.
 constexpr std::string_view kColumnNames[StoredRows::kColumns] = {
     "namespace",       "scope",           "operation",    "key",
     "state",           "attempt",         "token",        "request_token",

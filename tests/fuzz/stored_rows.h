@@ -14,15 +14,15 @@ struct sqlite3;
 
 namespace idempotency::internal::fuzz {
 
-// A SQLite store with three records, and another hand on its file, which writes
-// what the store never would: any value in any column. Not thread-safe.
+// A SQLite store with three records, and a second writer of its file, which writes values that the
+// store never would: any value in any column. Not thread-safe.
 class StoredRows {
  public:
-  // Each as a retry of the same request finds it.
+  // The verdict of each for a retry of the same request.
   enum class Row {
     kPaid,       // a replay of "paid"
     kForgotten,  // expired, under a tombstone
-    kUnknown,    // a lease ran out, and it wants recovery
+    kUnknown,    // a lease ran out, and it requires recovery
   };
   static constexpr int kRows = 3;
   static constexpr int kColumns = 23;
@@ -38,7 +38,7 @@ class StoredRows {
   static std::string_view NameOf(int column);
   const Uuid& TokenOf(Row row) const { return tokens_[static_cast<int>(row)]; }
 
-  // As they were at first, and nothing else.
+  // Restores the original rows, and removes all others.
   void Restore();
   void SetNull(Row row, int column);
   void SetInteger(Row row, int column, std::int64_t value);
@@ -52,7 +52,7 @@ class StoredRows {
   class Update;
 
   void Fill();
-  // Takes the types out of the schema, so that any value can stand anywhere.
+  // Removes the types from the schema, so that any column accepts any value.
   void Loosen();
   void Execute(const char* sql);
 

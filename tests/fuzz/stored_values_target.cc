@@ -1,5 +1,4 @@
-// What stores keep as bytes: fingerprints and replies. The input is taken for
-// either.
+// The bytes that stores keep: fingerprints and replies. The input is read as either.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +24,7 @@ void ReadFingerprints(std::string_view bytes) {
     return;
   }
   for (const Fingerprint& fingerprint : *fingerprints) {
-    // Older versions took any digest for version 1.
+    // Older versions accepted any digest for version 1.
     Require(fingerprint.version > 0 && fingerprint.digest.size() >= limits::kMinDigestBytes &&
                 fingerprint.digest.size() <= limits::kMaxDigestBytes,
             "what was stored had been checked");

@@ -1,6 +1,7 @@
-// Everything of ours that reads bytes from outside, each as a function that
-// takes any bytes and ends the process when what must be so is not. A fuzzer
-// makes up inputs for one of them; corpus_test replays those that are kept.
+// The fuzz targets (docs/testing.md): all code of this project that reads bytes from outside, each
+// part as a function that takes any bytes and ends the process when an invariant is violated. A
+// fuzzer generates inputs for one of them (scripts/fuzz.sh, 10 s for each; --nightly 5 minutes);
+// corpus_test replays the kept ones in every build.
 #ifndef IDEMPOTENCY_TESTS_FUZZ_TARGETS_H_
 #define IDEMPOTENCY_TESTS_FUZZ_TARGETS_H_
 
@@ -10,13 +11,13 @@
 namespace idempotency::internal::fuzz {
 
 struct Target {
-  // Of its folder in corpus/.
+  // The name of its folder in corpus/.
   std::string_view name;
   void (*run)(std::string_view input);
 };
 // In the order of their names.
 std::vector<Target> AllTargets();
-// Before the first input, once: what they log is no finding.
+// Call it once before the first input. Turns logging off: logged lines are no findings.
 void Prepare();
 
 void Addresses(std::string_view input);

@@ -1,5 +1,5 @@
-// Requests of the service's unary methods, as they come in. The first byte says of which
-// one, the rest is the message.
+// Requests of the service's unary methods, as they arrive. The first byte selects the method, the
+// rest is the message.
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
@@ -100,11 +100,10 @@ void RequireGood(const GetOp& op) {
 
 // Small, so that short inputs reach it.
 constexpr std::size_t kMaxParsedBytes = 4 * 1024;
-// What is counted for a field is about what it takes; containers may keep as much again
-// for growing.
+// The count for a field is about its memory; containers may allocate as much again for growing.
 constexpr std::size_t kMostMemory = 3 * kMaxParsedBytes;
 
-// Whether the request is let in, by which nothing large can be built.
+// Checks the admission of the request, which must prevent that anything large is parsed.
 template <typename Request>
 void ComeIn(std::string_view bytes) {
   const grpc::Slice slice(bytes.data(), bytes.size());
@@ -125,13 +124,13 @@ void ComeIn(std::string_view bytes) {
           "what is held is what the request weighs");
   UnaryRequest<Request> request;
   Require(request.Parse(buffer).ok() == is_message, "the parser decides what is a message");
-  // The parser reserves what a text that is cut off says its length is; of that no page
-  // is touched, and nothing is kept.
+  // For a text that is cut off the parser reserves its declared length; no page of that is touched,
+  // and nothing is kept.
   Require(!is_message || request.message().SpaceUsedLong() <= sizeof(Request) + kMostMemory,
           "what was let in takes no more than was counted");
 }
 
-// `translate` is how the server makes an operation of such a request.
+// `translate` is the server's conversion of such a request into an operation.
 template <typename Request, typename Translate>
 void Take(std::string_view bytes, Translate translate) {
   ComeIn<Request>(bytes);

@@ -1,4 +1,4 @@
-"""What is installed from a build: other projects find, compile and link it, by CMake and by
+"""The installed files of a build: other projects find, compile and link them, by CMake and by
 pkg-config."""
 
 import pathlib
@@ -64,7 +64,7 @@ class InstalledTest(unittest.TestCase):
             self.assertTrue((made / "dev/grpcidempotency/v1/Policy.java").exists())
             self.assertTrue((made / "idempotency/v1/options_pb2.py").exists())
             self.assertIn("namespace GrpcIdempotency.V1", (made / "Options.cs").read_text())
-        # What protoc-gen-go refuses a file without.
+        # protoc-gen-go refuses a file without this option.
         for proto in protos:
             self.assertRegex(pathlib.Path(proto).read_text(), r"(?m)^option go_package = ")
 

@@ -1,4 +1,4 @@
-"""A project of somebody else's, in a folder of its own."""
+"""An outside project, in a folder of its own."""
 
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def outside_project(test, name):
-    """tests/install/`name` with the sources, in a folder that goes away with the test."""
+    """tests/install/`name` with the sources, in a folder that is removed with the test."""
     folder = tempfile.TemporaryDirectory(prefix=f"idempotency-{name}.")
     test.addCleanup(folder.cleanup)
     tree = pathlib.Path(folder.name) / "orders"

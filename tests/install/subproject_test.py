@@ -1,4 +1,5 @@
-"""This project below another one: it builds what is linked, and sets nothing for the rest."""
+"""This project below another one: it builds the linked targets, and sets nothing for the
+rest."""
 
 import re
 import subprocess
@@ -24,7 +25,7 @@ class SubprojectTest(unittest.TestCase):
         return self.run_in_tree("cmake", "-G", "Ninja", "-S", ".", "-B", "build", *settings)
 
     def would_compile(self, target):
-        """The sources of ours that building it takes."""
+        """The sources of this project that building it compiles."""
         steps = self.run_in_tree("ninja", "-C", "build", "-n", "-v", target)
         return set(re.findall(r"grpc-idempotency/(\S+\.cc)$", steps, re.MULTILINE))
 

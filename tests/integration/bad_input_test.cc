@@ -1,6 +1,5 @@
-// What callers get wrong, sent to a real idempotencyd: each is refused with a
-// reason and the name of the field, nothing changes, and nothing of what was
-// sent turns up in errors, logs or metrics.
+// Invalid input of callers, sent to a real idempotencyd: each is refused with a reason and the name
+// of the field, nothing changes, and no part of the input appears in errors, logs or metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +27,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Parts of what tests send; none may come back.
+// Parts of the tests' input; none may come back.
 constexpr char kSecretKey[] = "secret-key-7c1d";
 constexpr char kSecretBody[] = "secret-body-93fa";
 constexpr char kSecretDigest[] = "secret-digest-of-32-bytes-41b8ce";
@@ -47,8 +46,7 @@ class BadInput : public ::testing::Test {
     }
   }
 
-  // The refusal says what kind it is, which field, and what would be right;
-  // nothing of what was sent.
+  // The refusal has its kind, the field, and the valid values; no part of the input.
   void ExpectRefused(const absl::Status& status, Reason reason, const std::string& field) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status.message();
     EXPECT_EQ(ReasonOf(status), reason) << status.message();
@@ -69,7 +67,7 @@ class BadInput : public ::testing::Test {
     ExpectRefused(client_.Call(request).status(), reason, field);
   }
 
-  // A reservation to do wrong with.
+  // A reservation for invalid requests.
   std::string Reserve(const std::string& key) {
     const auto reserved = client_.Call(SomeReserve(key));
     EXPECT_TRUE(reserved.ok()) << reserved.status();
@@ -95,7 +93,7 @@ class BadInput : public ::testing::Test {
 template <typename Request>
 class BadRecordKey : public BadInput {
  protected:
-  // Fits every method as far as the record key is concerned.
+  // Has a valid record key for every method.
   static Request Good() {
     Request request;
     *request.mutable_record_key() = SomeRecordKey(kSecretKey);
@@ -203,7 +201,7 @@ TEST_F(BadInput, DurationsThatAreNegativeZeroOrAbsurd) {
     v1::ExtendRequest extend = SomeExtend(kSecretKey, Uuid::Random().ToString());
     set(extend.mutable_lease(), duration);
     ExpectRefused(extend, Reason::kRequestInvalid, "lease");
-    // Not to wait is no mistake.
+    // No wait is valid.
     if (duration == durations.front()) continue;
     request = SomeReserve(kSecretKey);
     set(request.mutable_max_wait(), duration);
@@ -234,7 +232,7 @@ TEST_F(BadInput, LabelsAndMetadataOverTheirLimits) {
   v1::ExtendRequest extend = SomeExtend("labels", token);
   extend.set_checkpoint(absl::StrCat(kSecretBody, std::string(limits::kMaxCheckpointBytes, 'c')));
   ExpectRefused(extend, Reason::kRequestInvalid, "checkpoint");
-  // None of them cost the reservation.
+  // None of them has ended the reservation.
   EXPECT_TRUE(client_.Call(SomeComplete("labels", token, kSecretBody)).ok());
 }
 
@@ -352,7 +350,7 @@ TEST_F(BadInputAtTheGuard, ARequestAndAReplyOverTheLimitRunOnce) {
   EXPECT_THAT(retry.status.error_message(), Not(HasSubstr(kSecretBody)));
   EXPECT_EQ(runs_, 1);
 
-  // Another request under the key is told apart, whatever its size.
+  // Another request under the key is detected, at any size.
   call.account.back() = 'y';
   call.context = std::make_shared<grpc::ClientContext>();
   EXPECT_EQ(client.Send(call).reason(), Reason::kKeyReused);
@@ -366,7 +364,7 @@ TEST_F(BadInputAtTheGuard, MetadataOverGrpcsLimitCostsNothing) {
   EXPECT_EQ(ProbeClient(address).Send(call).status.error_code(),
             grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(runs_, 0);
-  // gRPC may close the connection that carried too much, under the next call.
+  // gRPC may close the connection that carried too many bytes, during the next call.
   const Outcome right = ProbeClient(address).Act(kSecretKey);
   EXPECT_TRUE(right.status.ok()) << right.status.error_message();
   EXPECT_EQ(runs_, 1);
@@ -374,7 +372,7 @@ TEST_F(BadInputAtTheGuard, MetadataOverGrpcsLimitCostsNothing) {
 
 TEST_F(BadInputAtTheGuard, AReplyWithMetadataOverGrpcsLimitFailsTheSameWayOnReplay) {
   const std::string address = Serve("", kSecretBody + std::string(64 << 10, 'n')).address();
-  // gRPC may close the connection that carried too much, under the next call.
+  // gRPC may close the connection that carried too many bytes, during the next call.
   for (int call = 0; call < 2; ++call) {
     EXPECT_EQ(ProbeClient(address).Act(kSecretKey).status.error_code(),
               grpc::StatusCode::RESOURCE_EXHAUSTED);

@@ -25,8 +25,8 @@ namespace {
 
 constexpr int kFaultsOfEachKind = 20;
 constexpr int kClients = 8;
-// How many replies must have been acknowledged between two faults, so that
-// every fault meets a system at work.
+// The number of acknowledged replies between two faults, so that every fault meets a system at
+// work.
 constexpr int kRepliesBetweenFaults = 40;
 constexpr std::chrono::milliseconds kSettled{60000};
 
@@ -61,7 +61,7 @@ class Progress {
   std::map<std::string, std::string> bodies_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Charges with new keys until told to stop; sends every third one again.
+// Charges with new keys until it is stopped; sends every third one again.
 void Load(const std::string& address, int number, const std::atomic<bool>& stop,
           Progress& progress) {
   const ProbeClient client(address);
@@ -97,7 +97,7 @@ void ExpectNothingLost(const std::string& address,
   }
 }
 
-// What is left of a key to tell how it came to run twice.
+// The remains of a key that show how it ran twice.
 std::string RecordOf(const std::string& address, const std::string& key) {
   v1::GetRequest request;
   v1::RecordKey& record_key = *request.mutable_record_key();
@@ -119,8 +119,8 @@ TEST(Crash, NothingAcknowledgedIsLostAndNothingHappensTwice) {
   options.idempotencyd = daemon.address();
   options.api = Api::kCallback;
   options.handler = effects.Handler();
-  // Longer than all the faults together: a lease that runs out while the store
-  // is away may be taken over, and would hide what this test looks for.
+  // Longer than all the faults together: a lease that runs out while the store is unavailable may
+  // be taken over, and would hide the faults that this test must detect.
   MethodPolicy policy;
   policy.lease = absl::Minutes(30);
   options.guard.methods["/idempotency.testing.Probe/Act"].policy = policy;

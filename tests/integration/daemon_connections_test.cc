@@ -1,5 +1,4 @@
-// What the connections of one client can do to a real idempotencyd and its other
-// clients.
+// The effects of one client's connections on a real idempotencyd and its other clients.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -97,7 +96,7 @@ TEST_F(DaemonConnectionsTest, ABurstFromOneAddressLeavesRoomForTheOthers) {
   EXPECT_TRUE(ServiceClient(daemon.address()).Call(SomeReserve("order")).ok());
 }
 
-TEST_F(DaemonConnectionsTest, AConnectionThatSaysNothingEnds) {
+TEST_F(DaemonConnectionsTest, ASilentConnectionEnds) {
   DaemonProcess daemon(Store(), {"--handshake_timeout=300ms"});
   RawConnection silent(daemon.address());
   EXPECT_TRUE(silent.AwaitClose());
@@ -147,7 +146,7 @@ TEST_F(DaemonConnectionsTest, SettingsBoundTheCallsOfAConnection) {
 
 TEST_F(DaemonConnectionsTest, MessagesThatAreNeverFinishedAreBounded) {
   DaemonProcess daemon(Store(), {"--transport_mib=32"});
-  // Three times what the daemon may hold.
+  // Three times the number that the daemon may hold.
   std::vector<RawConnection> connections;
   bool ended = false;
   for (int i = 0; i < 12; ++i) {

@@ -1,5 +1,5 @@
-// What an operator counts on while idempotencyd runs: metrics that move,
-// sweeping, waiting across replicas, and an orderly end.
+// The behaviour that an operator relies on while idempotencyd runs: metrics that change, sweeping,
+// waiting across replicas, and an orderly end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,8 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLong{30};
 
-// Asks a daemon for its metrics until `holds` of them. False if that took too
-// long.
+// Reads a daemon's metrics until `holds` is true of them. False if that took too long.
 template <typename Holds>
 bool AwaitMetrics(DaemonProcess& daemon, Holds holds) {
   const auto deadline = Clock::now() + kLong;
@@ -62,7 +61,7 @@ v1::ReserveRequest ReserveFor(const std::string& key, int lease_ms) {
   return request;
 }
 
-// Asks until the verdict is not that the attempt runs: its lease runs out.
+// Repeats the request until the attempt is no longer running: its lease runs out.
 absl::StatusOr<v1::ReserveResponse> AfterTheLease(const ServiceClient& client,
                                                   const v1::ReserveRequest& request) {
   const auto deadline = Clock::now() + kLong;
@@ -72,8 +71,7 @@ absl::StatusOr<v1::ReserveResponse> AfterTheLease(const ServiceClient& client,
   }
 }
 
-// What a record remembers for people and for recovery, from the first call to
-// the last.
+// The content of a record for people and for recovery, from the first call to the last.
 void ExpectItsContextAlongARecordsLife(const ServiceClient& client) {
   using Labels = std::map<std::string, std::string>;
   const auto labels = [](const auto& message) {
@@ -154,7 +152,7 @@ std::set<std::string> SeriesOf(const MetricsPage& page) {
 }
 
 TEST_F(DaemonService, MetricsHoldTheContractAndMove) {
-  // Every verdict and every method once, and what goes wrong beside them.
+  // Every verdict and every method once, and failures beside them.
   const std::string token = TokenOf(client_.Call(SomeReserve("done")));
   EXPECT_TRUE(client_.Call(SomeReserve("done"))->has_in_flight());
   EXPECT_TRUE(client_.Call(SomeExtend("done", token)).ok());
@@ -271,7 +269,7 @@ TEST_F(DaemonsOnPostgres, ACompletionByAnotherReplicaWakesTheWaiter) {
   std::sort(delays.begin(), delays.end());
   std::cout << "woken after " << delays.front().count() << " to " << delays.back().count()
             << " ms\n";
-  // One round of five may meet a busy machine.
+  // In one round of five the machine may be busy.
   EXPECT_LE(delays[3].count(), 300);
 }
 
@@ -282,8 +280,7 @@ TEST_F(DaemonsOnPostgres, SigtermFinishesWhatRuns) {
   ASSERT_TRUE(health->AwaitServing(true));
   const std::string token = TokenOf(client.Call(SomeReserve("slow")));
 
-  // Load that goes on until it is turned away, and remembers what was
-  // acknowledged.
+  // Load that continues until it is refused, and keeps a list of the acknowledged keys.
   constexpr int kCallers = 4;
   std::array<std::vector<std::string>, kCallers> acknowledged;
   std::vector<std::thread> callers;
@@ -299,7 +296,7 @@ TEST_F(DaemonsOnPostgres, SigtermFinishesWhatRuns) {
                       .status()
                 : reserved.status();
         if (!status.ok()) {
-          // gRPC cancels a call that was on its way when the server closed.
+          // gRPC cancels a call that was in transit when the server closed.
           EXPECT_THAT(status.code(), ::testing::AnyOf(absl::StatusCode::kUnavailable,
                                                       absl::StatusCode::kCancelled))
               << status.message();
@@ -313,7 +310,7 @@ TEST_F(DaemonsOnPostgres, SigtermFinishesWhatRuns) {
     return page.Value("idempotency_verdicts_total{verdict=\"reserved\"}") > 40;
   }));
 
-  // Its row is held, so that a completion is under way when the signal comes.
+  // Its row is locked, so that a completion is under way when the signal arrives.
   const auto holder = Connect();
   EXPECT_TRUE(
       holder->ExecuteScript("BEGIN; SELECT FROM idempotency.records WHERE key = 'slow' FOR UPDATE")

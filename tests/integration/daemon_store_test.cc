@@ -1,5 +1,5 @@
-// What a store can be like when idempotencyd starts, and what can become of it
-// while it serves.
+// The possible states of a store when idempotencyd starts, and its possible changes while the
+// daemon serves.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Clock = std::chrono::steady_clock;
 
-// Starts `serve`, which must refuse to: exit code 2, one line that says what is
-// wrong, no port opened before. `prefix` is a command that runs another one.
+// Starts `serve`, which must refuse to: exit code 2, one line with the fault, no port opened
+// before. `prefix` is a command that runs another one.
 void ExpectRefused(const std::string& store, const std::string& message,
                    std::vector<std::string> prefix = {}) {
   SCOPED_TRACE(message);
@@ -108,7 +108,7 @@ TEST_F(SqliteFile, NotADatabase) {
 }
 
 TEST_F(SqliteFile, ANewerSchema) {
-  // user_version stands at 60 in the header, application_id at 68.
+  // user_version is at 60 in the header, application_id at 68.
   Overwrite(60, std::string("\0\0\0\x63", 4));
   ExpectRefused(store_, "has schema version 99, this build supports at most 2");
 }
@@ -136,7 +136,7 @@ TEST_F(SqliteFile, InUseByAnotherDaemon) {
 
 // Schemas of Postgres.
 
-// `idempotencyd migrate` that ended.
+// The finished process of `idempotencyd migrate`.
 struct Ended {
   int code = -1;
   std::string out;
@@ -153,7 +153,7 @@ Ended RunMigrate(const std::string& store, const std::vector<std::string>& flags
 
 class PostgresSchemas : public ::testing::Test {
  protected:
-  // A database of its own: the daemon's schema has a fixed name.
+  // A database for itself: the daemon's schema has a fixed name.
   const std::string store_ = PostgresCluster::Shared().NewDatabase();
 };
 
@@ -173,8 +173,8 @@ TEST_F(PostgresSchemas, Newer) {
   ExpectRefused(store_, "is at version 99, this program supports versions up to 4: run a newer");
 }
 
-// A newer one that says that this build may serve it: a rollback starts, also where
-// `migrate` runs before `serve`.
+// A newer one that allows this build to serve it: a rollback starts, also where `migrate` runs
+// before `serve`.
 TEST_F(PostgresSchemas, NewerAndCompatible) {
   MigrateStore(store_);
   ExecuteSql(store_,
@@ -187,7 +187,7 @@ TEST_F(PostgresSchemas, NewerAndCompatible) {
   EXPECT_TRUE(HealthWatch(daemon.address()).AwaitServing(true));
 }
 
-TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
+TEST_F(PostgresSchemas, GoingBackRequiresConfirmationAndIsRefusedWhileADaemonServes) {
   MigrateStore(store_);
   Ended back = RunMigrate(store_, {"--to=0"});
   EXPECT_EQ(back.code, 2);
@@ -202,7 +202,7 @@ TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
     EXPECT_TRUE(client.Call(SomeReserve("kept"))->has_in_flight());
     daemon.Terminate();
   }
-  // The server notices the end of a session a moment after it.
+  // The server detects the end of a session a moment after it.
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(30);
   while ((back = RunMigrate(store_, {"--to=0", "--yes"})).code != 0 && Clock::now() < deadline) {
   }
@@ -210,8 +210,8 @@ TEST_F(PostgresSchemas, GoingBackAsksAndIsRefusedWhileADaemonServes) {
   EXPECT_THAT(back.out, HasSubstr("reverted 4, 3, 2, 1"));
 }
 
-// A transaction that somebody forgot to end.
-TEST_F(PostgresSchemas, MigrateSaysThatItWaitsForALockAndGoesOnAfterIt) {
+// A transaction that a client forgot to end.
+TEST_F(PostgresSchemas, MigrateReportsItsWaitForALockAndContinuesAfterIt) {
   ASSERT_EQ(RunMigrate(store_, {"--to=3"}).code, 0);
   PostgresOptions options;
   options.url = store_;
@@ -233,7 +233,7 @@ TEST_F(PostgresSchemas, MigrateSaysThatItWaitsForALockAndGoesOnAfterIt) {
   EXPECT_THAT(migrate->Stdout(), HasSubstr("applied 4"));
 }
 
-TEST_F(PostgresSchemas, MadeAnewUnderADaemonIsNoticed) {
+TEST_F(PostgresSchemas, RecreatedUnderADaemonIsDetected) {
   MigrateStore(store_);
   DaemonProcess daemon(store_);
   HealthWatch health(daemon.address());
@@ -242,7 +242,7 @@ TEST_F(PostgresSchemas, MadeAnewUnderADaemonIsNoticed) {
   ExecuteSql(store_, "DROP SCHEMA idempotency CASCADE");
   EXPECT_TRUE(health.AwaitServing(false));
   MigrateStore(store_);
-  // The reason changes with the next look.
+  // The reason changes with the next inspection.
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(30);
   absl::Status refused;
   do {
@@ -263,7 +263,7 @@ TEST_F(PostgresSchemas, OfAnotherName) {
   ExpectRefused(store_, "run `idempotencyd migrate`");
 }
 
-// As docs/operations.md says.
+// As docs/operations.md describes.
 TEST_F(PostgresSchemas, OfAnotherOwner) {
   ExecuteSql(store_, "CREATE ROLE served LOGIN");
   const Ended migrated = RunMigrate(store_, {"--grant_to=served"});
@@ -291,7 +291,7 @@ TEST_F(PostgresSchemas, OfAnotherProgram) {
   ExpectRefused(store_, "contains tables that no migration of this program created");
 }
 
-// A Postgres that is away.
+// An unavailable Postgres.
 
 class PostgresThatGoes : public ::testing::Test {
  protected:
@@ -330,8 +330,8 @@ TEST_F(PostgresThatGoes, BackWithoutASchemaEndsTheDaemon) {
   EXPECT_THAT(daemon.process().Stderr(), HasSubstr("run `idempotencyd migrate`"));
 }
 
-// Callers that reserve and complete, and repeat what was left open with the
-// same tokens, as the documentation asks them to.
+// Callers that reserve and complete, and repeat open operations with the same tokens, as the
+// documentation requires.
 class Callers {
  public:
   explicit Callers(const std::string& address) {
@@ -352,12 +352,11 @@ class Callers {
     threads_.clear();
   }
 
-  // Waits until every caller was acknowledged, or refused, so many times more.
+  // Waits until every caller was acknowledged, or refused, that many times more.
   bool AwaitAcknowledged(int more) { return AwaitMore(&Counts::acknowledged, more); }
   bool AwaitRefused(int more) { return AwaitMore(&Counts::refused, more); }
 
-  // After Stop(): the keys whose completion was acknowledged. The body is the
-  // key.
+  // After Stop(): the keys whose completion was acknowledged. The body is the key.
   const std::vector<std::string>& acknowledged() const { return acknowledged_; }
 
  private:
@@ -392,7 +391,7 @@ class Callers {
         changed_.NotifyAll();
       }
       if (stopped()) return answer;
-      // A client's backoff, not a wait for something to be true.
+      // A client's backoff, not a wait for a condition.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }

@@ -1,4 +1,4 @@
-// TLS of a real idempotencyd: who may connect, and certificates that are replaced
+// TLS of a real idempotencyd: the clients that may connect, and certificates that are replaced
 // while it serves.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ using Stub = v1::IdempotencyService::Stub;
 
 class DaemonTlsTest : public ::testing::Test {
  protected:
-  // gRPC logs each handshake that fails, and here they are meant to.
+  // gRPC logs each handshake that fails, and here failures are intended.
   static void SetUpTestSuite() { setenv("GRPC_VERBOSITY", "NONE", 1); }
 
   // In one step, as certificate managers do.
@@ -52,7 +52,7 @@ class DaemonTlsTest : public ::testing::Test {
             absl::StrCat("--tls_client_ca=", folder_.File("ca"))};
   }
 
-  // On a connection of its own.
+  // On a separate connection.
   std::unique_ptr<Stub> Connect(const std::string& root,
                                 const CertificateAuthority::Identity& identity) {
     grpc::ChannelArguments alone;
@@ -69,7 +69,7 @@ class DaemonTlsTest : public ::testing::Test {
     return stub.Reserve(&context, testing::SomeReserve("order-1"), &response);
   }
 
-  // Whether a new connection is had within 20 seconds.
+  // Whether a new connection is established within 20 seconds.
   bool Reaches(const std::string& root, const CertificateAuthority::Identity& identity) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!Ask(*Connect(root, identity)).ok()) {
@@ -87,7 +87,7 @@ class DaemonTlsTest : public ::testing::Test {
   }
 
   static constexpr char kHere[] = "IP:127.0.0.1";
-  // How often the daemon looks at its files.
+  // The interval in which the daemon reads its files.
   static constexpr std::chrono::seconds kCertificateRefresh{1};
 
   testing::TempFolder folder_;
@@ -104,7 +104,7 @@ TEST_F(DaemonTlsTest, OnlyClientsWithACertificateOfTheAuthorityConnect) {
             grpc::StatusCode::UNAVAILABLE);
 }
 
-// A list of addresses has no name of its own that a certificate could be for.
+// A list of addresses has no name for which a certificate could be valid.
 TEST_F(DaemonTlsTest, AListOfAddressesIsVerifiedByTheNameThatIsGiven) {
   const auto identity = first_.Issue("idempotencyd", "DNS:idempotencyd.example");
   Serve(identity, first_.root());
@@ -157,7 +157,7 @@ TEST_F(DaemonTlsTest, AKeyOfAnotherCertificateNeverReplacesAPairThatFits) {
   const auto guard = first_.Issue("guard");
   const auto renewed = second_.Issue("idempotencyd", kHere);
   Write("key", renewed.key);
-  // Twice as long as it takes gRPC to look at what it is given.
+  // Twice the interval in which gRPC reads its files.
   ASSERT_TRUE(AwaitLog("certificates cannot be used, the previous ones stay in use"));
   const auto seen = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() < seen + 4 * kCertificateRefresh) {

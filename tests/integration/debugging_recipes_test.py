@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Pastes every recipe of docs/debugging.md into one bash, as they stand, against a real
+"""Pastes every recipe of docs/debugging.md unchanged into one bash, against a real
 idempotencyd.
 
-With grpcurl where it is installed or Go can install it; otherwise with
-reflection_client, which takes the same words. Which one it was is printed.
+With grpcurl if it is installed or Go can install it; otherwise with
+reflection_client, which takes the same arguments. The test prints its choice.
 
-In a recipe, `#> text` is something that must be printed, and `fails=Code` in the opening
-line says that the call must fail with that code.
+In a recipe, `#> text` is expected output, and `fails=Code` in the opening
+line means that the call must fail with that code.
 
 usage: debugging_recipes_test.py BIN_FOLDER DEBUGGING_MD
 """
@@ -23,7 +23,7 @@ CODES = {"FailedPrecondition": 9, "NotFound": 5}
 
 
 def find_grpcurl(bin_folder):
-    """The path of a grpcurl, and what it is."""
+    """The path of a grpcurl, and its origin."""
     if found := shutil.which("grpcurl"):
         return found, "grpcurl from PATH"
     go = shutil.which("go") or ("/usr/local/go/bin/go" if os.path.exists("/usr/local/go/bin/go") else None)
@@ -46,7 +46,7 @@ def find_grpcurl(bin_folder):
 
 
 def recipes(path):
-    """(line, options, text as it stands, wanted texts) of every recipe."""
+    """(line, options, text unchanged, expected texts) of every recipe."""
     found = []
     text = open(path, encoding="utf-8").read()
     for match in re.finditer(r"^```sh recipe(.*?)\n(.*?)^```", text, re.M | re.S):
@@ -56,8 +56,8 @@ def recipes(path):
 
 
 def paste(found, folder, address):
-    """What each recipe printed, and its exit status: all of them go into one shell, which
-    reads them as it would read a terminal."""
+    """The output and the exit status of each recipe: all of them are pasted into one shell,
+    which reads them as from a terminal."""
     mark = "@@ the end of a recipe:"
     script = "".join(f"{text}\nprintf '\\n{mark} %s\\n' $?\n" for _, _, text, _ in found)
     environment = {**os.environ, "DAEMON": address, "PATH": f"{folder}:{os.environ['PATH']}"}

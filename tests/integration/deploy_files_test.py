@@ -5,11 +5,11 @@
   dependencies on services that exist, volumes that are declared.
 - Every path that either file copies or mounts from here exists.
 - Every binary that they run is built by the project, and takes every flag that
-  they pass: the binaries themselves are asked.
+  they pass: the binaries' own help is read.
 - Every CMake target that the Dockerfile builds exists.
-- No command line holds a password, in these files or in the README.
-- What runs idempotencyd says how many descriptors it may have.
-- The runtime packages hold every shared library that the binaries need.
+- No command line contains a password, in these files or in the README.
+- Each file that runs idempotencyd sets the number of descriptors that it may have.
+- The runtime packages contain every shared library that the binaries need.
 
 usage: deploy_files_test.py PROJECT_ROOT BIN_FOLDER
 """
@@ -35,7 +35,7 @@ def read(*path):
 
 
 def flags_of(binary, command, bin_folder):
-    """What the binary's own help says that it takes."""
+    """The flags in the binary's own help."""
     text = ""
     for options in ([command, "--help"],) if command else (["--help"], ["--helpfull"]):
         done = subprocess.run([os.path.join(bin_folder, binary), *options], capture_output=True, text=True,
@@ -95,7 +95,7 @@ def dockerfile_faults(root, bin_folder):
 
 
 def closure_of(packages):
-    """What the packages bring along, as dpkg knows it here."""
+    """The packages and their dependencies, by this machine's dpkg."""
     closure, todo = set(), set(packages)
     while todo:
         closure |= todo
@@ -106,7 +106,7 @@ def closure_of(packages):
 
 
 def owners_of(libraries):
-    """{path: package}, asked for once: dpkg reads its whole database for each question."""
+    """{path: package}, read once: dpkg reads its whole database for each query."""
     paths = [path for library in libraries for path in (library, library.removeprefix("/usr"))]
     done = subprocess.run(["dpkg", "-S", *paths], capture_output=True, text=True, check=False)
     owners = {}
@@ -133,7 +133,7 @@ def library_faults(text, bin_folder, targets):
     for target, libraries in linked.items():
         for name, path in libraries.items():
             owner = owners[path]
-            # Sanitizers and coverage are of test builds only.
+            # Sanitizers and coverage are in test builds only.
             if owner and owner not in closure and not re.match(r"lib(asan|ubsan|tsan|gcc)", owner):
                 yield f"Dockerfile: {target} needs {owner} ({name})"
 

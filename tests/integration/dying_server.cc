@@ -1,5 +1,5 @@
-// A guarded server whose handler stores a checkpoint, says so on stdout, and
-// never ends: for tests that kill a process in the middle of an operation.
+// A guarded server whose handler stores a checkpoint, prints that to stdout, and never ends: for
+// tests that kill a process in the middle of an operation.
 //
 // usage: dying_server IDEMPOTENCYD sync|callback
 #include <iostream>

@@ -9,14 +9,14 @@
 
 namespace idempotency::internal::testing {
 
-// What handlers did, kept outside of everything that is under test. Each run
-// counts, and answers with something that no other run would. Thread-safe.
+// The effects of handlers, kept outside of the code under test. Each run counts, and returns a
+// reply that no other run would. Thread-safe.
 class Effects {
  public:
   // A handler that has one effect for the request's account.
   ProbeHandler Handler();
 
-  // How often the handler ran for each account.
+  // The number of runs of the handler for each account.
   std::map<std::string, int> Runs();
 
  private:

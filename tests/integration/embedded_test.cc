@@ -1,6 +1,6 @@
-// idempotencyd inside another process: what survives that process, and what a
-// Postgres that is away, foreign or new does to it. The guard over an embedded
-// service has the suite of the remote one (guard_fixture.h).
+// idempotencyd inside another process: the state that survives that process, and the effects of a
+// Postgres that is unavailable, foreign or new. The guard over an embedded service has the suite of
+// the remote one (guard_fixture.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ using ::testing::Not;
 
 constexpr std::chrono::seconds kLong{30};
 
-// An embedded_server that can be killed and started again on what it left.
+// An embedded_server that can be killed and started again on the same files.
 class EmbeddedServer {
  public:
   EmbeddedServer(std::string store, std::string effects)
@@ -54,7 +54,7 @@ class EmbeddedServer {
   void Kill() { process_->Kill(); }
   const std::string& address() const { return address_; }
 
-  // How often the handler ran for each account.
+  // The number of runs of the handler for each account.
   std::map<std::string, int> Runs() const {
     std::ifstream file(effects_);
     std::map<std::string, int> runs;
@@ -99,7 +99,7 @@ TEST(EmbeddedCrash, ARecordedReplyOutlivesKillMinus9ByteForByte) {
       EXPECT_TRUE(retry.replayed()) << key;
       EXPECT_EQ(retry.body, first.body) << key;
       EXPECT_EQ(retry.initial_metadata, first.initial_metadata) << key;
-      // Apart from its own mark, a replay is what the first caller saw.
+      // Apart from its own mark, a replay is equal to the first caller's reply.
       retry.trailing_metadata.erase("idempotency-replayed");
       EXPECT_EQ(retry.trailing_metadata, first.trailing_metadata) << key;
     }
@@ -109,8 +109,8 @@ TEST(EmbeddedCrash, ARecordedReplyOutlivesKillMinus9ByteForByte) {
   for (const auto& [account, count] : runs) EXPECT_EQ(count, 1) << account;
 }
 
-// Killed at any moment, under load: what was acknowledged is there, and nothing
-// ran twice but what its lease gave up (none: the lease outlasts the test).
+// Killed at any moment, under load: every acknowledged reply is stored, and no handler ran twice
+// except after a lease had ended (none: the lease outlasts the test).
 TEST(EmbeddedCrash, NothingAcknowledgedIsLostUnderLoad) {
   const TempFolder folder;
   EmbeddedServer server("sqlite:" + folder.File("records.db"), folder.File("effects"));
@@ -147,14 +147,14 @@ TEST(EmbeddedCrash, NothingAcknowledgedIsLostUnderLoad) {
   for (const auto& [account, count] : server.Runs()) EXPECT_EQ(count, 1) << account;
 }
 
-// The wrong order of the end: nothing runs that cannot be recorded.
+// The wrong order of the end: no handler runs that cannot be recorded.
 TEST(EmbeddedEnd, AGuardThatOutlivesItsServiceFailsClosed) {
   const TempFolder folder;
   auto service = EmbeddedService::Open("sqlite:" + folder.File("records.db")).value();
   std::atomic<int> runs{0};
   GuardedServer::Options options;
   options.channel = service->channel();
-  // Also a busy machine has a verdict by then.
+  // A busy machine has a verdict by then, too.
   options.guard.verdict_timeout = absl::Seconds(2);
   options.handler = [&runs](grpc::ServerContextBase&, const ActRequest&, ActReply&) {
     ++runs;
@@ -176,7 +176,7 @@ class EmbeddedOnPostgres : public ::testing::Test {
     options.migrate = true;
     return options;
   }
-  // What `idempotencyd serve` says and ends with.
+  // The output and the exit of `idempotencyd serve`.
   std::string RefusalOfTheDaemon() const {
     auto daemon = Process::Start({"idempotencyd", "serve", "--listen=127.0.0.1:0",
                                   "--metrics=", absl::StrCat("--store=", cluster_->url())})

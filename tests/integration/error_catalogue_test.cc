@@ -1,7 +1,7 @@
-// Every reason of the error catalogue, brought about at a real guarded server or
-// idempotencyd, and read as any client would: google.rpc.ErrorInfo, the status
-// code, and where there is a wait, google.rpc.RetryInfo and gRPC's own trailer.
-// The list is the catalogue's: a reason without a way to it fails here.
+// Every reason of the error catalogue, provoked at a real guarded server or idempotencyd, and read
+// as any client would: google.rpc.ErrorInfo, the status code, and for errors with a delay
+// google.rpc.RetryInfo and gRPC's own trailer. The list is the catalogue's: a reason without a case
+// here fails the test.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -44,15 +44,15 @@ struct Row {
   bool has_wait = false;
 };
 
-// Reasons that nothing makes yet, and why. Theirs is made by a store that the
-// test lets answer so: what reaches the caller is held all the same.
-const std::map<Reason, std::string>& MadeByNobody() {
+// Reasons that no code returns yet, and why. The test's store returns them: their form for the
+// caller is checked all the same.
+const std::map<Reason, std::string>& NeverReturned() {
   static const auto* const reasons =
       new std::map<Reason, std::string>{{Reason::kQuotaExceeded, "idempotencyd has no quotas yet"}};
   return *reasons;
 }
 
-// What the details say, by their type's URL.
+// The content of the details, by their type's URL.
 struct Details {
   std::map<std::string, std::string> by_type;
 
@@ -81,10 +81,10 @@ grpc::Status Done(grpc::ServerContextBase&, const ActRequest&, ActReply& reply) 
   return grpc::Status::OK;
 }
 
-// What a failing call is made on.
+// The servers for a failing call.
 class ErrorStack : public ::testing::Test {
  protected:
-  // Each makes one call that fails with its reason, and answers what it got.
+  // Each makes one call that fails with its reason, and returns its result.
   struct Producer {
     Row row;
     std::function<Outcome(ErrorStack&)> call;
@@ -111,7 +111,7 @@ class ErrorStack : public ::testing::Test {
     if (!daemon_.has_value()) daemon_.emplace("sqlite:" + folder_.File("records.db"));
     return *daemon_;
   }
-  // What a client of the service itself gets.
+  // A client of the service itself.
   template <typename Request, typename Response>
   Outcome Ask(const std::shared_ptr<grpc::Channel>& channel,
               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -133,7 +133,7 @@ class ErrorStack : public ::testing::Test {
     return grpc::CreateChannel(Daemon().address(), grpc::InsecureChannelCredentials());
   }
 
-  // What Act(kKey) is to the store, reserved by another server.
+  // Act(kKey) in the store, reserved by another server.
   static ReserveOp Reservation() {
     ActRequest request;
     request.set_account("alice");
@@ -212,7 +212,7 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
             options.guard.recording_timeout = absl::Milliseconds(100);
           });
           Outcome outcome = test.Act();
-          // Let the guard end what it goes on with.
+          // Lets the guard finish its remaining work.
           test.service_.gate().Fail(OperationKind::kComplete, std::nullopt);
           return outcome;
         }}},
@@ -251,7 +251,7 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
           const auto ask = [&, channel = full.channel()](const std::string& key) {
             return test.Ask(channel, &Stub::Reserve, SomeReserve(key));
           };
-          // Two are with the store, which does not answer; the third is queued.
+          // Two are in the store, which does not answer; the third is queued.
           auto first = std::async(std::launch::async, ask, "1");
           EXPECT_TRUE(full.gate().AwaitCalls(1));
           auto second = std::async(std::launch::async, ask, "2");
@@ -293,7 +293,7 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
       {Reason::kRecordIdCollision,
        {{StatusCode::INTERNAL},
         [](ErrorStack& test) {
-          // Somebody else's key, should it ever hash to this id.
+          // Another key that has the same id, a hypothetical collision.
           ReserveOp op = Reservation();
           op.key.key = "another key";
           test.Reserve(op);
@@ -302,7 +302,7 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
       {Reason::kDownstreamRefused,
        {{StatusCode::INTERNAL},
         [](ErrorStack& test) {
-          // The handler passes on what its own call got.
+          // The handler passes on the status of its own call.
           test.Serve([&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
             std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> all;
             all.push_back(MakeClientInterceptor());
@@ -342,7 +342,7 @@ void ExpectAsItIsWritten(const Outcome& outcome, Reason reason, const Row& row) 
   // No number of retries changes it.
   if (reason == Reason::kOutcomeUnknown) pushback = "-1";
   EXPECT_EQ(outcome.Trailer("grpc-retry-pushback-ms"), pushback);
-  // Trailers-Only, or gRPC does not retry.
+  // Trailers-Only, otherwise gRPC does not retry.
   EXPECT_TRUE(outcome.initial_metadata.empty());
 }
 
@@ -351,15 +351,15 @@ class ErrorCatalogue : public ErrorStack, public ::testing::WithParamInterface<R
 TEST_P(ErrorCatalogue, ReachesACallerAsItIsWritten) {
   const auto producer = Producers().find(GetParam());
   ASSERT_NE(producer, Producers().end()) << "nothing here brings this reason about";
-  const auto nobody = MadeByNobody().find(GetParam());
-  if (nobody != MadeByNobody().end()) RecordProperty("made_by_nobody", nobody->second);
+  const auto reason = NeverReturned().find(GetParam());
+  if (reason != NeverReturned().end()) RecordProperty("never_returned", reason->second);
   ExpectAsItIsWritten(producer->second.call(*this), GetParam(), producer->second.row);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllReasons, ErrorCatalogue, ::testing::ValuesIn(AllReasons()),
                          [](const auto& test) { return std::string(ReasonName(test.param)); });
 
-// The rest of what some of them carry, and the reason that has two codes.
+// The further content of some of them, and the reason that has two codes.
 
 using ErrorDetail = ErrorStack;
 
@@ -371,7 +371,7 @@ TEST_F(ErrorDetail, ALostReservationIsAFailedPreconditionAtTheService) {
   ExpectAsItIsWritten(lost, Reason::kReservationLost, {StatusCode::FAILED_PRECONDITION});
 }
 
-TEST_F(ErrorDetail, AReplyThatWasNotKeptTellsTheOriginalCode) {
+TEST_F(ErrorDetail, AReplyThatWasNotKeptHasTheOriginalCode) {
   const Outcome outcome = Producers().at(Reason::kReplyNotKept).call(*this);
   const auto info = Details::Of(outcome.status).Get<wire::ErrorInfo>("ErrorInfo");
   ASSERT_TRUE(info.has_value());

@@ -1,5 +1,5 @@
-// Strict synchronous replication, with a real standby: what the service has told
-// anyone survives the loss of the primary, and what could be lost is not told.
+// Strict synchronous replication, with a real standby: every answer that the service has sent
+// survives the loss of the primary, and a state that could be lost is never sent.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -26,7 +26,7 @@ using testing::PostgresCluster;
 using testing::SomeComplete;
 using testing::SomeReserve;
 
-// Where psql would look for the server.
+// The folder in which psql would find the server.
 std::string HostOf(const PostgresCluster& cluster) {
   const std::string url = cluster.url();
   return url.substr(url.find("host=") + 5);
@@ -45,7 +45,7 @@ class FailoverTest : public ::testing::Test {
     RunAtPrimary("ALTER SYSTEM SET synchronous_standby_names TO '*'");
     RunAtPrimary("SELECT pg_reload_conf()");
     Await("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", "1");
-    // As an operator gives both; the daemon asks for the one that takes writes.
+    // An operator gives both; the daemon selects the one that accepts writes.
     daemon_ = std::make_unique<testing::DaemonProcess>(absl::StrCat(
         "postgresql://postgres@/postgres?host=", HostOf(*primary_), "%2C", HostOf(*standby_)));
     client_ = std::make_unique<testing::ServiceClient>(daemon_->address());
@@ -65,9 +65,9 @@ class FailoverTest : public ::testing::Test {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << sql;
     }
   }
-  // What cancels a statement, a proxy that cuts connections, or an operator does.
+  // As when a statement is cancelled, a proxy cuts connections, or an operator does.
   void BreakTheWaitOff() {
-    // Not that of the daemon, which looks whether commits are confirmed.
+    // Not that of the daemon's check whether commits are confirmed.
     const std::string waiting =
         " FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query NOT LIKE '%commit_probe%'";
     Await("SELECT count(*) > 0" + waiting, "t");
@@ -82,7 +82,7 @@ class FailoverTest : public ::testing::Test {
     }
   }
 
-  // Until it is answered by something else than STORE_UNAVAILABLE.
+  // Until its answer is not STORE_UNAVAILABLE.
   template <typename Request>
   auto Persist(const Request& request) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -107,7 +107,7 @@ class FailoverTest : public ::testing::Test {
   std::unique_ptr<testing::ServiceClient> client_;
 };
 
-TEST_F(FailoverTest, WhatWasToldSurvivesAndWhatCouldBeLostIsNotTold) {
+TEST_F(FailoverTest, SentAnswersSurviveAndStatesThatCouldBeLostAreNotSent) {
   const auto told = client_->Call(SomeReserve("told")).value();
   ASSERT_TRUE(
       client_->Call(SomeComplete("told", told.reserved().reservation_token(), "first")).ok());
@@ -124,7 +124,7 @@ TEST_F(FailoverTest, WhatWasToldSurvivesAndWhatCouldBeLostIsNotTold) {
   completes.join();
   Await("SELECT state FROM idempotency.records WHERE key = 'untold'", "2");
 
-  // Everybody can read it now; nobody is told.
+  // Every session can read it now; no caller receives it.
   std::thread retries([&] {
     pthread_setname_np(pthread_self(), "retries");
     const auto answer = client_->Call(SomeReserve("untold"));
@@ -137,7 +137,7 @@ TEST_F(FailoverTest, WhatWasToldSurvivesAndWhatCouldBeLostIsNotTold) {
   const auto replayed = Persist(SomeReserve("told"));
   ASSERT_TRUE(replayed.ok()) << replayed.status();
   EXPECT_EQ(replayed->replay().reply().body(), "first");
-  // The reservation had been confirmed, its completion had not: it is done now.
+  // The reservation had been confirmed, its completion had not: it is applied now.
   const auto completed = Persist(SomeComplete("untold", token, "kept"));
   ASSERT_TRUE(completed.ok()) << completed.status();
   EXPECT_EQ(Persist(SomeReserve("untold"))->replay().reply().body(), "kept");
@@ -171,8 +171,8 @@ TEST_F(FailoverTest, ADuplicateThatWaitedIsAnsweredNothingThatTheStandbyDoesNotH
   BreakTheWaitOff();
   completes.join();
   Await("SELECT state FROM idempotency.records WHERE key = 'waited'", "2");
-  // Everybody can read it now. What looks for the duplicate waits for the standby, and
-  // does not answer when that wait is broken off either.
+  // Every session can read it now. The read for the duplicate waits for the standby, and returns no
+  // answer when that wait is interrupted either.
   for (int i = 0; i < 2; ++i) BreakTheWaitOff();
   EXPECT_FALSE(replayed) << "a failover would take that back";
 
@@ -185,7 +185,7 @@ TEST_F(FailoverTest, ADuplicateThatWaitedIsAnsweredNothingThatTheStandbyDoesNotH
   EXPECT_EQ(Persist(SomeReserve("waited"))->replay().reply().body(), "done");
 }
 
-TEST_F(FailoverTest, HealthSaysWhetherCommitsAreConfirmed) {
+TEST_F(FailoverTest, HealthReportsWhetherCommitsAreConfirmed) {
   testing::HealthWatch health(daemon_->address());
   ASSERT_TRUE(health.AwaitServing(true));
   ASSERT_TRUE(standby_->StopImmediate().ok());
@@ -195,7 +195,7 @@ TEST_F(FailoverTest, HealthSaysWhetherCommitsAreConfirmed) {
   EXPECT_TRUE(Persist(SomeReserve("after")).ok());
 }
 
-TEST_F(FailoverTest, HealthSaysWhetherThePrimaryWrites) {
+TEST_F(FailoverTest, HealthReportsWhetherThePrimaryWrites) {
   testing::HealthWatch health(daemon_->address());
   ASSERT_TRUE(health.AwaitServing(true));
   RunAtPrimary("SET default_transaction_read_only TO off");
@@ -207,10 +207,10 @@ TEST_F(FailoverTest, HealthSaysWhetherThePrimaryWrites) {
   EXPECT_TRUE(health.AwaitServing(true));
 }
 
-TEST_F(FailoverTest, AServerThatOnlyReadsIsNeverAsked) {
+TEST_F(FailoverTest, AReadOnlyServerIsNeverUsed) {
   ASSERT_TRUE(client_->Call(SomeReserve("before")).ok());
   ASSERT_TRUE(primary_->StopImmediate().ok());
-  // The standby could answer reads, and what it says may be old.
+  // The standby could answer reads, and its answers may be stale.
   const auto answer = client_->Call(testing::SomeGet("before"));
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable);
   standby_->Promote();

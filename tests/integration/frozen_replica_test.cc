@@ -1,4 +1,4 @@
-// A replica that is stopped in the middle of its sweep holds up nobody else.
+// A replica that is stopped in the middle of its sweep delays no other.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -20,8 +20,8 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// A statement that marks a reservation as open for long waits here, for as long as a test
-// likes. It is the last thing that a step of the sweep does.
+// A statement that marks a reservation as long open waits here, for as long as a test requires. It
+// is the last statement of a step of the sweep.
 constexpr char kHold[] = R"sql(
 SET search_path TO idempotency;
 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
@@ -85,7 +85,7 @@ TEST_F(FrozenReplica, LeavesNoLockBehind) {
       Await("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'", "1"));
   daemon.process().Freeze();
   Value("SELECT pg_advisory_unlock(4711)");
-  // The server does what it was asked for. Of more than that step, it never will be.
+  // The server finishes the step that it had received. It gets no other one.
   EXPECT_TRUE(
       Await("SELECT count(*) FROM pg_stat_activity WHERE application_name ="
             " 'idempotencyd' AND state = 'active' AND pid <> pg_backend_pid()",

@@ -1,5 +1,5 @@
-// The conditions in which a guard is hard to get right, each in gRPC's sync and
-// callback API, on a real server and a real idempotencyd.
+// The conditions that are difficult for a guard, each in gRPC's sync and callback API, on a real
+// server and a real idempotencyd.
 #include <gmock/gmock.h>
 #include <grpcpp/ext/channelz_service_plugin.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -40,7 +40,7 @@ std::chrono::system_clock::time_point In(std::chrono::milliseconds time) {
 
 using GuardConditions = GuardFixture;
 
-// The client leaves while its verdict is pending.
+// The client cancels while its verdict is pending.
 
 TEST_P(GuardConditions, ClientThatLeavesBeforeTheVerdictLeavesNoStuckKey) {
   GuardedServer& server = Serve(Counting());
@@ -55,8 +55,8 @@ TEST_P(GuardConditions, ClientThatLeavesBeforeTheVerdictLeavesNoStuckKey) {
   EXPECT_EQ(left.status.error_code(), grpc::StatusCode::CANCELLED);
   gate_->OpenAll();
 
-  // Whether or not the handler ran for the one who left: the retry settles at
-  // once (nothing waits for a lease), and all in all it ran once.
+  // Whether or not the handler ran for the cancelled call: the retry settles at once (nothing waits
+  // for a lease), and altogether the handler ran once.
   const Outcome retry = client.SendUntilSettled(With("left"), kLong);
   ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
   EXPECT_EQ(runs_, 1);
@@ -78,7 +78,7 @@ TEST_P(GuardConditions, DeadlineThatPassesBeforeTheVerdictLeavesNoStuckKey) {
   EXPECT_EQ(runs_, 1);
 }
 
-// The client leaves while the handler runs.
+// The client cancels while the handler runs.
 
 TEST_P(GuardConditions, ClientThatLeavesDuringTheHandlerDoesNotCancelTheRecording) {
   Gate gate;
@@ -114,7 +114,7 @@ TEST_P(GuardConditions, CancelledIsNeverRecorded) {
       });
   const ProbeClient client(server.address());
   EXPECT_EQ(client.Act("cancelled").status.error_code(), grpc::StatusCode::CANCELLED);
-  // Its work may still be in the air, so its lease runs out first.
+  // Its work may still be under way, so its lease runs out first.
   EXPECT_EQ(client.Act("cancelled").reason(), Reason::kInFlight);
   const Outcome retry = client.SendUntilSettled(With("cancelled"), kLong);
   ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
@@ -333,7 +333,7 @@ TEST_P(GuardConditions, ReflectionHealthChannelzAndAnotherServiceWork) {
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("idempotency.testing.Probe"))
       << (*reflection)->Stderr();
   EXPECT_THAT((*reflection)->Stdout(), ::testing::HasSubstr("grpc.channelz.v1.Channelz"));
-  // What grpcurl looks up to print an error.
+  // The lookups of grpcurl when it prints an error.
   for (const char* detail : {"ErrorInfo", "RetryInfo", "BadRequest"}) {
     const std::string name = absl::StrCat("google.rpc.", detail);
     auto described =
@@ -396,7 +396,7 @@ TEST_P(GuardConditions, StreamingMethodsAreHandedThrough) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Somebody else's interceptor: sees every message, may change what is sent.
+// Another party's interceptor: sees every message, may change it.
 class Watching final : public grpc::experimental::Interceptor {
  public:
   explicit Watching(std::atomic<int>* sent, std::atomic<int>* received)
@@ -404,7 +404,7 @@ class Watching final : public grpc::experimental::Interceptor {
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     using grpc::experimental::InterceptionHookPoints;
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      // As such interceptors do: take it for the method's own type.
+      // As such interceptors do: casts it to the method's own type.
       const auto* reply = static_cast<const ActReply*>(methods->GetSendMessage());
       if (reply != nullptr && reply->total() >= 0) ++*sent_;
     }
@@ -455,7 +455,7 @@ TEST_P(GuardConditions, ReplacedInterceptorsFailTheCallBeforeTheHandler) {
       return nullptr;
     }
   };
-  // As somebody would who calls SetInterceptorCreators after Install().
+  // As in a program that calls SetInterceptorCreators after Install().
   auto service = ProbeService::Make(GetParam(), Counting());
   GuardOptions options;
   options.name_space = "probe";
@@ -501,7 +501,7 @@ TEST_P(GuardConditions, ReplaysAreTheSameByteForByte) {
     EXPECT_EQ(retry.Trailer("idempotency-replayed"), "true");
     EXPECT_EQ(retry.body, first.body);
     EXPECT_EQ(retry.initial_metadata, first.initial_metadata);
-    // Apart from its own mark, a replay is what the first caller saw.
+    // Apart from its own mark, a replay is equal to the first caller's reply.
     retry.trailing_metadata.erase("idempotency-replayed");
     EXPECT_EQ(retry.trailing_metadata, first.trailing_metadata);
   }
@@ -536,7 +536,7 @@ TEST_P(GuardConditions, AnEmptyMessageIsReplayedAsOne) {
 
 // When the reply cannot be recorded.
 
-TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotToldAsSuccess) {
+TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotASuccess) {
   GuardedServer& server = Serve(Counting(), [](GuardedServer::Options& options) {
     options.guard.recording_timeout = absl::Milliseconds(300);
   });
@@ -545,7 +545,7 @@ TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotToldAsSuccess) {
   const Outcome unrecorded = client.Act("unrecorded");
   EXPECT_EQ(unrecorded.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(unrecorded.reason(), Reason::kOutcomeNotRecorded);
-  // The guard goes on: once the store is back, the retry finds the reply.
+  // The guard continues: once the store is available again, the retry gets the reply.
   gate_->FailCompletes(absl::OkStatus());
   const Outcome retry = client.SendUntilSettled(With("unrecorded"), kLong);
   ASSERT_TRUE(retry.status.ok()) << retry.status.error_message();
@@ -554,7 +554,7 @@ TEST_P(GuardConditions, AReplyThatIsNotRecordedIsNotToldAsSuccess) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardConditions, AnAttemptThatLostItsReservationIsNotToldAsSuccess) {
+TEST_P(GuardConditions, AnAttemptThatLostItsReservationIsNotASuccess) {
   GuardedServer& server = Serve(Counting());
   const ProbeClient client(server.address());
   gate_->FailCompletes(MakeError(Reason::kReservationLost, "as the test asked"));
@@ -584,7 +584,7 @@ TEST_P(GuardConditions, KeysThatNoGuardTakesAreRefused) {
     }
   }
   EXPECT_EQ(runs_, 0);
-  // The same key bare, quoted and twice is one key.
+  // The same key without quotes, quoted and twice is one key.
   Call quoted;
   quoted.keys = {"\"same\"", "same"};
   EXPECT_TRUE(client.Send(quoted).status.ok());

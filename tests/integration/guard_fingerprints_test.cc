@@ -1,5 +1,5 @@
-// By what requests are recognised, over the real stack: algorithms that roll
-// out, normalisers, keys in the request.
+// How requests are recognised, over the real stack: algorithms that are rolled out, normalisers,
+// keys in the request.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 
-// Not version 1, and good for a fingerprint.
+// Not version 1, and valid as a fingerprint.
 FingerprintAlgorithm SecondVersion() {
   return {2, [](const FingerprintInput& input) {
             std::string bytes = absl::StrCat("second", std::string(input.method));
@@ -80,8 +80,8 @@ class VersionRollOut : public GuardFixture {
   std::map<Step, ProbeClient> clients_;
 };
 
-// The same request always replays, another one is always refused, whichever
-// guard ran it and whichever saw it since.
+// The same request always replays, another one is always refused, for any guard that ran it and any
+// guard that received it since.
 TEST_P(VersionRollOut, NeighbouringStepsAgreeInEveryOrder) {
   for (const auto& [earlier, later] :
        {std::pair(Step::kBefore, Step::kDuring), std::pair(Step::kDuring, Step::kAfter)}) {
@@ -102,7 +102,7 @@ TEST_P(VersionRollOut, NeighbouringStepsAgreeInEveryOrder) {
   }
 }
 
-// The same while the first attempt still runs, and after it was given up.
+// The same while the first attempt still runs, and after it was released.
 TEST_P(VersionRollOut, NeighbouringStepsAgreeBeforeThereIsAReply) {
   for (const auto& [first, second] :
        {std::pair(Step::kBefore, Step::kDuring), std::pair(Step::kDuring, Step::kBefore),
@@ -131,7 +131,7 @@ TEST_P(VersionRollOut, NeighbouringStepsAgreeBeforeThereIsAReply) {
   }
 }
 
-// What comes of leaving the middle step out: calls that nobody can tell, and so
+// The effect of omitting the middle step: calls that no guard can recognise, and that therefore
 // neither run nor replay.
 TEST_P(VersionRollOut, StepsThatAreNoNeighboursRefuse) {
   for (const auto& [first, second] :
@@ -146,7 +146,7 @@ TEST_P(VersionRollOut, StepsThatAreNoNeighboursRefuse) {
 
 INSTANTIATE_TEST_SUITE_P(Sync, VersionRollOut, ::testing::Values(Api::kSync), ApiName);
 
-// A handler that answers with the amount that it was given.
+// A handler that replies with the amount of its request.
 grpc::Status Echo(grpc::ServerContextBase&, const ActRequest& request, ActReply& reply) {
   reply.set_total(request.amount());
   return grpc::Status::OK;
@@ -173,7 +173,7 @@ TEST_P(GuardedRequests, TheNormalisedRequestIsComparedAndTheHandlerSeesItAsItCam
   const Outcome refused = client.Act("negative", -1);
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(refused.status.error_message(), "amounts are not negative");
-  // Nothing was reserved by that.
+  // It reserved nothing.
   EXPECT_FALSE(client.Act("negative", 1).replayed());
 }
 

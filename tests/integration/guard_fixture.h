@@ -18,11 +18,10 @@
 
 namespace idempotency::internal::testing {
 
-// What answers the guards: a real idempotencyd, or the service embedded in this
-// process.
+// The service that answers the guards: a real idempotencyd, or one embedded in this process.
 enum class Idempotencyd { kSqlite, kEmbeddedSqlite, kEmbeddedPostgres };
 
-// What a test of guards runs in.
+// The environment of a test of guards.
 struct GuardSetup {
   // NOLINTNEXTLINE(google-explicit-constructor): most suites differ in the API alone
   GuardSetup(Api in_api, Idempotencyd over = Idempotencyd::kSqlite)
@@ -34,13 +33,13 @@ struct GuardSetup {
 };
 std::string NameOf(const GuardSetup& setup);
 
-// Every API over a real idempotencyd; the first one also over an embedded service
-// on SQLite, the last one over one on Postgres. Not each over each: what differs
-// between the stores has a suite of its own (tests/conformance).
+// Every API over a real idempotencyd; the first one also over an embedded service on SQLite, the
+// last one over one on Postgres. Not each over each: the differences between the stores have a
+// suite of their own (tests/conformance).
 std::vector<GuardSetup> OverEveryIdempotencyd(const std::vector<Api>& apis);
 
-// A fresh idempotencyd, as the test's parameter says, and guarded servers in the
-// parameter's API.
+// A fresh idempotencyd, as the test's parameter requires, and guarded servers in the parameter's
+// API.
 class GuardFixture : public ::testing::TestWithParam<GuardSetup> {
  protected:
   GuardFixture();
@@ -52,7 +51,7 @@ class GuardFixture : public ::testing::TestWithParam<GuardSetup> {
   std::unique_ptr<GuardedServer> MakeServer(
       ProbeHandler handler, const std::function<void(GuardedServer::Options&)>& change = nullptr);
 
-  // A handler that answers with how often it has run.
+  // A handler that replies with the number of its runs.
   ProbeHandler Counting();
 
   // A call of Act with one key.

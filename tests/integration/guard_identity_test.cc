@@ -1,4 +1,4 @@
-// Whose key a call carries, by real certificates.
+// The owner of a call's key, by real certificates.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST_P(GuardAndIdentity, ClientsOfTwoIdentitiesDoNotSeeEachOthersRecords) {
   const Outcome of_alice = alice.Act("same");
   ASSERT_TRUE(of_alice.status.ok()) << of_alice.status.error_message();
   EXPECT_EQ(of_alice.reply().total(), 1);
-  // Not even that the key is taken: another request under it is no misuse.
+  // Not even that the key is in use: another request under it is no misuse.
   const Outcome of_bob = bob.Act("same", 7);
   ASSERT_TRUE(of_bob.status.ok()) << of_bob.status.error_message();
   EXPECT_EQ(of_bob.reply().total(), 2);

@@ -1,4 +1,4 @@
-// The guard beside interceptors that change what is sent, or take its bytes.
+// The guard beside interceptors that change messages, or take their bytes.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using Batch = grpc::experimental::InterceptorBatchMethods;
 
 constexpr std::chrono::seconds kLong{20};
 
-// Makes an interceptor for each call, out of the arguments given.
+// Makes an interceptor for each call, from the given arguments.
 template <typename Made, typename Argument>
 class FactoryOf final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
@@ -54,7 +54,7 @@ class Marking final : public Interceptor {
   ActReply marked_;
 };
 
-// What was taken from the batches of all calls, in order. Thread-safe.
+// The bytes taken from the batches of all calls, in order. Thread-safe.
 class Taken {
  public:
   void Add(std::string bytes) {
@@ -71,7 +71,7 @@ class Taken {
   std::vector<std::string> all_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Asks for the bytes, which takes the message away from the batch.
+// Requests the bytes, which removes the message from the batch.
 class Taking final : public Interceptor {
  public:
   explicit Taking(Taken* taken) : taken_(*taken) {}
@@ -102,7 +102,7 @@ class GuardAndInterceptors : public GuardFixture {
     });
   }
 
-  // A map's order tells stored bytes from a message written once more.
+  // The order of a map distinguishes stored bytes from a message serialised again.
   ProbeHandler WithMap() {
     return [this](grpc::ServerContextBase&, const ActRequest&, ActReply& reply) {
       for (int i = 0; i < 32; ++i) (*reply.mutable_notes())[absl::StrCat("k", i)] = "v";
@@ -113,9 +113,9 @@ class GuardAndInterceptors : public GuardFixture {
   }
 };
 
-// The record is the handler's reply. What an interceptor behind the guard makes
-// of it is made anew for each answer, first reply and replay alike: once, not
-// on top of itself, and as the interceptor of the day does it.
+// The record is the handler's reply. An interceptor behind the guard makes its change again for
+// each answer, first reply and replay alike: once, not on top of an earlier change, and as the
+// currently installed interceptor does.
 TEST_P(GuardAndInterceptors, ReplacedMessageIsSentAndTheHandlersOwnIsRecorded) {
   std::string mark = "!";
   GuardedServer& server = ServeBehindGuard<Marking>(mark);
@@ -154,7 +154,7 @@ TEST_P(GuardAndInterceptors, SerializedMessageIsTheOneThatIsSent) {
   EXPECT_EQ(runs_, 1);
 }
 
-// A reply that must not go out is withheld from them too.
+// A reply that must not be sent is withheld from them too.
 TEST_P(GuardAndInterceptors, WithheldMessageIsNotThereToBeTakenOrReplaced) {
   Taken taken;
   std::string mark = "!";

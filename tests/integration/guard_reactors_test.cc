@@ -1,7 +1,7 @@
-// What only the callback API can do: message allocators, initial metadata ahead
-// of the reply, and a Finish long after the method has returned. In the sync API
-// a unary handler has none of them: gRPC owns its messages, sends its initial
-// metadata together with its reply, and takes its return for the end.
+// Features of the callback API alone: message allocators, initial metadata ahead of the reply, and
+// a Finish long after the method has returned. In the sync API a unary handler has none of them:
+// gRPC owns its messages, sends its initial metadata together with its reply, and takes its return
+// for the end.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ using ::testing::Pair;
 
 constexpr std::chrono::seconds kLong{20};
 
-// Act as the test wants it.
+// Act as the test defines it.
 class ReactingProbe final : public Probe::CallbackService {
  public:
   using Method = std::function<grpc::ServerUnaryReactor*(grpc::CallbackServerContext*,
@@ -108,7 +108,7 @@ TEST_P(GuardAndReactors, MessagesOfAnAllocatorAreUsedAndReleasedOnce) {
       [this](grpc::CallbackServerContext* context, const ActRequest* request, ActReply* reply) {
         EXPECT_NE(reply->GetArena(), nullptr);
         EXPECT_EQ(request->amount(), 1);
-        // As handlers with such allocators do: done with the request.
+        // As handlers with such allocators do: it no longer needs the request.
         EXPECT_NE(context->GetRpcAllocatorState(), nullptr);
         context->GetRpcAllocatorState()->FreeRequest();
         for (int i = 0; i < 32; ++i) (*reply->mutable_notes())[std::to_string(i)] = "v";
@@ -191,7 +191,7 @@ TEST_P(GuardAndReactors, ErrorAfterInitialMetadataIsReplayedWithIt) {
   EXPECT_EQ(runs_, 1);
 }
 
-// The initial metadata is on its way already; status and message are not.
+// The initial metadata has been sent already; status and message have not.
 TEST_P(GuardAndReactors, UnrecordedReplyIsWithheldAlsoAfterInitialMetadata) {
   GuardedServer& server = ServeMethod(Early(runs_, true, grpc::Status::OK));
   const ProbeClient client(server.address());
@@ -222,8 +222,8 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
   auto opened = left_open.get_future();
   ASSERT_EQ(opened.wait_for(kLong), std::future_status::ready);
   grpc::ServerUnaryReactor* reactor = opened.get();
-  // Longer than the lease, which the guard's heartbeats keep alive; it is long enough for a
-  // machine that is busy.
+  // Longer than the lease, which the guard's heartbeats extend; it is long enough for a busy
+  // machine.
   EXPECT_EQ(client.SendUntilSettled(With("late"), std::chrono::seconds(2)).reason(),
             Reason::kInFlight);
   std::thread finisher([reactor] { reactor->Finish(grpc::Status::OK); });
@@ -237,10 +237,10 @@ TEST_P(GuardAndReactors, FinishLongAfterTheMethodReturnedIsRecorded) {
   EXPECT_EQ(runs_, 1);
 }
 
-// A handler that blocks breaks the callback API's rule, and gRPC itself bears as
-// many as it has threads. The guard's own work stands on those threads too, so
-// that here more of them block than gRPC has on a small machine.
-TEST_P(GuardAndReactors, HandlersThatBlockHoldUpNoOtherCall) {
+// A handler that blocks breaks the callback API's rule, and gRPC itself tolerates as many as it has
+// threads. The guard's own work is on those threads too, so here more handlers block than gRPC has
+// threads on a small machine.
+TEST_P(GuardAndReactors, HandlersThatBlockDelayNoOtherCall) {
   constexpr int kBlocked = 4;
   constexpr std::int64_t kBlocks = 99;
   std::promise<void> open;
@@ -287,8 +287,7 @@ TEST_P(GuardAndReactors, HandlersThatBlockHoldUpNoOtherCall) {
   EXPECT_EQ(runs_, kBlocked + 4);
 }
 
-// What is over GuardOptions::threads waits for a thread, and holds up neither
-// replays nor other verdicts.
+// Calls over GuardOptions::threads wait for a thread, and delay neither replays nor other verdicts.
 TEST_P(GuardAndReactors, ACallWithoutAThreadWaitsForOne) {
   std::promise<void> open;
   const std::shared_future<void> opened = open.get_future().share();
@@ -344,7 +343,7 @@ TEST_P(GuardAndReactors, ACallThatLostItsLeaseWhileItWaitedForAThreadDoesNotRun)
   GuardedServer& server = Serve(nullptr, [&](GuardedServer::Options& options) {
     options.guard.threads.handlers = 1;
     MethodPolicy& policy = options.guard.methods["/idempotency.testing.Probe/Act"].MutablePolicy();
-    // No heartbeat keeps it for longer.
+    // No heartbeat extends it further.
     policy.lease = policy.max_lease = absl::Seconds(2);
     options.guard.hooks.on_lost = [&](const LostEvent&) {
       if (++lost == 2) both_lost.set_value();

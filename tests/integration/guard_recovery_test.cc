@@ -1,5 +1,5 @@
-// How an execution can end other than well, beside a real idempotencyd: it is
-// lost, its process is killed, its outcome stays unknown, its store is away.
+// The ways in which an execution can end abnormally, with a real idempotencyd: it is lost, its
+// process is killed, its outcome stays unknown, its store is unavailable.
 #include <gmock/gmock.h>
 
 #include <cstdint>
@@ -71,7 +71,7 @@ TEST_P(GuardRecovery, HandlerPastItsMaxLeaseLosesAndItsRetryGetsTheWinnersReply)
   EXPECT_EQ(retry.body, winner.body);
 }
 
-TEST_P(GuardRecovery, LostExecutionThatNobodyTookOverIsStillRecorded) {
+TEST_P(GuardRecovery, LostExecutionWithoutATakeOverIsStillRecorded) {
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
         const auto deadline = std::chrono::steady_clock::now() + kSoon;
@@ -90,8 +90,8 @@ TEST_P(GuardRecovery, LostExecutionThatNobodyTookOverIsStillRecorded) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySaysSo) {
-  // The client hears of it before the handler has answered.
+TEST_P(GuardRecovery, LostExecutionsCallIsCancelledIfThePolicySetsIt) {
+  // The client gets its status before the handler has answered.
   std::promise<bool> cancelled;
   GuardedServer& server = Serve(
       [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
@@ -214,7 +214,7 @@ TEST_P(GuardRecovery, FailOpenRunsUnguardedWhileTheStoreIsAway) {
   });
   const ProbeClient client(server.address());
   EXPECT_TRUE(client.Send(With("before", "alice")).status.ok());
-  // On a busy machine the timeout may have been too short for that one.
+  // On a busy machine the timeout may have been too short for that call.
   const std::uint64_t before = server.guard().calls_failed_open();
   daemon_->Kill();
   const Outcome open = client.Send(With("k", "alice"));

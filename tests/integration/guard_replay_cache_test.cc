@@ -1,5 +1,5 @@
-// The guard's replay cache beside a real idempotencyd: what it answers alone,
-// what it leaves to the store, and how it follows a store that changes.
+// The guard's replay cache with a real idempotencyd: the calls that it answers alone, the calls
+// that it leaves to the store, and its reaction to changes in the store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -33,19 +33,19 @@ class GuardReplayCache : public GuardFixture {
  protected:
   static void TurnOn(GuardedServer::Options& options) {
     options.guard.replay_cache = ReplayCacheOptions();
-    // However slow the machine: nothing gets too old in these tests.
+    // On any slow machine: nothing expires during these tests.
     options.guard.replay_cache.max_age = absl::Minutes(10);
-    // A daemon that hangs will not answer what was asked.
+    // A daemon that hangs does not answer.
     options.guard.closing_timeout = absl::Milliseconds(100);
   }
   static void TurnOff(GuardedServer::Options& options) {
     TurnOn(options);
     options.guard.replay_cache.capacity_bytes = 0;
   }
-  // From now on idempotencyd answers nothing.
+  // From here on idempotencyd answers nothing.
   void StopDaemon() { daemon_->process().Freeze(); }
-  // No verdict can be had, and nothing runs. The caller stops waiting, and not the guard:
-  // with a short timeout of the guard's, a busy machine would have no time for other calls.
+  // No verdict is available, and nothing runs. The caller stops waiting, and not the guard: with a
+  // short timeout of the guard's, a busy machine would have no time for other calls.
   void ExpectNoVerdict(const ProbeClient& client, const std::string& key, std::int64_t amount = 1) {
     const int before = runs_;
     Call call;
@@ -79,7 +79,7 @@ TEST_P(GuardReplayCache, AReplyThatWasRecordedHereIsReplayedWhileTheDaemonHangs)
   StopDaemon();
   ExpectReplayOf(first, client.Act("order-1"));
   ExpectReplayOf(first, client.Act("order-1"));
-  // The daemon does hang, and what it must decide does not run.
+  // The daemon does hang, and calls that it must decide do not run.
   ExpectNoVerdict(client, "order-2");
   EXPECT_EQ(runs_, 1);
   EXPECT_EQ(server.guard().replay_cache().hits, 2u);
@@ -111,7 +111,7 @@ TEST_P(GuardReplayCache, AnotherRequestUnderTheSameKeyIsTheStoresToRefuse) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardReplayCache, TurnedOffTheStoreIsAskedEachTime) {
+TEST_P(GuardReplayCache, TurnedOffTheStoreIsUsedEachTime) {
   GuardedServer& server = Serve(Counting(), TurnOff);
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());
@@ -125,7 +125,7 @@ TEST_P(GuardReplayCache, TurnedOffTheStoreIsAskedEachTime) {
   EXPECT_EQ(server.guard().replay_cache().misses, 0u);
 }
 
-TEST_P(GuardReplayCache, TurnedOnTheStoreIsNotAskedAboutRetries) {
+TEST_P(GuardReplayCache, TurnedOnTheStoreIsNotUsedForRetries) {
   GuardedServer& server = Serve(Counting(), TurnOn);
   const ProbeClient client(server.address());
   ASSERT_TRUE(client.Act("order-1").status.ok());
@@ -141,7 +141,7 @@ class ReplayCacheAndStore : public ::testing::Test {
  protected:
   static constexpr absl::Duration kMaxAge = absl::Seconds(10);
 
-  // As the guard asks: the cache first.
+  // In the guard's order: the cache first.
   v1::ReserveResponse Reserve(const std::string& key) {
     const v1::ReserveRequest request = SomeReserve(key);
     const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
@@ -152,7 +152,7 @@ class ReplayCacheAndStore : public ::testing::Test {
     Ask<v1::CompleteResponse>(&Connection::Complete,
                               SomeComplete(key, grant.reserved().reservation_token(), "reply"));
   }
-  // What somebody does to the store behind every guard's back.
+  // Another party's change to the store, unnoticed by any guard.
   void DeleteAllRecords() {
     sqlite3* database = nullptr;
     ASSERT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
@@ -174,7 +174,7 @@ class ReplayCacheAndStore : public ::testing::Test {
       cache_);
 
  private:
-  // Waits for the answer and expects that it is one.
+  // Waits for the answer and expects that it is OK.
   template <typename Response, typename Request>
   Response Ask(void (Connection::*method)(const Request&, Connection::Deadline,
                                           Connection::Callback<Response>),

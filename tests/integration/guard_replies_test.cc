@@ -1,4 +1,4 @@
-// What is stored of a reply, by policy, and what a retry gets.
+// The stored part of a reply, by policy, and the answer to a retry.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +19,7 @@ constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 
 class GuardReplies : public GuardFixture {
  protected:
-  // A server whose Act keeps its replies as `reply` says.
+  // A server whose Act stores its replies by `reply`.
   GuardedServer& ServeKeeping(MethodPolicy::Reply reply, ProbeHandler handler,
                               ReplyLoader loader = nullptr) {
     return Serve(std::move(handler), [&](GuardedServer::Options& options) {
@@ -30,7 +30,7 @@ class GuardReplies : public GuardFixture {
     });
   }
 
-  // Answers OK, names its effect, and adds a trailer.
+  // Returns OK, names its effect, and adds a trailer.
   ProbeHandler Referring() {
     return [this](grpc::ServerContextBase& context, const ActRequest&, ActReply& reply) {
       reply.set_total(++runs_);
@@ -57,7 +57,7 @@ TEST_P(GuardReplies, StatusOnlyRefusesAReplayOfOk) {
   EXPECT_FALSE(record.reply().has_body());
 }
 
-TEST_P(GuardReplies, StatusOnlyReplaysAnErrorAndSaysSo) {
+TEST_P(GuardReplies, StatusOnlyReplaysAnErrorWithAMark) {
   ServeKeeping(MethodPolicy::Reply::kStatusOnly,
                [&](grpc::ServerContextBase& context, const ActRequest&, ActReply&) {
                  ++runs_;
@@ -99,7 +99,7 @@ TEST_P(GuardReplies, RedactedFieldReachesTheFirstCallerAndNoStore) {
   EXPECT_EQ(record.SerializeAsString().find("4111"), std::string::npos);
 }
 
-TEST_P(GuardReplies, ReferenceIsReadAnewAndNothingElseIsStored) {
+TEST_P(GuardReplies, ReferenceIsReadAgainAndNothingElseIsStored) {
   std::atomic<int> loads{0};
   ServeKeeping(MethodPolicy::Reply::kReference, Referring(),
                LoadReply<ActReply>([&](const v1::Reference& reference, ActReply& reply) {
@@ -128,7 +128,7 @@ TEST_P(GuardReplies, ReferenceIsReadAnewAndNothingElseIsStored) {
   EXPECT_EQ(record.SerializeAsString().find("as it was"), std::string::npos);
 }
 
-TEST_P(GuardReplies, LoaderThatFailsIsToldApart) {
+TEST_P(GuardReplies, LoaderFailureIsDistinguished) {
   absl::Status answer;
   ServeKeeping(MethodPolicy::Reply::kReference, Referring(),
                [&](const v1::Reference&, google::protobuf::Message&) {

@@ -1,5 +1,5 @@
-// Thousands of calls under everything that can happen to a call at once:
-// cancellations, deadlines, handlers that fail and throw, a shutdown midway.
+// Thousands of calls under every event that can happen to a call at once: cancellations, deadlines,
+// handlers that fail and throw, a shutdown midway.
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ constexpr int kCallers = 24;
 constexpr int kCalls = 1500;
 constexpr std::chrono::seconds kLongestPhase{6};
 
-// What a handler does, drawn anew for each run. Thread-safe.
+// The action of a handler, drawn again for each run. Thread-safe.
 class Fate {
  public:
   struct Deed {
@@ -50,7 +50,7 @@ class Fate {
 
   explicit Fate(std::uint32_t seed) : random_(seed) {}
 
-  // Counts a run for `account` and says how it goes.
+  // Counts a run for `account` and returns its action.
   Deed Draw(const std::string& account) {
     MutexLock lock(mutex_);
     ++runs_of_[account];
@@ -73,7 +73,7 @@ class Fate {
     return deed;
   }
 
-  // From now on every run succeeds at once.
+  // Later runs all succeed at once.
   void Calm() {
     MutexLock lock(mutex_);
     calm_ = true;
@@ -99,8 +99,8 @@ class Fate {
   std::map<std::string, int> runs_of_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A storm does not wait for the pauses after failures. What may still run is left to
-// its lease.
+// A storm does not wait for the pauses after failures. Executions that may still run are left to
+// their leases.
 void ComeBackAtOnce(grpc::ServerContextBase& context, const Fate::Deed& deed) {
   const grpc::StatusCode code = deed.status.error_code();
   if (code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED) return;
@@ -166,7 +166,7 @@ class CallbackStormProbe final : public Probe::CallbackService {
   Fate& fate_;
 };
 
-// What a caller may take for the outcome of a key.
+// The outcomes of a key that a caller may accept.
 using Settled = std::tuple<int, std::string, std::string>;
 
 Settled SettledBy(const Outcome& outcome) {
@@ -199,8 +199,8 @@ class Callers {
   }
   ~Callers() { Stop(); }
 
-  // Until kCalls are done or kLongestPhase is over. A few more are begun
-  // afterwards, for a server that is about to stop.
+  // Until kCalls are done or kLongestPhase is over. A few more are begun afterwards, for a server
+  // that is about to stop.
   void Await() {
     const auto deadline = std::chrono::steady_clock::now() + kLongestPhase;
     MutexLock lock(mutex_);
@@ -208,7 +208,7 @@ class Callers {
     }
     last_ = started_ + 4 * kCallers;
   }
-  // Waits for the calls in the air.
+  // Waits for the calls that are under way.
   void Stop() {
     {
       MutexLock lock(mutex_);
@@ -219,7 +219,7 @@ class Callers {
     threads_.clear();
   }
 
-  // By key, everything that a caller was told as settled.
+  // By key, every settled outcome that a caller received.
   std::map<std::string, std::set<Settled>> settled() {
     MutexLock lock(mutex_);
     return settled_;
@@ -238,7 +238,7 @@ class Callers {
       {
         MutexLock lock(mutex_);
         if (started_ >= last_) return;
-        // A window of keys that moves on: some are new, some settled.
+        // A window of keys that moves: some are new, some settled.
         const int key = (first_call_ + started_++) / 16 + static_cast<int>(random() % 8);
         call = CallOf(absl::StrCat("storm-", key));
         settled_[call.account];
@@ -272,7 +272,7 @@ class Callers {
   int last_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<int>::max();
   int started_ ABSL_GUARDED_BY(mutex_) = 0;
   int done_ ABSL_GUARDED_BY(mutex_) = 0;
-  // What each caller waits for.
+  // The wait of each caller.
   std::vector<std::shared_ptr<grpc::ClientContext>> calls_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::set<Settled>> settled_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
@@ -302,13 +302,13 @@ class GuardStorm : public GuardFixture {
     });
   }
 
-  // Merges what the callers of a phase were told.
+  // Merges the outcomes that the callers of a phase received.
   void Collect(Callers& callers) {
     for (auto& [key, told] : callers.settled()) told_[key].merge(told);
     calls_ += callers.done();
   }
 
-  // Calls until the key is settled, and compares with what was told before.
+  // Calls until the key is settled, and compares with the earlier outcome.
   void ExpectOneOutcome(const ProbeClient& client, const std::string& key,
                         const std::set<Settled>& told) {
     const Outcome last = client.SendUntilSettled(CallOf(key), std::chrono::seconds(20));
@@ -334,7 +334,7 @@ TEST_P(GuardStorm, EveryKeySettlesWithOneReply) {
     const ProbeClient client(server.address());
     Callers callers(client, 0, seed_);
     callers.Await();
-    // With calls in the air.
+    // With calls under way.
     server.Stop(std::chrono::system_clock::now() + milliseconds(20));
     callers.Stop();
     Collect(callers);
@@ -355,7 +355,7 @@ TEST_P(GuardStorm, EveryKeySettlesWithOneReply) {
                                   [](const auto& of_key) { return !of_key.second.empty(); });
   std::cout << calls_ << " calls, " << told_.size() << " keys, " << told << " told before the end, "
             << fate_.runs() << " runs\n";
-  // Or it was no storm. A slow machine has fewer in the same time.
+  // Otherwise it was no storm. A slow machine makes fewer calls in the same time.
   EXPECT_GT(told, 5);
   server_.reset();
   EXPECT_EQ(CallTable::Instance().size(), 0U);

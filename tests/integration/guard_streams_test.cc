@@ -45,7 +45,7 @@ std::chrono::system_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::system_clock::now() + time;
 }
 
-// A map's order tells stored bytes from a message written once more.
+// The order of a map distinguishes stored bytes from a message serialised again.
 ActReply Message(int number) {
   ActReply reply;
   reply.set_total(number);
@@ -53,7 +53,7 @@ ActReply Message(int number) {
   return reply;
 }
 
-// Counts the messages that it sees as the type that they are.
+// Counts the messages that it sees with their expected type.
 class Witness final : public grpc::experimental::Interceptor {
  public:
   explicit Witness(std::atomic<int>& messages) : messages_(messages) {}
@@ -133,7 +133,7 @@ class GuardStreams : public ::testing::TestWithParam<std::tuple<Api, Stream>> {
       const bool retryable = end.reason() == Reason::kInFlight ||
                              end.status.error_code() == grpc::StatusCode::UNAVAILABLE;
       if (!retryable || std::chrono::system_clock::now() > deadline) return end;
-      // A client's backoff, not a wait for something to be true.
+      // A client's backoff, not a wait for a condition.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
@@ -242,7 +242,7 @@ TEST_P(GuardStreams, AttemptThatIsNotRecordedRunsAgain) {
       });
   const StreamCall::End first = Watch("a");
   EXPECT_EQ(first.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  // Held back, messages of an attempt that runs again reach nobody.
+  // Held back, messages of an attempt that runs again reach no caller.
   EXPECT_THAT(first.messages, SizeIs(held_back() ? 0 : 1));
   const StreamCall::End second = Watch("a");
   ASSERT_TRUE(second.status.ok());
@@ -327,7 +327,7 @@ TEST_P(GuardStreams, RedactedFieldIsLeftOutOfEveryMessage) {
   }
 }
 
-TEST_P(GuardStreams, MessagesLeaveWhenTheirPolicySays) {
+TEST_P(GuardStreams, MessagesAreSentWhenTheirPolicyAllows) {
   Gate gate;
   Serve([&](const ActRequest&, StreamWriter& writer) {
     writer.Write(Message(0));
@@ -424,8 +424,8 @@ TEST_P(GuardStreams, DeadlineThatPassesMidwayLeavesAReplyToReplay) {
   EXPECT_EQ(runs_, gate.inside());
 }
 
-// A handler that is told by its writes that its client has left can end, once
-// its stream is over the limit and nothing of it is captured any more.
+// A handler that learns from its writes that its client has cancelled can end, once its stream is
+// over the limit and is no longer captured.
 TEST_P(GuardStreams, EndlessStreamOfALostClientEnds) {
   if (held_back()) GTEST_SKIP() << "nothing of an endless stream would ever arrive";
   Serve(
@@ -547,7 +547,7 @@ TEST_P(GuardStreams, MessageThatCannotBeSentIsNotPassedOverInSilence) {
         };
       });
   for (int i = 0; i < 2; ++i) {
-    // gRPC ends the call before its handler has.
+    // gRPC ends the call before its handler ends.
     const StreamCall::End end = WatchUntilSettled("a");
     EXPECT_EQ(end.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_LE(end.messages.size(), 1u);
@@ -555,7 +555,7 @@ TEST_P(GuardStreams, MessageThatCannotBeSentIsNotPassedOverInSilence) {
   EXPECT_EQ(runs_, 1);
 }
 
-TEST_P(GuardStreams, ExecutionIsKnownToTheHandler) {
+TEST_P(GuardStreams, ExecutionIsAvailableToTheHandler) {
   Serve([&](const ActRequest&, StreamWriter& writer) {
     Execution* const execution = Execution::FromContext(&writer.context());
     if (execution == nullptr) return grpc::Status(grpc::StatusCode::INTERNAL, "unguarded");
@@ -565,7 +565,7 @@ TEST_P(GuardStreams, ExecutionIsKnownToTheHandler) {
   EXPECT_EQ(Watch("a").Trailer("x-attempt"), "1");
 }
 
-TEST_P(GuardStreams, DaemonThatDiesMidwayLosesNothing) {
+TEST_P(GuardStreams, DaemonThatCrashesMidwayLosesNothing) {
   Gate gate;
   Serve([&](const ActRequest&, StreamWriter& writer) {
     ++runs_;
@@ -587,8 +587,8 @@ TEST_P(GuardStreams, DaemonThatDiesMidwayLosesNothing) {
   EXPECT_EQ(runs_, 1);
 }
 
-// A server of its own that hangs in the middle of a stream, for the test below
-// to kill: this binary, run once more.
+// A server in a process of its own that hangs in the middle of a stream, for the test below to
+// kill: this binary, run once more.
 TEST(StreamServer, DISABLED_HangsMidway) {
   const std::unique_ptr<StreamProbe> probe = StreamProbe::Make(
       std::string(std::getenv("STREAM_API")) == "sync" ? Api::kSync : Api::kCallback,
@@ -612,7 +612,7 @@ TEST(StreamServer, DISABLED_HangsMidway) {
   Gate().Enter();
 }
 
-TEST_P(GuardStreams, ServerThatDiesMidwayLeavesAKeyThatRunsAgain) {
+TEST_P(GuardStreams, ServerThatCrashesMidwayLeavesAKeyThatRunsAgain) {
   auto process = Process::Start({"guard_streams_test", "--gtest_also_run_disabled_tests",
                                  "--gtest_filter=StreamServer.DISABLED_HangsMidway"},
                                 {{"STREAM_API", api() == Api::kSync ? "sync" : "callback"},
@@ -637,8 +637,8 @@ TEST_P(GuardStreams, ServerThatDiesMidwayLeavesAKeyThatRunsAgain) {
   EXPECT_EQ(runs_, 1);
 }
 
-// Calls that come, leave and come again at any moment: every key has run
-// exactly once, and its stream is whole.
+// Calls that are made, cancelled and made again at any moment: every key has run exactly once, and
+// its stream is whole.
 TEST_P(GuardStreams, StormOfClientsThatLeave) {
   Serve([&](const ActRequest&, StreamWriter& writer) {
     ++runs_;

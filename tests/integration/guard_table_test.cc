@@ -1,8 +1,8 @@
-// Every verdict, beside every status code that a handler can answer, under every
-// kind of policy, in the sync and the callback API: whether the handler runs,
-// what the caller gets, what the record says afterwards and what the next call
-// gets. What is right comes from a model of the contract (outcome_model.h); what
-// happens, from a real guarded server and the real service over the memory store.
+// Every verdict, with every status code that a handler can return, under every kind of policy, in
+// the sync and the callback API: whether the handler runs, the caller's answer, the record
+// afterwards and the next call's answer. A model of the contract (outcome_model.h) has the expected
+// values; the actual ones come from a real guarded server and the real service over the memory
+// store.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -50,15 +50,15 @@ std::string EffectOf(const std::string& body) {
   return reply.ParseFromString(body) ? reply.effect() : "(not an ActReply)";
 }
 
-// The message with an effect. Its map makes two serialisations of equal
-// messages differ, so that a replay can be told from something made anew.
+// The message with an effect. Its map makes two serialisations of equal messages differ, so that a
+// replay differs from a message serialised again.
 void Fill(const std::string& effect, ActReply& reply) {
   reply.set_effect(effect);
   for (int i = 0; i < 8; ++i) (*reply.mutable_notes())[absl::StrCat("note ", i)] = effect;
 }
 
-// A handler that answers the code that `amount` asks for, and says in every part
-// of its reply which of the account's runs it was. Thread-safe.
+// A handler that returns the code that `amount` selects, and marks every part of its reply with the
+// number of the account's run. Thread-safe.
 class Handler {
  public:
   grpc::Status operator()(grpc::ServerContextBase& context, const ActRequest& request,
@@ -142,7 +142,7 @@ class Table {
   std::unique_ptr<ProbeClient> client_;
 };
 
-// One cell: brings the record about, calls, and says what came of it.
+// One cell: produces the record, calls, and returns the results.
 class Play {
  public:
   Play(Table& table, const Cell& cell, int number)
@@ -165,7 +165,7 @@ class Play {
     Prepare();
     std::vector<TableStep> steps = {Call()};
     table_.service().gate().Fail(OperationKind::kReserve, std::nullopt);
-    // Whoever held the key before has done what it does.
+    // The earlier holder of the key has finished its work.
     ends_ = Before::kStillRunning;
     steps.push_back(Call());
     if (IsHeld()) {
@@ -176,14 +176,14 @@ class Play {
   }
 
  private:
-  // What another server, or an earlier call, has left.
+  // A record of another server, or of an earlier call.
   void Prepare() {
     switch (cell_.before) {
       case Before::kNothing:
       case Before::kTooOld:
         return;
       case Before::kRefused:
-        // Whatever the service finds wrong with the guard's request.
+        // Any fault that the service finds in the guard's request.
         table_.service().gate().Fail(OperationKind::kReserve, Reason::kRequestInvalid);
         return;
       default:
@@ -285,8 +285,7 @@ class Play {
     if (answer.reason.has_value()) {
       const auto code = details.metadata.find("original_code");
       if (code != details.metadata.end()) answer.original_code = code->second;
-      // Says something, and is Trailers-Only: with initial metadata gRPC would
-      // not retry.
+      // Returns text, and is Trailers-Only: with initial metadata gRPC would not retry.
       if (outcome.status.error_message().empty()) answer.message = "(none)";
       if (!outcome.initial_metadata.empty()) answer.initial_metadata = "(not Trailers-Only)";
     } else {
@@ -298,7 +297,7 @@ class Play {
     step.record = RecordNow();
     return step;
   }
-  // Of the body, whose bytes are those that the first caller got.
+  // For the body, whose bytes are those of the first caller's reply.
   std::string Effect(const Outcome& outcome) {
     if (outcome.body.empty()) return "";
     const std::string effect = EffectOf(outcome.body);
@@ -328,13 +327,13 @@ class Play {
 
   Table& table_;
   const Cell cell_;
-  // What becomes of the attempt that a caller waits for.
+  // The end of the attempt for which a caller waits.
   Before ends_;
   RecordKey record_key_;
   RecordId id_;
   ActRequest request_;
   Uuid token_;
-  // The bodies that were seen, by their effect.
+  // The bodies that were received, by their effect.
   std::map<std::string, std::string> sent_;
 };
 
@@ -355,9 +354,9 @@ std::string NameOf(const Column& column) {
   return absl::StrCat(NameOf(column.api), lists);
 }
 
-// False where a policy can make no difference to what a call finds: what is kept
-// of a reply to a call that nothing runs for, failing open while there are
-// verdicts. With a few of those all the same.
+// False where a policy can make no difference to a call on this record: the stored part of a reply
+// if the call's handler does not run, failing open while there are verdicts. True for a few of
+// those all the same.
 bool Matters(const TablePolicy& policy, Before before) {
   const bool keeps_all = policy.reply == MethodPolicy::Reply::kFull;
   if (before == Before::kRefused) return true;
@@ -380,7 +379,7 @@ class GuardTable : public ::testing::TestWithParam<Column> {
   }
 
   int cells_ = 0;
-  // Cells that were not as they should be.
+  // The cells with wrong results.
   int wrong_ = 0;
 
  private:
@@ -401,7 +400,7 @@ class GuardTable : public ::testing::TestWithParam<Column> {
   }
 };
 
-TEST_P(GuardTable, EveryCellIsAsTheContractSays) {
+TEST_P(GuardTable, EveryCellMatchesTheContract) {
   for (const bool require_recovery : {false, true}) {
     for (const auto reply : {MethodPolicy::Reply::kFull, MethodPolicy::Reply::kStatusOnly,
                              MethodPolicy::Reply::kReference}) {

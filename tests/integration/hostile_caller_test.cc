@@ -1,5 +1,4 @@
-// One caller whose bytes are bad beside others whose calls are in order: it costs
-// them nothing.
+// One caller with invalid bytes beside others with valid calls: they are not affected.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -22,11 +21,11 @@ namespace idempotency::internal::testing {
 namespace {
 
 constexpr char kAct[] = "/idempotency.testing.Probe/Act";
-// Far over what a call takes, and far under the lease and the waiting.
+// Far longer than a call takes, and far shorter than the lease and the wait.
 constexpr std::chrono::seconds kInTime(15);
 
-// As W3C Trace Context allows a version after the first to be, but for the bytes at
-// the end: none of them is UTF-8.
+// In the form that W3C Trace Context allows for versions after the first, but for the bytes at the
+// end: none of them is UTF-8.
 std::vector<std::string> HostileTraces() {
   const std::string begin = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-";
   return {begin + "\xff", begin + "\xc3", begin + "more\x80", begin + "\xed\xa0\x80"};
@@ -76,9 +75,9 @@ TEST_P(HostileCaller, DoesNotRunUnguardedWhereTheMethodFailsOpen) {
   EXPECT_EQ(runs_, 1) << "a key is run once, and one that is none never";
 }
 
-// A call that is running and a duplicate that waits for it keep their places, and
-// those who come meanwhile are answered in time.
-TEST_P(HostileCaller, IsNotNoticedByTheOthers) {
+// A running call and a duplicate that waits for it keep their places, and calls that arrive
+// meanwhile are answered in time.
+TEST_P(HostileCaller, DoesNotAffectTheOthers) {
   Gate gate;
   Serve(
       [&](grpc::ServerContextBase&, const ActRequest& request, ActReply& reply) {

@@ -1,5 +1,4 @@
-// Clients of idempotencyd whose messages are bad: they cost it no more memory than
-// others.
+// Clients of idempotencyd with invalid messages: they take no more of its memory than others.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -33,7 +32,7 @@ constexpr std::chrono::seconds kInTime(30);
 // By AddressSanitizer, unless it is set otherwise.
 constexpr std::size_t kFreedButKept = 256 * 1024 * 1024;
 
-// The most memory that the process has ever had.
+// The peak memory of the process.
 std::size_t PeakBytes(int pid) {
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
   std::string word;
@@ -89,7 +88,7 @@ TEST(HostileFrames, TakeNoMoreMemoryThanOthers) {
   const std::vector<std::string> frames = {
       // operations { } ...
       Repeated(std::string_view("\x0a\x00", 2), 2'000'000),
-      // Groups that nobody knows.
+      // Groups with an unknown number.
       Repeated("\x7b\x7c", 7'000'000),
   };
   const std::size_t before = PeakBytes(daemon.process().pid());
@@ -102,8 +101,8 @@ TEST(HostileFrames, TakeNoMoreMemoryThanOthers) {
   EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
 }
 
-// Elements of two bytes on the wire: fingerprints, groups that nobody knows, entries of
-// metadata, messages of a stream.
+// Elements of two bytes on the wire: fingerprints, unknown groups, entries of metadata, messages of
+// a stream.
 std::vector<std::string> WideRequests() {
   constexpr int kElements = 6'000'000;
   const auto in_reply = [](const std::string& fields) {
@@ -137,7 +136,7 @@ TEST(HostileRequests, TakeNoMoreMemoryThanOthers) {
   EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
 }
 
-// No store call of the daemon ends while this lives, but with an error.
+// While this exists, every store call of the daemon fails.
 class StoreHeld {
  public:
   explicit StoreHeld(const std::string& file) {
@@ -155,8 +154,8 @@ class StoreHeld {
   std::unique_ptr<sqlite3, Close> database_;
 };
 
-// One of them is a megabyte, and thirty once it is parsed. Those that the store has not
-// answered yet are what it takes from them.
+// Each of them is a megabyte, and thirty once parsed. While the store has not answered, the daemon
+// keeps only the operation of each.
 TEST(HostileRequests, AreNotKeptWhileTheyWaitForTheStore) {
   constexpr std::size_t kMostBytes = 384 * 1024 * 1024 + kFreedButKept;
   constexpr int kCallers = 40;
@@ -188,7 +187,7 @@ TEST(HostileRequests, AreNotKeptWhileTheyWaitForTheStore) {
                 AnyOf(Reason::kOverloaded, Reason::kReservationLost, Reason::kStoreUnavailable));
   }
   EXPECT_LT(PeakBytes(daemon.process().pid()) - before, kMostBytes);
-  // The daemon is as it was.
+  // The daemon is unaffected.
   EXPECT_EQ(ReasonOf(client.Call(request).status()), Reason::kReservationLost);
   EXPECT_TRUE(client.Call(SomeReserve("another")).ok());
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """scripts/install-dependencies.sh, killed in the middle of installing Postgres, leaves the
-machine's setting about clusters as it was.
+machine's setting for clusters unchanged.
 
-The packages' tools are stand-ins: apt-get kills the script that called it.
+The packages' tools are replaced: apt-get kills the script that called it.
 
 usage: install_dependencies_test.py PROJECT_ROOT
 """
@@ -28,7 +28,7 @@ def contents(folder):
 
 
 def killed_script(root, tools):
-    """Its exit status, and the folder that it gave to pg_createcluster."""
+    """Its exit status, and the folder that it passed to pg_createcluster."""
     for name, text in {"apt-get": APT_GET, "dpkg": "#!/bin/sh\n", "dpkg-query": "#!/bin/sh\nexit 1\n",
                        "sudo": '#!/bin/sh\nshift\nexec "$@"\n'}.items():
         (tools / name).write_text(text)
@@ -51,7 +51,7 @@ def faults(root):
     if not folder:
         yield "the install had no PGSYSCONFDIR"
     elif read:
-        # As pg_createcluster does, before it makes anything.
+        # As pg_createcluster does before it creates a file.
         done = subprocess.run([read, f"{folder}/createcluster.conf", "show", "all"],
                               capture_output=True, text=True, timeout=60, check=False)
         if done.returncode == 0 or "invalid line" not in done.stderr:

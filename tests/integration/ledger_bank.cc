@@ -1,6 +1,6 @@
 // A guarded server that charges accounts in its own database and commits each
 // reply with the charge, in the completion ledger. Killed, stopped and failed
-// by ledger_crash_test where the request says so, in a key's first attempt.
+// by ledger_crash_test if the request selects it, in a key's first attempt.
 //
 //   ledger_bank --listen=ADDRESS --idempotencyd=ADDRESS --faults=FILE
 //               (--postgres=CONNINFO | --sqlite=FILE)
@@ -48,10 +48,10 @@ ABSL_FLAG(int, lease_ms, 300, "");
 namespace idempotency::internal::testing {
 namespace {
 
-// Where something can happen to an execution.
+// The points of an execution for faults.
 enum class Place { kBeforeRecord, kBeforeCommit, kAfterCommit };
 
-// "stop-before-commit/alice/key-1": what happens, to whom, and the key.
+// "stop-before-commit/alice/key-1": the fault, the account, and the key.
 struct Order {
   std::string fault;
   std::string account;
@@ -63,14 +63,14 @@ struct Order {
   }
 };
 
-// What the requests ask to go wrong. Thread-safe.
+// The faults that the requests select. Thread-safe.
 class Faults {
  public:
   explicit Faults(const std::string& file)
       : file_(open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
 
   void Visit(const Execution& execution, const Order& order, Place place) {
-    // What would stop every attempt would stop the test.
+    // A fault that stops every attempt would stop the test.
     if (execution.attempt() > 1) return;
     const std::string here = place == Place::kBeforeRecord   ? "before-record"
                              : place == Place::kBeforeCommit ? "before-commit"
@@ -79,9 +79,9 @@ class Faults {
       Note(order.fault);
       kill(getpid(), SIGKILL);
     } else if (order.fault == "stop-" + here) {
-      // Noted by the test, once another attempt has begun.
+      // Set by the test, once another attempt has begun.
       const int stop = Announce(order);
-      // To this very thread: it does not run on before it was continued.
+      // To this thread: it does not continue before the signal.
       raise(SIGSTOP);
       std::cout << absl::StrCat("continued ", stop, " \n") << std::flush;
     } else if (order.fault == "kill-before-complete" && place == Place::kAfterCommit) {
@@ -89,7 +89,7 @@ class Faults {
       doomed_.insert(order.key);
     }
   }
-  // True where the handler is to fail although it has committed.
+  // True if the handler is to fail although it has committed.
   bool FailsNow(const Execution& execution, const Order& order) {
     if (execution.attempt() > 1 || order.fault != "fail-after-commit") return false;
     Note(order.fault);
@@ -103,8 +103,8 @@ class Faults {
   }
 
  private:
-  // The number of this stop. They are told in their order: who continues this
-  // process waits for the next one.
+  // The number of this stop. Stops are reported in their order: the test continues this process,
+  // and then waits for the next one.
   int Announce(const Order& order) {
     MutexLock lock(mutex_);
     ++stops_;
@@ -123,7 +123,7 @@ class Faults {
   std::set<std::string> doomed_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Where the guard's completions pass.
+// The guard's completions pass through here.
 class FaultyConnection final : public Connection {
  public:
   FaultyConnection(std::unique_ptr<Connection> inner, Faults& faults)
@@ -142,16 +142,16 @@ class FaultyConnection final : public Connection {
   Faults& faults_;
 };
 
-// A reply that no other run would give, and that two serialisations of two
-// copies would not give either.
+// A reply that no other run would give, and that two serialisations of two copies would not give
+// either.
 void Fill(ActReply& reply, const std::string& effect, std::int64_t balance) {
   reply.set_effect(effect);
   reply.set_total(balance);
   for (int i = 0; i < 16; ++i) (*reply.mutable_notes())[absl::StrCat("note-", i)] = effect;
 }
 
-// Half of the executions use Execution::Commit; in those that stop before their
-// commit it stands apart.
+// Half of the executions use Execution::Commit; those that stop before their commit call it
+// separately.
 bool CommitsAtOnce(const Order& order, const std::string& effect) {
   return effect.back() < '8' && !absl::StrContains(order.fault, "before-commit");
 }
@@ -244,13 +244,13 @@ class SqliteBank final : public Bank {
     if (result != SQLITE_OK) return {grpc::StatusCode::UNAVAILABLE, "cannot open"};
     sqlite3_busy_timeout(database.get(), 1000);
     const std::string effect = Uuid::Random().ToString();
-    // What the test sends has no quotes.
+    // The test's texts contain no quotes.
     const std::string charge = absl::StrCat(
         "BEGIN IMMEDIATE; UPDATE accounts SET balance = balance - ", amount, " WHERE name = '",
         order.account, "'; INSERT INTO charges (key, effect, amount, attempt) VALUES ('", order.key,
         "', '", effect, "', ", amount, ", ", execution.attempt(), ")");
     if (!Run(database.get(), charge)) {
-      // Another process has the database, one that is stopped perhaps.
+      // Another process has the database, possibly a stopped one.
       execution.MarkNoEffect();
       return {grpc::StatusCode::UNAVAILABLE, "busy"};
     }

@@ -1,9 +1,8 @@
-// Exactly-once effects through crashes: guarded servers that charge in their own
-// database are killed before the commit, right after it, and between commit and
-// Complete; stopped past their lease while another server takes over, then
-// continued; and fail after their commit; again and again, while every key is
-// retried by two clients at once. Afterwards every key has one charge, and
-// everybody who was answered had the same bytes.
+// Exactly-once effects through crashes: guarded servers that charge in their own database are
+// killed before the commit, right after it, and between commit and Complete; stopped past their
+// lease while another server takes over, then continued; and fail after their commit; again and
+// again, while two clients at once retry every key. Afterwards every key has one charge, and every
+// answered caller has the same bytes.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -44,18 +43,18 @@ namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kServers = 6;
-// How many of them may be stopped at a time: somebody has to take over.
+// The number of them that may be stopped at a time: another one must take over.
 constexpr int kStopped = 3;
 constexpr int kClients = 12;
 constexpr std::int64_t kBalance = 1'000'000;
 // Failures in a row make pauses of up to a minute.
 constexpr std::chrono::seconds kSettled{240};
 
-// How often each has to happen, at the least.
+// The minimum count of each fault.
 using Quota = std::map<std::string, int>;
 
 Quota QuotaOf(int each) {
-  // The lease is outlived in three places: together `each`.
+  // A lease is exceeded in three places: together `each`.
   const int stops = (each + 2) / 3;
   return {{"kill-before-commit", each},   {"kill-after-commit", each},
           {"kill-before-complete", each}, {"stop-before-record", stops},
@@ -75,16 +74,15 @@ std::string Migration(const std::string& database) {
 
 std::string Account(int client) { return absl::StrCat("account-", client); }
 
-// What the requests ask for, until every fault has happened often enough.
-// Thread-safe.
+// The faults for requests, until every fault has happened often enough. Thread-safe.
 class Agenda {
  public:
   static constexpr char kNothing[] = "nothing";
 
   Agenda(Quota quota, std::string file) : quota_(std::move(quota)), file_(std::move(file)) {}
 
-  // What is furthest behind; kNothing while only others' part is left; "" when
-  // all is done.
+  // The fault with the fewest occurrences; kNothing while only requests of others are missing; ""
+  // when all are done.
   std::string Next() {
     std::map<std::string, int> happened = Happened();
     MutexLock lock(mutex_);
@@ -96,8 +94,8 @@ class Agenda {
         if (next.empty()) next = kNothing;
         continue;
       }
-      // Asked for and not seen yet counts half: a server that dies takes what
-      // was under way with it.
+      // Requested and not seen yet counts half: a server that crashes loses the requests that were
+      // under way in it.
       const double done =
           (happened[fault] + 0.5 * std::max(asked_[fault] - happened[fault], 0)) / wanted;
       if (next.empty() || next == kNothing || done < least) {
@@ -109,12 +107,12 @@ class Agenda {
     if (IsStop(next)) ++stops_;
     return next;
   }
-  // What Next() gave is over.
+  // The request that Next() returned is over.
   void Done(const std::string& fault) {
     MutexLock lock(mutex_);
     if (IsStop(fault)) --stops_;
   }
-  // A fault that no bank has noted itself.
+  // A fault that no bank records itself.
   void Note(const std::string& fault) {
     MutexLock lock(mutex_);
     ++noted_[fault];
@@ -143,8 +141,8 @@ class Agenda {
   std::map<std::string, int> asked_ ABSL_GUARDED_BY(mutex_);
 };
 
-// One bank that is started again when it was killed, and continued when it was
-// stopped for longer than its lease. Thread-safe.
+// One bank that is started again after it was killed, and continued after it was stopped for longer
+// than its lease. Thread-safe.
 class BankProcess {
  public:
   BankProcess(std::vector<std::string> arguments, const std::string& idempotencyd, Agenda& agenda)
@@ -195,8 +193,8 @@ class BankProcess {
     }
   }
 
-  // Until it says so: what it printed before it stopped may be read here sooner
-  // than it stops, and a signal that comes first is lost.
+  // Until it reports the stop: its output from before the stop may be read here before it stops,
+  // and a signal that arrives earlier is lost.
   void Continue(const std::string& stop) {
     const std::string continued = absl::StrCat("continued ", stop, " ");
     do {
@@ -205,8 +203,8 @@ class BankProcess {
              absl::StatusCode::kDeadlineExceeded);
   }
 
-  // Waits until another attempt has begun. False if none would: everybody who
-  // asks may be waiting for this very server.
+  // Waits until another attempt has begun. False if none would: all callers may be waiting for this
+  // server.
   bool TakenOver(const std::string& key) {
     const absl::Time limit = absl::Now() + absl::Seconds(5);
     v1::GetRequest request;
@@ -218,7 +216,7 @@ class BankProcess {
     while (!closing_ && absl::Now() < limit) {
       const auto response = daemon_.Call(request);
       if (response.ok() && response->record().attempt() > 1) return true;
-      // Asks the daemon now and then, and not all the time.
+      // Queries the daemon periodically, and not all the time.
       absl::SleepFor(absl::Milliseconds(25));
     }
     return false;
@@ -230,13 +228,13 @@ class BankProcess {
   Agenda& agenda_;
   std::atomic<bool> closing_{false};
   const HeldPort port_;
-  // Replaced by the nurse only.
+  // Replaced only by the thread that restarts it.
   Mutex mutex_;
   std::unique_ptr<Process> process_;
   std::thread nurse_;
 };
 
-// What was acknowledged. Thread-safe.
+// The acknowledged replies. Thread-safe.
 struct Acknowledged {
   std::string effect;
   std::int64_t amount = 0;
@@ -257,8 +255,8 @@ class Books {
   std::map<std::string, Acknowledged> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A channel that finds a server which was started again at once: by default gRPC
-// waits a second before it tries.
+// A channel that finds a server at once after its restart: by default gRPC waits a second before it
+// tries.
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -268,15 +266,15 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// The same call to one server after the other until it is answered: a server
-// that was killed or stopped answers nothing for a while.
+// The same call to one server after the other until it is answered: a server that was killed or
+// stopped does not answer for a while.
 Outcome Retry(const std::vector<ProbeClient>& servers, std::size_t first, Call call) {
   const auto limit = std::chrono::steady_clock::now() + kSettled;
   for (std::size_t i = first;; ++i) {
     call.context = std::make_shared<grpc::ClientContext>();
     Outcome outcome = servers[i % servers.size()].Send(call);
     if (outcome.status.ok() || std::chrono::steady_clock::now() > limit) return outcome;
-    // A client's backoff, not a wait for something to be true.
+    // A client's backoff, not a wait for a condition.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -306,7 +304,7 @@ void ChargeAndRetry(const std::vector<ProbeClient>& servers, int client, Agenda&
   }
 }
 
-// What the application's database says in the end: rows of text.
+// The final content of the application's database: rows of text.
 using Rows = std::vector<std::vector<std::string>>;
 using Query = std::function<Rows(const std::string& sql)>;
 
@@ -325,7 +323,7 @@ void ExpectOneEffectEach(const Query& query, const std::map<std::string, Acknowl
   EXPECT_EQ(left[0][0], absl::StrCat(kClients * kBalance - charged));
 }
 
-// Runs until every fault has happened as often as `quota` says.
+// Runs until every fault has happened as often as `quota` requires.
 void Campaign(const std::string& daemon_store, const std::string& bank_flag, const Quota& quota,
               const Query& query) {
   const absl::Time begun = absl::Now();
@@ -360,7 +358,7 @@ void Campaign(const std::string& daemon_store, const std::string& bank_flag, con
 
 constexpr char kTables[] =
     "CREATE TABLE accounts (name text PRIMARY KEY, balance bigint NOT NULL);"
-    // No key: a second effect is to be seen, not to be refused.
+    // No key: the test must see a second effect, and the database must not refuse it.
     "CREATE TABLE charges (key text NOT NULL, effect text NOT NULL, amount bigint NOT NULL,"
     " attempt bigint NOT NULL)";
 

@@ -37,7 +37,7 @@ std::shared_ptr<grpc::Channel> MemoryService::channel() {
 
 void MemoryService::EndWaitsFor(const RecordId& id) {
   clock_.Advance(limits::kMaxWait);
-  // A read that finds nothing new, after which the room looks at its clock.
+  // A read that finds no change, after which the waiters read their clock.
   waiters_.Moved(id);
 }
 

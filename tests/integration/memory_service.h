@@ -25,20 +25,19 @@ class MemoryService {
   explicit MemoryService(std::size_t max_queued = limits::kMaxQueuedOperations);
   ~MemoryService();
 
-  // Leads to the service; every call of it makes another one. Gone before the
-  // service is.
+  // A connection to the service; every call makes another one. Destroy it before the service.
   std::shared_ptr<grpc::Channel> channel();
 
-  // What leases, windows and retentions are counted with.
+  // The time for leases, windows and retentions.
   ManualClock& store_clock() { return store_clock_; }
-  // The same store that the service asks, without what `gate` does.
+  // The same store that the service uses, without the effects of `gate`.
   Store& store() { return memory_; }
   GatedStore& gate() { return gate_; }
   CountingObserver& observer() { return observer_; }
 
-  // Somebody changed this record in the store, past the service.
+  // This record was changed in the store, not by the service.
   void Moved(const RecordId& id) { waiters_.Moved(id); }
-  // Whoever waits for this record has waited for long enough.
+  // The waiters for this record have waited for long enough.
   void EndWaitsFor(const RecordId& id);
 
  private:

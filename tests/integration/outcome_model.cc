@@ -10,22 +10,21 @@ namespace {
 
 using grpc::StatusCode;
 
-// What happens to a reservation whose handler has answered `code`.
+// The end of a reservation whose handler has returned `code`.
 enum class Fate { kRecorded, kReleased, kReleasedWithAPause, kUnknown, kLeftToTheLease };
 
 Fate FateOf(const Cell& cell) {
   const TablePolicy& policy = cell.policy;
-  // OK, and what the policy calls deterministic, is the operation's outcome,
-  // whatever else the handler says.
+  // OK, and codes that the policy records, are the operation's outcome, with or without
+  // MarkNoEffect().
   if (cell.outcome == StatusCode::OK) return Fate::kRecorded;
   if (RecordedBy(policy.lists).count(cell.outcome) > 0) return Fate::kRecorded;
-  // A definite failure, by the handler's word or by the policy's.
+  // A definite failure, by MarkNoEffect() or by the policy.
   if (cell.no_effect) return Fate::kReleased;
   if (ReleasedBy(policy.lists).count(cell.outcome) > 0) return Fate::kReleased;
-  // Everything else is indefinite: the effect may have happened.
+  // Every other code is indefinite: the effect may have happened.
   if (policy.require_recovery) return Fate::kUnknown;
-  // Running again is acceptable, but not while the work may still go on, and
-  // never at once.
+  // Running again is acceptable, but not while the work may still be under way, and never at once.
   if (cell.outcome == StatusCode::CANCELLED || cell.outcome == StatusCode::DEADLINE_EXCEEDED) {
     return Fate::kLeftToTheLease;
   }
@@ -130,7 +129,7 @@ std::string NameOf(const Cell& cell) {
 TableReply TableReply::Of(StatusCode code, const std::string& source) {
   TableReply reply;
   reply.code = code;
-  // An OK has a message of the service's and no words, an error the reverse.
+  // An OK has a message of the service's and no text, an error the reverse.
   if (code == StatusCode::OK) {
     reply.effect = source;
   } else {
@@ -220,7 +219,7 @@ std::vector<TableStep> OutcomeModel::Steps() {
 TableStep OutcomeModel::Call() {
   TableStep step;
   if (store_refuses_) {
-    // An answer, also where the policy fails open: that is for when there is none.
+    // An answer, also where the policy fails open: that is for calls without an answer.
     step.answer = Reject(Reason::kRequestInvalid, StatusCode::INVALID_ARGUMENT, /*retry=*/true);
   } else if (cell_.before == Before::kTooOld) {
     step.answer = Reject(Reason::kKeyExpired, StatusCode::FAILED_PRECONDITION);
@@ -252,7 +251,7 @@ TableAnswer OutcomeModel::Run() {
   ++attempt_;
   lease_over_ = false;
   TableAnswer answer;
-  // The first caller gets everything, whatever is kept of it.
+  // The first caller gets everything, independent of the stored part.
   static_cast<TableReply&>(answer) = HandlersReply();
   answer.names_record = true;
   SettleAfterRun(answer);
@@ -267,7 +266,7 @@ void OutcomeModel::SettleAfterRun(const TableReply& reply) {
       stored_ = reply;
       content_ = Content::kFull;
       if (cell_.policy.reply == MethodPolicy::Reply::kStatusOnly) content_ = Content::kStatusOnly;
-      // An error made nothing that could be read anew.
+      // An error has no effect that could be loaded again.
       if (cell_.policy.reply == MethodPolicy::Reply::kReference && reply.code == StatusCode::OK) {
         content_ = Content::kReference;
       }
@@ -314,9 +313,9 @@ TableAnswer OutcomeModel::Reject(Reason reason, StatusCode code, bool retry) con
   answer.reason = reason;
   answer.code = code;
   answer.retry_info = retry;
-  // An unknown outcome tells gRPC's own retries to stop.
+  // An unknown outcome stops gRPC's own retries.
   answer.pushback = retry || reason == Reason::kOutcomeUnknown;
-  // A verdict is of a record, also one that is not there any more.
+  // A verdict concerns a record, also one that no longer exists.
   answer.names_record = reason != Reason::kStoreUnavailable && reason != Reason::kRequestInvalid;
   return answer;
 }

@@ -14,10 +14,10 @@
 
 namespace idempotency::internal::testing {
 
-// What a guarded call comes to, written down from the contract (the README's
-// promises, docs/policies.md, docs/replies.md) and not from the guard.
+// The expected results of a guarded call, derived from the contract (the README's promises,
+// docs/policies.md, docs/replies.md) and not from the guard.
 
-// Which codes a policy names.
+// The codes that a policy names.
 enum class CodeLists { kDefault, kNone, kOwn };
 std::set<grpc::StatusCode> RecordedBy(CodeLists lists);
 std::set<grpc::StatusCode> ReleasedBy(CodeLists lists);
@@ -29,7 +29,7 @@ struct TablePolicy {
   bool fail_open = false;
 };
 
-// What a call finds: each is one way to one verdict.
+// The state before a call: each is one way to one verdict.
 enum class Before {
   kNothing,         // reserved
   kReleased,        // reserved, as the second attempt
@@ -38,7 +38,7 @@ enum class Before {
   kRunning,         // in_flight, and the caller does not wait
   kEndedMeanwhile,  // in_flight, waited for: replay
   kGivenMeanwhile,  // in_flight, waited for: reserved
-  kStillRunning,    // in_flight, waited for, in vain
+  kStillRunning,    // in_flight, waited for until the limit
   kOtherCompleted,  // mismatch
   kOtherRunning,    // mismatch, although another attempt runs
   kUnknown,         // outcome_unknown
@@ -57,16 +57,14 @@ const char* NameOf(Before before);
 struct Cell {
   TablePolicy policy;
   Before before = Before::kNothing;
-  // What the handler answers, and what stands in a record that is completed
-  // before the call.
+  // The handler's status, and the status in a record that is completed before the call.
   grpc::StatusCode outcome = grpc::StatusCode::OK;
-  // The handler's word, MarkNoEffect().
+  // The handler calls MarkNoEffect().
   bool no_effect = false;
 };
 std::string NameOf(const Cell& cell);
 
-// What is in a reply, by where it comes from: "run 1" of the handler, "stored"
-// before the call, "" for nothing.
+// The origin of a reply's parts: "run 1" of the handler, "stored" before the call, "" for none.
 struct TableReply {
   grpc::StatusCode code = grpc::StatusCode::OK;
   std::string message;
@@ -75,13 +73,13 @@ struct TableReply {
   std::string initial_metadata;
   std::string trailing_metadata;
 
-  // All of it from one place.
+  // All of it from one origin.
   static TableReply Of(grpc::StatusCode code, const std::string& source);
 };
 
-// What the caller gets.
+// The caller's answer.
 struct TableAnswer : TableReply {
-  // Of a rejection; then the message is not looked at.
+  // Of a rejection; then the message is not checked.
   std::optional<Reason> reason;
   bool retry_info = false;
   bool pushback = false;
@@ -96,7 +94,7 @@ struct TableAnswer : TableReply {
 // After each call of a cell.
 struct TableStep {
   TableAnswer answer;
-  // How often the handler has run for this key.
+  // The number of runs of the handler for this key.
   int runs = 0;
   // "none", or state and attempt: "COMPLETED 1".
   std::string record;
@@ -104,8 +102,8 @@ struct TableStep {
   std::string ToString() const;
 };
 
-// The call, the next one with the same key, and, if a lease or a pause holds the
-// key then, one more after its end.
+// The call, the next one with the same key, and, if a lease or a pause holds the key then, one more
+// after its end.
 class OutcomeModel {
  public:
   explicit OutcomeModel(const Cell& cell);
@@ -116,7 +114,7 @@ class OutcomeModel {
   enum class Content { kFull, kStatusOnly, kReference };
 
   TableStep Call();
-  // Nothing forbids the run: the record is this call's, as the next attempt.
+  // The handler may run: the record is this call's, as the next attempt.
   TableAnswer Run();
   void SettleAfterRun(const TableReply& reply);
   TableAnswer Replay() const;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the documents to the code.
+"""Checks the documents against the code.
 
 - Each C++, proto and CMake block of the PAGEs names a source and a marker, and is equal to the
   part of that source between the comments `[page:name]` and `[page:end]` (which the
   build compiles).
-- The table of docs/errors.md has exactly the reasons of the catalogue that are answered,
+- The table of docs/errors.md has exactly the reasons of the catalogue that are returned,
   with their status codes.
 - Every file that a Markdown page links to exists.
 
@@ -17,7 +17,7 @@ import sys
 
 CATALOGUE = "include/grpc_idempotency/errors.h"
 TABLE = "docs/errors.md"
-# In the catalogue so that clients know it; no version answers it yet.
+# In the catalogue for clients; no version returns it yet.
 RESERVED = {"QUOTA_EXCEEDED"}
 
 
@@ -45,7 +45,7 @@ def reason_faults(root):
     for reason in sorted((set(catalogue) - RESERVED) ^ set(table)):
         yield f"{reason} is not in both {CATALOGUE} and {TABLE}"
     for reason in sorted(set(catalogue) & set(table)):
-        # RESERVATION_LOST is told with the guard's code first.
+        # RESERVATION_LOST is listed with the guard's code first.
         if reason != "RESERVATION_LOST" and catalogue[reason] != table[reason]:
             yield f"{reason}: {catalogue[reason]} in {CATALOGUE}, {table[reason]} in {TABLE}"
     if len(catalogue) < 10:

@@ -1,5 +1,5 @@
-// Two replicas of idempotencyd on one Postgres, and many clients with the same
-// keys: the handler runs once for each key, and everybody gets the same reply.
+// Two replicas of idempotencyd on one Postgres, and many clients with the same keys: the handler
+// runs once for each key, and every client gets the same reply.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ constexpr int kClients = 64;
 constexpr int kKeys = 40;
 constexpr std::chrono::milliseconds kLimit{60000};
 
-// What a client must not be able to tell apart: everything but our own marks.
+// The parts that a client must not be able to distinguish: everything but the guard's own marks.
 std::string Fingerprint(const Outcome& outcome) {
   std::string all = absl::StrCat(outcome.status.error_code(), "|", outcome.status.error_message(),
                                  "|", outcome.status.error_details(), "|", outcome.body);
@@ -47,7 +47,7 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
   DaemonProcess first(cluster->url());
   DaemonProcess second(cluster->url());
   Effects effects;
-  // Two guarded servers, each knowing both replicas in another order.
+  // Two guarded servers, each with both replicas in another order.
   std::vector<std::unique_ptr<GuardedServer>> servers;
   for (const auto& [a, b] : {std::pair(&first, &second), std::pair(&second, &first)}) {
     GuardedServer::Options options;
@@ -69,7 +69,7 @@ TEST_P(Replicas, SixtyFourClientsWithSharedKeysRunEachKeyOnce) {
     clients.emplace_back([&, c] {
       const ProbeClient client(servers[c % servers.size()]->address());
       for (int k = 0; k < kKeys; ++k) {
-        // Half of the clients go through the keys backwards.
+        // Half of the clients take the keys in reverse order.
         const std::string key = absl::StrCat("shared-", c % 4 < 2 ? k : kKeys - 1 - k);
         Call call;
         call.account = key;

@@ -1,5 +1,5 @@
-// Two daemons behind one name are restarted, one after the other, under load:
-// nobody who talks to them through a Connection sees it.
+// Two daemons behind one name are restarted, one after the other, under load: no caller with a
+// Connection is affected.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -20,8 +20,8 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// Whether the channel has found `daemon`: calls take turns among those that it
-// is connected to.
+// Whether the channel has found `daemon`: calls alternate between the daemons that it is connected
+// to.
 bool AwaitConnected(v1::IdempotencyService::Stub& stub, const DaemonProcess& daemon) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (std::chrono::steady_clock::now() < deadline) {
@@ -48,7 +48,7 @@ TEST(RollingRestartTest, SessionsMoveWithoutAFailedOperation) {
   SessionCycles cycles(*connection);
   for (int round = 0; round < 2; ++round) {
     for (DaemonProcess* daemon : {&first, &second}) {
-      // Whoever restarts daemons lets one come back before the next goes.
+      // An operator who restarts daemons waits until one is back before stopping the next.
       ASSERT_TRUE(AwaitConnected(*stub, first));
       ASSERT_TRUE(AwaitConnected(*stub, second));
       ASSERT_TRUE(cycles.AwaitMore(200));
@@ -61,7 +61,7 @@ TEST(RollingRestartTest, SessionsMoveWithoutAFailedOperation) {
   EXPECT_EQ(cycles.failed(), 0);
 }
 
-// kill -9: what was unanswered is asked for again, under the same tokens.
+// kill -9: unanswered operations are sent again, under the same tokens.
 TEST(RollingRestartTest, AKilledDaemonLosesNothing) {
   auto cluster = PostgresCluster::Create().value();
   MigrateStore(cluster->url());

@@ -15,14 +15,14 @@
 
 namespace idempotency::internal::testing {
 
-// Reserves and completes, over and over, some records at a time. Each operation that fails
-// fails the test. Thread-safe.
+// Reserves and completes continuously, some records at a time. Each operation that fails fails the
+// test. Thread-safe.
 class SessionCycles {
  public:
   explicit SessionCycles(Connection& connection) : connection_(connection) {
     for (int i = 0; i < kInFlight; ++i) Next();
   }
-  // Waits for what is under way.
+  // Waits for operations that are under way.
   ~SessionCycles() {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -57,8 +57,8 @@ class SessionCycles {
     }
     connection_.Reserve(
         SomeReserve(key), In(std::chrono::seconds(10)), [this, key](const auto& answer) {
-          // A repeat that had been granted before is granted the same again: never
-          // in_flight, which would be a token that was not kept.
+          // A repeat of a granted request is granted again: never in_flight, which would mean that
+          // the token was not kept.
           if (!answer.ok() || !answer->has_reserved()) {
             return End(answer.ok() ? answer->ShortDebugString() : answer.status().ToString());
           }

@@ -49,7 +49,7 @@ class SyncStreamProbe final : public StreamProbe, public Probe::Service {
   const StreamHandler handler_;
 };
 
-// Turns a handler that blocks into reactions. Lives until OnDone.
+// Turns a handler that blocks into reactions. Exists until OnDone.
 class ScriptedReactor final : public grpc::ServerWriteReactor<ActReply>, public StreamWriter {
  public:
   explicit ScriptedReactor(grpc::CallbackServerContext& context) : context_(context) {}
@@ -160,7 +160,7 @@ std::string StreamCall::End::Trailer(const std::string& key) const {
 std::optional<Reason> StreamCall::End::reason() const { return ReasonOf(FromGrpcStatus(status)); }
 
 struct StreamCall::State {
-  // True if the operation went well.
+  // True if the operation succeeded.
   bool Await() {
     void* tag = nullptr;
     bool ok = false;
@@ -173,7 +173,7 @@ struct StreamCall::State {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
   grpc::ByteBuffer received;
   bool reading = false;
-  // Of a read that ReadsBy saw the end of.
+  // For a read whose end ReadsBy saw.
   std::optional<bool> read;
   bool finished = false;
   End end;

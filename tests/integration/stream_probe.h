@@ -15,21 +15,21 @@
 
 namespace idempotency::internal::testing {
 
-// What a streaming handler can do. Write waits until the message was taken.
+// The operations of a streaming handler. Write waits until the message was taken.
 class StreamWriter {
  public:
   virtual ~StreamWriter() = default;
   virtual grpc::ServerContextBase& context() = 0;
   virtual void SendInitialMetadata() = 0;
-  // What gRPC told the handler: false if the message could not be sent.
+  // The result that gRPC reports to the handler: false if the message could not be sent.
   virtual bool Write(const ActReply& reply, grpc::WriteOptions options) = 0;
   bool Write(const ActReply& reply) { return Write(reply, grpc::WriteOptions()); }
-  // Together with the status that the handler then answers (WriteLast in the
-  // sync API, StartWriteAndFinish in the callback API). `reply` lives on.
+  // Together with the status that the handler then returns (WriteLast in the sync API,
+  // StartWriteAndFinish in the callback API). `reply` stays valid.
   virtual void WriteAndFinish(const ActReply& reply) = 0;
 };
 
-// May block; for the callback API it runs on a thread of its own.
+// May block; in the callback API it runs on a thread of its own.
 using StreamHandler = std::function<grpc::Status(const ActRequest& request, StreamWriter& writer)>;
 
 // A Probe service with only Watch. Destroy it after its server.
@@ -56,7 +56,7 @@ class StreamCall {
     std::optional<Reason> reason() const;
   };
 
-  // Sends the request. An empty key is none.
+  // Sends the request. An empty key is omitted.
   StreamCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& key,
              const ActRequest& request = {},
              std::chrono::milliseconds timeout = std::chrono::seconds(20));

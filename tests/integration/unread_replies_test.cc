@@ -1,5 +1,4 @@
-// Callers that do not read their answers fill a part of the daemon's memory that is
-// set, and nothing else.
+// Callers that do not read their answers fill only a fixed part of the daemon's memory.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ constexpr std::size_t kReplyBytes = 7 * 1024 * 1024 + 512 * 1024;
 constexpr int kCallers = 100;
 constexpr auto kLimit = std::chrono::seconds(30);
 
-// What the process has in memory now.
+// The resident memory of the process.
 std::size_t ResidentMib(pid_t pid) {
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
   for (std::string word; status >> word;) {
@@ -91,7 +90,7 @@ class UnreadCalls {
 class UnreadReplies : public ::testing::Test {
  protected:
   void SetUp() override {
-    // A sanitizer keeps what was freed; this is about what was not.
+    // A sanitizer keeps freed memory; this test measures memory that is in use.
     const char* const options = std::getenv("ASAN_OPTIONS");
     setenv("ASAN_OPTIONS",
            absl::StrCat(options == nullptr ? "" : options, ":quarantine_size_mb=8").c_str(), 1);
@@ -143,7 +142,7 @@ TEST_F(UnreadReplies, AreBoundedAndLeaveCompletionsTheirPart) {
     const absl::Status completed = CompleteLarge("another");
     EXPECT_TRUE(completed.ok()) << completed;
   }
-  // They have hung up.
+  // They have disconnected.
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   auto replayed = client_->Call(SomeReserve("large"));
   while (!replayed.ok() && std::chrono::steady_clock::now() < deadline) {

@@ -25,7 +25,7 @@ from .variant import Variant, links_of
 
 _KEPT = ROOT / "build" / "mutation_score"
 _JOBS = 2 * os.cpu_count()
-# A header that so many sources include takes longer to build than all else.
+# A header that so many sources include takes longer to build than all others.
 _MAX_USERS = 40
 
 
@@ -88,16 +88,17 @@ def candidates(options):
 
 
 class Seconds:
-    """How long each suite takes with nothing planted. Kept between runs, by the program's
-    text: a suite that was built anew is measured anew."""
+    """The time of each suite with nothing planted. Kept between runs, by the program's
+    text: a suite that was built again is measured again."""
 
     def __init__(self, file):
         self._file = file
         self._kept = json.loads(file.read_text()) if file.exists() else {}
 
     def measure(self, variants, suites, limit):
-        """Runs them, one at a time in each variant, as mutants will. (seconds by target, why
-        others are left out)"""
+        """Runs them, one at a time in each variant, as with mutants. (seconds by target, the
+        reasons
+        why others are skipped)"""
         free = queue.SimpleQueue()
         for variant in variants:
             free.put(variant)
@@ -126,7 +127,7 @@ class Seconds:
 
     @staticmethod
     def _run(variant, suite, limit):
-        # Twice where it fails: the machine may have been busy.
+        # Twice if it fails: the machine may have been busy.
         for _ in range(2):
             began = time.monotonic()
             status, output = variant.test(suite.command(), limit)
@@ -146,7 +147,7 @@ class Run:
         self._stopping = threading.Event()
         self._running = []
         self._argued = equivalent.read()
-        # All so far: also of those that did not compile.
+        # All so far: also those that did not compile.
         self.results = []
 
     def out_of_time(self):
@@ -290,7 +291,7 @@ def run(options):
     try:
         run_of_all.go(places)
     finally:
-        # Also of a run that is broken off.
+        # Also after an interrupted run.
         if run_of_all.results:
             show(run_of_all.results, options, len(found))
     return 0 if good_enough(run_of_all.results, options.at_least) else 1

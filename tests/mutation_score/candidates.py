@@ -1,4 +1,4 @@
-"""Every mutant of the product that the rules make."""
+"""Every mutant of the product that the rules produce."""
 
 import contextlib
 import dataclasses
@@ -14,14 +14,14 @@ RULES = pathlib.Path(__file__).resolve().parent / "rules"
 PRODUCT = ("include", "core", "client", "interceptors", "postgres", "server")
 _NOT_PRODUCT = {"testing", "testdata", "build"}
 
-# What stands in brackets, three deep, without a semicolon.
+# The content of brackets, three deep, without a semicolon.
 _BALANCED = r"(?:[^();]|\((?:[^();]|\((?:[^();]|\([^();]*\))*\))*\))*"
 # One side of && or ||.
 _OPERAND = r"(?:[^()&|?;,]|\(" + _BALANCED + r"\))+?"
 
 
 class NoTool(RuntimeError):
-    """universalmutator is not there."""
+    """universalmutator is not installed."""
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -37,7 +37,7 @@ class Mutant:
     mutated: str
 
     def within(self, text):
-        """The file with the change in it, as long as it was."""
+        """The file with the change in it, with as many lines as before."""
         lines = text.splitlines(keepends=True)
         if "".join(lines[self.first - 1:self.last]) != self.original:
             raise ValueError(f"{self.file}:{self.first} was changed meanwhile")
@@ -47,7 +47,7 @@ class Mutant:
 
 
 def product_files(root):
-    """The C++ files of the product, tests and what belongs to them left out."""
+    """The C++ files of the product, without tests and their tools."""
     for folder in PRODUCT:
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root)
@@ -80,7 +80,7 @@ def _tool():
 
 @contextlib.contextmanager
 def _rule_file(rules):
-    # The tool numbers the rules without empty lines counting less: as they stand.
+    # The tool's numbers of the rules are those of their lines in the file, empty ones included.
     with tempfile.NamedTemporaryFile("w", suffix=".rules") as file:
         file.write(expanded(rules))
         file.flush()
@@ -103,7 +103,7 @@ def _unlike(piece, mutated):
 def _of_pieces(tool, pieces, rules):
     """(piece, operator, mutated text) of all of them."""
     named = operators(rules)
-    # To the tool these begin comments of some language, which go on in later lines.
+    # The tool treats these as beginnings of comments, which continue in later lines.
     plain = [piece for piece in pieces if not re.search(r"\{-|/\*", piece.text)]
     with _rule_file(rules) as file, contextlib.redirect_stdout(io.StringIO()):
         made = tool.mutants_regexp([piece.text for piece in plain], ruleFiles=[file],

@@ -11,8 +11,8 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def mutated(code, file="cpp.rules"):
-    """What the rules make of a statement, by operator. The tool that a run uses is not there in
-    every build; this is what it does: each rule, at each place where it matches."""
+    """The mutants of a statement by the rules, by operator. The tool that a run uses is not in
+    every build; this does the same: it applies each rule at each place where it matches."""
     rules = (RULES / file).read_text()
     found = {}
     for piece in pieces_of(code):

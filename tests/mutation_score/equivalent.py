@@ -1,5 +1,5 @@
-"""Mutants that differ from the product in nothing that it does: those whose optimised object
-code is the same, and those that somebody has argued."""
+"""Mutants that behave like the product: those whose optimised object
+code is the same, and those with a written reason."""
 
 import dataclasses
 import hashlib
@@ -12,13 +12,13 @@ _COMPILE_LIMIT = 300
 
 
 class BadArgument(ValueError):
-    """The file of the argued mutants is not what it has to be."""
+    """The file of the mutants with reasons has a wrong format."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Argued:
-    """Four lines of the file: which file, `-` and `+` the text before and after, and why. Known
-    by their text, wherever it stands."""
+    """Four lines of the file: the file's name, `-` and `+` the text before and after, and the
+    reason. Identified by their text, at any place in the file."""
 
     file: str
     original: str
@@ -50,7 +50,7 @@ def read():
 
 
 def code_of(variant, path):
-    """A digest of an object file without what a debugger needs, or None."""
+    """A digest of an object file without the parts for debuggers, or None."""
     plain = variant.scratch / "code.plain"
     status, _ = variant.run(["objcopy", "--strip-debug", "--remove-section=.comment", path,
                              plain], _COMPILE_LIMIT)
@@ -58,7 +58,7 @@ def code_of(variant, path):
 
 
 def _without_precompiled(arguments):
-    """The headers that were compiled beforehand were so without optimisation."""
+    """The precompiled headers were compiled without optimisation."""
     if "-include-pch" not in arguments:
         return arguments
     # Both words come after an -Xclang.
@@ -67,7 +67,7 @@ def _without_precompiled(arguments):
 
 
 def optimised(variant, file):
-    """The same of a source as it stands there, compiled as it is released. Names of lines and
+    """The same for a source unchanged, compiled as it is released. Names of lines and
     files are not in it."""
     arguments, folder = variant.command_of(file)
     arguments = [part for part in _without_precompiled(arguments)

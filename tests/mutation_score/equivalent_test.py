@@ -30,7 +30,7 @@ class ParseTest(unittest.TestCase):
 
 
 class FakeVariant:
-    """Compiles nothing; has what it was to run."""
+    """Compiles nothing; records the commands."""
 
     def __init__(self, folder):
         self._object = f"{folder}/objects/a.o"

@@ -4,7 +4,7 @@ import random
 
 _PUBLIC = "include/grpc_idempotency/"
 
-# The first that a file's name begins with.
+# The first prefix of a file's name decides.
 _GROUPS = (
     ("reservation", ("interceptors/server/reservation/",)),
     ("execution", ("interceptors/server/execution", _PUBLIC + "server_guard/execution")),
@@ -59,7 +59,7 @@ def _order(mutants, random_numbers):
 
 def draw(mutants, size, seed):
     """`size` places, spread over the groups. Each is a list: the mutant to try, and those that
-    take its place, one after the other, where it does not compile."""
+    replace it, one after the other, if it does not compile."""
     streams = {}
     for name in NAMES:
         of_group = [mutant for mutant in mutants if group_of(mutant.file) == name]

@@ -1,4 +1,4 @@
-"""What came out, for people and as JSON."""
+"""The results, for people and as JSON."""
 
 from .candidates import squeezed
 from .groups import NAMES, group_of
@@ -8,7 +8,7 @@ _COUNTED = (Outcome.CAUGHT, Outcome.SURVIVED)
 
 
 def score(results):
-    """(caught, of how many, per cent or None)"""
+    """(caught, total, per cent or None)"""
     counted = [result for result in results if result.outcome in _COUNTED]
     caught = sum(result.outcome == Outcome.CAUGHT for result in counted)
     return caught, len(counted), 100.0 * caught / len(counted) if counted else None
@@ -52,8 +52,8 @@ def survivors(results):
 
 
 def survivors_among(mutants, written):
-    """Of the mutants those that survived, as as_json() wrote it: by their text, and where that
-    stands more than once, the one that is next to where it stood. As draw() has them."""
+    """The mutants that survived by the JSON of as_json(): identified by their text, and if that
+    occurs more than once, the one nearest to the earlier place. In the form of draw()."""
     by_text = {}
     for mutant in mutants:
         key = (mutant.file, squeezed(mutant.original), squeezed(mutant.mutated))

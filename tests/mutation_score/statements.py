@@ -1,13 +1,13 @@
 """A C++ file as the pieces that are mutated: statements, and lines of SQL.
 
-A statement that goes over several lines is one piece. Comments are not part of it, and
+A statement on several lines is one piece. Comments are not part of it, and
 literals are words without digits or operators, so that a rule can be a simple expression.
 """
 
 import dataclasses
 import re
 
-# So many lines at most. Beyond that it is a table or a text, no statement.
+# The maximum number of lines. A longer one is a table or a text, not a statement.
 _MAX_LINES = 10
 _RAW = re.compile(r'R"([^()\\ ]{0,16})\(')
 _SQL = re.compile(r"\b(?:AND|OR|WHERE|SELECT|UPDATE|INSERT|DELETE|LIMIT|CONFLICT|FOR UPDATE|"
@@ -17,11 +17,11 @@ _ENDS = ("{", "}", ";", ":")
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """What stands on the lines first to last (from 1 on).
+    """The code on the lines first to last (from 1 on).
 
     sql        whether it is one line of an SQL text
     text       the code, with the words for literals, and with a new line at its end
-    literals   what each of the words stands for
+    literals   the literal of each of the words
     """
 
     first: int
@@ -54,7 +54,7 @@ def _literal_end(text, begin):
 
 
 def _masked(text):
-    """(the text without comments and with words for literals, what they stand for, the
+    """(the text without comments and with words for literals, the literals, the
     numbers of the lines that a raw string covers)"""
     out, literals, raw = [], {}, set()
     at = 0

@@ -1,4 +1,4 @@
-"""Which suites reach a file, and in what order they run: read from CMake's build, but for the
+"""The suites that reach a file, and their order: read from CMake's build, except for the
 few lines of the table below."""
 
 import dataclasses
@@ -6,11 +6,11 @@ import json
 import pathlib
 import re
 
-# In this order; others do not run: `chaos` takes faults by the clock, scripts are not linked.
+# In this order; others do not run: `chaos` has faults by the clock, scripts are not linked.
 LABELS = ("unit", "conformance", "simulation", "integration", "antipattern")
-# What is no GoogleTest: the test's name in ctest, its program, and how it is called here.
+# The tests without GoogleTest: the test's name in ctest, its program, and its arguments here.
 PROGRAMS = {"simulation_test": ("simulation", ("--seeds=300",))}
-# Have a label, and say nothing of the product's behaviour.
+# They have a label, and do not test the product's behaviour.
 LEFT_OUT = {"simulation_thread_locals_test", "simulation_repeats_test"}
 
 
@@ -20,10 +20,10 @@ class Suite:
 
     target       its name, and that of its file in bin/
     label        the first of LABELS that it has
-    arguments    what it is called with
+    arguments    its command line
     sources      the files of its own, not those of a library
-    reached      every file of the product that it is linked with, or that a program which it
-                 starts is linked with
+    reached      every file of the product that is linked with it, or with a program that it
+                 starts
     """
 
     target: str
@@ -37,7 +37,7 @@ class Suite:
 
 
 def of_ctest(description):
-    """(target, label, arguments) of each test in what `ctest --show-only=json-v1` prints."""
+    """(target, label, arguments) of each test in the output of `ctest --show-only=json-v1`."""
     for test in json.loads(description)["tests"]:
         name = test["name"]
         given = {each["name"]: each["value"] for each in test.get("properties", ())}
@@ -49,7 +49,7 @@ def of_ctest(description):
 
 
 def sources_of(inputs, target, objects):
-    """(its own sources, all sources), of what `ninja -t inputs` prints. `objects` has the
+    """(its own sources, all sources), from the output of `ninja -t inputs`. `objects` has the
     source of each object."""
     own, every = set(), set()
     for line in inputs.splitlines():
@@ -62,10 +62,10 @@ def sources_of(inputs, target, objects):
 
 
 class Includes:
-    """Which of our files include which, by their text."""
+    """The includes between the project's files, by their text."""
 
     def __init__(self, root, files):
-        # By the name that an #include has.
+        # By the name in an #include.
         public = {file.removeprefix("include/"): file for file in files}
         self._direct = {}
         for file in files:
@@ -75,12 +75,12 @@ class Includes:
         self._all = {}
 
     def own_headers(self, file):
-        """What it includes that has its name: the header that it is the source of."""
+        """The included header that has its name: the header that it implements."""
         return {header for header in self._direct.get(file, ())
                 if pathlib.PurePath(header).stem == pathlib.PurePath(file).stem}
 
     def of(self, file):
-        """All that it includes, also by way of others."""
+        """Everything that it includes, also indirectly."""
         if file not in self._all:
             seen, waiting = set(), [file]
             while waiting:
@@ -93,7 +93,7 @@ class Includes:
 
 
 class Build:
-    """What is known of a configured tree: objects, suites, includes."""
+    """The data of a configured tree: objects, suites, includes."""
 
     def __init__(self, workshop, labels=LABELS, named=""):
         """Only the suites with one of `labels` whose name matches `named`."""
@@ -131,7 +131,7 @@ class Build:
             yield Suite(target, label, arguments, own, every)
 
     def users(self, file):
-        """The sources that are compiled anew with this file."""
+        """The sources that are compiled again with this file."""
         if file.endswith(".cc"):
             return {file}
         return {source for source in self.objects.values() if file in self._includes.of(source)}
@@ -146,7 +146,7 @@ class Build:
         take the fewest seconds first. Those without a time in `seconds` are left out."""
         users = self.users(file)
         headers = {file} if file.endswith(".h") else self._includes.own_headers(file)
-        # A public header stands beside nothing, its source does.
+        # A public header has no suite beside it, its source has.
         folders = {pathlib.PurePath(name).parent for name in
                    {file} | {source for source in users
                              if not headers.isdisjoint(self._includes.own_headers(source))}}

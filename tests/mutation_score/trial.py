@@ -10,14 +10,14 @@ from tests.mutations.workshop import Failed
 from .equivalent import code_of, optimised
 
 _BUILD_LIMIT = 900
-# A test hangs that takes so many times as long as without the mutant, and so many seconds more:
-# the machine has other work.
+# A test that takes so many times as long as without the mutant, and so many seconds more,
+# hangs: the machine has other work.
 _HANGS_TIMES = 6
 _HANGS_SECONDS = 30
 
 
 class Outcome(enum.Enum):
-    """What became of a mutant."""
+    """The result of a mutant."""
 
     CAUGHT = "caught"
     SURVIVED = "survived"
@@ -33,7 +33,7 @@ class Result:
     outcome: Outcome
     # The suites that ran, in their order.
     ran: tuple = ()
-    # What the last of them said.
+    # The output of the last of them.
     by: str = ""
     seconds: float = 0.0
 
@@ -43,7 +43,7 @@ def hang_limit(seconds):
 
 
 def said(status, output):
-    """How a suite failed, in a few words."""
+    """The failure of a suite, in a few words."""
     if status is None:
         return "hangs"
     failed = re.findall(r"^\[  FAILED  \] ([\w/.]+)(?:, where .*)? \(\d+ ms\)$", output,
@@ -55,11 +55,11 @@ def said(status, output):
 
 
 class Bench:
-    """Tries one mutant after the other out, in a variant of its own."""
+    """Tries the mutants one after the other, in a variant of its own."""
 
     def __init__(self, variant, build, seconds, budget):
-        """`seconds` is how long each suite takes with nothing planted; `budget` how long all
-        that run for one mutant may take together, without one."""
+        """`seconds` is the time of each suite with nothing planted; `budget` the time that all
+        suites of one mutant may take together, without one."""
         self._variant = variant
         self._build = build
         self._seconds = seconds
@@ -85,7 +85,7 @@ class Bench:
             result = self._try_out(mutant)
         finally:
             self._variant.take_out()
-        # What was ended with the time failed for that.
+        # A suite that was ended when the time was over failed because of that.
         if self._out_of_time():
             result = Result(mutant, Outcome.UNFINISHED)
         return dataclasses.replace(result, seconds=time.monotonic() - began)
@@ -102,7 +102,7 @@ class Bench:
                 return Result(mutant, Outcome.EQUIVALENT, by="the same object code")
         ran, compared = [], made is None
         for suite in self.suites_of(mutant.file):
-            # Before what takes long, and after what is quicker than a compiler.
+            # Before the slow suites, and after those that are quicker than a compiler.
             if not compared and suite.label != "unit":
                 compared = True
                 if self._same_optimised(mutant, text):
@@ -119,7 +119,8 @@ class Bench:
         return Result(mutant, Outcome.SURVIVED, tuple(ran))
 
     def _failure(self, suite):
-        """How it fails, twice; None if it does not. Once is the machine's load, or chance."""
+        """Its failure, seen twice; None if it does not fail. A single one is the machine's
+        load, or chance."""
         limit = hang_limit(self._seconds[suite.target])
         status, output = self._variant.test(suite.command(), limit)
         if status == 0:
@@ -131,7 +132,7 @@ class Bench:
             alone = [*suite.command(), f"--gtest_filter={by}"]
             if self._variant.test(alone, limit)[0] != 0:
                 return by
-        # Other tests may fail each time, behind one that does so now and then.
+        # Other tests may always fail, behind one that fails only now and then.
         status, output = self._variant.test(suite.command(), limit)
         return None if status == 0 else said(status, output)
 

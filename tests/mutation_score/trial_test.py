@@ -21,7 +21,7 @@ def suite(target):
 
 
 class FakeVariant:
-    """Of a tree with one file. `fails` has, by target, what each of its runs ends with."""
+    """Of a tree with one file. `fails` has, by target, the result of each of its runs."""
 
     def __init__(self, folder, fails=None, broken=()):
         self.tree = self.scratch = pathlib.Path(folder)
@@ -63,7 +63,7 @@ class FakeVariant:
 
 
 class FakeBuild:
-    """What reaches the file, in this order."""
+    """The suites that reach the file, in this order."""
 
     def __init__(self, suites):
         self._suites = suites
@@ -93,7 +93,7 @@ class BenchTest(unittest.TestCase):
         result = bench.try_out(_MUTANT)
         self.assertEqual((result.outcome, result.ran, result.by),
                          (Outcome.CAUGHT, ("a_test", "b_test"), "BatcherTest.Order"))
-        # Only the test that failed is run again.
+        # Only the failed test runs again.
         self.assertIn("--gtest_filter=BatcherTest.Order", self.variant.ran[-1])
 
     def test_a_failure_that_does_not_repeat_is_none(self):

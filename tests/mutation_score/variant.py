@@ -1,5 +1,5 @@
-"""The workshop's build with one source changed. Only what differs is compiled and linked, and
-into a folder of its own, so that several changes are tried out at a time on one build."""
+"""The workshop's build with one source changed. Only the changed parts are compiled and linked,
+into a separate folder, so that several changes are tried at a time on one build."""
 
 import json
 import pathlib
@@ -14,10 +14,10 @@ _LIMIT = 900
 
 
 class Links:
-    """The commands that link the libraries and programs of a build, by what they make."""
+    """The commands that link the libraries and programs of a build, by their output."""
 
     def __init__(self, description):
-        """`description` is what `ninja -t compdb` prints."""
+        """`description` is the output of `ninja -t compdb`."""
         self._commands = {}
         for edge in json.loads(description):
             # A link is a line for the shell: `: && clang++ ... -o MADE A.o B.o ... && :`.
@@ -35,14 +35,16 @@ class Links:
         return soname[1] if soname else pathlib.PurePath(made).name
 
     def command(self, made, replaced):
-        """The one that makes it, with other files in place of those that `replaced` names."""
+        """The command that makes it, with other files in place of those that `replaced`
+        names."""
         return " ".join(replaced.get(word, word) for word in self._commands[made].split(" "))
 
 
 class Variant:
-    """Does for one Bench what a Workshop does, without a copy of the tree: the planted file is
+    """Does for one Bench the work of a Workshop, without a copy of the tree: the planted file
+    is
     compiled from here, and the programs find its libraries first. Not thread-safe; any number
-    may share a workshop that nobody changes meanwhile."""
+    may share a workshop that does not change meanwhile."""
 
     def __init__(self, workshop, build, links):
         self.tree = workshop.tree
@@ -67,7 +69,7 @@ class Variant:
 
     @property
     def scratch(self):
-        """A folder for what is of no use later."""
+        """A folder for files that are not needed later."""
         return self._sandbox.folder
 
     def end_at(self, instant):
@@ -91,7 +93,7 @@ class Variant:
         for folder in (self._sources, self._objects, self._libraries, self._programs):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-        # A test starts what stands beside it.
+        # A test starts the programs beside it.
         for program in (self.build_folder / "bin").iterdir():
             (self._programs / program.name).symlink_to(program)
 
@@ -99,13 +101,13 @@ class Variant:
         return pathlib.Path(self._replaced.get(made, self.build_folder / made))
 
     def command_of(self, file):
-        """(what compiles it, where), as the file stands here."""
+        """(the command that compiles it, its folder), for the file in this variant."""
         made, command, folder = self._build.commands[file]
         arguments = shlex.split(command)
         if self._planted is not None:
             arguments = [str(self._sources / file) if file == self._planted
                          and part == str(self.tree / file) else part for part in arguments]
-            # Headers are looked for here first.
+            # Headers are searched here first.
             at = arguments.index(f"-I{self.tree}")
             arguments[at:at] = [f"-I{self._sources}",
                                 f"-ffile-prefix-map={self._sources}={self.tree}"]

@@ -54,7 +54,7 @@ def targets_of(suites):
 
 
 def failures_of(workshop, suite):
-    """What the suite says is wrong; empty if it is content, or has nothing to say."""
+    """The suite's finding; empty if it passes, or reports nothing."""
     for command in suite.commands():
         _, output = workshop.test(command)
         failures = suite.failures(output)
@@ -64,7 +64,7 @@ def failures_of(workshop, suite):
 
 
 def expect_green(workshop, mutations):
-    """With nothing planted, so that red proves something."""
+    """With nothing planted, so that a failure proves something."""
     suites = together(suite for mutation in mutations for suite in suites_of(mutation))
     targets = targets_of(suites)
     tell(f"building {', '.join(targets)}")
@@ -77,7 +77,7 @@ def expect_green(workshop, mutations):
 
 
 def hunt(workshop, mutation):
-    """(why it was not caught or None, what each suite said)"""
+    """(why it was not caught or None, each suite's output)"""
     by = []
     try:
         workshop.plant(mutation)
@@ -114,7 +114,7 @@ def run(mutations, options):
     rows = []
 
     def note(line):
-        # At once: a run is long, and may be broken off.
+        # At once: a run is long, and may be interrupted.
         rows.append(line)
         if options.report:
             options.report.write_text(report(rows))
@@ -144,5 +144,5 @@ def main():
 
 
 if __name__ == "__main__":
-    # Bad files, suites that are none.
+    # Invalid files, and suites that do not exist.
     sys.exit(exit_status(main, (ValueError, OSError, Failed)))

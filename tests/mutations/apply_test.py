@@ -1,4 +1,4 @@
-"""Every bug has its place in the product as it is, and names suites that there are; each
+"""Every bug has its place in the current product, and names existing suites; each
 anti-pattern has one."""
 
 import pathlib

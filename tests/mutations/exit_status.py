@@ -1,4 +1,4 @@
-"""How a command of the mutation tools ends."""
+"""The end of a command of the mutation tools."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ def _end(number, _):
 
 
 def exit_status(work, failures):
-    """What work() returns; 2 after one of `failures`, which is printed; 130 after SIGINT.
+    """The result of work(); 2 after one of `failures`, which is printed; 130 after SIGINT.
     SIGTERM and SIGHUP leave every `with` of `work`."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)

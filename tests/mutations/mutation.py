@@ -1,5 +1,5 @@
-"""A planted bug: a file with a head that says what it is and what is to catch it, and the
-statements that it changes."""
+"""A planted bug: a file with a head that describes it and names the suites that must catch it,
+and the statements that it changes."""
 
 import dataclasses
 import pathlib
@@ -10,16 +10,16 @@ MAX_TITLE = 76
 
 _TITLE = re.compile(rf"[A-Z].{{0,{MAX_TITLE - 1}}}")
 _FIELD = re.compile(r"([A-Z][a-z-]+): *(.*)")
-# What may stand between two characters of a statement: line breaks and comments move.
+# Allowed between two characters of a statement: line breaks and comments move.
 _GAP = r"(?:\s|//[^\n]*\n)*"
 
 
 class BadBug(ValueError):
-    """The file is not what it has to be, or the code has no such place."""
+    """The file has a wrong format, or the code has no such place."""
 
 
 def _place_of(text):
-    """A pattern of this code, however it is broken into lines."""
+    """A pattern of this code, with any line breaks."""
     return re.compile(_GAP.join(map(re.escape, re.sub(r"\s", "", text))))
 
 
@@ -27,10 +27,10 @@ def _place_of(text):
 class Edit:
     """One place of one file.
 
-    anchor       a line of the code: the first fitting place after it is meant; "" where there
+    anchor       a line of the code: the first fitting place after it is meant; "" if there
                  is only one such place in the file
     original     the statements as they are
-    replacement  what takes their place
+    replacement  the statements that replace them
     """
 
     file: str
@@ -56,10 +56,10 @@ class Edit:
 class Mutation:
     """One file.
 
-    what      what is taken out or done wrong, in one line
+    what      the removed protection or the fault, in one line
     suites    the suites that must each catch it, as its head names them
-    quick     whether it is one of the few for now and then
-    edits     what it changes, in this order
+    quick     whether it is in the quick set
+    edits     its changes, in this order
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""Runs commands in a temporary folder of their own, and ends all that they leave behind."""
+"""Runs commands in a temporary folder of their own, and ends every process that they leave
+behind."""
 
 import os
 import pathlib
@@ -14,7 +15,7 @@ class Sandbox:
 
     def __init__(self, prefix):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
-        # Postgres runs as a user of its own, and comes by here.
+        # Postgres runs as its own user, and passes through here.
         self.folder.chmod(0o711)
         self._temporary = self.folder / "tmp"
         self._temporary.mkdir()
@@ -30,22 +31,22 @@ class Sandbox:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def set_environment(self, **variables):
-        """Of every command from now on."""
+        """Of every later command."""
         self._environment = variables
 
     def end_at(self, instant):
-        """No command goes on beyond this instant of time.monotonic()."""
+        """No command continues beyond this instant of time.monotonic()."""
         self._ends_at = instant
 
     def stop(self):
-        """From another thread: what runs is ended, and nothing else begins."""
+        """From another thread: running commands are ended, and no other begins."""
         self._ends_at = 0
         process = self._process
         if process is not None and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
 
     def run(self, command, limit):
-        """(exit status or None for one that was cut off, what it printed)"""
+        """(exit status or None for one that was cut off, its output)"""
         if self._ends_at is not None:
             limit = min(limit, self._ends_at - time.monotonic())
             if limit <= 0:
@@ -70,8 +71,8 @@ class Sandbox:
             return status, output.read().decode(errors="replace")
 
     def end_leftovers(self):
-        """What a command that was cut off leaves running: known by the folder that it is in, or
-        was given for its temporary files."""
+        """The processes that a command that was cut off leaves running: identified by their
+        folder, or by the folder for their temporary files."""
         given = f"\0TMPDIR={self._temporary}\0".encode()
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:

@@ -1,18 +1,18 @@
-"""What runs to catch a planted bug, and what its output says."""
+"""The suites that must catch a planted bug, and the results in their output."""
 
 import dataclasses
 import pathlib
 import re
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# So many seeds at a time, until one breaks a promise, and no more than that.
+# So many seeds at a time, until one breaks a promise, up to the maximum.
 SEEDS_AT_A_TIME = 100
 MAX_SEEDS = 1000
 _PARAMETERS_NAMED = 4
 
 
 class UnknownSuite(ValueError):
-    """A patch names a suite that is none."""
+    """A patch names a suite that does not exist."""
 
 
 def _in_brackets(parameters):
@@ -25,7 +25,7 @@ def _in_brackets(parameters):
 
 @dataclasses.dataclass(frozen=True)
 class GoogleTests:
-    """Tests of one binary: the whole of it, or those of a filter."""
+    """Tests of one binary: all of them, or those of a filter."""
 
     name: str
     filter: str
@@ -43,7 +43,7 @@ class GoogleTests:
 
     @staticmethod
     def failures(output):
-        """The tests that said that they failed, each with its parameters. Nothing for a
+        """The tests that reported a failure, each with its parameters. Nothing for a
         binary that only crashed or hung: that is no proof."""
         found = {}
         for suite, test in re.findall(
@@ -77,8 +77,8 @@ class Seeds:
 
     @staticmethod
     def failures(output):
-        """How many seeds broke a promise, and the first that one of them broke. Nothing where
-        they only crashed, or did not go the same way twice."""
+        """The number of seeds that broke a promise, and the first promise. Nothing where
+        they only crashed, or did not take the same path twice."""
         broken = re.findall(r"^seed (\d+) broke a promise at [\d.]+ s: (.*?)(?: \(record .*\))?$",
                             output, re.MULTILINE)
         count = re.search(r"^(\d+) of (\d+) seeds failed", output, re.MULTILINE)

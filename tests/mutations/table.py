@@ -1,4 +1,4 @@
-"""The table of what was caught by what: the report of a run."""
+"""The table of bugs and the suites that caught them: the report of a run."""
 
 _HEAD = ["| bug | what is done wrong | caught by |", "|---|---|---|"]
 _TESTS_NAMED = 3

@@ -1,4 +1,4 @@
-"""A scratch copy of the product, in which bugs are planted, built and looked for."""
+"""A scratch copy of the product, in which bugs are planted, built and tested."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ _NOT_COPIED = {"build", ".git", ".cache"}
 
 
 class Failed(RuntimeError):
-    """A command that had to succeed did not; says why."""
+    """A command that had to succeed did not; the message has the reason."""
 
 
 def _ignored(folder, names):
@@ -25,9 +25,9 @@ def _ignored(folder, names):
 
 
 def refresh(source, copy):
-    """Makes `copy` what copytree() would, and touches only what differs, so that only that is
-    built again. A file gets a new time with a new text: what was left of a planted bug is
-    built again too."""
+    """Gives `copy` the result of copytree(), and touches only files that differ, so that only
+    those are built again. A file gets a new time with a new text: the remains of a planted bug
+    are built again too."""
     wanted = set()
     for folder, folders, files in os.walk(source):
         ignored = _ignored(folder, folders + files)
@@ -49,8 +49,8 @@ def refresh(source, copy):
 
 
 class Workshop:
-    """Use it with `with`: nothing is left behind, but for the tree and its build where a folder
-    is given for them to be kept in."""
+    """Use it with `with`: nothing is left behind, except for the tree and its build if a folder
+    is given in which to keep them."""
 
     def __init__(self, jobs, preset="release", kept=None):
         self.jobs = jobs
@@ -58,7 +58,8 @@ class Workshop:
         self._sandbox = Sandbox("prove-mutations.")
         self._kept = kept
         self.tree = (kept or self._sandbox.folder) / "tree"
-        # As other scripts build the product, and where: their compiler cache serves here.
+        # The same way and folder in which other scripts build the product: their compiler cache
+        # is used.
         self.build_folder = self.tree / "build" / preset
         self._originals = {}
 
@@ -70,11 +71,11 @@ class Workshop:
         self._sandbox.__exit__(*error)
 
     def end_at(self, instant):
-        """No command goes on beyond this instant of time.monotonic()."""
+        """No command continues beyond this instant of time.monotonic()."""
         self._sandbox.end_at(instant)
 
     def stop(self):
-        """From another thread: what runs is ended, and nothing else begins."""
+        """From another thread: running commands are ended, and no other begins."""
         self._sandbox.stop()
 
     def prepare(self):
@@ -97,7 +98,7 @@ class Workshop:
             raise Failed("it does not build: " + "; ".join(errors[:3] or output.splitlines()[-3:]))
 
     def test(self, command, limit=_TEST_LIMIT):
-        """(exit status or None for one that was cut off, what it printed)"""
+        """(exit status or None for one that was cut off, its output)"""
         command = ["nice", self.build_folder / "bin" / command[0], *command[1:]]
         status, output = self.run(command, limit)
         self._sandbox.end_leftovers()
@@ -123,5 +124,5 @@ class Workshop:
             (self.tree / file).write_bytes(text)
 
     def run(self, command, limit):
-        """As test(), of a program that is not the product's."""
+        """As test(), for a program that is not the product's."""
         return self._sandbox.run(command, limit)

@@ -31,7 +31,7 @@ class RefreshTest(unittest.TestCase):
         refresh(self.source, self.copy)
         self.assertEqual((self.copy / "core" / "a.cc").stat().st_mtime, 1)
         self.assertEqual((self.copy / "core" / "b.cc").read_text(), "b")
-        # Newer than what was built of the bug, however old the original is.
+        # Newer than the build of the bug, for an original of any age.
         self.assertGreater((self.copy / "core" / "b.cc").stat().st_mtime, before)
 
     def test_what_is_gone_is_gone(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Our public protos keep to every rule, and each rule finds the fault that was
+"""The project's public protos follow every rule, and each rule finds the fault that was
 made for it.
 
 usage: proto_style_test.py PROTOC PROTO_ROOT TESTDATA_ROOT
@@ -10,8 +10,8 @@ import sys
 
 import proto_style
 
-# google.rpc's messages, field for field, under a package of our own: nobody
-# imports them, and their comments are at google.rpc.
+# google.rpc's messages, field for field, under a package of this project: no file imports them,
+# and their comments are at google.rpc.
 COPIES = {"idempotency/wire/rpc_status.proto"}
 
 # A fault in testdata/ is marked on its own line: `// broken: RULE, RULE`.

@@ -62,7 +62,7 @@ void App::Start() {
 }
 
 void App::Stop() {
-  // Told twice, while it paused.
+  // A second request to stop, during its pause.
   if (!serving_) return;
   serving_ = false;
   guard_->Close();
@@ -80,7 +80,7 @@ BeginCall App::BeginCallFor(const Call& call) {
   begin.policy.lease = ToDuration(plan.lease);
   begin.policy.max_lease = ToDuration(20 * kSecond);
   begin.policy.retention = plan.retention();
-  // Recovery in the background asks again with the labels of the call it follows.
+  // Recovery in the background repeats the request with the labels of its call.
   if (!plan.background_recovery) {
     begin.labels["call"] = absl::StrCat(++application_.calls);
   }
@@ -100,7 +100,7 @@ BeginCall App::BeginCallFor(const Call& call) {
 }
 
 void App::Serve(const Call& call, const std::function<void(const Answer&)>& respond) {
-  // It came when the server was gone.
+  // It arrived after the server had ended.
   if (guard_ == nullptr) return;
   ++serving_calls_;
   absl::StatusOr<BegunOperation> begun =
@@ -153,7 +153,7 @@ Answer App::Run(const Call& call, BegunOperation begun) {
   }
   Work();
   if (!application_.well_behaved && random.Chance(0.06)) return Decline(std::move(begun));
-  // One that looks, and one that does not.
+  // One that checks, and one that does not.
   if (begun.execution()->lost() && random.Chance(0.5)) {
     return Fail(std::move(begun), grpc::StatusCode::CANCELLED);
   }
@@ -189,7 +189,7 @@ Answer App::RunWithLedger(const Call& call, BegunOperation begun) {
     case Ledger::Commit::kRefused:
       return Fail(std::move(begun), grpc::StatusCode::ABORTED);
     case Ledger::Commit::kInDoubt:
-      // One that takes it for done, and one that says that it does not know.
+      // One that completes it, and one that leaves it unknown.
       if (application_.scheduler.random().Chance(0.5)) {
         return Complete(std::move(begun), reply.value());
       }
@@ -202,7 +202,7 @@ Answer App::RunFenced(const Call& call, BegunOperation begun) {
   const std::string reply = ReplyTo(call, begun);
   const auto [row, placed] = application_.fenced.emplace(begun.record_id(), reply);
   if (!placed && row->second.empty() && begun.execution()->attempt() > 1) {
-    // Recovery put the fence there for us: what came before cannot act any more.
+    // Recovery put the fence there: earlier attempts cannot act any more.
     row->second = reply;
   } else if (!placed) {
     return Fail(std::move(begun), grpc::StatusCode::ABORTED);
@@ -227,7 +227,7 @@ RecoveryDecision App::Recover(const RecoveryCase& recovery) {
   return row.empty() ? RecoveryDecision::Release() : RecoveryDecision::CompleteWith(Text(row));
 }
 
-// Its end.
+// The end of the server.
 
 Answer App::Complete(BegunOperation begun, const std::string& reply) {
   const google::protobuf::StringValue message = Text(reply);
@@ -238,8 +238,8 @@ Answer App::Complete(BegunOperation begun, const std::string& reply) {
 
 Answer App::Decline(BegunOperation begun) {
   Random& random = application_.scheduler.random();
-  // With a ledger a later attempt may not decline by itself: an earlier one that
-  // was only slow may still commit.
+  // With a ledger a later attempt may not decline by itself: an earlier one that was only slow may
+  // still commit.
   const bool may_decline = !application_.plan.ledger || begun.execution()->attempt() == 1;
   if (!may_decline || random.Chance(0.5)) {
     const absl::Status released = begun.Release("not now");

@@ -16,24 +16,24 @@
 
 namespace idempotency::internal::simulation {
 
-// What all application servers share: the world that their handlers change.
+// The common state of all application servers: the data that their handlers change.
 struct Application {
   Scheduler& scheduler;
   Plan& plan;
   Journal& journal;
   Checker& checker;
   std::shared_ptr<Ledger> ledger;
-  // Under the record id, for operations that are recovered: a row is the effect
-  // (with its reply) or, empty, the fence that keeps it from happening.
+  // Under the record id, for operations that are recovered: a row is the effect (with its reply)
+  // or, empty, the fence that prevents it.
   std::map<std::string, std::string> fenced = {};
   // Counts the calls that were served, so that the checker knows them.
   std::uint64_t calls = 0;
-  // The faults are over: handlers do what they should.
+  // The faults are over: handlers behave well.
   bool well_behaved = false;
 };
 
-// An application server: a process with a guard and a handler. The guard is the
-// real one, with everything under it; the handler is made of dice.
+// An application server: a process with a guard and a handler. The guard is the real one, with
+// everything under it; the handler's actions are drawn.
 class App {
  public:
   App(std::string name, std::int64_t drift_ppm, Nanos wall_error, Application& application,
@@ -47,7 +47,7 @@ class App {
   bool serving() const { return serving_; }
   // As a server that is shut down: up to the end of its guard.
   void Stop();
-  // `respond` is called once, unless the process dies.
+  // `respond` is called once, unless the process is killed.
   void Serve(const Call& call, const std::function<void(const Answer&)>& respond);
 
  private:
@@ -69,7 +69,7 @@ class App {
   Daemons& daemons_;
   Process process_;
   bool serving_ = false;
-  // Calls that it has taken.
+  // Calls that it has accepted.
   int serving_calls_ = 0;
   std::unique_ptr<ServerGuard> guard_;
 };

@@ -11,13 +11,13 @@
 
 namespace idempotency::internal::simulation {
 
-// One operation that a caller wants done, under its key. A value type.
+// One operation of a caller, under its key. A value type.
 struct Call {
   enum class Policy {
     kTakeOver,  // may run again after its lease
     kWait,      // the same, and duplicates wait for the first
-    kRecover,   // an outcome that is open is found out by a recovery handler
-    kUnknown,   // an outcome that is open stays so
+    kRecover,   // a recovery handler settles an open outcome
+    kUnknown,   // an open outcome stays open
   };
 
   Policy policy = Policy::kTakeOver;
@@ -40,8 +40,8 @@ struct Call {
   }
 };
 
-// What the caller is told: a reply (its status may be a failure that is
-// recorded), or why there is none.
+// The caller's answer: a reply (its status may be a failure that is recorded), or the reason why
+// there is none.
 struct Answer {
   std::optional<v1::Reply> reply;
   bool replayed = false;

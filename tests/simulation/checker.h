@@ -17,31 +17,31 @@
 
 namespace idempotency::internal::simulation {
 
-// Holds what happens against what is promised (README, "What it promises"). It
-// sees every decision of the store at the moment of its effect, every effect of
-// a handler, and every answer that a caller gets; it knows no rule of the store
-// beyond the promises, and ends the run with the first that is broken.
+// Checks the events of a run against the promises (README, "What it promises"). It gets every
+// decision of the store at the moment of its effect, every effect of a handler, and every answer of
+// a caller; it contains no rule of the store beyond the promises, and ends the run with the first
+// broken one.
 class Checker {
  public:
   Checker(Journal& journal, absl::Duration window) : journal_(journal), window_(window) {}
 
-  // The store decided, and it is `now` by its clock.
+  // The store decided, at the time `now` of its clock.
   void OnReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& answer, absl::Time now);
   void OnComplete(const CompleteOp& op, const absl::StatusOr<Completion>& answer, absl::Time now);
   void OnRelease(const ReleaseOp& op, const absl::Status& answer, absl::Time now);
   void OnExtend(const ExtendOp& op, const absl::StatusOr<Extension>& answer, absl::Time now);
-  // What the store says of a record, right after an operation on it or a sweep:
-  // nothing else may have changed.
+  // The store's state of a record, right after an operation on it or a sweep: nothing else may have
+  // changed.
   void OnRecord(const RecordId& id, const absl::StatusOr<Record>& record, absl::Time now);
   std::vector<RecordId> Ids() const;
 
   // A handler's effect took place: with its row in the ledger, or alone.
   void OnEffect(const RecordId& id, std::uint32_t attempt, bool in_ledger);
-  // The outcome of this attempt is left open by its handler.
+  // The handler leaves the outcome of this attempt open.
   void Excuse(const RecordId& id);
-  // A caller that asked with `request` got this reply.
+  // A caller with the request `request` got this reply.
   void OnReply(const RecordId& id, const std::string& request, const v1::Reply& reply);
-  // What a ledger promises: this key is done, with exactly one effect.
+  // The promise of a ledger: this key is done, with exactly one effect.
   void OnDoneWithLedger(const RecordId& id);
 
  private:
@@ -53,7 +53,7 @@ class Checker {
     std::uint32_t attempt = 0;
     Uuid token;
     std::optional<Uuid> request_token;
-    // Of a released one: not granted before.
+    // For a released one: not granted before.
     absl::Time lease_until;
     absl::Time expires_at;
     std::vector<Fingerprint> fingerprints;
@@ -62,8 +62,8 @@ class Checker {
   };
   struct History {
     std::vector<Life> lives;
-    // Why an operation may have run more than once: a lease was overrun, or a
-    // handler left its outcome open.
+    // Why an operation may have run more than once: a lease was overrun, or a handler left its
+    // outcome open.
     bool excused = false;
     std::map<std::uint32_t, int> effects_by_attempt;
     int effects = 0;
@@ -82,7 +82,7 @@ class Checker {
   const absl::Duration window_;
   std::map<RecordId, History> histories_;
   std::set<std::string> tokens_;
-  // By the label of a call: the request token that it asks with.
+  // By the label of a call: its request token.
   std::map<std::string, Uuid> request_tokens_;
 };
 

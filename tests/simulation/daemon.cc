@@ -29,7 +29,7 @@ void Daemon::Start() {
 }
 
 void Daemon::Stop() {
-  // Told twice, while it paused.
+  // A second request to stop, during its pause.
   if (!serving_) return;
   serving_ = false;
   sessions_->Drain();

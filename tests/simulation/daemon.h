@@ -17,8 +17,7 @@
 
 namespace idempotency::internal::simulation {
 
-// idempotencyd without gRPC: its parts as they are, over the store of the run,
-// in a process of its own.
+// idempotencyd without gRPC: its parts unchanged, over the store of the run, in a separate process.
 class Daemon {
  public:
   Daemon(std::string name, std::int64_t drift_ppm, Nanos wall_error, Store& store,

@@ -10,15 +10,15 @@
 
 namespace idempotency::internal::simulation {
 
-// The replicas of idempotencyd, as a load balancer sees them: a place each, and
-// nobody in it, or somebody who has ended, while one is down.
+// The replicas of idempotencyd, as a load balancer sees them: a place for each, which is empty, or
+// has an ended process, while one is down.
 class Daemons {
  public:
   explicit Daemons(std::size_t places) : places_(places, nullptr) {}
 
   std::size_t size() const { return places_.size(); }
   Daemon*& operator[](std::size_t place) { return places_[place]; }
-  // Some place, whoever is there.
+  // Some place, with or without a running daemon.
   Daemon* Pick(Random& random) const { return places_[random.Below(places_.size())]; }
   static bool IsUp(const Daemon* daemon) {
     return daemon != nullptr && daemon->process().alive() && daemon->serving();

@@ -23,7 +23,7 @@ std::vector<Answer> FaultyStore::Ask(std::vector<Answer> (Store::*call)(absl::Sp
     scheduler_.Sleep(random.Between(0, 1000) * kMillisecond);
     return std::vector<Answer>(ops.size(), Answer(Unknown()));
   }
-  // Some do as the call as a whole, some each for itself.
+  // Some follow the fate of the whole call, some have one of their own.
   const bool whole = random.Chance(plan_.store_fails);
   std::vector<Answer> answers;
   std::vector<Op> asked;

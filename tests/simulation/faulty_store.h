@@ -10,9 +10,8 @@
 
 namespace idempotency::internal::simulation {
 
-// A daemon's way to the store: takes time, and fails before the operation
-// happened, after it, or so that it happens later, when nobody expects it any
-// more.
+// A daemon's access to the store: takes time, and fails before the operation happened, after it, or
+// so that it happens later, when no caller expects it any more.
 class FaultyStore final : public Store {
  public:
   // All outlive it.
@@ -38,7 +37,7 @@ class FaultyStore final : public Store {
   Store& store_;
   Scheduler& scheduler_;
   const Plan& plan_;
-  // Nothing reaches it now.
+  // No call reaches it now.
   const bool& away_;
   Journal& journal_;
 };

@@ -27,7 +27,7 @@ void Journal::Broken(const std::string& promise) {
   Write("BROKEN: %s", promise.c_str());
   std::snprintf(failure_, failure_bytes_, "at %.6f s: %s",
                 static_cast<double>(scheduler_.now()) / kSecond, promise.c_str());
-  // What the fibers hold is not to be destroyed.
+  // The objects of the fibers are not to be destroyed.
   _exit(1);
 }
 

@@ -8,8 +8,8 @@
 
 namespace idempotency::internal::simulation {
 
-// What a run leaves behind: what is told while it goes on (--trace), what is
-// counted, and the promise that it broke.
+// The results of a run: its trace while it runs (--trace), its counts, and the promise that it
+// broke.
 class Journal {
  public:
   // `failure` is shared with the program that waits for the run.
@@ -23,7 +23,7 @@ class Journal {
   void Counted(Count count) { ++tally_[count]; }
   void Counted(Count count, std::uint64_t times) { tally_[count] += times; }
 
-  // As printf. Formats, and so costs, nothing unless it is shown.
+  // As printf. Formats, and so costs, nothing unless it is printed.
   void Write(const char* format, ...) __attribute__((format(printf, 2, 3)));
   bool tracing() const { return trace_; }
 

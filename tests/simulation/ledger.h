@@ -12,8 +12,8 @@
 
 namespace idempotency::internal::simulation {
 
-// The application's own database: the completion ledger, and the transactions
-// that write it together with an effect. All application servers share it.
+// The application's own database: the completion ledger, and the transactions that write it
+// together with an effect. All application servers share it.
 class Ledger final : public CompletionLedger {
  public:
   enum class Commit {
@@ -28,10 +28,10 @@ class Ledger final : public CompletionLedger {
 
   absl::StatusOr<std::optional<LedgerEntry>> Find(const RecordId& record_id) override;
 
-  // Row and `effect`, both or neither. Takes its time.
+  // Row and `effect`, both or neither. Takes time.
   Commit Write(const LedgerRow& row, const std::function<void()>& effect);
 
-  // Nothing reaches it now.
+  // No call reaches it now.
   void SetAway(bool away) { away_ = away; }
 
  private:
@@ -42,7 +42,7 @@ class Ledger final : public CompletionLedger {
   std::map<RecordId, LedgerRow> rows_;
 };
 
-// What Execution::RecordInTransaction writes its row into.
+// The transaction into which Execution::RecordInTransaction writes its row.
 struct LedgerTransaction {
   std::optional<LedgerRow> row;
 };

@@ -12,22 +12,21 @@
 
 namespace idempotency::internal::simulation {
 
-// What carries messages between hosts, which are named like the processes on
-// them.
+// Carries messages between hosts, which are named like the processes on them.
 class Network {
  public:
   // All outlive it.
   Network(Scheduler& scheduler, const Plan& plan, Journal& journal)
       : scheduler_(scheduler), plan_(plan), journal_(journal) {}
 
-  // One message that may be lost, late, overtaken, and arrive twice. `deliver`
-  // runs in `to`, for each arrival; nowhere if that is dead by then.
+  // One message that may be lost, late, overtaken, and arrive twice. `deliver` runs in `to`, for
+  // each arrival; not if that has ended by then.
   void Send(const std::string& from, Process* to, const std::string& to_host,
             const std::function<void()>& deliver);
 
-  // What one message takes that is neither lost nor late.
+  // The time of one message that is neither lost nor late.
   Nanos Latency();
-  // A message of a stream breaks it.
+  // The stream breaks at a message.
   bool BreaksStream();
 
   // A partition; messages within streams wait for its end, others are lost.

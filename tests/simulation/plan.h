@@ -8,10 +8,10 @@
 
 namespace idempotency::internal::simulation {
 
-// What one seed is like: drawn once, so that seeds differ in kind and not only
-// in luck. A value type.
+// The properties of one seed: drawn once, so that seeds differ in kind and not only in chance. A
+// value type.
 struct Plan {
-  // How often something goes wrong with one message, one store call, one commit.
+  // The share of failures of one message, one store call, one commit.
   double lost = 0;
   double duplicated = 0;
   double late = 0;
@@ -50,11 +50,11 @@ struct Plan {
     return plan;
   }
 
-  // How long keys can be used, and how long their records are kept.
+  // The time for which keys can be used, and for which their records are kept.
   absl::Duration window() const { return forgetful ? absl::Seconds(40) : absl::Hours(24); }
   absl::Duration retention() const { return forgetful ? absl::Seconds(30) : absl::Hours(24); }
 
-  // The world is well again.
+  // All faults are over.
   void EndFaults() { lost = duplicated = late = stream_breaks = store_fails = commit_in_doubt = 0; }
 };
 

@@ -15,9 +15,9 @@ inline constexpr Nanos kMicrosecond = 1'000;
 inline constexpr Nanos kMillisecond = 1'000'000;
 inline constexpr Nanos kSecond = 1'000'000'000;
 
-// One life of a simulated process: threads that end with it, and clocks of its
-// own, which drift and jump. Killed, it is simply never run again: what its
-// threads held is not destroyed, as with SIGKILL. A restart is another Process.
+// One life of a simulated process: threads that end with it, and clocks of its own, which drift and
+// jump. A killed one is simply never run again: the objects of its threads are not destroyed, as
+// with SIGKILL. A restart is another Process.
 class Process {
  public:
   // `drift_ppm`: by how much its monotonic clock is too fast; negative: slow.
@@ -30,7 +30,7 @@ class Process {
   bool alive() const { return alive_; }
   void Kill() { alive_ = false; }
 
-  // Nothing of it runs before then: stopped, swapped out, collecting garbage.
+  // No thread of it runs before then: stopped, swapped out, collecting garbage.
   Nanos paused_until() const { return paused_until_; }
   void PauseUntil(Nanos when) { paused_until_ = std::max(paused_until_, when); }
 
@@ -41,7 +41,7 @@ class Process {
   Nanos WhenMonotonic(Nanos local) const { return Undrifted(local - kBoot); }
   Nanos WhenWall(Nanos local) const { return Undrifted(local - kEpoch - wall_error_); }
 
-  // Where the clocks of a run begin.
+  // The start of the clocks of a run.
   static constexpr Nanos kBoot = 100'000 * kSecond;
   static constexpr Nanos kEpoch = 1'700'000'000 * kSecond;
 
@@ -50,7 +50,7 @@ class Process {
   Nanos Undrifted(Nanos since) const {
     if (since > 1'000'000 * kSecond) return since;
     Nanos when = since - since / (1'000'000 + drift_ppm_) * drift_ppm_;
-    // Drift() rounds: up to the first instant at which it is as late as that.
+    // Drift() rounds: up to the first instant at which it has reached that time.
     while (when + Drift(when) < since) when += since - when - Drift(when);
     return when;
   }

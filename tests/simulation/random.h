@@ -6,7 +6,7 @@
 
 namespace idempotency::internal::simulation {
 
-// A small generator of our own (splitmix64), so that a seed means the same run
+// A small generator without the standard library's (splitmix64), so that a seed means the same run
 // with every standard library. Not thread-safe.
 class Random {
  public:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A seed is one run: alone, traced, behind other seeds, in another environment.
+# A seed is one run: alone, traced, after other seeds, in another environment.
 #
 #   repeats_test.sh SIMULATION
 set -euo pipefail

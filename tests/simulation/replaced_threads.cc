@@ -1,12 +1,10 @@
-// The threads, the clocks and the random numbers of a simulation, in the place
-// of the system's. The linker takes these functions, which stand in the program
-// itself, before those of the C library, OpenSSL and libstdc++: for the product,
-// linked as it is, and for the libraries that it calls. So nothing of the
-// product is written for the simulation, and nothing of it is left out because
-// it waits.
+// The threads, the clocks and the random numbers of a simulation, in place of the system's. The
+// linker takes these functions, which are in the program itself, before those of the C library,
+// OpenSSL and libstdc++: for the product, linked unchanged, and for the libraries that it calls. So
+// no part of the product is written for the simulation, and none is omitted because it waits.
 //
-// A program that links this file has no real threads. Outside of a run mutexes
-// are taken without waiting and clocks tell the real time.
+// A program that links this file has no real threads. Outside of a run mutexes are taken without
+// waiting and clocks have the real time.
 #include <dlfcn.h>
 #include <openssl/rand.h>
 #include <pthread.h>
@@ -30,8 +28,7 @@
 namespace idempotency::internal::simulation {
 namespace {
 
-// How often a thread that is about to take a lock, and holds none, lets others
-// go first.
+// How often a thread that is about to take a lock, and holds none, yields to others first.
 constexpr std::uint64_t kOneYieldIn = 50;
 
 struct Waiter {
@@ -40,14 +37,13 @@ struct Waiter {
 };
 using Waiters = std::vector<Waiter>;
 
-// Who waits for a mutex or a condition. Never looked through: its order means
-// nothing.
+// The waiters for a mutex or a condition. Never iterated: its order means nothing.
 std::unordered_map<const void*, Waiters>& WaitersByAddress() {
   static auto& waiters = *new std::unordered_map<const void*, Waiters>();
   return waiters;
 }
 
-// The word of the C library's mutex that says whether it is taken.
+// The word of the C library's mutex that shows whether it is taken.
 int& TakenWord(pthread_mutex_t* mutex) { return mutex->__data.__lock; }
 
 bool IsRecursive(const pthread_mutex_t* mutex) {
@@ -96,7 +92,7 @@ void Unlock(pthread_mutex_t* mutex) {
 // 0, or ETIMEDOUT.
 int Await(const void* condition, pthread_mutex_t* mutex, Nanos until) {
   Scheduler* const scheduler = Scheduler::Current();
-  // Nobody could ever wake it.
+  // No thread could ever wake it.
   if (scheduler == nullptr || scheduler->fiber() == nullptr) std::abort();
   WaitersByAddress()[condition].push_back({scheduler->fiber(), scheduler->PrepareWait()});
   Unlock(mutex);
@@ -113,7 +109,7 @@ void Notify(const void* condition, bool everybody) {
   if (found == all.end()) return;
   Waiters& waiters = found->second;
   while (!waiters.empty()) {
-    // Any of them, as POSIX has it.
+    // Any of them, as in POSIX.
     const std::size_t drawn = scheduler->random().Below(waiters.size());
     const Waiter waiter = waiters[drawn];
     waiters.erase(waiters.begin() + static_cast<std::ptrdiff_t>(drawn));
@@ -166,9 +162,9 @@ int pthread_join(pthread_t thread, void**) {
 
 int pthread_setname_np(pthread_t, const char*) noexcept { return 0; }
 
-// What is done once for the program (a library's tables, say) is done in one go: a
-// fiber that gave way in the middle, of a process that is then killed, would leave it
-// half done for all others.
+// The one-time work of the program (a library's tables, for example) is done without a switch: a
+// fiber that yielded in the middle, of a process that is then killed, would leave it half done for
+// all others.
 int pthread_once(pthread_once_t* control, void (*routine)()) {
   static const auto once =
       reinterpret_cast<int (*)(pthread_once_t*, void (*)())>(dlsym(RTLD_NEXT, "pthread_once"));
@@ -242,7 +238,7 @@ int clock_gettime(clockid_t clock, timespec* time) noexcept {
 
 }  // extern "C"
 
-// abseil's wall clock counts processor cycles between two looks at the system's.
+// abseil's wall clock counts processor cycles between two reads of the system's.
 namespace absl {
 ABSL_NAMESPACE_BEGIN
 
@@ -259,14 +255,14 @@ ABSL_NAMESPACE_END
 
 extern "C" {
 
-// OpenSSL's: what the product's tokens are made of.
+// OpenSSL's: the source of the product's tokens.
 int RAND_bytes(unsigned char* buffer, int bytes) {
   if (Scheduler::Current() == nullptr) std::abort();
   idempotency::internal::simulation::Fill(buffer, static_cast<std::size_t>(bytes));
   return 1;
 }
 
-// What abseil seeds its generators with.
+// The source of the seeds of abseil's generators.
 int getentropy(void* buffer, size_t bytes) {
   if (Scheduler::Current() == nullptr) std::abort();
   idempotency::internal::simulation::Fill(buffer, bytes);

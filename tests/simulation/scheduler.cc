@@ -9,7 +9,7 @@
 namespace idempotency::internal::simulation {
 namespace {
 
-// Mapped, and so taken, only as far as a fiber gets.
+// Mapped, and so allocated, only as far as a fiber uses it.
 constexpr std::size_t kStackBytes = 512 * 1024;
 
 }  // namespace
@@ -17,7 +17,7 @@ constexpr std::size_t kStackBytes = 512 * 1024;
 Scheduler* Scheduler::current_ = nullptr;
 
 Scheduler::Scheduler(std::uint64_t seed) : random_(seed), product_random_(seed), ties_(seed) {
-  // Three streams of their own: what one part draws moves nobody else's.
+  // Three separate streams: the draws of one part do not change another's.
   random_ = Random(Random(seed * 3 + 0).Next());
   product_random_ = Random(Random(seed * 3 + 1).Next());
   ties_ = Random(Random(seed * 3 + 2).Next());
@@ -158,8 +158,8 @@ Fiber* Scheduler::NewFiber(Process* process, std::function<void()> body) {
     free_.pop_back();
     fiber->thread_locals = ThreadLocals();
   } else {
-    // Never given back: a fiber that ends is used again, and one whose process
-    // was killed keeps what is on its stack, until the program ends.
+    // Never freed: a fiber that ends is used again, and one whose process was killed keeps its
+    // stack, until the program ends.
     fiber = std::make_unique<Fiber>().release();
     fiber->id = ++fibers_;
     GiveStack(*fiber);

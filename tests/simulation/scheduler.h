@@ -14,9 +14,8 @@
 
 namespace idempotency::internal::simulation {
 
-// The one that decides what happens next: a queue of events ordered by
-// simulated time, those of one instant by a seeded draw. Nothing takes time but
-// what waits. There is one at a time (replaced_threads.cc finds it), on one
+// Decides the next event: a queue of events ordered by simulated time, those of one instant by a
+// seeded draw. Only waits take time. There is one at a time (replaced_threads.cc finds it), on one
 // thread; a seed is one run, always the same.
 class Scheduler {
  public:
@@ -29,22 +28,22 @@ class Scheduler {
   static Scheduler* Current() { return current_; }
 
   Nanos now() const { return now_; }
-  // For what the world does: faults, delays, plans.
+  // For the environment's draws: faults, delays, plans.
   Random& random() { return random_; }
   // For the random numbers that the product draws.
   Random& product_random() { return product_random_; }
 
-  // Runs `task` at `when`, on a fiber of `process`, unless that is dead by then.
+  // Runs `task` at `when`, on a fiber of `process`, unless that has ended by then.
   void At(Nanos when, Process* process, std::function<void()> task);
   void After(Nanos delay, Process* process, std::function<void()> task) {
     At(now_ + delay, process, std::move(task));
   }
 
-  // Runs events until `done` says so. False if there were none left, or more
-  // than `max_events`.
+  // Runs events until `done` returns true. False if there were none left, or more than
+  // `max_events`.
   bool Run(const std::function<bool()>& done, std::uint64_t max_events);
   std::uint64_t events() const { return events_; }
-  // Of every event so far: two runs of a seed have the same.
+  // Over every event so far: two runs of a seed have the same.
   std::uint64_t digest() const { return digest_; }
   void Mix(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001B3; }
 
@@ -53,8 +52,8 @@ class Scheduler {
   Process* process() const { return running_ == nullptr ? nullptr : running_->process; }
   void Sleep(Nanos duration);
 
-  // The parts of waiting: announce the wait, tell its number to whoever is to
-  // wake it, then give way.
+  // The parts of waiting: announce the wait, pass its number to the fiber that is to wake it, then
+  // yield.
   std::uint64_t PrepareWait();
   // False if `until` (kForever: never) came before Wake().
   bool Wait(Nanos until);
@@ -72,10 +71,10 @@ class Scheduler {
     std::uint64_t tie;
     std::uint64_t serial;
     Process* process;
-    // One of these: a task to begin, or a fiber to go on with.
+    // One of these: a task to begin, or a fiber to continue.
     std::function<void()> task;
     Fiber* fiber = nullptr;
-    // For the end of a wait that may be over already; 0 if it must not be asked.
+    // For the end of a wait that may be over already; 0 if it need not be checked.
     std::uint64_t wait = 0;
   };
   struct Waiter {
@@ -107,7 +106,7 @@ class Scheduler {
   int fibers_ = 0;
   std::vector<Fiber*> free_;
   std::uint64_t last_thread_ = 0;
-  // By thread: who waits for its end. Ended ones are gone.
+  // By thread: the fibers that wait for its end. Ended ones are removed.
   std::unordered_map<std::uint64_t, std::vector<Waiter>> threads_;
 };
 

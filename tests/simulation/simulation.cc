@@ -13,11 +13,11 @@
 namespace idempotency::internal::simulation {
 namespace {
 
-// Ten times what the busiest runs take.
+// Ten times the steps of the busiest runs.
 constexpr std::uint64_t kMaxEvents = 2'000'000;
 constexpr std::size_t kMaxKeys = 24;
-// What every key has to settle in when the faults are over, beside its lease and
-// the pause after its last failure.
+// The time in which every key has to settle when the faults are over, beside its lease and the
+// pause after its last failure.
 constexpr Nanos kToSettle = 10 * kSecond;
 constexpr Nanos kLongestPause = 60 * kSecond;
 static_assert(kLongestReleasePause == absl::Seconds(60));
@@ -34,8 +34,8 @@ Simulation::Simulation(Scheduler& scheduler, Journal& journal)
       random_(scheduler.random()),
       plan_(Plan::Draw(random_)),
       store_clock_(scheduler, DrawDrift(random_)),
-      // Where records are forgotten its clock steps forward only, and the sweep is to come
-      // to them within a run.
+      // Where records are forgotten its clock steps forward only, and the sweep has to reach them
+      // within a run.
       memory_(store_clock_, /*clock_step_margin=*/absl::ZeroDuration()),
       checker_(journal, plan_.window()),
       store_(memory_, store_clock_, checker_, journal),
@@ -85,7 +85,7 @@ Simulation::Key& Simulation::NewKey() {
   key->call.key = random_.Chance(0.5) ? Uuid::TimeOrdered(store_clock_.Now()).ToString()
                                       : absl::StrCat("key-", number);
   key->call.request = absl::StrCat("<request ", number, ">");
-  // What recovers by the record's id alone cannot tell two lives of it apart.
+  // A recovery by the record's id alone cannot distinguish two lives of it.
   const bool one_request = plan_.forgetful && key->call.policy == Call::Policy::kRecover;
   key->other_request = one_request ? key->call.request : absl::StrCat("<other ", number, ">");
   keys_.push_back(std::move(key));
@@ -116,7 +116,7 @@ Answer Simulation::AskOnce(const Call& call) {
     scheduler_.Sleep(network_.Latency());
     return {std::nullopt, false, absl::UnavailableError("connection refused")};
   }
-  // The caller may be gone before the answer, and an answer come twice.
+  // The caller may have ended before the answer, and an answer may arrive twice.
   struct Asked {
     std::optional<Answer> answer;
     Fiber* caller;
@@ -167,7 +167,7 @@ bool Simulation::IsFinal(const Call& call, const Answer& answer) {
       return true;
     case Reason::kOutcomeUnknown:
       journal_.Counted(Count::kOutcomeUnknownGiven);
-      // Where it can be found out it is asked again.
+      // If recovery can settle it, the caller tries again.
       return call.policy == Call::Policy::kUnknown;
     case Reason::kInFlight:
       journal_.Counted(Count::kInFlightGiven);
@@ -189,7 +189,7 @@ bool Simulation::IsFinal(const Call& call, const Answer& answer) {
 // Faults.
 
 void Simulation::StartApp(std::size_t place) {
-  // Kept until the program ends, like all that a killed process leaves.
+  // Kept until the program ends, like all remains of a killed process.
   App* const app = std::make_unique<App>(absl::StrCat("app-", place), DrawDrift(random_),
                                          DrawWallError(random_), application_, network_, daemons_)
                        .release();
@@ -256,7 +256,7 @@ void Simulation::PauseSomebody() {
 void Simulation::JumpClock() {
   Nanos by = random_.Between(-2 * plan_.lease, 2 * plan_.lease);
   if (random_.Chance(0.3)) {
-    // Back beyond the end of a record that is gone already, nobody remembers.
+    // If the clock steps back beyond the end of a record that was removed, no part has it any more.
     if (plan_.forgetful) by = std::abs(by);
     store_clock_.Jump(by);
     journal_.Write("the store's clock jumps by %.3f s", static_cast<double>(by) / kSecond);
@@ -303,7 +303,7 @@ void Simulation::EndFaults() {
     pauses_end = std::max(pauses_end, daemons_[place]->process().paused_until());
   }
   if (pauses_end > scheduler_.now()) scheduler_.Sleep(pauses_end - scheduler_.now());
-  // They would be killed later, and what they still ran is another lease away.
+  // They would be killed later, and their running work takes another lease.
   for (Process* const process : stopping_) process->Kill();
   journal_.Write("the faults are over");
   faults_over_ = true;

@@ -18,22 +18,21 @@
 
 namespace idempotency::internal::simulation {
 
-// One run: callers, application servers, daemons and a store; so many steps in
-// which something is begun or something breaks; then a world without faults, in
-// which every key must settle.
+// One run: callers, application servers, daemons and a store; so many steps, in each of which an
+// operation begins or a fault happens; then a time without faults, in which every key must settle.
 class Simulation {
  public:
   Simulation(Scheduler& scheduler, Journal& journal);
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  // Returns when all is well; otherwise Journal::Broken().
+  // Returns when every promise was kept; otherwise Journal::Broken().
   void Run(int steps);
 
  private:
   struct Key {
     Call call;
-    // Told as well: what another request under this key says.
+    // Also gets: the answer to another request under this key.
     std::string other_request;
     bool settled = false;
   };
@@ -47,8 +46,7 @@ class Simulation {
   // Callers.
   void BeginCall();
   Key& NewKey();
-  // Tries until there is an answer that will not change, or time_limit ends.
-  // True if it did.
+  // Tries until there is an answer that will not change, or time_limit ends. True if there was one.
   bool Ask(const Call& call, int tries);
   Answer AskOnce(const Call& call);
   bool IsFinal(const Call& call, const Answer& answer);
@@ -82,7 +80,7 @@ class Simulation {
   bool faults_over_ = false;
   bool done_ = false;
   int unsettled_ = 0;
-  // Told to end in order, and to be killed after a while.
+  // Gets a request to end in order, and is killed after a while.
   std::vector<Process*> stopping_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace idempotency::internal::simulation {
 
-// The store's, whoever asks: it drifts and jumps by itself.
+// The store's, for every reader: it drifts and jumps by itself.
 class StoreClock final : public Clock {
  public:
   StoreClock(const Scheduler& scheduler, std::int64_t drift_ppm)

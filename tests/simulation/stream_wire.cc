@@ -20,7 +20,7 @@ namespace {
 using ServerReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 constexpr Nanos kBufferDelay = 20 * kMicrosecond;
-// How often a frame that a partition holds back is tried again.
+// The interval in which a frame that a partition holds back is tried again.
 constexpr Nanos kPartitionPoll = 50 * kMillisecond;
 constexpr Nanos kSlowestBreak = 3 * kSecond;
 
@@ -40,7 +40,7 @@ class Pipe {
   Pipe(Network& network, std::string from, std::string to)
       : network_(network), from_(std::move(from)), to_(std::move(to)) {}
 
-  // `deliver` runs in `process` when the last frame's has.
+  // `deliver` runs in `process` after that of the last frame.
   void Send(Process* process, std::function<void()> deliver) {
     waiting_.push_back(std::move(deliver));
     if (waiting_.size() == 1) Next(process);
@@ -67,7 +67,7 @@ class Pipe {
 
 class Stream;
 
-// The daemon's end, in gRPC's place.
+// The daemon's end, in place of gRPC.
 class ServerEnd final
     : public grpc::ServerCallbackReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
@@ -83,7 +83,7 @@ class ServerEnd final
     half_closed_ = true;
     Deliver();
   }
-  // The caller is gone.
+  // The caller has ended.
   void OnBreak();
 
   void Read(grpc::ByteBuffer* into) override {
@@ -101,7 +101,7 @@ class ServerEnd final
   ServerReactor* reactor() override { return reactor_; }
   void CallOnDone() override {}
 
-  // Runs an event of the reactor's on a thread of the daemon's.
+  // Runs an event of the reactor on a thread of the daemon.
   void Post(std::function<void()> event);
   void Deliver();
   void EndWrite(bool ok);
@@ -163,7 +163,7 @@ class ClientEnd final : public SessionStream {
   int events_ = 0;
 };
 
-// Both ends and what is between them. Lives as long as the run: there are few.
+// Both ends and the network between them. Kept as long as the run: there are few.
 class Stream {
  public:
   Stream(Network& network, Daemons& daemons, Process& client, const Plan& plan,
@@ -203,7 +203,7 @@ class Stream {
     if (!up_) return early_.push_back(std::move(frame));
     if (broken_) return;
     const bool breaks = network_.BreaksStream();
-    // The last frame may arrive, and its answer be what is lost.
+    // The last frame may arrive, and its answer be lost.
     if (!breaks || scheduler().random().Chance(0.5)) {
       up_->Send(&daemon_->process(),
                 [this, frame = std::move(frame)]() mutable { server_.OnFrame(std::move(frame)); });
@@ -239,7 +239,7 @@ class Stream {
   }
 
  private:
-  // A dead process at either end breaks it.
+  // A killed process at either end breaks it.
   void Watch() {
     if (broken_) return;
     if (!daemon_->process().alive() || !client_process_.alive()) return Break();
@@ -411,7 +411,7 @@ void ClientEnd::EndIfDone() {
 SessionStreamFactory StreamsOver(Network& network, Daemons& daemons, Process& client,
                                  const Plan& plan) {
   return [&network, &daemons, &client, &plan](SessionStream::Events& events) {
-    // Kept until the program ends, like everything that a killed process held.
+    // Kept until the program ends, like all objects of a killed process.
     auto* const stream = std::make_unique<Stream>(network, daemons, client, plan, events).release();
     return std::shared_ptr<SessionStream>(&stream->client(), [](SessionStream*) {});
   };

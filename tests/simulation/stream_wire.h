@@ -7,10 +7,9 @@
 
 namespace idempotency::internal::simulation {
 
-// Session streams over the simulated network: frames arrive in order or not at
-// all. A stream breaks (each end learns of it in its own time) when the dice
-// say so or when one of its processes dies; through a partition its frames wait.
-// At the daemon's end stands the real SessionCall.
+// Session streams over the simulated network: frames arrive in order or not at all. A stream breaks
+// (each end detects it at its own time) by a draw or when one of its processes ends; during a
+// partition its frames wait. The daemon's end has the real SessionCall.
 SessionStreamFactory StreamsOver(Network& network, Daemons& daemons, Process& client,
                                  const Plan& plan);
 

@@ -7,7 +7,7 @@
 
 namespace idempotency::internal::simulation {
 
-// What happened in runs, so that one in which nothing did is noticed.
+// The events of runs, so that a run without events is detected.
 enum class Count : std::size_t {
   // Verdicts of the store.
   kFirstGrant,
@@ -21,7 +21,7 @@ enum class Count : std::size_t {
   kMismatch,
   kOutcomeUnknown,
   kExpired,
-  // What else it answered.
+  // Its other answers.
   kCompleted,
   kCompletionRepeated,
   kCompletedLate,
@@ -53,7 +53,7 @@ enum class Count : std::size_t {
   kStoreLeftForNextCall,
   kLedgerAway,
   kCommitInDoubt,
-  // What callers and handlers saw.
+  // The results of callers and handlers.
   kHandlerRan,
   kEffect,
   kEffectAfterLoss,

@@ -8,7 +8,7 @@
 namespace idempotency::internal::simulation {
 namespace {
 
-// Where the program's variables are, and what they begin with.
+// The location of the program's variables, and their initial values.
 struct Block {
   char* begin = nullptr;
   std::size_t bytes = 0;
@@ -17,7 +17,7 @@ struct Block {
   std::size_t image_bytes = 0;
 };
 
-// dl_iterate_phdr() tells of the program first, then of its libraries.
+// dl_iterate_phdr() reports the program first, then its libraries.
 int FindProgram(dl_phdr_info* info, std::size_t, void* found) {
   auto& block = *static_cast<Block*>(found);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -25,7 +25,7 @@ int FindProgram(dl_phdr_info* info, std::size_t, void* found) {
     if (header.p_type != PT_TLS) continue;
     block.begin = static_cast<char*>(info->dlpi_tls_data);
     block.bytes = header.p_memsz;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader tells addresses as numbers.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader returns addresses as numbers.
     block.image = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
     block.image_bytes = header.p_filesz;
   }

@@ -5,19 +5,19 @@
 
 namespace idempotency::internal::simulation {
 
-// The program's thread_local variables as one fiber has them: to the product a
-// fiber is a thread, and what one thread notes must not be seen by another. A
-// fiber of a killed process may have noted what is no more.
+// The program's thread_local variables as one fiber has them: to the product a fiber is a thread,
+// and values that one thread stores must not be seen by another. A fiber of a killed process may
+// have stored pointers to objects that no longer exist.
 //
-// They are taken as bytes, so the program has none whose destructor must run.
-// Those of shared libraries stay the only thread's: no library that the product
-// calls in a simulation gives way in the middle.
+// They are copied as bytes, so the program has none whose destructor must run. Those of shared
+// libraries stay the only thread's: no library that the product calls in a simulation yields in the
+// middle.
 class ThreadLocals {
  public:
-  // As a new thread has them.
+  // Their values in a new thread.
   ThreadLocals();
 
-  // Puts these in the place of the thread's, which are kept here in turn.
+  // Replaces the thread's by these, and keeps the thread's here in turn.
   void Exchange();
 
  private:

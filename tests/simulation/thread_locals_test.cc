@@ -4,7 +4,7 @@
 
 namespace idempotency::internal::simulation {
 
-// Of external linkage, so that the compiler does not believe that it knows them across a
+// Of external linkage, so that the compiler does not assume that they keep their values across a
 // call of Exchange().
 thread_local int thread_locals_test_begins_with_7 = 7;
 thread_local int thread_locals_test_begins_with_0;

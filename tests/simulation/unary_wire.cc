@@ -13,9 +13,9 @@
 namespace idempotency::internal::simulation {
 namespace {
 
-// How often a connection that ends looks whether a callback has returned.
+// The interval in which a connection that ends checks whether a callback has returned.
 constexpr Nanos kLookAgain = 10 * kMicrosecond;
-// What a store call that was begun before the deadline may take beyond it.
+// The time that a store call that was begun before the deadline may take beyond it.
 constexpr Nanos kDaemonSlack = 10 * kSecond;
 
 // The daemon's end of one arrival of a call.
@@ -27,7 +27,8 @@ class Arrival final : public PendingResponse<Response> {
   Arrival(OperationKind kind, Batcher::Deadline arrived, Batcher::Deadline deadline, Done done)
       : PendingResponse<Response>(kind, arrived, deadline), done_(std::move(done)) {}
 
-  // Once Operations has it, until it is finished. Shared with what may cancel it.
+  // From the moment at which Operations has it until it is finished. Shared with the code that may
+  // cancel it.
   std::shared_ptr<Arrival> self;
 
  private:
@@ -58,14 +59,14 @@ const grpc::Status& Closing() {
   return status;
 }
 
-// What arrived at a daemon must be answered there, whoever still waits for it.
+// A call that arrives at a daemon must be answered there, whether or not its caller still waits.
 template <typename Response>
 void Expect(Network& network, std::shared_ptr<Arrival<Response>> arrival, Daemon& daemon,
             Nanos within) {
   network.scheduler().After(
       within, &daemon.process(), [&network, arrival = std::move(arrival), &daemon] {
         if (arrival->self == nullptr) return;
-        // One that has just gone on from a pause has much to do.
+        // One that has just continued after a pause has much to do.
         if (network.scheduler().now() - daemon.process().paused_until() < kDaemonSlack) {
           return Expect(network, arrival, daemon, kDaemonSlack);
         }
@@ -75,7 +76,7 @@ void Expect(Network& network, std::shared_ptr<Arrival<Response>> arrival, Daemon
 
 }  // namespace
 
-// Answered once, whoever comes first. Outlives the connection.
+// Answered once, by the first answer. Outlives the connection.
 template <typename Response>
 class UnaryWire::AskedFor final : public Asked {
  public:
@@ -124,7 +125,7 @@ void UnaryWire::Call(OperationKind kind, Method<Request, Response> method, const
     return;
   }
   const auto left = deadline - std::chrono::steady_clock::now();
-  // These outlive the connection, and so may what is under way.
+  // These outlive the connection, as calls under way may.
   Network* const network = &network_;
   Process* const client = &client_;
   const std::string host = client_.name();

@@ -11,15 +11,15 @@
 
 namespace idempotency::internal::simulation {
 
-// A Connection of single calls over the simulated network, in the place of
-// MakeUnaryConnection()'s: requests and answers may be lost, late, doubled and
-// overtaken; a deadline that passes cancels the call at both ends.
+// A Connection of single calls over the simulated network, in place of MakeUnaryConnection()'s:
+// requests and answers may be lost, late, doubled and overtaken; a deadline that passes cancels the
+// call at both ends.
 class UnaryWire final : public Connection {
  public:
   // `client` is the process that calls.
   UnaryWire(Network& network, Daemons& daemons, Process& client)
       : network_(network), daemons_(daemons), client_(client) {}
-  // Answers what is outstanding, and returns when the last callback has run.
+  // Answers the outstanding calls, and returns when the last callback has run.
   ~UnaryWire() override;
 
   void Send(AnyConnectionCall call, Deadline deadline) override;

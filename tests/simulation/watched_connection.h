@@ -11,8 +11,8 @@
 
 namespace idempotency::internal::simulation {
 
-// Holds a Connection to its contract: every call is answered exactly once, and
-// at its deadline at the latest.
+// Checks a Connection against its contract: every call is answered exactly once, and at its
+// deadline at the latest.
 class WatchedConnection final : public Connection {
  public:
   // All but `inner` outlive it.
@@ -26,7 +26,7 @@ class WatchedConnection final : public Connection {
   }
 
  private:
-  // What its threads may need to get to it.
+  // The time that its threads may need to answer.
   static constexpr Nanos kSlack = kSecond;
 
   template <typename Response>
@@ -47,7 +47,7 @@ class WatchedConnection final : public Connection {
                      std::shared_ptr<bool> answered, Nanos by) {
     scheduler.At(by, &process, [&scheduler, &journal, &process, answered = std::move(answered)] {
       if (*answered) return;
-      // One that has just gone on from a pause has much to do.
+      // One that has just continued after a pause has much to do.
       if (scheduler.now() - process.paused_until() < kSlack) {
         return Expect(scheduler, journal, process, answered, scheduler.now() + kSlack);
       }

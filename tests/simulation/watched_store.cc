@@ -15,8 +15,8 @@ void WatchedStore::CheckBatch(absl::Span<const Op> ops) {
   if (ops.empty() || ops.size() > limits::kMaxBatch) journal_.Broken("a batch of a wrong size");
 }
 
-// Every decision of a call is told before anything is looked at: a look takes the
-// store's lock, where another daemon may come first, or this one be killed.
+// The checker gets every decision of a call before any record is read: a read takes the store's
+// lock, where another daemon may come first, or this one be killed.
 template <typename Op, typename Answer>
 void WatchedStore::Write(absl::Span<const Op> ops, const std::vector<Answer>& answers,
                          void (Checker::*told)(const Op&, const Answer&, absl::Time)) {

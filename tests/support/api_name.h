@@ -11,8 +11,7 @@ namespace idempotency::internal::testing {
 
 inline std::string NameOf(Api api) { return api == Api::kSync ? "Sync" : "Callback"; }
 
-// Names the tests of a suite that runs in both APIs, or in whatever else has a
-// NameOf.
+// Names the tests of a suite that runs in both APIs, or over any other parameter with a NameOf.
 struct ParameterName {
   template <typename Parameter>
   std::string operator()(const ::testing::TestParamInfo<Parameter>& test) const {

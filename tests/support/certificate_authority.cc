@@ -20,7 +20,7 @@ std::string ReadFile(const std::string& path) {
 }  // namespace
 
 CertificateAuthority::CertificateAuthority() {
-  // Instead of the machine's, which adds extensions that we have not asked for.
+  // Replaces the machine's, which adds extensions that the tests do not request.
   std::ofstream(folder_.File("openssl.cnf")) << "[req]\ndistinguished_name = name\n[name]\n";
   root_ = Make("Test authority", {"-addext", "basicConstraints=critical,CA:TRUE", "-keyout",
                                   folder_.File("root.key"), "-out", folder_.File("root.pem")});

@@ -11,18 +11,18 @@
 
 namespace idempotency::internal::testing {
 
-// A real idempotencyd on loopback, on a port that stays its own while it is away. Aborts the test
-// process if it cannot start. Thread-compatible.
+// A real idempotencyd on loopback, on a port that stays reserved while it is stopped. Aborts the
+// test process if it cannot start. Thread-compatible.
 class DaemonProcess {
  public:
-  // `store` as for --store; `flags` are added as they are. `descriptors` is the hard
-  // limit of what it may have open.
+  // `store` as for --store; `flags` are added unchanged. `descriptors` is the hard limit of its
+  // open descriptors.
   explicit DaemonProcess(std::string store, std::vector<std::string> flags = {},
                          std::optional<int> descriptors = std::nullopt);
 
   // "127.0.0.1:PORT"; the same after Restart().
   const std::string& address() const { return port_.address(); }
-  // Where /metrics is served.
+  // The address of /metrics.
   const std::string& metrics_address() const { return metrics_address_; }
   Process& process() { return *process_; }
 

@@ -1,11 +1,10 @@
-// A program that is its own idempotencyd, for tests that kill it.
+// A program with an embedded idempotencyd, for tests that kill it.
 //
 // usage: embedded_server STORE EFFECTS
 //
-// Serves the Probe service on a free loopback port, guarded over an embedded
-// service, and says where. Each run of the handler appends the request's account
-// to the file EFFECTS and answers with something that no other run would. Runs
-// until it is killed.
+// Serves the Probe service on a free loopback port, guarded over an embedded service, and prints
+// the address. Each run of the handler appends the request's account to the file EFFECTS and
+// returns a reply that no other run would. Runs until it is killed.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -13,7 +13,7 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// Runs behind by more than a retention and what a row is kept for after it.
+// The clock is behind by more than a retention and the margin for which a row is kept after it.
 class PastClock final : public Clock {
  public:
   absl::Time Now() const override {

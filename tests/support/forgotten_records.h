@@ -5,9 +5,9 @@
 
 namespace idempotency::internal::testing {
 
-// Writes `count` records to a SQLite file, which it makes: reserved a day and more ago
-// and forgotten for so long that a sweep removes them. Nobody may have the file open.
-// Aborts if it cannot.
+// Writes `count` records to a SQLite file, which it creates: reserved a day and more ago and
+// forgotten for so long that a sweep removes them. No process may have the file open. Aborts if it
+// cannot.
 void WriteForgottenRecords(const std::string& path, int count);
 
 }  // namespace idempotency::internal::testing

@@ -7,11 +7,11 @@
 
 namespace idempotency::internal::testing {
 
-// Holds a handler until the test opens it, and tells the test when the handler
-// is there. Thread-safe.
+// Holds a handler until the test opens it, and notifies the test when the handler has entered.
+// Thread-safe.
 class Gate {
  public:
-  // For the handler: says "I am here", then waits until it is opened.
+  // For the handler: reports its entry, then waits until it is opened.
   void Enter() {
     MutexLock lock(mutex_);
     ++inside_;
@@ -32,7 +32,7 @@ class Gate {
     open_ = true;
     changed_.NotifyAll();
   }
-  // How many have ever entered.
+  // The number that have ever entered.
   int inside() {
     MutexLock lock(mutex_);
     return inside_;

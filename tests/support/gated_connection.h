@@ -11,11 +11,11 @@
 
 namespace idempotency::internal::testing {
 
-// Where a test holds operations of a GatedConnection back, or lets them fail.
-// Shared by the test and the connection. Thread-safe.
+// Holds operations of a GatedConnection back, or makes them fail. Shared by the test and the
+// connection. Thread-safe.
 class ConnectionGate {
  public:
-  // From now on, Reserve (or Complete) is not sent before OpenAll().
+  // Afterwards Reserve (or Complete) is not sent before OpenAll().
   void HoldReserves();
   void HoldCompletes();
   void OpenAll();

@@ -24,7 +24,7 @@ GuardOptions GuardedServer::StoreAskedEachTime() {
   GuardOptions options;
   options.replay_cache.capacity_bytes = 0;
   options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
-  // The disk of a busy machine was seen to stall for longer than the default.
+  // The disk of a busy machine has stalled for longer than the default.
   options.verdict_timeout = absl::Seconds(10);
   return options;
 }

@@ -13,31 +13,30 @@
 
 namespace idempotency::internal::testing {
 
-// A real gRPC server on a loopback port: the Probe service behind a guard that
-// talks to idempotencyd. Closes the guard, then shuts down, when
-// destroyed. Thread-safe once made.
+// A real gRPC server on a loopback port: the Probe service behind a guard that is connected to
+// idempotencyd. Closes the guard, then shuts down, when destroyed. Thread-safe once made.
 class GuardedServer {
  public:
   struct Options {
-    // What grpc::CreateChannel takes: "127.0.0.1:7411", or several as
+    // The target for grpc::CreateChannel: "127.0.0.1:7411", or several as
     // "ipv4:127.0.0.1:7411,127.0.0.1:7412".
     std::string idempotencyd;
-    // When set, used in its place: the channel of an embedded service.
+    // When set, replaces it: the channel of an embedded service.
     std::shared_ptr<grpc::Channel> channel;
-    // When set, operations go through this gate.
+    // When set, operations pass through this gate.
     std::shared_ptr<ConnectionGate> gate;
     Api api = Api::kSync;
     ProbeHandler handler;
-    // One shared scope in the namespace "probe" unless the test says more; a
-    // second execution is acceptable, since tests count them. The
-    // replay cache is off: what is tested is mostly that the store remembers.
+    // One shared scope in the namespace "probe" unless the test sets another; a second execution is
+    // acceptable, since tests count them. The replay cache is off: most tests check that the store
+    // keeps records.
     GuardOptions guard = StoreAskedEachTime();
     ServerGuard::InterceptorFactories interceptors;
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
-    // For a test that puts its own things on the server.
+    // For a test that adds its own parts to the server.
     std::function<void(grpc::ServerBuilder&)> configure;
-    // For a test with services of its own, which outlive the server: instead of
-    // protecting the Probe service around `handler`.
+    // For a test with services of its own, which outlive the server: replaces the protection of the
+    // Probe service around `handler`.
     std::function<absl::Status(ServerGuard&, grpc::ServerBuilder&)> protect;
   };
 

@@ -14,13 +14,13 @@
 
 namespace idempotency::internal::testing {
 
-// Listens to what a server says about its health. Thread-safe.
+// Watches the health that a server reports. Thread-safe.
 class HealthWatch {
  public:
   explicit HealthWatch(const std::string& address);
   ~HealthWatch();
 
-  // Waits until the last word is (not) SERVING. False if it took too long.
+  // Waits until the last report is (not) SERVING. False if it took too long.
   bool AwaitServing(bool serving, std::chrono::seconds limit = std::chrono::seconds(30));
 
  private:

@@ -5,14 +5,13 @@
 
 namespace idempotency::internal::testing {
 
-// A port of 127.0.0.1 that the system gives to no other process while the object lives,
-// whether a server listens on it or not: for a server that goes and comes back, and for
-// one that is to be away.
+// A port of 127.0.0.1 that the system gives to no other process while the object exists, whether a
+// server listens on it or not: for a server that stops and starts again, and for one that is to be
+// unreachable.
 //
-// A socket is bound to the port and never listens. The system chooses no port for
-// anybody, listening or connecting, that a socket is bound to. A server that names the
-// port gets it nevertheless if it sets SO_REUSEADDR, as idempotencyd and gRPC's servers
-// do; while none listens, connections are refused.
+// A socket is bound to the port and never listens. The system chooses no port to which a socket is
+// bound, for listening or connecting. A server that names the port gets it nevertheless if it sets
+// SO_REUSEADDR, as idempotencyd and gRPC's servers do; while none listens, connections are refused.
 //
 // Aborts the test process if no port is free. Immutable.
 class HeldPort {

@@ -18,7 +18,7 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// Since Linux 6.3: from which ports the system chooses for this socket.
+// Since Linux 6.3: the ports among which the system chooses for this socket.
 constexpr int kLocalPortRange = 51;
 
 sockaddr_in Loopback(int port) {
@@ -29,8 +29,7 @@ sockaddr_in Loopback(int port) {
   return address;
 }
 
-// A socket for which the system may choose this port and no other. Invalid where the
-// kernel is older.
+// A socket for which the system may choose this port and no other. Invalid if the kernel is older.
 FileDescriptor SocketForOnly(int port, bool reuse) {
   FileDescriptor made(socket(AF_INET, SOCK_STREAM, 0));
   const std::uint32_t range =
@@ -49,7 +48,7 @@ int Connect(const FileDescriptor& from, int port) {
   return connect(from.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0 ? 0 : errno;
 }
 
-TEST(HeldPortTest, TheSystemGivesItToNobodySinceLinux63) {
+TEST(HeldPortTest, TheSystemGivesItToNoOtherSocketSinceLinux63) {
   const HeldPort held;
   const auto elsewhere = ListeningSockets::Bind(*NetworkAddress::Parse("127.0.0.1:0")).value();
   for (const bool reuse : {false, true}) {

@@ -23,7 +23,7 @@ namespace {
 // A recovery after a crash is the slowest start.
 constexpr Process::Seconds kStartLimit(60);
 
-// Where Debian puts the server's programs: the newest version's.
+// The folder of the server's programs on Debian: the newest version's.
 absl::StatusOr<std::string> BinaryFolderOfPostgres() {
   std::vector<std::string> found;
   std::error_code ignored;
@@ -123,7 +123,7 @@ absl::Status PostgresCluster::Make(std::vector<std::string> command) {
 }
 
 absl::Status PostgresCluster::Init() {
-  // initdb takes several times as long as a copy of what it makes.
+  // initdb takes several times as long as copying its result.
   static const EmptyCluster empty;
   if (!empty.status().ok()) return empty.status();
   return RunAsServerUser(folder_.path(),
@@ -141,7 +141,7 @@ absl::Status PostgresCluster::Start() {
   if (!binaries.ok()) return binaries.status();
   auto as_user = AsServerUser(folder_.path());
   if (!as_user.ok()) return as_user.status();
-  // The server logs to stderr; what is waited for is read from stdout.
+  // The server logs to stderr; the expected lines are read from stdout.
   std::vector<std::string> command = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
   command.insert(command.end(), as_user->begin(), as_user->end());
   command.insert(

@@ -14,7 +14,7 @@
 namespace idempotency::internal::testing {
 
 struct PostgresClusterOptions {
-  // Off only where nothing is crashed and speed matters.
+  // Off only where no server is crashed and speed matters.
   bool fsync = true;
 };
 
@@ -27,26 +27,26 @@ class PostgresCluster {
   // Makes the files and starts the server.
   static absl::StatusOr<std::unique_ptr<PostgresCluster>> Create(
       const PostgresClusterOptions& options = {});
-  // A copy of `primary` that follows it and answers reads, until Promote(). Whether
-  // commits wait for it is for the primary's synchronous_standby_names to say.
+  // A copy of `primary` that follows it and answers reads, until Promote(). The primary's
+  // synchronous_standby_names decides whether commits wait for it.
   static absl::StatusOr<std::unique_ptr<PostgresCluster>> CreateStandby(
       const PostgresCluster& primary);
-  // One for all tests of the process, for those that leave it running. Ends
-  // with the process; aborts if it cannot be had.
+  // One for all tests of the process that do not stop it. Ends with the process; aborts if it
+  // cannot be started.
   static PostgresCluster& Shared();
   ~PostgresCluster();
 
   std::string url() const;
-  // Makes an empty database and answers its URL. Aborts if it cannot.
+  // Makes an empty database and returns its URL. Aborts if it cannot.
   std::string NewDatabase();
 
   absl::Status Start();
-  // Lets transactions end by rolling back, writes everything down.
+  // Ends transactions by rolling back, writes all data.
   absl::Status Stop();
   // As in a crash: the next start recovers from the log.
   absl::Status StopImmediate();
   absl::Status Restart();
-  // Ends a standby's being one; returns when it takes writes.
+  // Promotes a standby; returns when it accepts writes.
   void Promote();
 
  private:
@@ -54,7 +54,7 @@ class PostgresCluster {
 
   absl::Status Init();
   absl::Status CopyFrom(const PostgresCluster& primary);
-  // A program of the server's that makes the files.
+  // A program of the server's that creates the files.
   absl::Status Make(std::vector<std::string> command);
   absl::Status StopWith(int signal);
 
@@ -68,8 +68,8 @@ class PostgresCluster {
 // Runs SQL on a connection of its own. Aborts if it fails.
 void ExecuteSql(const std::string& url, const std::string& sql);
 
-// Where tests find a server that they do not stop: the one that the environment
-// variable IDEMPOTENCY_TEST_POSTGRES names, else PostgresCluster::Shared().
+// The server for tests that do not stop it: the one that the environment variable
+// IDEMPOTENCY_TEST_POSTGRES names, else PostgresCluster::Shared().
 std::string TestPostgresUrl();
 
 }  // namespace idempotency::internal::testing

@@ -15,8 +15,7 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// VOLATILE, so that it is read again wherever it is called, like the clock
-// whose place it takes.
+// VOLATILE, so that every call reads it again, like the clock that it replaces.
 constexpr char kTestClock[] = R"sql(
 CREATE TABLE test_clock (now timestamptz NOT NULL);
 INSERT INTO test_clock VALUES (date_trunc('milliseconds', clock_timestamp()));
@@ -61,7 +60,7 @@ absl::StatusOr<PostgresResult> PostgresSchema::Execute(const std::string& sql) {
     auto opened = PostgresConnection::Open(options_, watchdog_);
     if (!opened.ok()) return opened.status();
     connection_ = *std::move(opened);
-    // A test holds locks, and waits for them, for as long as it likes.
+    // A test holds locks, and waits for them, without a limit.
     const auto set = connection_->ExecuteScript(
         "SET lock_timeout TO 0; SET idle_in_transaction_session_timeout TO 0");
     if (!set.ok()) return set.status();

@@ -21,8 +21,7 @@ struct PostgresSchemaOptions {
   bool test_clock = false;
 };
 
-// A schema of its own, so that tests run side by side on one server. Dropped
-// with the object.
+// A separate schema, so that tests run side by side on one server. Dropped with the object.
 //
 // Thread-compatible.
 class PostgresSchema {

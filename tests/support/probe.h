@@ -5,7 +5,7 @@
 
 namespace idempotency::internal::testing {
 
-// What is generated is in the namespace of its proto package.
+// Generated code is in the namespace of its proto package.
 using ::idempotency::testing::ActReply;
 using ::idempotency::testing::ActRequest;
 using ::idempotency::testing::Probe;

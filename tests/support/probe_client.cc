@@ -56,7 +56,7 @@ std::string Outcome::Trailer(const std::string& key) const {
 
 ProbeClient::ProbeClient(const std::string& address) {
   grpc::ChannelArguments arguments;
-  // A connection of its own, and no retries behind the test's back.
+  // A separate connection, and no hidden retries.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
@@ -105,7 +105,7 @@ Outcome ProbeClient::SendUntilSettled(Call call, std::chrono::milliseconds limit
     call.context = std::make_shared<grpc::ClientContext>();
     Outcome outcome = Send(call);
     if (!Retryable(outcome.status) || std::chrono::steady_clock::now() >= deadline) return outcome;
-    // A client's backoff, not a wait for something to be true.
+    // A client's backoff, not a wait for a condition.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

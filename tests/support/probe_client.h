@@ -15,7 +15,7 @@
 
 namespace idempotency::internal::testing {
 
-// What came back from one call.
+// The result of one call.
 struct Outcome {
   grpc::Status status;
   // The bytes as they arrived, not parsed and written again.
@@ -24,14 +24,14 @@ struct Outcome {
   std::multimap<std::string, std::string> trailing_metadata;
 
   ActReply reply() const;
-  // Of the catalogue, if the status is.
+  // Of the catalogue, if the status has one.
   std::optional<Reason> reason() const;
   bool replayed() const { return Trailer("idempotency-replayed") == "true"; }
   // "" when absent.
   std::string Trailer(const std::string& key) const;
 };
 
-// What to send.
+// The request.
 struct Call {
   std::string account = "alice";
   std::int64_t amount = 1;
@@ -55,9 +55,8 @@ class ProbeClient {
   Outcome Send(const Call& call) const;
   // Act with one key.
   Outcome Act(const std::string& key, std::int64_t amount = 1) const;
-  // The call again and again, each with a context of its own, while the answer
-  // is retryable (UNAVAILABLE, ABORTED, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED),
-  // until `limit`.
+  // Repeats the call, each time with a new context, while the answer is retryable (UNAVAILABLE,
+  // ABORTED, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED), until `limit`.
   Outcome SendUntilSettled(Call call, std::chrono::milliseconds limit) const;
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }

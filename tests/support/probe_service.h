@@ -13,18 +13,18 @@
 
 namespace idempotency::internal::testing {
 
-// Which of gRPC's APIs a service is written in.
+// The gRPC API in which a service is written.
 enum class Api { kSync, kCallback };
 
-// What a handler does. May block. For the callback API it runs on a thread of
-// its own, and the call finishes when it returns. It must not throw: a request
-// for the account kThrowing throws in the method itself, in either API.
+// The action of a handler. May block. In the callback API it runs on a thread of its own, and the
+// call finishes when it returns. It must not throw: a request for the account kThrowing throws in
+// the method itself, in either API.
 inline constexpr char kThrowing[] = "throwing";
 using ProbeHandler = std::function<grpc::Status(grpc::ServerContextBase& context,
                                                 const ActRequest& request, ActReply& reply)>;
 
-// The Probe service, in the API of choice, around one handler (Act and Look
-// alike; the streaming methods echo). Destroy it after its server.
+// The Probe service, in either API, around one handler (Act and Look alike; the streaming methods
+// echo). Destroy it after its server.
 class ProbeService {
  public:
   virtual ~ProbeService() = default;

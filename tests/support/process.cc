@@ -69,16 +69,16 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(
   arguments[0] = *std::move(binary);
   std::array<int, 2> out{};
   std::array<int, 2> err{};
-  // The read ends must not leak into other children: a pipe that somebody
-  // else holds open never ends.
+  // The read ends must not leak into other children: a pipe that another process holds open never
+  // ends.
   if (pipe2(out.data(), O_CLOEXEC) != 0) return absl::InternalError("no pipe for stdout");
   if (pipe2(err.data(), O_CLOEXEC) != 0) return absl::InternalError("no pipe for stderr");
   std::vector<std::string> variables = Environment(environment);
   std::vector<char*> argv = Pointers(arguments);
   std::vector<char*> envp = Pointers(variables);
-  // Not fork: other threads of this process may hold the allocator's locks, and a build
-  // that counts its lines writes them down between fork and exec.
-  // A process group of its own keeps Ctrl-C for us.
+  // Not fork: other threads of this process may hold the allocator's locks, and a build with
+  // coverage writes its counts between fork and exec.
+  // In a process group of its own it gets no Ctrl-C of the test's.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);

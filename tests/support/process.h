@@ -30,26 +30,25 @@ class Process {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  // `arguments[0]` is the binary: a path, or the name of a program of this build
-  // (ProgramPath()). FAILED_PRECONDITION for a program of this build that the test does
-  // not name, and where nothing would end the child with the test (RunUnderSubreaper()).
+  // `arguments[0]` is the binary: a path, or the name of a program of this build (ProgramPath()).
+  // FAILED_PRECONDITION for a program of this build that the test does not name, and if nothing
+  // would end the child with the test (RunUnderSubreaper()).
   static absl::StatusOr<std::unique_ptr<Process>> Start(
       std::vector<std::string> arguments, std::map<std::string, std::string> environment = {});
   ~Process();
 
   pid_t pid() const { return pid_; }
-  // Waits for a line of stdout that starts with `prefix` and returns it.
-  // DEADLINE_EXCEEDED, or FAILED_PRECONDITION if the process ended first; both
-  // with what it printed.
+  // Waits for a line of stdout that starts with `prefix` and returns it. DEADLINE_EXCEEDED, or
+  // FAILED_PRECONDITION if the process ended first; both with its output.
   absl::StatusOr<std::string> WaitForLine(std::string prefix, Seconds limit = Seconds(30));
   void Signal(int signal);
   // SIGSTOP, and waits until every thread has stopped. Signal(SIGCONT) ends it.
   void Freeze();
-  // Waits for the end. DEADLINE_EXCEEDED if it did not come.
+  // Waits for the end. DEADLINE_EXCEEDED if it did not end in time.
   absl::StatusOr<ExitStatus> Wait(Seconds limit = Seconds(30));
   // SIGKILL, and wait.
   void Kill();
-  // What it has printed so far.
+  // Its output so far.
   std::string Stdout();
   std::string Stderr();
 

@@ -152,7 +152,7 @@ bool RawConnection::TakeFrame(Windows& windows) {
     case kWindowUpdate:
       (of_connection ? windows.connection : windows.stream) += FromBigEndian(payload);
       return true;
-    // With headers an answer would begin.
+    // An answer would begin with headers.
     case kHeaders:
     case kRstStream:
     case kGoAway:
@@ -166,7 +166,7 @@ bool RawConnection::SendUnfinishedMessage(const std::string& path, std::size_t b
   const std::string headers = Header(":method", "POST") + Header(":scheme", "http") +
                               Header(":path", path) + Header(":authority", "here") +
                               Header("te", "trailers") + Header("content-type", "application/grpc");
-  // The message's length, which is more than what follows.
+  // The message's length, which is more than the bytes that follow.
   const std::string prefix =
       std::string(1, '\0') + BigEndian(static_cast<std::uint32_t>(bytes) + 1, 4);
   if (!Send(kPreface + Frame(kSettings, 0, 0, "") + Frame(kHeaders, kEndHeaders, 1, headers) +

@@ -7,8 +7,8 @@
 
 namespace idempotency::internal::testing {
 
-// A TCP connection by hand, for what no well-behaved client does. Closed with the
-// object. Thread-compatible.
+// A TCP connection without a protocol library, for actions of no well-behaved client. Closed with
+// the object. Thread-compatible.
 class RawConnection {
  public:
   // To "IPV4:PORT", from another address of this machine, such as 127.0.0.2.
@@ -17,35 +17,34 @@ class RawConnection {
   RawConnection(RawConnection&& other) noexcept;
   RawConnection& operator=(RawConnection&&) = delete;
 
-  // False if it could not be made, or not sent.
+  // False if it could not be connected, or nothing could be sent.
   bool connected() const { return connected_; }
   bool Send(const std::string& bytes);
-  // Makes the system keep few bytes that were received and not read.
+  // Makes the system keep few received and unread bytes.
   void KeepFewBytes();
-  // Up to `bytes`, as they come; fewer at the end of the connection, or after 30 s.
+  // Up to `bytes`, as they arrive; fewer at the end of the connection, or after 30 s.
   std::string Receive(std::size_t bytes);
   // Waits up to 30 s for the other side to close it.
   bool AwaitClose();
   // Waits up to 30 s, without reading, for the other side to cut it off.
   bool AwaitReset();
-  // Begins HTTP/2, and waits for the server to do so.
+  // Begins HTTP/2, and waits for the server to do the same.
   bool BeginHttp2();
-  // Instead of that: begins a gRPC call, and sends so many bytes of a message that never
-  // ends, as the server's windows let it. False if the server ended the call, or took
-  // nothing more for 30 s.
+  // Replaces that: begins a gRPC call, and sends so many bytes of a message that never ends, as the
+  // server's windows allow. False if the server ended the call, or accepted no more bytes for 30 s.
   bool SendUnfinishedMessage(const std::string& path, std::size_t bytes);
   // Whether the server has ended that call since.
   bool CallHasEnded();
 
  private:
-  // What the server lets us send.
+  // The bytes that the server allows.
   struct Windows {
     std::int64_t connection = 65'535;
     std::int64_t stream = 65'535;
     std::int64_t initial = 65'535;
   };
 
-  // Takes one frame. False if it ends the call, or none came.
+  // Reads one frame. False if it ends the call, or none arrived.
   bool TakeFrame(Windows& windows);
 
   int descriptor_;

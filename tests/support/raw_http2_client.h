@@ -11,13 +11,13 @@
 
 namespace idempotency::internal::testing {
 
-// A caller of gRPC servers that is not gRPC: sends what gRPC's own clients refuse to,
-// any bytes in a header's value, and any bytes as a message. One connection, made
-// again when it was lost; one call at a time. Not thread-safe.
+// A caller of gRPC servers without gRPC: sends data that gRPC's own clients refuse, any bytes in a
+// header's value, and any bytes as a message. One connection, made again after a loss; one call at
+// a time. Not thread-safe.
 class RawHttp2Client {
  public:
   using Headers = std::vector<std::pair<std::string, std::string>>;
-  // How a call ended. What it was answered is not looked at.
+  // The end of a call. The content of the answer is not checked.
   enum class End { kAnswered, kConnectionLost, kNoAnswer };
 
   // "127.0.0.1:PORT".
@@ -37,7 +37,7 @@ class RawHttp2Client {
   bool Connect();
   void Disconnect();
   bool Send(std::string_view bytes) const;
-  // Exactly so many; false if they do not come by `deadline`.
+  // Exactly so many; false if they do not arrive by `deadline`.
   bool Receive(std::size_t bytes, Time deadline, std::string& into);
   End AwaitEnd(std::uint32_t stream, Time deadline);
 
@@ -45,7 +45,7 @@ class RawHttp2Client {
   int socket_ = -1;
   bool lost_ = false;
   std::uint32_t next_stream_ = 1;
-  // Data that was sent on this connection: the server's window is not looked at.
+  // Data that was sent on this connection: the server's window is not checked.
   std::size_t sent_bytes_ = 0;
 };
 

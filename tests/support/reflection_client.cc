@@ -1,5 +1,5 @@
-// Stands in for grpcurl where it cannot be had: knows nothing of any service
-// but what server reflection tells. Takes the same words for what it does:
+// Replaces grpcurl where it is not available: gets every description of a service from server
+// reflection. Takes the same arguments for the same actions:
 //
 //   reflection_client -plaintext ADDRESS list
 //   reflection_client -plaintext ADDRESS describe SYMBOL
@@ -42,8 +42,7 @@ struct Arguments {
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// Asks the server for descriptors, and keeps them as a database that a
-// DescriptorPool can be laid over.
+// Requests descriptors from the server, and keeps them as a database for a DescriptorPool.
 class ReflectedSchema : public google::protobuf::DescriptorDatabase {
  public:
   explicit ReflectedSchema(const std::shared_ptr<grpc::Channel>& channel)

@@ -13,9 +13,9 @@
 
 namespace idempotency::internal::testing {
 
-// Calls idempotencyd directly, as any gRPC client would: one call at a time,
-// without retries, on a connection of its own. Errors carry what the service
-// said, so that ReasonOf and DetailsOf find it. Thread-safe.
+// Calls idempotencyd directly, as any gRPC client would: one call at a time, without retries, on a
+// connection of its own. Errors carry the service's details, so that ReasonOf and DetailsOf find
+// them. Thread-safe.
 class ServiceClient {
  public:
   explicit ServiceClient(const std::string& address);
@@ -33,7 +33,7 @@ class ServiceClient {
   const std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
 
-// Requests that the service takes, for the record of one key.
+// Requests that the service accepts, for the record of one key.
 v1::RecordKey SomeRecordKey(const std::string& key);
 v1::ReserveRequest SomeReserve(const std::string& key);
 v1::CompleteRequest SomeComplete(const std::string& key, const std::string& token,

@@ -39,7 +39,7 @@ std::string OwnStatus(const std::string& name) {
   return "";
 }
 
-// What this process is asked for with these is the test's to do.
+// The test handles the signals that request these from this process.
 sigset_t Forwarded() {
   sigset_t set;
   sigemptyset(&set);
@@ -49,7 +49,7 @@ sigset_t Forwarded() {
   return set;
 }
 
-// Ends this process as the one with the status ended.
+// Ends this process with the test's status.
 [[noreturn]] void EndAs(int status) {
   if (WIFSIGNALED(status)) {
     // The dump, if one is written, is the test's.
@@ -66,7 +66,7 @@ sigset_t Forwarded() {
   _exit(WEXITSTATUS(status));
 }
 
-// Those that this process started, and those that the kernel has given it.
+// The children of this process, started by it or adopted from the kernel.
 std::vector<pid_t> Children() {
   std::vector<pid_t> children;
   std::error_code ignored;
@@ -78,7 +78,7 @@ std::vector<pid_t> Children() {
     std::ostringstream content;
     content << file.rdbuf();
     const std::string stat = content.str();
-    // The name in parentheses may hold anything; behind it stand the state and the parent.
+    // The name in parentheses may contain anything; the state and the parent follow it.
     const std::size_t end = stat.rfind(')');
     if (end == std::string::npos || stat.size() < end + 4) continue;
     if (std::atoi(stat.c_str() + end + 4) == getpid()) children.push_back(std::stoi(name));
@@ -86,8 +86,8 @@ std::vector<pid_t> Children() {
   return children;
 }
 
-// Every descendant. One whose parent ends here comes to us before that parent can be
-// waited for, so none is overlooked.
+// Every descendant. One whose parent ends here becomes a child of this process before that parent
+// can be waited for, so none is missed.
 void KillTheRest() {
   while (true) {
     for (const pid_t child : Children()) kill(child, SIGKILL);
@@ -95,7 +95,7 @@ void KillTheRest() {
   }
 }
 
-// Reaps what has ended. If the test is among them, kills the rest and ends as it ended.
+// Reaps ended processes. If the test is among them, kills the rest and ends with its status.
 void Reap(pid_t test) {
   int status = 0;
   for (pid_t ended = waitpid(-1, &status, WNOHANG); ended > 0;
@@ -106,9 +106,9 @@ void Reap(pid_t test) {
   }
 }
 
-// `caller` is readable once the process that was called has ended.
+// `caller` is readable once the original process has ended.
 [[noreturn]] void Subreap(pid_t test, int caller, int signals) {
-  // A signal to the group of the test, as SIGKILL by timeout(1), is not for us.
+  // A signal to the group of the test, as SIGKILL by timeout(1), is not for this process.
   setpgid(0, 0);
   while (true) {
     std::array<pollfd, 2> events = {pollfd{caller, POLLIN, 0}, pollfd{signals, POLLIN, 0}};
@@ -125,14 +125,14 @@ void Reap(pid_t test) {
   }
 }
 
-// Ends as the subreaper, and so as the test.
+// Ends as the subreaper does, and so as the test.
 [[noreturn]] void WaitFor(pid_t subreaper) {
   sigset_t awaited = Forwarded();
   sigaddset(&awaited, SIGCHLD);
   while (true) {
     siginfo_t info{};
     const int number = sigwaitinfo(&awaited, &info);
-    // The terminal's are for the whole group, in which the test is.
+    // The terminal's are for the whole group, which contains the test.
     if (number > 0 && number != SIGCHLD && info.si_code != SI_KERNEL) kill(subreaper, number);
     int status = 0;
     if (waitpid(subreaper, &status, WNOHANG) == subreaper) EndAs(status);
@@ -150,7 +150,7 @@ void RunUnderSubreaper() {
   sigaddset(&ours, SIGCHLD);
   sigset_t before;
   OrAbort(sigprocmask(SIG_BLOCK, &ours, &before) == 0, "sigprocmask");
-  // Its write end is the called process's alone, and is closed when that one ends.
+  // Only the original process has its write end, which is closed when that process ends.
   std::array<int, 2> caller{};
   OrAbort(pipe2(caller.data(), O_CLOEXEC) == 0, "pipe2");
 
@@ -172,7 +172,7 @@ void RunUnderSubreaper() {
 
   close(caller[0]);
   close(signals);
-  // Holds here: the parent has one thread, and nothing changes this process's user.
+  // Applies here: the parent has one thread, and nothing changes this process's user.
   OrAbort(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0, "prctl");
   if (getppid() != parent) _exit(EXIT_FAILURE);
   OrAbort(sigprocmask(SIG_SETMASK, &before, nullptr) == 0, "sigprocmask");

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What a program starts ends with it, however it ends: tests/support/subreaper.h in Python.
+"""The processes that a program starts end with it, in every case: tests/support/subreaper.h in
+Python.
 
-As a program it runs a command so: subreaper.py COMMAND ARGUMENT...
+As a program it runs a command this way: subreaper.py COMMAND ARGUMENT...
 """
 
 import ctypes
@@ -17,7 +18,7 @@ VARIABLE = "IDEMPOTENCY_TEST_SUBREAPER"
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-# What the process that was called is asked for with these is for the program to do.
+# The program handles the signals that request these from the original process.
 _FORWARDED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
               signal.SIGUSR2}
 _SENT_BY_THE_KERNEL = 128
@@ -41,7 +42,7 @@ def _end_as(status):
 
 
 def _children():
-    """Those that this process started, and those that the kernel has given it."""
+    """The children of this process, started by it or adopted from the kernel."""
     for folder in pathlib.Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -77,15 +78,15 @@ def _reap(program):
 
 
 def _subreap(program, caller):
-    """`caller` is readable once the process that was called has ended."""
-    # A signal to the group of the program, as SIGKILL by timeout(1), is not for us.
+    """`caller` is readable once the original process has ended."""
+    # A signal to the group of the program, as SIGKILL by timeout(1), is not for this process.
     os.setpgid(0, 0)
     wakeup, wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wakes)
     for number in (*_FORWARDED, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_FORWARDED, signal.SIGCHLD})
-    _reap(program)  # what ended before
+    _reap(program)  # those that ended before
     while True:
         readable, _, _ = select.select([caller, wakeup], [], [])
         if caller in readable:
@@ -100,7 +101,7 @@ def _subreap(program, caller):
 def _wait_for(subreaper):
     while True:
         info = signal.sigwaitinfo({*_FORWARDED, signal.SIGCHLD})
-        # The terminal's are for the whole group, in which the program is.
+        # The terminal's are for the whole group, which contains the program.
         if info.si_signo != signal.SIGCHLD and info.si_code != _SENT_BY_THE_KERNEL:
             os.kill(subreaper, info.si_signo)
         pid, status = os.waitpid(subreaper, os.WNOHANG)
@@ -109,13 +110,13 @@ def _wait_for(subreaper):
 
 
 def run_under_subreaper():
-    """To be called first, before there are threads; returns in the process that goes on."""
+    """Call it first, before there are threads; returns in the process that continues."""
     if os.environ.get(VARIABLE):
         return
     sys.stdout.flush()
     sys.stderr.flush()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
-    # Its write end is the called process's alone, and is closed when that one ends.
+    # Only the original process has its write end, which is closed when that process ends.
     caller, held = os.pipe2(os.O_CLOEXEC)
     subreaper = os.fork()
     if subreaper > 0:
@@ -130,7 +131,7 @@ def run_under_subreaper():
         _subreap(program, caller)
 
     os.close(caller)
-    # Holds here: the parent has one thread, and nothing changes this process's user.
+    # Applies here: the parent has one thread, and nothing changes this process's user.
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

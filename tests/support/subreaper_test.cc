@@ -1,4 +1,4 @@
-// A test that ends without ending what it started: nothing of it is left.
+// A test that ends without ending its child processes: none of them is left.
 #include "tests/support/subreaper.h"
 
 #include <gtest/gtest.h>
@@ -74,14 +74,14 @@ std::vector<pid_t> DescendantsOf(pid_t ancestor) {
   return found;
 }
 
-// A test that goes wrong, run by the one below: this binary, once more.
+// A test that fails, run by the one below: this binary, once more.
 TEST(Careless, DISABLED_Test) {
   const TempFolder folder;
   const DaemonProcess daemon("sqlite:" + folder.File("records.db"));
   const DaemonProcess behind_a_shell("sqlite:" + folder.File("others.db"), {}, 200);
   const auto postgres = PostgresCluster::Create({/*fsync=*/false}).value();
-  // From a thread that ends, frozen; and a child of a child in a session of its own,
-  // whose parent ends.
+  // From a thread that ends, stopped; and a child of a child in a session of its own, whose parent
+  // ends.
   std::unique_ptr<Process> frozen;
   std::thread([&] {
     frozen = Process::Start({"/bin/sleep", "1000"}).value();
@@ -119,11 +119,11 @@ TEST_P(SubreaperTest, TakesEverythingThatTheTestStartedWithIt) {
     ASSERT_TRUE(absl::SimpleAtoi(word, &pid)) << *line;
     pids.push_back(pid);
   }
-  // The test, the one in a session of its own, two daemons, one that is frozen, Postgres
-  // with some processes of its own.
+  // The test, the one in a session of its own, two daemons, a stopped one, Postgres with some
+  // processes of its own.
   EXPECT_GE(pids.size(), 8u) << *line;
 
-  // The process that was called, as ctest and timeout(1) do.
+  // The original process, as seen by ctest and timeout(1).
   if (GetParam() == End::kIsKilled) test->Signal(SIGKILL);
   if (GetParam() == End::kIsTerminated) test->Signal(SIGTERM);
   const auto exit = test->Wait();

@@ -1,4 +1,4 @@
-"""A program that ends without ending what it started: nothing of it is left."""
+"""A program that ends without ending its child processes: none of them is left."""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ time.sleep(1000)
 class SubreaperTest(unittest.TestCase):
 
     def run_program(self, how, sent=None):
-        """(exit status, what it printed after the pids); all its processes are gone."""
+        """(exit status, its output after the pids); all its processes have ended."""
         environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
         process = subprocess.Popen([sys.executable, "-c", PROGRAM, how], cwd=ROOT,
                                    env=environment, stdout=subprocess.PIPE, text=True)

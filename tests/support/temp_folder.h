@@ -5,7 +5,7 @@
 
 namespace idempotency::internal::testing {
 
-// A private folder that goes with the object. Thread-compatible.
+// A private folder that is removed with the object. Thread-compatible.
 class TempFolder {
  public:
   TempFolder();

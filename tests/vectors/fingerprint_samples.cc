@@ -1,5 +1,5 @@
-// Prints random requests with their fingerprints, one JSON object in a line,
-// with the members of the vectors: for another implementation to compute anew.
+// Prints random requests with their fingerprints, one JSON object in a line, with the members of
+// the vectors: for another implementation to compute again.
 //
 //   fingerprint_samples SEED COUNT
 #include <array>
@@ -42,7 +42,7 @@ class Sampler {
  public:
   explicit Sampler(std::uint64_t seed) : random_(seed) {}
 
-  // A line, or "" if this time no request came of it.
+  // A line, or "" if the draw produced no request.
   std::string Line();
 
  private:
@@ -65,7 +65,7 @@ std::unique_ptr<Message> New(const Descriptor* type) {
   return std::unique_ptr<Message>(MessageFactory::generated_factory()->GetPrototype(type)->New());
 }
 
-// Edges more often than chance would have them; a NaN with bits of its own.
+// Edges more often than by chance; a NaN with bits of its own.
 std::uint64_t Sampler::Bits() {
   constexpr std::array<std::uint64_t, 11> kEdges = {0,
                                                     1,
@@ -176,8 +176,8 @@ void Sampler::Fill(Message& message, int depth) {
   }
 }
 
-// Two encodings in a row are the merged message. One of another type is full of
-// unknown fields and of known ones with other wire types.
+// Two encodings in a row are the merged message. One of another type is full of unknown fields and
+// of known ones with other wire types.
 std::string Sampler::Wire(const Descriptor* type) {
   std::string wire;
   for (int parts = 1 + Below(2); parts > 0; --parts) {

@@ -1,6 +1,6 @@
 """Fingerprint version 1, written from docs/fingerprint.md.
 
-A second implementation beside the guard's own, for tests and for ports to other
+A second implementation independent of the guard's, for tests and for ports to other
 languages. It reads the wire format itself; of the protobuf package it needs the
 descriptors of descriptors.
 """
@@ -161,10 +161,10 @@ def unpack(field, data):
 
 
 class Message:
-    """A message as protobuf understands it.
+    """A message as protobuf interprets it.
 
-    `values` maps a field's number to the list of what came under it. Messages are
-    kept as bytes: joining two encodings merges what they encode.
+    `values` maps a field's number to the list of its values. Messages are
+    kept as bytes: joining two encodings merges the encoded messages.
     """
 
     def __init__(self, schema, message_type, data):
@@ -206,7 +206,7 @@ class Message:
 
 
 def number_of(field, varint):
-    """What a varint means for a field: the number itself."""
+    """The value of a varint for a field: the number itself."""
     low32 = varint & (2**32 - 1)
     if field.type == Field.TYPE_BOOL:
         return int(varint != 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds fingerprint_v1.py against the vectors, and the C++ against it.
+"""Checks fingerprint_v1.py against the vectors, and the C++ against it.
 
 usage: fingerprint_v1_test.py VECTORS_JSON DESCRIPTOR_SET SAMPLES_PROGRAM [SEED]
 """

@@ -115,7 +115,7 @@ class RecoveryTest : public testing::Test {
   std::vector<RecoveryCase> cases_;
 };
 
-TEST_F(RecoveryTest, HandlerIsShownWhatTheDeadAttemptLeft) {
+TEST_F(RecoveryTest, HandlerGetsTheStateOfTheLostAttempt) {
   LeaveADeadAttempt();
   EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
   ASSERT_EQ(cases_.size(), 1u);
@@ -141,7 +141,7 @@ TEST_F(RecoveryTest, NeverRunsForAFreshRecordOrAReleasedOne) {
   EXPECT_TRUE(cases_.empty());
 }
 
-TEST_F(RecoveryTest, WithoutAHandlerNobodyAsksForRecovery) {
+TEST_F(RecoveryTest, WithoutAHandlerNoRecoveryIsRequested) {
   recovery_ = nullptr;
   LeaveADeadAttempt();
   EXPECT_EQ(AskRefused(), Reason::kOutcomeUnknown);
@@ -353,7 +353,7 @@ TEST_F(BackgroundRecoveryTest, IsBounded) {
   EXPECT_EQ(background_recovery_->size(), 2u);
 }
 
-TEST_F(BackgroundRecoveryTest, KnowsNothingOfWhatWasSettledOrHasNoHandler) {
+TEST_F(BackgroundRecoveryTest, IgnoresSettledRecordsAndMethodsWithoutAHandler) {
   Remember(10);
   EXPECT_TRUE(Settle(AskGranted(), grpc::StatusCode::OK).ok());
   recovery_ = nullptr;

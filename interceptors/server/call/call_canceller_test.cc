@@ -33,7 +33,7 @@ TEST(CallCanceller, AnsweredCallIsNotCancelled) {
 
 // As with a handler that answers because it is cancelled: on the same thread, or on another one
 // that must not wait.
-TEST(CallCanceller, AnswerDuringTheCancellationGoesOnAfterIt) {
+TEST(CallCanceller, AnswerDuringTheCancellationContinuesAfterIt) {
   CallCanceller canceller;
   bool inside = false;
   bool ended_inside = false;
@@ -56,7 +56,7 @@ TEST(CallCanceller, AnswerDuringTheCancellationGoesOnAfterIt) {
 }
 
 // The cancelled objects are destroyed with the call: never used afterwards.
-TEST(CallCanceller, NeverTouchesACallThatHasGone) {
+TEST(CallCanceller, NeverUsesADestroyedCall) {
   for (int i = 0; i < 2000; ++i) {
     const auto canceller = std::make_shared<CallCanceller>();
     auto call = std::make_unique<int>(0);

@@ -107,7 +107,7 @@ absl::StatusOr<LedgerRow> LiveExecution::NewLedgerRow(const RecordedReply& reply
   row.attempt = attempt();
   row.reply = EncodeReply(reply.reply());
   // Both times are the store's, so that no other clock shortens it. The record may live longer
-  // than the present policy says.
+  // than under the present policy.
   const absl::Duration record_life =
       grant_.has_created_at() ? expires_at() - FromWire(grant_.created_at()) : absl::ZeroDuration();
   row.life = 2 * std::max(record_life, operation_->policy.retention);

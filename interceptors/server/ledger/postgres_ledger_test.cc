@@ -127,7 +127,7 @@ TEST_F(PostgresLedgerTest, WithoutAPermitNothingIsCommitted) {
   EXPECT_EQ(Charges(), "0");
 }
 
-TEST_F(PostgresLedgerTest, ACommitThatTheServerRefusesIsNone) {
+TEST_F(PostgresLedgerTest, ARefusedCommitIsNotACommit) {
   Run("CREATE TABLE orders (id int PRIMARY KEY,"
       " parent int REFERENCES orders DEFERRABLE INITIALLY DEFERRED)");
   pqxx::work work(*application_);
@@ -289,7 +289,7 @@ TEST_F(PostgresLedgerTest, ADamagedRowIsNoAnswer) {
   EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged);
 }
 
-TEST_F(PostgresLedgerTest, SweepsOnlyWhatNobodyNeeds) {
+TEST_F(PostgresLedgerTest, SweepsOnlyUnneededRows) {
   const auto ledger = Open().value();
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(Charge(RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());
@@ -352,7 +352,7 @@ TEST_F(PostgresLedgerTest, RefusesOtherKeysThatWouldStopNothing) {
   EXPECT_THAT(std::string(Open().status().message()), HasSubstr("second effect"));
 }
 
-TEST_F(PostgresLedgerTest, WhatTheConninfoSaysCountsButForWhatTheLedgerNeeds) {
+TEST_F(PostgresLedgerTest, TheConninfosSettingsApplyExceptThoseTheLedgerRequires) {
   PostgresLedgerOptions options;
   options.conninfo = absl::StrCat(Conninfo(), "%27s%5C&client_encoding=LATIN1");
   const auto ledger = PostgresLedger::Open(options);
@@ -367,7 +367,7 @@ TEST_F(PostgresLedgerTest, WhatTheConninfoSaysCountsButForWhatTheLedgerNeeds) {
   EXPECT_EQ((*ledger)->Find(row.record_id).value().value().record_key, row.record_key);
 }
 
-TEST_F(PostgresLedgerTest, TheServerIsToldWhoAsks) {
+TEST_F(PostgresLedgerTest, TheServerGetsTheApplicationName) {
   PostgresLedgerOptions options;
   options.conninfo = Conninfo();
   options.conninfo.resize(options.conninfo.find("&application_name="));
@@ -430,7 +430,7 @@ TEST_F(PostgresLedgerTest, ARowWithDamagedColumnsIsNoAnswer) {
   }
 }
 
-TEST_F(PostgresLedgerTest, ASweepTakesAThousandRowsUnlessItIsToldOtherwise) {
+TEST_F(PostgresLedgerTest, ASweepTakesAThousandRowsByDefault) {
   const auto ledger = Open().value();
   Run("INSERT INTO idempotency_completions SELECT gen_random_uuid(), 'n', 's', 'o', 'k', 'f', 1,"
       " 'r', sha256('r'), now() - interval '2 days', now() - interval '1 day'"
@@ -441,7 +441,7 @@ TEST_F(PostgresLedgerTest, ASweepTakesAThousandRowsUnlessItIsToldOtherwise) {
 
 // The application's own warning leaves the outcome to the ledger, and still reaches the other
 // error handlers of the application's connection.
-TEST_F(PostgresLedgerTest, AWarningDuringTheCommitIsHeardByTheApplicationToo) {
+TEST_F(PostgresLedgerTest, AWarningDuringTheCommitReachesTheApplicationToo) {
   Run("CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$"
       " BEGIN RAISE WARNING 'careful'; RETURN NULL; END $$;"
       "CREATE CONSTRAINT TRIGGER warns AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED"
@@ -527,7 +527,7 @@ TEST_F(PostgresLedgerStandbyTest, ARowThatTheStandbyDidNotConfirmIsNoAnswer) {
   EXPECT_TRUE(Open().value()->Find(row.record_id).value().has_value());
 }
 
-TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsNotKnown) {
+TEST_F(PostgresLedgerStandbyTest, ACommitThatTheStandbyDidNotConfirmIsUnknown) {
   SetStandbys("nobody");
   {
     pqxx::nontransaction deaf(*application_);

@@ -98,7 +98,7 @@ TEST(SameOutcomeTest, MetadataDoesNotCount) {
   EXPECT_TRUE(SameOutcome(v1::Reply(), other));
 }
 
-TEST(LedgerCommitTest, OnlyAnAcknowledgedCommitIsKnown) {
+TEST(LedgerCommitTest, OnlyAnAcknowledgedCommitIsCertain) {
   EXPECT_TRUE(LedgerCommit::Committed().known_committed());
   EXPECT_TRUE(LedgerCommit::Committed().status().ok());
   EXPECT_FALSE(LedgerCommit::Unconfirmed().known_committed());

@@ -258,7 +258,7 @@ TEST_F(SqliteLedgerTest, ARowWithDamagedColumnsIsNoAnswer) {
   }
 }
 
-TEST_F(SqliteLedgerTest, ASweepTakesAThousandRowsUnlessItIsToldOtherwise) {
+TEST_F(SqliteLedgerTest, ASweepTakesAThousandRowsByDefault) {
   const auto ledger = SqliteLedger::Open(path_).value();
   Run("BEGIN");
   for (int i = 0; i < 1001; ++i) {
@@ -278,7 +278,7 @@ TEST_F(SqliteLedgerTest, ADamagedRowIsNoAnswer) {
   EXPECT_EQ(ReasonOf(ledger->Find(row.record_id).status()), Reason::kRecordDamaged);
 }
 
-TEST_F(SqliteLedgerTest, SweepsOnlyWhatNobodyNeeds) {
+TEST_F(SqliteLedgerTest, SweepsOnlyUnneededRows) {
   const auto ledger = SqliteLedger::Open(path_).value();
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(Charge(RowFor(absl::StrCat("old-", i), absl::Microseconds(1))).ok());

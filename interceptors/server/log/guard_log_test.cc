@@ -72,7 +72,7 @@ TEST_F(GuardLogTest, NothingForgesALine) {
   EXPECT_TRUE(IsUtf8WithoutControls(lines_.back()));
 }
 
-TEST_F(GuardLogTest, ASinkThatThrowsIsNobodysProblem) {
+TEST_F(GuardLogTest, ASinkThatThrowsIsIgnored) {
   GuardLog log([](LogSeverity, std::string_view) { throw std::runtime_error("full"); }, clock_);
   log.Error(LogEvent::kNotRecorded, "lost");
 }

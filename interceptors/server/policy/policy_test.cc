@@ -321,7 +321,7 @@ TEST(PolicyFaultsTest, MetadataNamesAtTheEndsOfWhatIsAllowed) {
   }
 }
 
-TEST(PolicyFaultsTest, AFaultyMetadataNameIsToldAsSuchAlsoTheSecondTime) {
+TEST(PolicyFaultsTest, AFaultyMetadataNameIsReportedAlsoTheSecondTime) {
   EXPECT_THAT(Faults("fingerprint_metadata: ['A', 'A']"), Not(HasSubstr("listed twice")));
 }
 
@@ -354,7 +354,7 @@ TEST(PolicyOptionTest, ALeaseThatIsNotGivenIsNoLongerThanTheRetentionAndNoShorte
   EXPECT_EQ(ReadOption("").policy.lease, MethodPolicy().lease);
 }
 
-TEST(MethodPolicyTest, TheCodesThatAreRecordedWhereNothingIsSaid) {
+TEST(MethodPolicyTest, TheCodesThatAreRecordedByDefault) {
   EXPECT_THAT(MethodPolicy::DefaultRecorded(),
               ElementsAre(StatusCode::OK, StatusCode::INVALID_ARGUMENT, StatusCode::NOT_FOUND,
                           StatusCode::ALREADY_EXISTS, StatusCode::PERMISSION_DENIED,
@@ -488,7 +488,7 @@ TEST(PoliciesAtStartUpTest, DeclaredOnesAreTaken) {
   EXPECT_EQ(guard->Install(builder), absl::OkStatus());
 }
 
-TEST(PoliciesAtStartUpTest, EveryFaultOfEveryMethodIsTold) {
+TEST(PoliciesAtStartUpTest, EveryFaultOfEveryMethodIsReported) {
   GuardOptions options;
   options.name_space = "tills";
   const auto guard = MakeGuard(std::move(options));
@@ -505,7 +505,7 @@ TEST(PoliciesAtStartUpTest, EveryFaultOfEveryMethodIsTold) {
 }
 
 // Methods of two services, so that all of them are reported together.
-TEST(PoliciesAtStartUpTest, EveryMethodWithoutAChoiceIsToldWithTheWaysOut) {
+TEST(PoliciesAtStartUpTest, EveryMethodWithoutAChoiceIsReportedWithTheRemedies) {
   GuardOptions options = SomeCode();
   options.on_unknown_outcome = std::nullopt;
   options.methods["/idempotency.testdata.Till/Charge"].policy = MethodPolicy();

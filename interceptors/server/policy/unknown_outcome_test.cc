@@ -33,14 +33,14 @@ class UnknownOutcomeDescriptionTest : public testing::Test {
   GuardOptions options_;
 };
 
-TEST_F(UnknownOutcomeDescriptionTest, SaysWhenItRunsAgain) {
+TEST_F(UnknownOutcomeDescriptionTest, DescribesWhenItRunsAgain) {
   policy_.lease = absl::Seconds(7);
   EXPECT_EQ(Description(UnknownOutcome::kRunAgain),
             "after a crash it runs again when the lease is over (7s); after a failure that is not "
             "recorded it runs again after a pause (1s to 1m)");
 }
 
-TEST_F(UnknownOutcomeDescriptionTest, SaysThatTheLedgerComesFirst) {
+TEST_F(UnknownOutcomeDescriptionTest, DescribesThatTheLedgerComesFirst) {
   GiveLedger();
   for (const auto chosen : {UnknownOutcome::kRunAgain, UnknownOutcome::kAskLedger}) {
     EXPECT_THAT(Description(chosen), StartsWith("after a crash an operation without a ledger row "
@@ -49,7 +49,7 @@ TEST_F(UnknownOutcomeDescriptionTest, SaysThatTheLedgerComesFirst) {
   EXPECT_THAT(Description(UnknownOutcome::kRecover), EndsWith(", unless the ledger has its reply"));
 }
 
-TEST_F(UnknownOutcomeDescriptionTest, SaysWhatRecovers) {
+TEST_F(UnknownOutcomeDescriptionTest, DescribesTheRecovery) {
   EXPECT_THAT(Description(UnknownOutcome::kRecover),
               AllOf(HasSubstr("OUTCOME_UNKNOWN until it is settled"), Not(HasSubstr("handler")),
                     Not(HasSubstr("ledger"))));
@@ -58,7 +58,7 @@ TEST_F(UnknownOutcomeDescriptionTest, SaysWhatRecovers) {
               EndsWith("nothing runs until the recovery handler has decided"));
 }
 
-TEST_F(UnknownOutcomeDescriptionTest, SaysThatNothingIsChosen) {
+TEST_F(UnknownOutcomeDescriptionTest, DescribesThatNothingIsChosen) {
   EXPECT_THAT(Description(std::nullopt), StartsWith("not chosen"));
 }
 

@@ -99,7 +99,7 @@ class CachingConnectionTest : public testing::Test {
   std::unique_ptr<Connection> connection_;
 };
 
-TEST_F(CachingConnectionTest, AReplayIsAskedForOnceAndThenGivenAsItCame) {
+TEST_F(CachingConnectionTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
   CompleteElsewhere("order-1");
   const auto first = Reserve("order-1");
   ASSERT_TRUE(first.ok() && first->has_replay());
@@ -126,7 +126,7 @@ TEST_F(CachingConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
 }
 
 // The cached reply is built in this process, so it is compared with the store's own answer.
-TEST_F(CachingConnectionTest, AnAcknowledgedReplyIsGivenWithoutAskingAsTheStoreWould) {
+TEST_F(CachingConnectionTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheStoreWould) {
   const auto grant = Reserve("order-1");
   ASSERT_TRUE(grant.ok() && grant->has_reserved());
   v1::Reply reply;
@@ -162,7 +162,7 @@ TEST_F(CachingConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfIt
   EXPECT_EQ(kept->replay().labels().at("build"), "1.2");
 }
 
-TEST_F(CachingConnectionTest, TheReplyIsKeptBeforeTheCallerIsTold) {
+TEST_F(CachingConnectionTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
   const auto grant = Reserve("order-1");
   v1::CompleteRequest request;
   *request.mutable_record_key() = ReserveRequestFor("order-1").record_key();

@@ -47,7 +47,7 @@ class ReplayCacheTest : public testing::Test {
   explicit ReplayCacheTest(std::size_t capacity_bytes = kMiB, std::size_t hash_mask = ~0ULL)
       : cache_({capacity_bytes, kMaxAge}, clock_, hash_mask) {}
 
-  // A replay whose record lives for a day, by a store with the guard's time.
+  // A replay whose record is kept for a day, by a store with the guard's time.
   ReplayCache::Answer Replay(std::size_t body_bytes = 100) const {
     ReplayCache::Answer answer;
     answer.fingerprints = Prints({{1, 'a'}});
@@ -182,7 +182,7 @@ TEST_F(ReplayCacheTest, TimeThatPassedWhileTheMachineSleptCounts) {
   EXPECT_FALSE(Has("order-1"));
 }
 
-TEST_F(ReplayCacheTest, TheAnswerAskedForLaterStays) {
+TEST_F(ReplayCacheTest, TheAnswerRequestedLaterStays) {
   const ReplayCache::Moment before = cache_.Now();
   clock_.Advance(absl::Seconds(1));
   Keep("order-1", Grant("token-2"));

@@ -214,7 +214,7 @@ TEST_F(ReserveLimitsTest, CallsThatDoNotWaitTakeNoWaitersPlace) {
   EXPECT_TRUE(store_->last_reserve().has_max_wait());
 }
 
-TEST(ReservationClientTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) {
+TEST(ReservationClientTest, CachedRepliesNeedNoStoreAndAreNotReturnedOnceClosed) {
   auto connection = std::make_unique<FakeConnection>();
   FakeConnection& store = *connection;
   const auto cache = std::make_shared<ReplayCache>(
@@ -247,7 +247,7 @@ TEST(ReservationClientTest, WhatTheCacheKnowsIsNotAskedForAndNotToldOnceClosed) 
   EXPECT_EQ(ReasonOf(answers[2].status()), Reason::kStoreUnavailable);
 }
 
-TEST(ReservationClientTest, WhoeverWaitsWhenTheGuardGoesAwayIsToldWhy) {
+TEST(ReservationClientTest, CallersThatWaitWhenTheGuardIsDestroyedGetTheReason) {
   auto connection = std::make_unique<FakeConnection>();
   connection->Hold(Operation::kReserve);
   absl::Status told;
@@ -303,7 +303,7 @@ std::vector<std::string> LinesAtTheEnd(bool acknowledged) {
   return lines;
 }
 
-TEST(ReservationClientTest, DestructorGivesUpInTheEndAndSaysSo) {
+TEST(ReservationClientTest, DestructorStopsWaitingAtTheLimitAndLogsIt) {
   const auto lines = LinesAtTheEnd(/*acknowledged=*/false);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find("guard destroyed with unrecorded operations"), std::string::npos)

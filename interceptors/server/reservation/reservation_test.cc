@@ -208,7 +208,7 @@ TEST_F(ReservationTest, IsLostWhenTheLeaseRunsOutUnheardAndFoundAgain) {
 }
 
 // The store started to count before its answer was sent.
-TEST_F(ReservationTest, AnExtendedLeaseIsCountedFromBeforeItWasAskedFor) {
+TEST_F(ReservationTest, AnExtendedLeaseIsCountedFromBeforeTheRequest) {
   store_.Hold(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(11));
   store_.AnswerHeld(Operation::kExtend);
@@ -232,7 +232,7 @@ TEST_F(ReservationTest, RepeatsCompleteUntilAcknowledged) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, TellsTheCallerInTimeAndGoesOnExtendingAndCompleting) {
+TEST_F(ReservationTest, AnswersTheCallerInTimeAndContinuesExtendingAndCompleting) {
   store_.Fail(Operation::kComplete, Away(), 400);
   Complete();
   scheduler_.Advance(absl::Seconds(5));
@@ -245,7 +245,7 @@ TEST_F(ReservationTest, TellsTheCallerInTimeAndGoesOnExtendingAndCompleting) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, GoesOnUntilTheReservationIsLost) {
+TEST_F(ReservationTest, ContinuesUntilTheReservationIsLost) {
   store_.Fail(Operation::kComplete, Away(), 10);
   Complete();
   scheduler_.Advance(absl::Seconds(6));
@@ -264,7 +264,7 @@ TEST_F(ReservationTest, RefusedContentIsDropped) {
   EXPECT_FALSE(IsComplete(store_.record().reply));
 }
 
-TEST_F(ReservationTest, OutcomeThatIsRefusedForGoodIsGivenUp) {
+TEST_F(ReservationTest, OutcomeThatIsRefusedForGoodIsAbandoned) {
   store_.Fail(Operation::kComplete, InvalidField("reply.message", "not UTF-8"), 1000);
   Complete();
   scheduler_.Advance(absl::Seconds(1));
@@ -295,7 +295,7 @@ TEST_F(ReservationTest, OutcomeIsRepeatedWhileSomethingInBetweenIsKeptOut) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, AcknowledgementThatComesLateIsNotToldTwice) {
+TEST_F(ReservationTest, LateAcknowledgementIsNotReportedTwice) {
   store_.Hold(Operation::kComplete);
   Complete();
   scheduler_.Advance(absl::Seconds(5));
@@ -306,7 +306,7 @@ TEST_F(ReservationTest, AcknowledgementThatComesLateIsNotToldTwice) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, ACompletionThatIsNeverAnsweredIsAskedForAgainAfterEachTry) {
+TEST_F(ReservationTest, AnUnansweredCompletionIsSentAgainAfterEachTry) {
   store_.HoldAnswers(Operation::kComplete);
   Complete();
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_COMPLETED) << "as far as the store goes";
@@ -405,7 +405,7 @@ TEST_F(ReservationTest, FailedHeartbeatsEndWithMaxLeaseToo) {
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(ReservationTest, ReplyAfterMaxLeaseIsRecordedIfNobodyTookOver) {
+TEST_F(ReservationTest, ReplyAfterMaxLeaseIsRecordedWithoutATakeOver) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Minutes(10));
   ASSERT_TRUE(reservation_->lost());
@@ -424,7 +424,7 @@ TEST_F(ReservationTest, ReplyAfterMaxLeaseIsRefusedIfAnotherTookOver) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, OutcomeThatIsKnownAfterMaxLeaseIsExtendedUntilItIsRecorded) {
+TEST_F(ReservationTest, OutcomeAfterMaxLeaseIsExtendedUntilItIsRecorded) {
   Start(absl::Seconds(30));
   scheduler_.Advance(absl::Minutes(1));
   const int beats = store_.calls(Operation::kExtend);
@@ -437,7 +437,7 @@ TEST_F(ReservationTest, OutcomeThatIsKnownAfterMaxLeaseIsExtendedUntilItIsRecord
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, LossIsToldAtOnceWhenTheStoreRefusesAHeartbeat) {
+TEST_F(ReservationTest, LossIsReportedAtOnceWhenTheStoreRefusesAHeartbeat) {
   store_.TakeOver();
   scheduler_.Advance(absl::Seconds(10));
   EXPECT_EQ(lost_, 1);
@@ -447,7 +447,7 @@ TEST_F(ReservationTest, LossIsToldAtOnceWhenTheStoreRefusesAHeartbeat) {
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(ReservationTest, LossIsToldOnceThoughTheLeaseIsFoundAgainAndLostAgain) {
+TEST_F(ReservationTest, LossIsReportedOnceThoughTheLeaseIsFoundAgainAndLostAgain) {
   store_.Fail(Operation::kExtend, Away(), 45);
   scheduler_.Advance(absl::Seconds(40));
   EXPECT_EQ(lost_, 1);
@@ -458,14 +458,14 @@ TEST_F(ReservationTest, LossIsToldOnceThoughTheLeaseIsFoundAgainAndLostAgain) {
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(ReservationTest, LossIsToldToOneWhoAsksAfterwards) {
+TEST_F(ReservationTest, LossIsReportedToALaterListener) {
   store_.TakeOver();
   scheduler_.Advance(absl::Seconds(10));
   reservation_->OnLost([this] { lost_ += 10; });
   EXPECT_EQ(lost_, 11);
 }
 
-TEST_F(ReservationTest, ReservationThatEndsInTimeIsNeverToldAsLost) {
+TEST_F(ReservationTest, ReservationThatEndsInTimeIsNeverReportedAsLost) {
   scheduler_.Advance(absl::Seconds(20));
   Complete();
   scheduler_.Advance(absl::Minutes(10));
@@ -481,7 +481,7 @@ TEST_F(ReservationTest, RefusedReleaseIsALoss) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, CheckpointIsStoredAndLeftAloneByHeartbeats) {
+TEST_F(ReservationTest, CheckpointIsStoredAndKeptByHeartbeats) {
   scheduler_.Advance(absl::Seconds(5));
   Checkpoint("half");
   ASSERT_EQ(stored_.size(), 1u);
@@ -539,7 +539,7 @@ TEST_F(ReservationTest, CheckpointsAreRepeatedAndKeepTheirOrder) {
   EXPECT_EQ(store_.calls(Operation::kExtend), 5);
 }
 
-TEST_F(ReservationTest, CheckpointThatIsNotAcknowledgedInTimeSaysSo) {
+TEST_F(ReservationTest, CheckpointThatIsNotAcknowledgedInTimeFails) {
   store_.Hold(Operation::kExtend);
   Checkpoint("first");
   scheduler_.Advance(absl::Seconds(1));
@@ -608,7 +608,7 @@ TEST_F(ReservationTest, EndingDropsTheTimersAtOnce) {
 }
 
 // Task numbers are shared by all users of the scheduler.
-TEST(RecordingTimersTest, EndingCancelsNobodyElsesTask) {
+TEST(RecordingTimersTest, EndingCancelsNoOtherTask) {
   FakeScheduler scheduler;
   bool ran = false;
   scheduler.RunAt(scheduler.Now() + std::chrono::minutes(2), [&ran] { ran = true; });
@@ -660,7 +660,7 @@ TEST_F(ReservationTest, AnAnsweredHeartbeatOfAReservationThatHasEndedIsTheLast) 
 }
 
 // Another attempt holds the record then, but this attempt's end was known before.
-TEST_F(ReservationTest, ARefusalAfterTheEndIsToldToNobody) {
+TEST_F(ReservationTest, ARefusalAfterTheEndIsNotReported) {
   store_.Hold(Operation::kExtend);
   scheduler_.Advance(absl::Seconds(10));
   Complete();
@@ -672,7 +672,7 @@ TEST_F(ReservationTest, ARefusalAfterTheEndIsToldToNobody) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, ALeaseThatRunsOutWhileTheOutcomeIsRecordedIsNotToldAsLost) {
+TEST_F(ReservationTest, ALeaseThatRunsOutWhileTheOutcomeIsRecordedIsNotReportedAsLost) {
   scheduler_.Advance(absl::Seconds(12));
   store_.Fail(Operation::kExtend, Away(), 1000);
   store_.Fail(Operation::kComplete, Away(), 1000);
@@ -684,7 +684,7 @@ TEST_F(ReservationTest, ALeaseThatRunsOutWhileTheOutcomeIsRecordedIsNotToldAsLos
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, ARefusedCompletionIsToldAsALossAndNotAsAFault) {
+TEST_F(ReservationTest, ARefusedCompletionIsReportedAsALossAndNotAsAFault) {
   store_.TakeOver();
   Complete();
   EXPECT_EQ(ReasonOf(outcome_), Reason::kReservationLost);
@@ -694,7 +694,7 @@ TEST_F(ReservationTest, ARefusedCompletionIsToldAsALossAndNotAsAFault) {
 }
 
 // An expired record holds no reservation either.
-TEST_F(ReservationTest, ARecordThatIsGoneIsALoss) {
+TEST_F(ReservationTest, AMissingRecordIsALoss) {
   store_.Fail(Operation::kExtend, MakeError(Reason::kRecordNotFound, "no such record"), 1);
   scheduler_.Advance(absl::Seconds(10));
   EXPECT_EQ(lost_, 1);
@@ -800,7 +800,7 @@ TEST_F(ReservationTest, AReleaseKeepsTheRecordBackForItsPause) {
   EXPECT_EQ(store_.record().release_pause, absl::Milliseconds(1'500));
 }
 
-TEST_F(ReservationTest, AReleaseThatIsRefusedSaysSoAndIsLogged) {
+TEST_F(ReservationTest, ARefusedReleaseIsReportedAndLogged) {
   store_.Fail(Operation::kRelease, InvalidField("reason", "not UTF-8"), 1000);
   Release();
   EXPECT_EQ(store_.calls(Operation::kRelease), 1);
@@ -810,7 +810,7 @@ TEST_F(ReservationTest, AReleaseThatIsRefusedSaysSoAndIsLogged) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, WhatBecameOfAReleaseIsKnownOnceItIsAnswered) {
+TEST_F(ReservationTest, TheResultOfAReleaseIsReportedOnceItIsAnswered) {
   store_.Hold(Operation::kRelease);
   Release();
   EXPECT_EQ(ReasonOf(reservation_->release_answer()), Reason::kOutcomeNotRecorded);
@@ -842,7 +842,7 @@ TEST_F(ReservationTest, CheckpointsFollowOneAnother) {
   EXPECT_EQ(scheduler_.pending(), 1u) << "the heartbeat: no timer stays behind";
 }
 
-TEST_F(ReservationTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
+TEST_F(ReservationTest, AnAbandonedCheckpointIsReplacedByTheNextAtOnce) {
   store_.Hold(Operation::kExtend);
   Checkpoint("first");
   scheduler_.Advance(absl::Seconds(3));
@@ -856,7 +856,7 @@ TEST_F(ReservationTest, ACheckpointThatWasGivenUpMakesWayForTheNextAtOnce) {
   EXPECT_TRUE(stored_[1].ok()) << stored_[1];
 }
 
-TEST_F(ReservationTest, AFailureAfterTheLastCheckpointWasGivenUpIsNotRepeated) {
+TEST_F(ReservationTest, AFailureAfterTheLastCheckpointWasAbandonedIsNotRepeated) {
   store_.Hold(Operation::kExtend);
   Checkpoint("only");
   scheduler_.Advance(absl::Seconds(5));
@@ -867,7 +867,7 @@ TEST_F(ReservationTest, AFailureAfterTheLastCheckpointWasGivenUpIsNotRepeated) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReservationTest, ACheckpointThatCannotBeRepeatedAnyMoreIsTold) {
+TEST_F(ReservationTest, ACheckpointThatCannotBeRepeatedAnyMoreIsReported) {
   store_.Hold(Operation::kExtend);
   Checkpoint("half");
   scheduler_.Stop();
@@ -877,7 +877,7 @@ TEST_F(ReservationTest, ACheckpointThatCannotBeRepeatedAnyMoreIsTold) {
   EXPECT_EQ(ReasonOf(stored_[0]), Reason::kStoreUnavailable);
 }
 
-TEST_F(ReservationTest, ACheckpointIsRefusedOnceItsReservationIsGone) {
+TEST_F(ReservationTest, ACheckpointIsRefusedOnceItsReservationHasEnded) {
   store_.Fail(Operation::kExtend, Away(), 1);
   Checkpoint("half");
   reservation_->LetLapse();

@@ -75,7 +75,7 @@ TEST_F(ReserveCallTest, PassesTheVerdictOn) {
 }
 
 // The lease runs while the answer is being sent.
-TEST_F(ReserveCallTest, TellsWhenTheVerdictWasAskedForNotWhenItCame) {
+TEST_F(ReserveCallTest, ReportsTheTimeOfTheRequestNotOfTheVerdict) {
   const auto asked = scheduler_.Now();
   store_.Hold(Operation::kReserve);
   Ask();
@@ -99,7 +99,7 @@ TEST_F(ReserveCallTest, RepeatsWithTheSameTokenWhatWasLeftOpen) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReserveCallTest, WhatWasNeverSentIsToldAtOnceAndNotPursued) {
+TEST_F(ReserveCallTest, AnUnsentRequestIsReportedAtOnceAndNotPursued) {
   store_.Fail(Operation::kReserve, NotConnected(), 1);
   Ask(/*max_wait=*/absl::Seconds(5));
   EXPECT_EQ(answers_, 1);
@@ -141,7 +141,7 @@ TEST_F(ReserveCallTest, RepeatsAGrantWhoseLeaseWasOverWhenItCame) {
   EXPECT_TRUE(Ended());
 }
 
-TEST_F(ReserveCallTest, AsksEachTimeWithATokenOfItsOwn) {
+TEST_F(ReserveCallTest, EachCallHasItsOwnToken) {
   Ask();
   const std::string first = store_.last_reserve().request_token();
   Ask();
@@ -158,7 +158,7 @@ TEST_F(ReserveCallTest, WaitsNoLongerThanWhatIsLeft) {
   EXPECT_GT(FromWire(store_.last_reserve().max_wait()), absl::Milliseconds(900));
 }
 
-TEST_F(ReserveCallTest, TimeoutIsTellingAndAGrantThatComesLateIsReleased) {
+TEST_F(ReserveCallTest, TimeoutIsReportedAndALateGrantIsReleased) {
   store_.Hold(Operation::kReserve);
   Ask();
   scheduler_.Advance(absl::Seconds(2));
@@ -199,7 +199,7 @@ TEST_F(ReserveCallTest, GrantThatRecoversAndComesLateStaysUnknown) {
   EXPECT_EQ(store_.record().state, v1::RECORD_STATE_UNKNOWN);
 }
 
-TEST_F(ReserveCallTest, QuestionGivenUpIsPursuedUntilItsGrantIsReleased) {
+TEST_F(ReserveCallTest, AbandonedRequestIsPursuedUntilItsGrantIsReleased) {
   store_.Fail(Operation::kReserve, Away(), 8, /*after=*/true);
   const auto asked = Ask(absl::Seconds(20));
   asked->Abandon(Away());
@@ -221,7 +221,7 @@ TEST_F(ReserveCallTest, PursuitEndsWhenNothingCanBeHeldAnyMore) {
 }
 
 // Each call during a long outage leaves a request behind.
-TEST_F(ReserveCallTest, OnlySoManyQuestionsArePursuedThatNobodyWaitsFor) {
+TEST_F(ReserveCallTest, TheNumberOfPursuedAbandonedRequestsIsBounded) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
   for (int i = 0; i < 50; ++i) Ask();
   scheduler_.Advance(absl::Seconds(3));
@@ -259,7 +259,7 @@ TEST_F(ReserveCallTest, GuardsOwnFaultIsNotTheCallers) {
   EXPECT_EQ(store_.calls(Operation::kReserve), 1);
 }
 
-TEST_F(ReserveCallTest, AnInvalidRequestIsRefusedAndNotAskedForAgain) {
+TEST_F(ReserveCallTest, AnInvalidRequestIsRefusedAndNotRepeated) {
   store_.Fail(Operation::kReserve, InvalidField("labels", "not UTF-8"), 1);
   Ask();
   EXPECT_EQ(ReasonOf(answer_.status()), Reason::kRequestInvalid);
@@ -363,7 +363,7 @@ TEST_F(ReserveCallTest, AQuestionThatWasAnsweredGivesItsPlaceBackThoughItIsHeld)
   EXPECT_NE(pursuits_.TryTake(), nullptr);
 }
 
-TEST_F(ReserveCallTest, AQuestionThatSomebodyWaitsForTakesNoPlace) {
+TEST_F(ReserveCallTest, ARequestWithAWaitingCallerTakesNoPlace) {
   store_.Fail(Operation::kReserve, Away(), 100'000);
   for (int i = 0; i < 5; ++i) Ask(/*max_wait=*/absl::Seconds(60));
   scheduler_.Advance(absl::Seconds(10));
@@ -376,7 +376,7 @@ TEST_F(ReserveCallTest, AQuestionThatSomebodyWaitsForTakesNoPlace) {
   EXPECT_EQ(answers_, 5);
 }
 
-TEST_F(ReserveCallTest, ALateGrantThatNobodyWaitsForIsReleasedThoughItsLeaseIsOver) {
+TEST_F(ReserveCallTest, ALateGrantWithoutACallerIsReleasedThoughItsLeaseIsOver) {
   store_.Hold(Operation::kReserve);
   Ask()->Abandon(Away());
   v1::ReserveResponse over;

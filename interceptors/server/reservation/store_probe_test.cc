@@ -81,7 +81,7 @@ TEST_F(StoreProbeTest, AStoreThatHasTheRecordWasReadToo) {
   EXPECT_TRUE(answers_[0].ok());
 }
 
-TEST_F(StoreProbeTest, AsksAgainWhileTheServiceIsAwayOrBusy) {
+TEST_F(StoreProbeTest, RetriesWhileTheServiceIsUnavailableOrBusy) {
   Run();
   reads_.Answer(Away());
   scheduler_.Advance(kLongestRepeat);
@@ -96,7 +96,7 @@ TEST_F(StoreProbeTest, AsksAgainWhileTheServiceIsAwayOrBusy) {
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
 
-TEST_F(StoreProbeTest, ARefusalIsToldAtOnce) {
+TEST_F(StoreProbeTest, ARefusalIsReportedAtOnce) {
   Run();
   reads_.Answer(absl::PermissionDeniedError("not this guard"));
   ASSERT_EQ(answers_.size(), 1u);
@@ -136,7 +136,7 @@ TEST_F(StoreProbeTest, ATryTakesTwoSecondsAtMost) {
   EXPECT_EQ(reads_.last_deadline, scheduler_.Now() + absl::ToChronoNanoseconds(kTryTimeout));
 }
 
-TEST_F(StoreProbeTest, TheLastFailureIsToldAtTheDeadline) {
+TEST_F(StoreProbeTest, TheLastFailureIsReportedAtTheDeadline) {
   Run(absl::Seconds(1));
   reads_.Answer(absl::UnavailableError("first"));
   scheduler_.Advance(absl::Milliseconds(20));
@@ -148,7 +148,7 @@ TEST_F(StoreProbeTest, TheLastFailureIsToldAtTheDeadline) {
   EXPECT_EQ(answers_[0].message(), "second");
 }
 
-TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereThereIsNoTimeToAskAgain) {
+TEST_F(StoreProbeTest, AFailureIsReportedAtOnceWithoutTimeForARetry) {
   Run(absl::Milliseconds(1));
   reads_.Answer(absl::UnavailableError("away"));
   ASSERT_EQ(answers_.size(), 1u);
@@ -156,7 +156,7 @@ TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereThereIsNoTimeToAskAgain) {
   EXPECT_EQ(scheduler_.pending(), 0u);
 }
 
-TEST_F(StoreProbeTest, AFailureIsToldAtOnceWhereNothingIsBegunAnyMore) {
+TEST_F(StoreProbeTest, AFailureIsReportedAtOnceOnAStoppedScheduler) {
   Run();
   scheduler_.Stop();
   reads_.Answer(absl::UnavailableError("away"));

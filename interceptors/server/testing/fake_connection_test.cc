@@ -125,7 +125,7 @@ class FakeDeadlineTest : public testing::Test {
   std::vector<absl::Status> answers_;
 };
 
-TEST_F(FakeDeadlineTest, AStoreThatIsLateIsAnsweredForAndDoesItNevertheless) {
+TEST_F(FakeDeadlineTest, ALateStoreAppliesTheOperationAfterTheCallWasAnswered) {
   store_.Hold(FakeConnection::Operation::kReserve);
   Ask();
   scheduler_.Advance(absl::Milliseconds(1'999));
@@ -138,7 +138,7 @@ TEST_F(FakeDeadlineTest, AStoreThatIsLateIsAnsweredForAndDoesItNevertheless) {
   EXPECT_EQ(store_.record().attempt, 1u);
 }
 
-TEST_F(FakeDeadlineTest, AnAnswerThatIsLateIsOfWhatHappened) {
+TEST_F(FakeDeadlineTest, ALateAnswerIsOfAnAppliedOperation) {
   store_.HoldAnswers(FakeConnection::Operation::kReserve);
   Ask();
   EXPECT_EQ(store_.record().attempt, 1u);

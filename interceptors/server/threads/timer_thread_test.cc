@@ -50,7 +50,7 @@ TEST(TimerThreadTest, TasksMayScheduleAndCancel) {
   EXPECT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
 }
 
-TEST(TimerThreadTest, StopRunsWhatSomebodyWaitsFor) {
+TEST(TimerThreadTest, StopRunsTasksThatCallersWaitFor) {
   TimerThread timer;
   int ran = 0;
   timer.RunAtOrWhenStopped(timer.Now() + std::chrono::hours(1), [&] {

@@ -1,1 +1,1 @@
-"""A whole system that is broken in every way, and what has to hold meanwhile."""
+"""A whole system under every kind of fault, and the promises that must hold meanwhile."""

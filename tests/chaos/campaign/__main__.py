@@ -1,4 +1,6 @@
-"""Runs a chaos campaign. scripts/chaos.sh builds what it needs and calls it."""
+"""Runs a chaos campaign (docs/testing.md, "Chaos"): starts a whole system, injects faults into its
+processes and links, lets it settle, and checks every promise against the logs. --quick takes ten
+minutes at most, --nightly about an hour. scripts/chaos.sh builds what it needs and calls it."""
 
 import argparse
 import dataclasses
@@ -34,7 +36,7 @@ from .system import Layout, System
 from .turns import Turns
 
 _LEASE_MS = 1000
-# What running handlers' heartbeats add.
+# The extension by running handlers' heartbeats.
 _MAX_LEASE_MS = 1500
 _RAW_LEASE_MS = 2000
 # These reach the calls of one process only, and so few of them.
@@ -44,8 +46,8 @@ _LONGEST_PAUSE_S = 60
 
 # A round of every kind of fault takes three to four minutes.
 _SECONDS = {"smoke": 8, "quick": 400, "nightly": 3000}
-# How long there is load before the schema is migrated the first time: daemons of an
-# earlier version are not there for longer.
+# The time under load before the schema is migrated the first time: daemons of an earlier
+# version do not run longer than that.
 _EARLIER_S = 5
 _THRESHOLDS = {
     "smoke": Thresholds(verdicts=("reserved", "replay", "in_flight", "mismatch"), per_verdict=5,
@@ -94,7 +96,7 @@ def raise_file_limit():
 
 
 def bound(seconds):
-    """Has this thread give up after `seconds`, or when it is told to end: then all is stopped."""
+    """Makes this thread stop after `seconds`, or on a signal to end: then all is stopped."""
     def give_up(number, _):
         raise RuntimeError("took too long" if number == signal.SIGALRM else "was told to end")
     for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
@@ -107,8 +109,8 @@ def tell(text):
 
 
 def break_it(system, journal, options):
-    """Faults for as long as was asked; returns once everything is whole again, with what all has
-    to have happened, and what could not (by its kind, why)."""
+    """Faults for the requested time; returns once every fault is over, with the kinds that
+    must have happened, and those that could not (by kind, the reason)."""
     draws = random.Random(options.seed)
 
     def generator():
@@ -147,7 +149,7 @@ def break_it(system, journal, options):
 
 
 def _settle_within(options):
-    """Seconds: every record of the run is looked at."""
+    """Seconds: every record of the run is read."""
     return 100 + _LONGEST_PAUSE_S + options.seconds // 5
 
 
@@ -169,8 +171,8 @@ def campaign(system, journal, options):
 
 
 def run(options, folder, no_disks):
-    """The checker's report, and what else is to be told."""
-    # Starting, settling and what a fault takes; checking is not counted.
+    """The checker's report, with further entries."""
+    # Starting, settling and the faults; checking is not counted.
     bound(options.seconds + 40 + _settle_within(options))
     smoke = options.length == "smoke"
     builds = Builds(f"{options.binaries}/idempotencyd", None if smoke else options.previous)

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import time
 
-# What the certificates are for: links have other names.
+# The name that the certificates are for: links have other names.
 SERVER_NAME = "idempotencyd"
 
 _CONFIG = """
@@ -36,7 +36,7 @@ subjectAltName = DNS:{name}
 distinguished_name = subject
 [subject]
 """
-# Processes whose clock is behind have to take them too.
+# Processes whose clock is behind have to accept them too.
 _BACKDATED_S = 24 * 3600
 
 
@@ -77,7 +77,7 @@ class _Signer:
 
 
 class Authority:
-    """Certificates and keys, as files in `folder`. Everybody trusts the bundle of both."""
+    """Certificates and keys, as files in `folder`. Every process trusts the bundle of both."""
 
     def __init__(self, folder):
         self._folder = pathlib.Path(folder)
@@ -97,7 +97,7 @@ class Authority:
 
     def issue(self, name):
         """A new certificate and key for `name`, of the other authority than the last ones. Both
-        are replaced in one step. Answers the serial number."""
+        are replaced in one step. Returns the serial number."""
         self._issued += 1
         new = self._folder / f"{name}.{self._issued}"
         new.mkdir()
@@ -109,7 +109,7 @@ class Authority:
         return int(serial.partition("=")[2], 16)
 
     def context(self):
-        """For connections to daemons, with a certificate that they take."""
+        """For connections to daemons, with a certificate that they accept."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.bundle)
         context.load_cert_chain(self.certificate("orchestrator"), self.key("orchestrator"))
@@ -117,7 +117,7 @@ class Authority:
         return context
 
     def served(self, path):
-        """The serial number of the certificate that a new connection to the socket is shown."""
+        """The serial number of the certificate that a new connection to the socket receives."""
         context = self.context()
         with socket.socket(socket.AF_UNIX) as plain:
             plain.settimeout(10)

@@ -1,4 +1,4 @@
-"""Certificates that are made are those that are shown, and are trusted."""
+"""New certificates are those that a server presents, and are trusted."""
 
 import pathlib
 import socket
@@ -19,7 +19,8 @@ class AuthorityTest(unittest.TestCase):
         self.authority = Authority(self.folder / "certificates")
 
     def _served_by(self, name):
-        """What a server with the files of `name` shows; it wants a certificate too."""
+        """The certificate that a server with the files of `name` presents; it requires one
+        too."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.authority.certificate(name), self.authority.key(name))
         context.load_verify_locations(self.authority.bundle)

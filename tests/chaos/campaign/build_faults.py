@@ -2,7 +2,7 @@
 
 import time
 
-# Locks what `migrate` of the next version might: nothing is written before it is over.
+# Locks that `migrate` of the next version might take: nothing is written before they end.
 _INDEX = """
 SET lock_timeout = '10s';
 CREATE INDEX chaos_by_lease ON {schema}.records (lease_until);
@@ -11,7 +11,7 @@ _SCHEMA = "SELECT schemaname FROM pg_tables WHERE tablename = 'records'"
 
 
 class BuildFaults:
-    """To be run by one thread."""
+    """For use by one thread."""
 
     def __init__(self, system, journal, random):
         self._system = system
@@ -36,7 +36,7 @@ class BuildFaults:
             time.sleep(self._random.uniform(*pause))
 
     def roll_between_builds(self):
-        """Forth and back. Guarded servers and clients stay what they are."""
+        """There and back. Guarded servers and clients keep their build."""
         began = time.monotonic_ns()
         self._roll(self._builds.other, (0.3, 1))
         self._journal.fault("roll_between_builds", "daemons", began, time.monotonic_ns())
@@ -45,9 +45,11 @@ class BuildFaults:
         self._journal.fault("roll_between_builds", "daemons", began, time.monotonic_ns())
 
     def migrate_under_load(self):
-        """The first time from the schema of an earlier version, whose daemons go on meanwhile and
-        are then replaced, as an upgrade goes. After that `migrate` finds nothing to do, and what a
-        later version's might lock is locked."""
+        """The first time from the schema of an earlier version, whose daemons continue
+        meanwhile and
+        are then replaced, as in an upgrade. After that `migrate` finds no step to apply, and
+        locks
+        of the kind that a later version might take follow."""
         began = time.monotonic_ns()
         upgrade = self._system.daemon_build is not self._builds.current
         applied = "applied" in self._system.migrate(self._builds.current)

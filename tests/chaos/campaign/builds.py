@@ -14,8 +14,8 @@ class Build:
 class Builds:
     """`current`, and those that tests/chaos/build_previous.sh left in `previous`:
 
-    `other`    of the same schema; None without one, and `no_other` says why
-    `earlier`  knows the schema only up to the version before the newest; None without one
+    `other`    of the same schema; None without one, and `no_other` is the reason
+    `earlier`  supports the schema only up to the version before the newest; None without one
     """
 
     def __init__(self, current, previous):

@@ -1,4 +1,4 @@
-"""Which builds of the daemon take part."""
+"""The builds of the daemon that take part."""
 
 import pathlib
 import tempfile

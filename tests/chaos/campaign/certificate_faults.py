@@ -2,12 +2,12 @@
 
 import time
 
-# A daemon looks at its files every second.
+# A daemon reads its files every second.
 _SERVED_WITHIN_S = 10
 
 
 class CertificateFaults:
-    """To be run by one thread."""
+    """For use by one thread."""
 
     def __init__(self, system, journal, random):
         self._system = system
@@ -17,8 +17,9 @@ class CertificateFaults:
         self.impossible = {}
 
     def rotate_certificates(self):
-        """Another certificate and key, of another authority, in the place of a daemon's while it
-        serves. Once it shows them, all who are connected to it have to connect again."""
+        """Replaces a daemon's certificate and key while it serves, by those of another
+        authority.
+        Once it presents them, every connected process has to connect again."""
         name = self._random.choice(self._system.names("daemon"))
         began = time.monotonic_ns()
         serial = self._system.authority.issue(name)

@@ -8,9 +8,9 @@ import time
 from . import shifted_clock
 
 _SHIFT_S = 40
-# Between what a clock says and what it was told to say.
+# The tolerance between a clock's time and its set time.
 _TOLERANCE_S = 10
-# How long a guarded server may be without a call.
+# The longest time of a guarded server without a call.
 _CALLED_WITHIN_S = 3
 _LOGGED = re.compile(r'time=(\d+-\d+-\d+T\d+:\d+:\d+)\S* level=\S+ event="(\w+)"')
 
@@ -25,7 +25,7 @@ def logged_shift(log, event, now):
 
 def recorded_shift(lines, since, now, now_ns):
     """The same by the last execution of a history's lines that began after `since` on the
-    monotonic clock, which said `now_ns` when the wall clock said `now`."""
+    monotonic clock, which had `now_ns` when the wall clock had `now`."""
     for line in reversed(lines):
         if not line.startswith('{"event":"start"') or not line.endswith("}"):
             continue
@@ -37,7 +37,7 @@ def recorded_shift(lines, since, now, now_ns):
 
 
 class ClockFaults:
-    """To be run by one thread."""
+    """For use by one thread."""
 
     def __init__(self, system, journal, random):
         self._system = system
@@ -71,7 +71,7 @@ class ClockFaults:
             self._system.kill(name)
 
     def _daemon(self, name, clock, shift, began):
-        """A daemon's log says what time it was when it was ready, and when it was to end."""
+        """A daemon's log has the time at which it was ready, and at which it had to end."""
         log = self._system.processes[name].log
         self._count(name, None, began, shift,
                     logged_shift(log.read_text(errors="replace"), "serving", time.time()))
@@ -82,7 +82,7 @@ class ClockFaults:
                     logged_shift(log.read_text(errors="replace"), "signal", time.time()))
 
     def _bank(self, name, clock, shift, began):
-        """Each execution of a guarded server is recorded with what time it was."""
+        """Each execution of a guarded server is recorded with its time."""
         self._count(name, [name], began, shift, self._executed(name, began, shift))
         began = self._jump(clock, -shift)
         self._count(name, [name], began, -shift, self._executed(name, began, -shift))
@@ -95,7 +95,7 @@ class ClockFaults:
         return began
 
     def _executed(self, name, since, wanted):
-        """What the last execution was recorded with, once that is `wanted`."""
+        """The recorded time of the last execution, once it is `wanted`."""
         shift = None
         deadline = time.monotonic() + _CALLED_WITHIN_S
         while not self._is(shift, wanted) and time.monotonic() < deadline:
@@ -111,6 +111,6 @@ class ClockFaults:
         return shift is not None and abs(shift - wanted) < _TOLERANCE_S
 
     def _count(self, name, servers, began, wanted, seen):
-        """It was no fault if the clock is not seen to be wrong."""
+        """It was no fault if no record shows the wrong time."""
         if self._is(seen, wanted):
             self._journal.fault("shift_clock", name, began, time.monotonic_ns(), servers)

@@ -1,4 +1,4 @@
-"""What counts as a clock that was seen to be wrong."""
+"""The records that count as a wrong clock."""
 
 import json
 import unittest
@@ -31,7 +31,7 @@ class LoggedShift(unittest.TestCase):
 
 
 class RecordedShift(unittest.TestCase):
-    # At 1000 s by the wall clock the monotonic one says 7 s.
+    # At 1000 s by the wall clock the monotonic one has 7 s.
     def _shift(self, lines, since):
         return recorded_shift(lines, since, 1000, 7_000_000_000)
 

@@ -1,4 +1,4 @@
-"""What a hostile caller sends: headers to guarded servers, frames to daemons. Values only."""
+"""The bytes of a hostile caller: headers to guarded servers, frames to daemons. Values only."""
 
 import uuid
 
@@ -38,7 +38,7 @@ def trace(version, rest):
 
 
 def headers_of_a_call(random):
-    """Headers of one guarded call; each draw has something wrong with it."""
+    """Headers of one guarded call; each draw has a fault."""
     good = {b"x-scope": SCOPE.encode(), b"idempotency-key": new_key()}
     bad = random.choice((
         {b"traceparent": trace(b"01", b"-" + _NOT_UTF8)},
@@ -60,13 +60,13 @@ def headers_of_a_call(random):
 
 
 def request_of_a_call(random):
-    """An ActRequest, or bytes that are none."""
+    """An ActRequest, or bytes that are not one."""
     return random.choice((
         field(1, b"a"),
         field(1, _NOT_UTF8),
         field(3, field(1, _NOT_UTF8)),
         bytes(random.randrange(256) for _ in range(random.randrange(1, 200))),
-        # Groups that nobody closes.
+        # Groups without an end.
         b"\x7b" * 90,
         field(15, b"u" * 200_000),
     ))
@@ -77,7 +77,7 @@ def record_key(key, name_space=b"raw", scope=SCOPE.encode()):
 
 
 def reserve_request(key, **more):
-    """`more` are further fields, by what they are."""
+    """`more` are further fields, by their kind."""
     request = field(1, record_key(key)) + field(2, number_field(1, 1) + field(2, b"d" * 32))
     if "max_wait_s" in more:
         request += field(6, number_field(1, more["max_wait_s"]))
@@ -97,13 +97,13 @@ def session_frame(*operations):
 
 
 def hostile_frame(random):
-    """A frame of a session that no client of ours sends."""
+    """A frame of a session that no client of the project sends."""
     key = new_key()
     return random.choice((
-        # Empty operations: two bytes each, a message each once they are read.
+        # Empty operations: two bytes each, a message each once they are parsed.
         lambda: field(1, b"") * 1_900_000,
         lambda: session_frame(reserve_request(key, label=_NOT_UTF8)),
-        # One waits for the other; then bytes that are no frame.
+        # One waits for the other; then bytes that are not a frame.
         lambda: session_frame(reserve_request(key), reserve_request(key, max_wait_s=30)) + b"\x0f",
         lambda: session_frame(reserve_request(key))[:-7],
         lambda: bytes(random.randrange(256) for _ in range(300)),

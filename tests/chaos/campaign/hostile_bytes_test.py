@@ -1,4 +1,4 @@
-"""That what is sent is what it is meant to be."""
+"""The bytes are what they are meant to be."""
 
 import random
 import unittest

@@ -1,4 +1,4 @@
-"""A caller that means harm, beside those that are to notice nothing of it."""
+"""A hostile caller, beside others that must not be affected."""
 
 import contextlib
 import re
@@ -22,8 +22,8 @@ _TOKEN = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class HostileFaults:
-    """To be run by one thread. Links are whole meanwhile, so that
-    nothing but the hostile caller can be why a call is not served."""
+    """For use by one thread. Links are whole meanwhile, so that
+    only the hostile caller can be the reason why a call is not served."""
 
     def __init__(self, system, journal, random, links):
         self._system = system
@@ -52,7 +52,7 @@ class HostileFaults:
                          lambda name, _: held.enter_context(self._ask_and_not_read(name)))
 
     def _attack(self, kind, names, strike):
-        """Strikes each in turn for a while; it was no fault unless each was hit."""
+        """Attacks each in turn for a while; it was no fault unless each was hit."""
         with self._links.whole():
             began = time.monotonic_ns()
             until = time.monotonic() + _LASTS_S
@@ -89,7 +89,7 @@ class HostileFaults:
         return 0
 
     def _connect_often(self, name, _):
-        """Connections that say nothing, as many as come to be."""
+        """Connections that send nothing, as many as are accepted."""
         with contextlib.ExitStack() as held:
             connected = 0
             for _ in range(_CONNECTIONS):
@@ -103,7 +103,7 @@ class HostileFaults:
             return connected > _CONNECTIONS // 10
 
     def _ask_and_not_read(self, name):
-        """A caller with many large replies on their way that takes none of them."""
+        """A caller with many large replies in transit that reads none of them."""
         key = hostile_bytes.new_key()
         with self._caller(name) as caller:
             reserved = caller.call(hostile_bytes.RESERVE,
@@ -121,7 +121,8 @@ class HostileFaults:
         return slow
 
     def _must_accept(self, name):
-        """A daemon that no longer takes connections is a finding, whatever it answers to others."""
+        """A daemon that no longer accepts connections is a finding, even if it serves
+        others."""
         deadline = time.monotonic() + _ACCEPTS_WITHIN_S
         while True:
             try:

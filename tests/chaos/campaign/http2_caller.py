@@ -1,4 +1,4 @@
-"""A gRPC caller that sends what no gRPC library would: any header, any frame, any pace."""
+"""A gRPC caller that sends data that no gRPC library would: any header, any frame, any pace."""
 
 import collections
 import select
@@ -18,11 +18,12 @@ def grpc_message(payload):
 
 
 class Http2Caller:
-    """One connection. Nothing that is sent is checked. Close it."""
+    """One connection. The sent data is not checked. Close it."""
 
     def __init__(self, path, tls=None, server_name=None, window=None, timeout_s=5):
-        """Connects to the Unix socket at `path`. `window` is how many bytes of each answer are
-        taken before the caller stops reading it; None: all of them."""
+        """Connects to the Unix socket at `path`. `window` is the number of bytes of each answer
+        that
+        are received before the caller stops reading it; None: all of them."""
         self.answered = set()
         self.refused = set()
         self.bodies = collections.defaultdict(bytes)
@@ -56,7 +57,7 @@ class Http2Caller:
         self._socket.close()
 
     def call(self, path, headers=(), messages=(), end=True):
-        """Begins a call; `messages` are the bytes of whole messages. Answers its stream."""
+        """Begins a call; `messages` are the bytes of whole messages. Returns its stream."""
         stream = self._http.get_next_available_stream_id()
         self._http.send_headers(stream, [
             (b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode()),
@@ -71,7 +72,7 @@ class Http2Caller:
         return stream
 
     def send(self, stream, data):
-        """Waits for the window where it is full; gives up with the connection's end."""
+        """Waits for the window while it is full; stops when the connection ends."""
         while data and not self._is_over(stream):
             room = min(self._http.local_flow_control_window(stream),
                        self._http.max_outbound_frame_size, len(data))
@@ -87,7 +88,7 @@ class Http2Caller:
         return self.closed or stream in self.answered or stream in self.refused
 
     def wait(self, streams, deadline_s=2):
-        """Until all are over, nothing comes for so long, or the connection ends. Answers how
+        """Until all are over, nothing arrives for so long, or the connection ends. Returns how
         many got an answer."""
         streams = set(streams)
         while not self.closed and not streams <= self.answered | self.refused:
@@ -96,7 +97,7 @@ class Http2Caller:
         return len(streams & self.answered)
 
     def take(self, timeout_s):
-        """Reads what there is; False if nothing came in time."""
+        """Reads the available data; False if nothing arrived in time."""
         if self.closed:
             return False
         pending = getattr(self._socket, "pending", lambda: 0)()

@@ -15,7 +15,8 @@ _LIMIT_S = 20
 
 
 class Server:
-    """Takes one connection, and does `then(connection, stream)` when a request's headers come."""
+    """Accepts one connection, and runs `then(connection, stream)` when a request's headers
+    arrive."""
 
     def __init__(self, path, then):
         self._then = then
@@ -35,7 +36,7 @@ class Server:
         client.settimeout(_LIMIT_S)
         connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
         connection.initiate_connection()
-        # The caller may be gone first.
+        # The caller may close first.
         with client, contextlib.suppress(OSError):
             client.sendall(connection.data_to_send())
             while data := client.recv(65536):
@@ -46,7 +47,7 @@ class Server:
 
 
 class Http2CallerTest(unittest.TestCase):
-    # More than the window of a stream, so that the caller has to wait for what the server says.
+    # More than the window of a stream, so that the caller has to wait for the server's update.
     _LARGE = b"x" * 100_000
 
     def call(self, then):

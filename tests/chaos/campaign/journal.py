@@ -23,9 +23,9 @@ class Journal:
 
     def fault(self, kind, target, began, until=None, servers=None, served=None,
               settled_ms=None):
-        """Of a fault that is over. `servers` is left out if it reaches all of them. `served` is
-        the share of calls that have to be served while it lasts, where nothing else is broken,
-        `settled_ms` how long callers are given to turn away from what is broken."""
+        """Of a fault that is over. `servers` is omitted if it reaches all of them. `served` is
+        the share of calls that have to be served while it lasts, if no other fault is active,
+        `settled_ms` the time that callers have to leave the broken part."""
         fields = {"kind": kind, "target": target, "t": began}
         if until is not None:
             fields["until"] = until

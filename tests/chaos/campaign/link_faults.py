@@ -1,11 +1,11 @@
-"""Breaks links in every way that the proxy knows."""
+"""Breaks links in every way that the proxy supports."""
 
 import contextlib
 import queue
 import threading
 import time
 
-# Which links, and which guarded servers' calls a fault of one reaches (None: all).
+# The links, and the guarded servers with calls that a fault of one reaches (None: all).
 _CLASSES = {
     "call": (lambda name: name.startswith("client") and "-bank" in name, lambda a, b: b),
     "raw": (lambda name: name.startswith("client") and "-daemon" in name, lambda a, b: None),
@@ -14,9 +14,9 @@ _CLASSES = {
     "ledger": (lambda name: name.startswith("bank") and "-pg" in name, lambda a, b: a),
     "replication": (lambda name: name.startswith("replication"), lambda a, b: None),
 }
-# In which ways; each is a method.
+# The ways; each is a method.
 _WAYS = ("cut", "refuse", "stall", "delay", "one_way", "drop", "forward_then_cut")
-# How long a rule may wait for the bytes that it is for.
+# The longest time that a rule may wait for its bytes.
 _FIRES_WITHIN = 1.5
 
 
@@ -43,7 +43,7 @@ class LinkFaults:
             thread.start()
 
     def stop(self):
-        """Returns once every fault is over; raises what went wrong with one."""
+        """Returns once every fault is over; raises an error of one."""
         self._stopping.set()
         for thread in self._threads:
             if thread.ident is not None:
@@ -157,7 +157,7 @@ class LinkFaults:
                     f"forward-then-cut {{}} bytes={self._random.randint(1, 3000)}{hold}")
 
     def _ruled(self, kind, way, line):
-        """A rule that waits for bytes; it was no fault if they did not come."""
+        """A rule that waits for bytes; it was no fault if they did not arrive."""
         with self._link(kind) as (name, servers):
             before = self._links.fired(name)
             began = time.monotonic_ns()

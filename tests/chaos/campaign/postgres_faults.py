@@ -4,7 +4,7 @@ import time
 
 
 class PostgresFaults:
-    """To be run by one thread. Links are whole meanwhile."""
+    """For use by one thread. Links are whole meanwhile."""
 
     def __init__(self, system, journal, random, links):
         self._system = system
@@ -36,8 +36,8 @@ class PostgresFaults:
             self._postgres.attach_standby()
 
     def fail_over_behind(self):
-        """The standby is behind when the primary crashes. What it lacks can be seen once the
-        primary is back, and is taken back by the failover that follows."""
+        """The standby is behind when the primary crashes. The commits that it lacks can be seen
+        once the primary is back, and the failover that follows reverts them."""
         with self._links.whole():
             link = f"replication{self._postgres.standby.number}"
             began = time.monotonic_ns()

@@ -11,21 +11,21 @@ import time
 
 from bench.comparison.process import Process
 
-# Everything that makes a commit durable is on. Senders and receivers notice soon
-# that the other is away: the run does not wait for them.
+# Every setting that makes a commit durable is on. Senders and receivers detect soon that the
+# other is unreachable: the run does not wait for them.
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "shared_buffers": "64MB",
-    # Goes with the folder: what a crash leaves in /dev/shm stays there.
+    # Removed with the folder: the files that a crash leaves in /dev/shm would stay there.
     "dynamic_shared_memory_type": "mmap",
     "max_connections": "200",
     "wal_level": "replica",
     "hot_standby": "on",
     "max_wal_senders": "10",
-    # What is kept fits on WAL_DISK_MB with room to spare, however long the run is.
+    # The kept log fits on WAL_DISK_MB with room to spare, in a run of any length.
     "wal_keep_size": "192MB",
     "min_wal_size": "32MB",
     "max_wal_size": "256MB",
@@ -36,7 +36,7 @@ _SETTINGS = {
     "lc_messages": "C",
 }
 _READY = "database system is ready to accept"
-# Of a disk for the write-ahead log alone.
+# The size of a disk for the write-ahead log alone.
 WAL_DISK_MB = 768
 # A long run's tables are some gigabytes.
 _COPIED_WITHIN = 300
@@ -56,8 +56,9 @@ class PostgresNode:
     """Listens on a unix socket in its folder. Empty until init() or copy_from()."""
 
     def __init__(self, folder, number, upstream, wal_disk=None):
-        """`upstream` is (host, port) of where it replicates from, as a standby. `wal_disk` is the
-        SmallDisk that its write-ahead log has for itself."""
+        """`upstream` is the (host, port) from which it replicates, as a standby. `wal_disk` is
+        the
+        SmallDisk for its write-ahead log alone."""
         self.number = number
         self.folder = pathlib.Path(folder) / f"pg{number}"
         self.wal_disk = wal_disk
@@ -105,7 +106,7 @@ class PostgresNode:
         self.start()
 
     def copy_from(self, primary):
-        """Begins anew as a standby of `primary`; returns once it answers reads."""
+        """Starts again as a standby of `primary`; returns once it answers reads."""
         self._make_folder()
         self._run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-D",
                   str(self.folder / "data"), "-X", "stream", "--checkpoint=fast", "--no-sync",
@@ -124,7 +125,7 @@ class PostgresNode:
         arguments = [argument for name, value in settings.items()
                      for argument in ("-c", f"{name}={value}")]
         self._starts += 1
-        # It logs to stderr; what is waited for is read from stdout.
+        # It logs to stderr; the expected lines are read from stdout.
         self._server = Process(
             ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", str(self._bin / "postgres"), "-D",
              str(self.folder / "data"), "-k", str(self.folder), "-c", "log_line_prefix=%m ",
@@ -133,26 +134,26 @@ class PostgresNode:
         self._server.wait_for_line(_READY)
 
     def stop_immediate(self):
-        """As after a crash of the machine, but for the disk's cache."""
+        """As after a crash of the machine, except for the disk's cache."""
         if self._server is not None:
             self._server.stop(signal.SIGQUIT)
             self._server = None
 
     def run_out_of_disk(self, limit=20):
-        """Fills the log's disk; returns once a write has failed for that."""
+        """Fills the log's disk; returns once a write has failed because of that."""
         before = self._server.log.stat().st_size
         self.wal_disk.fill()
         deadline = time.monotonic() + limit
         while _NO_ROOM not in self._logged_since(before):
             if time.monotonic() > deadline:
                 raise RuntimeError(f"pg{self.number} did not miss the room that its disk lacks")
-            # What is left of segments that there are already.
+            # The rest of existing segments.
             self._try_sql("SELECT pg_switch_wal()")
             time.sleep(0.05)
 
     def recover_with_disk(self, limit=60):
-        """Gives the room back; returns once writes are taken, by a server that was started again
-        if that one ended."""
+        """Frees the room; returns once writes succeed, on a server that was started again
+        if the first one had ended."""
         self.wal_disk.empty()
         deadline = time.monotonic() + limit
         while self._try_sql("SELECT pg_is_in_recovery()") != "f":
@@ -176,7 +177,7 @@ class PostgresNode:
             return None
 
     def sql(self, statement, database="postgres", limit=30):
-        """Runs it; answers what psql prints, without frills."""
+        """Runs it; returns psql's unaligned output."""
         done = subprocess.run(
             [str(self._bin / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h",
              str(self.folder), "-U", "postgres", "-d", database, "-f", "-"],

@@ -14,7 +14,7 @@ class PostgresPair:
         self.primary.init()
 
     def attach_standby(self):
-        """Makes the standby anew; commits wait for it from then on."""
+        """Makes a new standby; later commits wait for it."""
         self.standby.copy_from(self.primary)
         self.primary.wait_until(_STREAMING)
         self._wait_for_standby_on("standby")
@@ -24,7 +24,7 @@ class PostgresPair:
         self.primary.sql("SELECT pg_reload_conf()")
 
     def wait_until_caught_up(self):
-        """The standby has all that anybody can have seen at the primary by now."""
+        """The standby has everything that any session can have seen at the primary by now."""
         now = self.primary.sql("SELECT pg_current_wal_flush_lsn()")
         self.primary.wait_until("SELECT bool_or(sync_state = 'sync' AND flush_lsn >= "
                                 f"'{now}') FROM pg_stat_replication")
@@ -32,9 +32,10 @@ class PostgresPair:
     def fail_over(self):
         """The standby becomes the primary; the old one is fenced, that is, ended for good.
 
-        It is not waited for. After a crash, or when a waiting session was ended, commits can be
-        seen that the standby does not have; the promotion then takes back what was seen, and
-        nobody may have been promised any of it.
+        It does not wait for the standby. After a crash, or when a waiting session was ended,
+        commits
+        can be seen that the standby does not have; the promotion then reverts them, and
+        no caller may have received any of them as durable.
         """
         self.primary.stop_immediate()
         self.standby.sql("SELECT pg_promote(true, 30)")

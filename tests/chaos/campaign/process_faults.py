@@ -4,7 +4,7 @@ import time
 
 
 class ProcessFaults:
-    """To be run by one thread."""
+    """For use by one thread."""
 
     def __init__(self, system, journal, random, lapse_s):
         """`lapse_s` is a lease."""

@@ -1,4 +1,4 @@
-"""How far a long run is."""
+"""The progress of a long run."""
 
 import time
 
@@ -6,7 +6,7 @@ _EVERY_S = 60
 
 
 class Progress:
-    """Called after each fault; tells once a minute."""
+    """Called after each fault; reports once a minute."""
 
     def __init__(self, tell, journal, seconds):
         self._tell = tell

@@ -7,12 +7,12 @@ import pathlib
 _LIBRARY = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 # How each begins.
 _SANITIZERS = (b"__asan_init", b"__tsan_init")
-# The library looks at its file when its clock goes on by more than this.
+# The library reads its file when its clock has advanced by more than this.
 _LOOKS_AFTER_S = 0
 
 
 def why_not(program):
-    """None where the program's clock can be shifted, else the reason."""
+    """None if the program's clock can be shifted, else the reason."""
     if not glob.glob(_LIBRARY):
         return "libfaketime is not installed (Debian's package faketime)"
     content = pathlib.Path(program).read_bytes()
@@ -22,8 +22,8 @@ def why_not(program):
 
 
 class ShiftedClock:
-    """Of the process that is started with `prefix`. Only its wall clock: clocks that measure how
-    long something takes do not jump in reality either, and all histories are written by them."""
+    """Of the process that is started with `prefix`. Only its wall clock: clocks that measure
+    durations do not jump in reality either, and all histories use them."""
 
     def __init__(self, path):
         self._path = path
@@ -36,16 +36,16 @@ class ShiftedClock:
     noticed_after_s = _LOOKS_AFTER_S + 1.2
 
     def shift(self, seconds):
-        """From now on its clock is that far ahead, or behind."""
+        """Afterwards its clock is ahead, or behind, by that."""
         new = f"{self._path}.new"
         with open(new, "w", encoding="ascii") as file:
             file.write(f"{seconds:+}s\n")
-        # Never half a file to whoever reads it.
+        # Never half a file for a reader.
         os.replace(new, self._path)
 
     @staticmethod
     def clean_up_after(pid):
-        """What the library leaves behind of a process that was killed."""
+        """The remains that the library leaves of a process that was killed."""
         for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
             try:
                 os.unlink(f"/dev/shm/{name}")

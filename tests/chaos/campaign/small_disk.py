@@ -18,8 +18,8 @@ def _mount(*arguments):
 
 
 def unshare_mounts():
-    """From now on mounts are this program's and its children's alone, and go with the last of
-    them. To be called while there is one thread. Answers None, or why that is not allowed."""
+    """Afterwards mounts are this program's and its children's alone, and end with the last of
+    them. Call it while there is one thread. Returns None, or why that is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_MOUNTS) != 0:
         return f"mounting is not allowed: {os.strerror(ctypes.get_errno())}"
@@ -34,7 +34,7 @@ def unshare_mounts():
 
 
 class SmallDisk:
-    """An empty disk of `megabytes`, mounted on `folder`, which this makes."""
+    """An empty disk of `megabytes`, mounted on `folder`, which this creates."""
 
     def __init__(self, folder, megabytes):
         self.folder = pathlib.Path(folder)
@@ -46,7 +46,7 @@ class SmallDisk:
         return self.folder / "balloon"
 
     def fill(self):
-        """Leaves no room at all."""
+        """Leaves no room."""
         with open(self._balloon, "wb", buffering=0) as file:
             size = 0
             while (free := self.free_bytes()) > 0:
@@ -54,7 +54,7 @@ class SmallDisk:
                     os.posix_fallocate(file.fileno(), size, free)
                     size += free
                 except OSError as error:
-                    # Somebody else took some of it meanwhile.
+                    # Another process took some of it meanwhile.
                     if error.errno != errno.ENOSPC:
                         raise
 
@@ -63,7 +63,7 @@ class SmallDisk:
         return room.f_bavail * room.f_frsize
 
     def empty(self):
-        """Gives back what fill() took."""
+        """Frees the room that fill() took."""
         self._balloon.unlink(missing_ok=True)
 
     def close(self):

@@ -1,4 +1,4 @@
-"""A disk that is full takes nothing, and takes it again afterwards."""
+"""A full disk accepts no bytes, and accepts them again afterwards."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ _NOT_ALLOWED = 77
 
 
 def _write(path):
-    """None, or why not."""
+    """None, or the reason why not."""
     try:
         path.write_bytes(b"x" * 4096)
     except OSError as error:
@@ -23,7 +23,7 @@ def _write(path):
 
 
 def _fill_one(folder):
-    """In a process of its own, whose mounts nobody else sees."""
+    """In a process of its own, so that no other process sees its mounts."""
     if unshare_mounts() is not None:
         return _NOT_ALLOWED
     disk = SmallDisk(folder, 4)

@@ -1,8 +1,8 @@
-"""Freezes a daemon whose sweep step is on its way."""
+"""Freezes a daemon while its sweep step is under way."""
 
 import time
 
-# A pass begins every second or so, and has something to write while there are calls.
+# A pass begins every second or so, and has rows to write while there are calls.
 _BEGUN_WITHIN_S = 6
 _HELD_MS = 14000
 _FROZEN_S = 14
@@ -11,7 +11,7 @@ _FROZEN_S = 14
 _SETTLED_MS = 7000
 # Of the calls of all clients: the sweep holds no lock of any of them.
 _SERVED = 0.9
-# What sweeps write is a statement of a name that begins so.
+# The sweep's writes are statements with names that begin like this.
 _WRITES = "sweep_"
 _BEGUN = """
 SELECT count(*) FROM pg_stat_activity
@@ -20,7 +20,7 @@ SELECT count(*) FROM pg_stat_activity
 
 
 class SweepFaults:
-    """To be run by one thread. Links are whole but for one."""
+    """For use by one thread. Links are whole but for one."""
 
     def __init__(self, system, journal, random, links):
         self._system = system
@@ -31,8 +31,9 @@ class SweepFaults:
         self.impossible = {}
 
     def freeze_in_sweep(self):
-        """Postgres has the statement, its session is silent, and the daemon is stopped: what a
-        node that is lost in the middle of a step looks like to Postgres and to other daemons."""
+        """Postgres has the statement, its session is silent, and the daemon is stopped: the
+        state in
+        which Postgres and other daemons see a node that is lost in the middle of a step."""
         name = self._random.choice(self._system.names("daemon"))
         with self._links.whole():
             link = f"{name}-pg{self._system.postgres.primary.number}"

@@ -1,4 +1,4 @@
-"""The system that is broken: Postgres, daemons, guarded servers, clients, and the links between."""
+"""The system under faults: Postgres, daemons, guarded servers, clients, and their links."""
 
 import json
 import pathlib
@@ -43,7 +43,7 @@ class Layout:
 
 
 class Links:
-    """The proxy's, by their names. Thread-safe."""
+    """The proxy's links, by their names. Thread-safe."""
 
     def __init__(self, binary, folder, layout, seed):
         self._lock = threading.Lock()
@@ -82,10 +82,10 @@ class Links:
 
 
 class System:
-    """Everything that runs. start(), then break it, then stop()."""
+    """Every process. start(), then break it, then stop()."""
 
     def __init__(self, folder, binaries, builds, layout, seed, lease_ms, no_disks=None):
-        """`no_disks` is why no small disks can be mounted; None: they are."""
+        """`no_disks` is the reason why no small disks can be mounted; None: they are."""
         self.folder = pathlib.Path(folder)
         self.logs = self.folder / "logs"
         self.logs.mkdir()
@@ -94,7 +94,7 @@ class System:
         self._lease_ms = lease_ms
         self._binaries = pathlib.Path(binaries)
         self.builds = builds
-        # What daemons are started from.
+        # The build from which daemons are started.
         self.daemon_build = builds.earlier or builds.current
         self.no_disks = no_disks
         self.authority = Authority(self.folder / "certificates")
@@ -107,7 +107,7 @@ class System:
                          self._disks[n])
             for n in (0, 1)])
         self.processes = {}
-        # The newest history of each that writes one.
+        # The newest history of each process that writes one.
         self.histories = {}
         self._starts = {}
 
@@ -123,7 +123,7 @@ class System:
         self.postgres.attach_standby()
 
     def migrate(self, build):
-        """Answers what `migrate` says that it did."""
+        """Returns `migrate`'s report."""
         host = str(self.postgres.primary.folder).replace("/", "%2F")
         done = subprocess.run([str(build.program), "migrate",
                                f"--store=postgresql://postgres@/idem?host={host}"],
@@ -143,14 +143,14 @@ class System:
     # Processes
 
     def names(self, kind):
-        """Of all daemons, say."""
+        """For example of all daemons."""
         return sorted(name for name in self.processes if name.startswith(kind))
 
     def socket(self, name):
         return self.folder / f"{name}.sock"
 
     def program(self, name):
-        """What runs under that name."""
+        """The process of that name."""
         return pathlib.Path(f"/proc/{self.processes[name].pid}/exe").resolve()
 
     def _start(self, name, command, clock=None, files=None, **options):
@@ -253,7 +253,7 @@ class System:
         return names + [f"pg{node.number}" for node in self.postgres.nodes if not node.running]
 
     def settle(self, limit):
-        """Has the clients bring every key to an end and look at it; answers what they say."""
+        """Makes the clients settle and read every key; returns their reports."""
         clients = [self.processes[f"client{number}"] for number in self.layout.clients]
         for client in clients:
             client.tell("settle")

@@ -4,8 +4,8 @@ import time
 
 
 class Turns:
-    """On one thread. `groups` have `kinds`, what each fault is called and does, and
-    `impossible`, what cannot be done here and why."""
+    """On one thread. `groups` have `kinds`, the name and the action of each fault, and
+    `impossible`, the faults that cannot be injected here and why."""
 
     def __init__(self, groups, random, often=()):
         """Kinds in `often` come twice in each round."""

@@ -1,8 +1,8 @@
-"""Holds every promise against the logs of a chaos run.
+"""Checks every promise against the logs of a chaos run.
 
   python3 -m tests.chaos.checker LOGDIR [--json FILE]
 
-Exits with 0 if all were kept and the run was hard enough to tell, else with 1.
+Exits with 0 if all were kept and the run was hard enough for a verdict, else with 1.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Reads a folder of logs and holds every promise against it, in bounded memory."""
+"""Reads a folder of logs and checks every promise against it, in bounded memory."""
 
 import concurrent.futures
 import tempfile
@@ -18,12 +18,12 @@ BUCKET_BYTES = 24 * 1024 * 1024
 
 
 class BucketResult:
-    """What one bucket's records came to."""
+    """The result of one bucket's records."""
 
     def __init__(self):
         self.coverage = Coverage()
         self.violations = []
-        # Of each invariant, those beyond the ones that are told.
+        # For each invariant, those beyond the printed ones.
         self.untold = {}
         self.records = 0
         self.decided = 0
@@ -77,13 +77,13 @@ def _histories(path, run):
             else:
                 history = of_operation.pop((line[0], event["id"]))
             history.add(event, line)
-    # Each goes once it was looked at.
+    # Each is deleted once it was checked.
     while histories:
         yield histories.popitem()[1]
 
 
 def check(folder, thresholds=None, jobs=1, bucket_bytes=BUCKET_BYTES, scratch=None):
-    """The Report of the logs in `folder`. `scratch` needs as much room as they take."""
+    """The Report of the logs in `folder`. `scratch` needs as much room as they do."""
     log, run, report = LogFolder(folder), Run(), Report()
     coverage, decided = Coverage(), 0
     with tempfile.TemporaryDirectory(prefix="chaos-checker.", dir=scratch) as temporary:

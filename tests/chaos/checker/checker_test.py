@@ -1,4 +1,4 @@
-"""The checker as a whole: the format, what a run must have met, the report, the command."""
+"""The checker as a whole: the format, the coverage of a run, the report, the command."""
 
 import json
 import pathlib
@@ -60,13 +60,13 @@ class Coverage(CheckerTest):
 
     def test_a_fault_that_met_nothing(self):
         self.log()
-        # It touches one server that no call went to.
+        # It reaches one server, which no call was sent to.
         self.append("more", json.dumps({"event": "fault", "kind": "freeze", "target": "server9",
                                         "t": 1500 * MS, "servers": ["server9"]}) + "\n")
         self.assertEqual(self.messages(Thresholds(**SHORT)), ["fault freeze met no call"] + [
             f"fault freeze met 0 calls that were {phase}, at least 1 are wanted"
             for phase in ("reserving", "executing", "recording")])
-        # However few it is among all, a fault that met nothing proves nothing.
+        # At any share of the total, a fault that met no call proves nothing.
         self.assertEqual(self.messages(Thresholds(rare_share=1, **SHORT)),
                          ["fault freeze met no call"])
 
@@ -94,7 +94,7 @@ class Coverage(CheckerTest):
         log.files["orchestrator"] = [event for event in log.files["orchestrator"]
                                      if event["event"] == "fault"]
         log.write(self.folder)
-        # Nor is the lease known then.
+        # The lease is unknown then, too.
         self.assertTrue({"the log has no seed", "the log does not say when the last fault was over"}
                         <= set(self.messages(ANYTHING)))
 

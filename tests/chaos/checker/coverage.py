@@ -1,4 +1,4 @@
-"""A run in which nothing could have gone wrong proves nothing: what it must have met."""
+"""A run in which nothing could fail proves nothing: the events that it must have met."""
 
 import bisect
 import collections
@@ -14,24 +14,25 @@ PHASES = ("reserving", "executing", "recording")
 
 @dataclasses.dataclass
 class Thresholds:
-    """What a run has to reach; less of it for a short one."""
+    """The minimum for a run; a short one has less."""
 
     verdicts: tuple = VERDICTS
     per_verdict: int = 100
     ok_share: float = 0.6
     # How often each kind of fault must begin in each phase of a call...
     per_fault_phase: int = 1
-    # ... but for this share of all pairs of a kind and a phase. When a fault begins is
-    # chance: of some two hundred pairs a few are met less often in almost every run.
+    # ... but for this share of all pairs of a kind and a phase. The start of a fault is random:
+    # of some two hundred pairs a few are met less often in almost every run.
     rare_share: float = 0.0
     # Kinds of faults that must have happened.
     faults: tuple = ()
-    # Keys whose orders were too many to look at, at most.
+    # The maximum number of keys with too many orders to check.
     undecided_share: float = 0.01
 
 
 class Coverage:
-    """Counts, over all records, what a run met. One for each part of it; merge() adds them up."""
+    """Counts, over all records, the events of a run. One for each part of it; merge() adds them
+    up."""
 
     name = "coverage"
 
@@ -70,7 +71,7 @@ class Coverage:
     def _count(self, run, phase, server, since, until):
         if since >= until:
             return
-        # A process that was killed leaves no end: a few seconds stand for it.
+        # A process that was killed leaves no end: a few seconds are assumed for it.
         until = min(until, since + run.lease)
         began = run.fault_times
         for n in range(bisect.bisect_left(began, since), len(began)):
@@ -87,7 +88,7 @@ class Coverage:
         self.service.merge(other.service)
 
     def rare(self, kinds, thresholds):
-        """What to say of pairs that were met too seldom."""
+        """The message for pairs that were met too seldom."""
         wanted = thresholds.per_fault_phase
         for kind in kinds:
             if wanted and not any(self.met[kind, phase] for phase in PHASES):
@@ -100,7 +101,8 @@ class Coverage:
                        f"least {wanted} are wanted")
 
     def check(self, run, thresholds, orders):
-        """Yields what the run lacks. `orders` is (decided, undecided) of the invariant `order`."""
+        """Yields the faults that the run lacks. `orders` is (decided, undecided) of the
+        invariant `order`."""
         def lacks(message):
             return Violation(self.name, None, message, [])
 

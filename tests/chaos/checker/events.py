@@ -1,10 +1,11 @@
-"""What happened to one record. Times are nanoseconds of CLOCK_MONOTONIC; a line is (file, number)."""
+"""The events of one record. Times are nanoseconds of CLOCK_MONOTONIC; a line is (file,
+number)."""
 
 NEVER = 1 << 62
 
 
 class Operation:
-    """What a client asked, and what it was told. Without a definite answer `told` is NEVER."""
+    """A client's request, and its answer. Without a definite answer `told` is NEVER."""
 
     __slots__ = ("id", "client", "kind", "server", "fp", "batch", "token", "request_token",
                  "sent_reply",
@@ -17,7 +18,7 @@ class Operation:
         self.id = event["id"]
         self.client = event["client"]
         self.kind = event.get("kind", "call")
-        # The guarded server that was called, if the client says.
+        # The called guarded server, if the client logs it.
         self.server = get("server")
         self.fp = get("fp")
         self.batch = get("batch")
@@ -41,7 +42,7 @@ class Operation:
         self.event = event["event"]
         self.answered = event["t"]
         self.verdict = get("verdict", "none")
-        # What was given up, or not heard of by the service, may still act at any
+        # An abandoned operation, or one that the service has not received, may still act at any
         # later time.
         if self.event != "unknown" and self.verdict != "unavailable":
             self.told = event["t"]
@@ -62,7 +63,7 @@ class Operation:
 
     @property
     def granted(self):
-        """The store gave this operation a reservation, and it knows."""
+        """The store gave this operation a reservation, and the operation received it."""
         return self.kind == "reserve" and self.event == "ok" and self.verdict == "reserved"
 
     @property
@@ -112,7 +113,7 @@ class Execution:
 
 
 class Effect:
-    """What a handler did to the world, as kept outside the system under test."""
+    """The effect of a handler, as kept outside the system under test."""
 
     __slots__ = ("attempt", "server", "ledger", "reply", "at", "lines")
 
@@ -126,7 +127,7 @@ class Effect:
 
 
 class Probe:
-    """What `Get` said of the record, asked and told like an operation."""
+    """The answer of `Get` about the record, with request and answer like an operation."""
 
     __slots__ = ("asked", "told", "state", "attempt", "reply", "record_id", "whole", "lapsed",
                  "content", "seen", "lines")
@@ -147,7 +148,7 @@ class Probe:
 
 
 class Fault:
-    """Something that a nemesis did, from `began` to `ended` (the same for a kill)."""
+    """An action of a nemesis, from `began` to `ended` (the same for a kill)."""
 
     __slots__ = ("kind", "target", "began", "ended", "servers", "store_shift", "served", "settled",
                  "line")
@@ -157,12 +158,12 @@ class Fault:
         self.target = event["target"]
         self.began = event["t"]
         self.ended = event.get("until", event["t"])
-        # The guarded servers whose calls it can reach; None: all.
+        # The guarded servers with calls that it can reach; None: all.
         self.servers = event.get("servers")
-        # How far it moved the store's clock at its beginning, and back at its end.
+        # Its shift of the store's clock at its beginning, which its end takes back.
         self.store_shift = abs(event.get("store_shift_ms", 0)) * 1_000_000
-        # The share of calls that have to be served while it lasts; None: it says nothing of them.
+        # The share of calls that have to be served while it lasts; None: no requirement.
         self.served = event.get("served")
-        # From when on, since it began, in ns.
+        # The start of that requirement, since its beginning, in ns.
         self.settled = event.get("settled_ms", 1000) * 1_000_000
         self.line = line

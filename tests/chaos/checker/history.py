@@ -1,10 +1,10 @@
-"""All that is known of one record, in order, and what follows from it at once."""
+"""All evidence about one record, in order, and its direct consequences."""
 
 from .events import NEVER, Effect, Execution, Operation, Probe
 
 
 class Grant:
-    """A reservation that somebody is known to have held. It was given between `low` and `high`."""
+    """A reservation that provably existed. It was granted between `low` and `high`."""
 
     __slots__ = ("low", "high", "attempt", "token", "fp", "lease_end", "execution", "lines")
 
@@ -14,7 +14,7 @@ class Grant:
         self.attempt = attempt
         self.token = token
         self.fp = fp
-        # Its lease is live at least until here, unless it is given back.
+        # Its lease is live at least until here, unless it is released.
         self.lease_end = lease_end
         self.execution = execution
         self.lines = lines
@@ -50,7 +50,7 @@ class History:
         self.probes = []
         # (first grant, second grant, why they cannot both be)
         self.contradictions = []
-        # (what is wrong with it, line): lines that cannot be used.
+        # (the fault, line): lines that cannot be used.
         self.malformed = []
         self._open = {}
         self.by_id = {}
@@ -80,7 +80,7 @@ class History:
             self.by_id[event["id"]].answer(event, line)
 
     def seal(self):
-        """To be called once, after the last add()."""
+        """Call it once, after the last add()."""
         self.operations.sort(key=lambda operation: operation.asked)
         self.executions.sort(key=lambda execution: execution.started)
         self.effects.sort(key=lambda effect: effect.at)
@@ -121,7 +121,7 @@ class History:
             if op.token is None or op.attempt is None:
                 self.malformed.append(("a grant needs token and attempt", op.lines[-1]))
                 continue
-            # A repeat finds the grant that an earlier, unanswered one was given.
+            # A repeat gets the grant that an earlier, unanswered one was given.
             low = min(op.asked, asked_with.get(op.request_token, op.asked))
             lease = 0 if op.lease is None else op.lease * 1_000_000
             known = by_token.get(op.token)
@@ -175,7 +175,7 @@ class History:
         same = life.attempts.get(grant.attempt)
         if same is not None:
             return same, f"attempt {grant.attempt} was given twice"
-        # Sorted by `high`: only what is in the life already can have been earlier.
+        # Sorted by `high`: only a grant that is in the life already can have been earlier.
         for earlier in life.grants:
             if earlier.high < grant.low and earlier.attempt > grant.attempt:
                 return earlier, f"attempt {grant.attempt} came after attempt {earlier.attempt}"
@@ -185,7 +185,7 @@ class History:
         return None
 
     def lives_of(self, since, until):
-        """The lives that something between the two can have seen."""
+        """The lives that an event between the two can have seen."""
         if len(self.lives) == 1:
             return self.lives
         return [life for number, life in enumerate(self.lives)
@@ -193,7 +193,7 @@ class History:
                                           or since <= self.lives[number + 1].high)] or self.lives
 
     def own_replies(self):
-        """The digests of all replies that anybody made for this record."""
+        """The digests of all replies that any handler made for this record."""
         replies = {execution.reply for execution in self.executions}
         replies.update(effect.reply for effect in self.effects)
         replies.update(op.sent_reply for op in self.operations if op.kind == "complete")

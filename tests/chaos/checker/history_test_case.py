@@ -1,4 +1,4 @@
-"""A history of a few stories, and what the checker says of it."""
+"""A history of a few stories, and the checker's findings in it."""
 
 import tempfile
 import unittest

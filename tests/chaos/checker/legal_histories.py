@@ -1,4 +1,4 @@
-"""Logs of runs that kept every promise, made by a seed: what the checker must let pass."""
+"""Logs of runs that kept every promise, made by a seed: the checker must accept them."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ FAULT_KINDS = ("kill_daemon", "kill_server", "cut_link")
 
 
 class Story:
-    """One record's events as they come about. Each goes to the file of who saw it."""
+    """One record's events in their order. Each goes to the file of the process that saw it."""
 
     def __init__(self, log, rng, number, at, ledger=None):
         self.log = log
@@ -92,7 +92,7 @@ class Story:
 
 
 def plain(story):
-    """A call, its retries, and somebody else's request with the same key."""
+    """A call, its retries, and another caller's request with the same key."""
     call = story.ask()
     story.run(call)
     story.ok(call)
@@ -116,7 +116,7 @@ def together(story):
 
 
 def killed_before(story):
-    """The server dies before its effect; another takes over after the lease."""
+    """The server crashes before its effect; another takes over after the lease."""
     first = story.ask()
     story.start(first)
     story.tell(first, "unknown", "none")
@@ -129,7 +129,7 @@ def killed_before(story):
 
 
 def killed_after(story):
-    """The server dies after its effect; without the ledger there is another."""
+    """The server crashes after its effect; without the ledger there is another."""
     first = story.ask()
     execution = story.start(first)
     story.effect(execution)
@@ -145,7 +145,7 @@ def killed_after(story):
 
 
 def answer_lost(story):
-    """Everything was done, and the client was told that it failed."""
+    """All work was done, and the client got a failure."""
     call = story.ask()
     story.run(call)
     story.tell(call, "unknown", "none")
@@ -154,7 +154,7 @@ def answer_lost(story):
 
 
 def gave_up(story):
-    """A handler fails without a word on its effect, and the next attempt runs at once."""
+    """A handler fails without reporting its effect, and the next attempt runs at once."""
     first = story.ask()
     execution = story.start(first)
     if not story.ledger:
@@ -184,7 +184,7 @@ def slow_start(story):
 
 def two_lives(story):
     """A short retention: the key runs again once it was forgotten."""
-    story.ledger = False  # Its rows live longer than the record.
+    story.ledger = False  # Its rows are kept longer than the record.
     call = story.ask(retention_ms=3000)
     story.run(call)
     story.ok(call)
@@ -227,7 +227,7 @@ class RawStore:
         self.policy = self.rng.choice(("take_over", "recovery"))
         self.state, self.attempt, self.token, self.request_token = "NONE", 0, None, None
         self.lease_end, self.reply = 0, None
-        # Tokens that some client was told, with those that it made up.
+        # Tokens that some client received, with invented ones.
         self.tokens = ["made-up"]
         self.minted = 0
 
@@ -335,7 +335,7 @@ class RawStore:
         return "ok", "extended", {"lease_ms": LEASE_MS}
 
     def _settle(self):
-        """What an orchestrator does at the end: waits, then ends what is open."""
+        """The end of an orchestrator's run: waits, then settles open records."""
         self.story.outlive(LEASE_MS + 10)
         if self.state == "RESERVED":
             self._ask_now("reserve", recover=True, request_token="settle")

@@ -24,8 +24,8 @@ class LogFolder:
     def split(self, buckets, on_event, on_malformed):
         """Gives record events to `buckets`, the others to on_event(event, line).
 
-        on_malformed(what, line) hears of lines that are not of the format, or
-        that answer what nobody asked. Returns how many last lines were torn: a
+        on_malformed(what, line) gets lines that are not of the format, or
+        that answer no request. Returns the number of torn last lines: a
         process that is killed in mid-write leaves one.
         """
         torn = 0
@@ -35,7 +35,7 @@ class LogFolder:
 
     @staticmethod
     def _split_file(number, path, buckets, on_event, on_malformed):
-        # Which bucket an answer belongs to: bounded by what was in flight.
+        # The bucket of an answer: bounded by the number of operations in flight.
         asked, started = {}, {}
         with open(path, "rb") as file:
             for count, text in enumerate(file, 1):
@@ -70,7 +70,7 @@ class LogFolder:
 
 
 class Buckets:
-    """Files on disk that hold the lines of some records each, with where they came from."""
+    """Files on disk with the lines of some records each, and their origins."""
 
     def __init__(self, folder, count):
         self._folder = folder

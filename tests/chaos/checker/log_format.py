@@ -1,4 +1,5 @@
-"""The lines of a log: which fields an event must have. tests/chaos/README.md tells what they mean."""
+"""The lines of a log: the fields of each event. tests/chaos/README.md describes their
+meaning."""
 
 import json
 
@@ -31,7 +32,7 @@ _WITH_CHOICE = {"invoke": ("kind", "policy"), "ok": ("content",), "end": ("outco
 
 
 class MalformedLine(Exception):
-    """A line that is not of the format; says what is wrong."""
+    """A line that is not of the format; its message has the fault."""
 
 
 def parse(text):

@@ -1,4 +1,4 @@
-"""Plants each violation into a legal log: what the checker must never let pass."""
+"""Plants each violation into a legal log: the checker must never accept it."""
 
 from .legal_histories import MS
 
@@ -126,7 +126,7 @@ def never_settled(story):
     return True
 
 
-# What each breaks; it may break more.
+# The promise that each breaks; it may break more.
 MUTATIONS = {
     effect_twice: "effects",
     attempt_twice: "attempts",

@@ -43,7 +43,7 @@ class Mutations(unittest.TestCase):
         story = next(story for story in stories if mutation(story))
         report = checked(log)
         self.assertIn(invariant, report.counts)
-        # And nobody else is accused.
+        # And no other invariant reports a violation.
         self.assertEqual({tuple(violation["record"]) for violation in report.violations},
                          {tuple(story.record)})
 

@@ -1,4 +1,4 @@
-"""The id of a record, made of its four parts as include/grpc_idempotency/record_key.h says."""
+"""The id of a record, from its four parts as in include/grpc_idempotency/record_key.h."""
 
 import hashlib
 import re

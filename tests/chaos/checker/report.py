@@ -1,8 +1,8 @@
-"""What the checker found out, for machines and for people."""
+"""The checker's findings, for machines and for people."""
 
 import collections
 
-# So many violations are told one by one; all are counted.
+# So many violations are printed one by one; all are counted.
 TOLD = 1000
 
 

@@ -1,4 +1,4 @@
-"""What the whole run had in common: its seed, its limits, its faults, its phases."""
+"""The common data of the whole run: its seed, its limits, its faults, its phases."""
 
 import bisect
 import itertools
@@ -15,13 +15,13 @@ class Run:
         self.seed = None
         self.lease = 30_000 * MS
         self.retention = 24 * 3600 * 1000 * MS
-        # What answers rounded away, and how far two readings of a clock differ.
+        # The rounding of answers, and the difference of two readings of a clock.
         self.slack = 50 * MS
-        # The longest that a released record is not granted again.
+        # The longest time before a released record is granted again.
         self.pause = 0
         self.settle_within = 10_000 * MS
         self.faults = []
-        # Those that have to leave the other callers alone.
+        # Those that must not affect the other callers.
         self.serving = []
         self.phases = {}
         self._jumps = []
@@ -49,7 +49,7 @@ class Run:
         self._jumped = [0, *itertools.accumulate(shift for _, shift in jumps)]
 
     def store_jump(self, since, until):
-        """How much longer than for us the time between the two can have been for the store."""
+        """By how much longer the time between the two can have been by the store's clock."""
         if not self._jumps:
             return 0
         return (self._jumped[bisect.bisect_right(self._jumps, until)]
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def faults_ended(self):
-        """When the last fault was over; None if the log does not say."""
+        """The end of the last fault; None if the log does not have it."""
         at = self.phases.get("faults_ended")
         return at[0] if at else None
 

@@ -1,14 +1,14 @@
-"""How many of the calls were served while somebody else misbehaved."""
+"""The share of calls that were served beside a hostile caller."""
 
 import collections
 
 from .run import MS
 
-# Of a fault that has to leave the other callers alone its ends are not looked at: at first
-# calls of before it are still open (Fault.settled), and at last some would end after it. The
-# longest that a client waits for an answer:
+# The ends of a fault that must not affect the other callers are not checked: at first earlier
+# calls are still open (Fault.settled), and at last some would end after it. The longest time
+# that a client waits for an answer:
 ANSWERED_NS = 4000 * MS
-# What gRPC, the guard or the service answer in place of a verdict.
+# The reasons with which gRPC, the guard or the service replace a verdict.
 _UNSERVED_CODES = frozenset(("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED",
                              "RESOURCE_EXHAUSTED"))
 _UNSERVED_VERDICTS = frozenset(("unavailable", "overloaded", "quota"))
@@ -43,7 +43,7 @@ class Service:
         self.unserved.update(other.unserved)
 
     def lacks(self, run):
-        """Yields what is wrong, in words."""
+        """Yields the faults, in words."""
         wanted = {fault.kind: fault.served for fault in run.serving}
         for kind, share in sorted(wanted.items()):
             asked = self.asked[kind]

@@ -2,7 +2,7 @@
 
 
 class Violation:
-    """Which promise, of which record, and the lines that show it."""
+    """The promise, the record, and the lines that show it."""
 
     __slots__ = ("invariant", "record", "message", "lines")
 

@@ -8,16 +8,16 @@
 
 namespace idempotency::internal::chaos {
 
-// Finds a place in a stream: behind so many bytes, or behind a text, also where
-// the text comes in pieces. Thread-compatible.
+// Finds a place in a stream: after so many bytes, or after a text, also if the text arrives in
+// pieces. Thread-compatible.
 class ByteTrigger {
  public:
   static ByteTrigger AfterBytes(std::size_t count);
   // `text` is not empty.
   static ByteTrigger AfterText(std::string text);
 
-  // The next piece of the stream. How many of its bytes stand before the place,
-  // once that is found; call it no more then.
+  // The next piece of the stream. Returns the number of its bytes before the place, once that is
+  // found; do not call it again then.
   std::optional<std::size_t> Feed(std::string_view piece);
 
  private:
@@ -25,7 +25,7 @@ class ByteTrigger {
 
   std::size_t left_;
   std::string text_;
-  // The end of what came, too short to hold the text.
+  // The end of the received bytes, too short for the text.
   std::string tail_;
 };
 

@@ -1,8 +1,8 @@
-// Forwards many links in one thread, and breaks them as it is told.
+// Forwards many links in one thread, and breaks them on command.
 //
 //   chaos-proxy --control=unix:PATH --seed=N NAME=LISTEN=TARGET...
 //
-// tests/chaos/README.md tells the commands.
+// tests/chaos/README.md describes the commands.
 #include <signal.h>
 #include <sys/signalfd.h>
 
@@ -32,7 +32,7 @@ ABSL_FLAG(std::uint64_t, seed, 0, "seed of the delays");
 namespace idempotency::internal::chaos {
 namespace {
 
-// SIGTERM and SIGINT, as something to wait for.
+// SIGTERM and SIGINT, as an event to wait for.
 FileDescriptor EndSignals() {
   sigset_t ends;
   sigemptyset(&ends);
@@ -52,7 +52,7 @@ void Forward(std::vector<std::unique_ptr<Link>>& links, ControlSocket& control,
     for (const auto& link : links) link->AddTo(poll);
     poll.Wait();
     if (poll.Ready(ended) != 0) return;
-    // Before the links: what was told before a byte came holds for that byte.
+    // Before the links: a command that came before a byte applies to that byte.
     control.Work(poll);
     for (const auto& link : links) link->Work(poll);
   }

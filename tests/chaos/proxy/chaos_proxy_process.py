@@ -1,4 +1,4 @@
-"""A chaos-proxy of one's own: starts it, tells it what to break, ends it."""
+"""A chaos-proxy process: starts it, sends it commands, ends it."""
 
 import json
 import os
@@ -17,7 +17,7 @@ class ChaosProxy:
             [binary, f"--control=unix:{control}", f"--seed={seed}"]
             + [f"{name}={listen}={target}" for name, (listen, target) in links.items()],
             stdout=subprocess.PIPE, text=True)
-        # Where each link listens: the port that was taken, for port 0.
+        # The address of each link: for port 0 the port that was taken.
         self.addresses = {}
         for line in self._process.stdout:
             words = line.split()
@@ -34,12 +34,12 @@ class ChaosProxy:
         self._answers = self._control.makefile("r", encoding="utf-8")
 
     def ask(self, line):
-        """The answer to one command, as it is."""
+        """The answer to one command, unchanged."""
         self._control.sendall(line.encode() + b"\n")
         return self._answers.readline().rstrip("\n")
 
     def tell(self, line):
-        """One command, which has been done when this returns."""
+        """One command, which has been applied when this returns."""
         answer = self.ask(line)
         if answer != "ok":
             raise ValueError(f"{line}: {answer}")

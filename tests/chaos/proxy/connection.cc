@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
 
-// Closing it sends a reset in the place of an end.
+// Closing it sends a reset in place of an end.
 void ResetOnClose(int socket) {
   const linger at_once{1, 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

@@ -14,54 +14,52 @@
 
 namespace idempotency::internal::chaos {
 
-// One connection through a link: who connected, the target, and what is under
-// way between them. Obeys the faults of its link as they come and go.
-// Thread-compatible.
+// One connection through a link: the caller's side, the target's side, and the bytes in transit
+// between them. Applies the faults of its link as they begin and end. Thread-compatible.
 class Connection {
  public:
   // `link` outlives it.
   Connection(FileDescriptor client, FileDescriptor target, LinkState* link);
 
   void AddTo(PollSet& poll);
-  // Moves what can be moved.
+  // Moves all bytes that can be moved.
   void Work(const PollSet& poll);
 
   // It is over, on both sides.
   bool closed() const { return !sockets_[Direction::kUp].is_open(); }
-  // Bytes of it have vanished: it must never be healed.
+  // Some of its bytes were discarded: it must never be healed.
   bool lost_bytes() const { return lost_bytes_; }
-  // Resets both sides, with what is under way.
+  // Resets both sides, and drops the bytes in transit.
   void Reset();
 
  private:
-  // The socket that a direction's bytes come from.
+  // The socket from which a direction's bytes come.
   FileDescriptor& Source(Direction direction) { return sockets_[direction]; }
   FileDescriptor& Sink(Direction direction) { return sockets_[Opposite(direction)]; }
 
   short ReadInterest(Direction direction) const;
   void Read(Direction direction);
   void Take(Direction direction, std::string_view bytes);
-  // Whether the link's rule has found its place, and where in `bytes`.
+  // Whether the link's rule has found its place, and its position in `bytes`.
   std::optional<std::size_t> RulePlace(Direction direction, std::string_view bytes);
   void Fire(Direction direction, std::string_view bytes, std::size_t place);
   void Swallow(std::string_view bytes);
   void Push(Direction direction, std::string_view bytes);
   void Write(Direction direction);
   void CloseIfDone();
-  // The place of a `drop` was passed on: its receiver sees an end, its sender a
-  // reset.
+  // The place of a `drop` was passed on: its receiver gets an end, its sender a reset.
   void FinishDrop();
   void CloseWithReset();
 
   LinkState* const link_;
-  // By the direction whose source they are: the client's is kUp.
+  // By the direction with that source: the client's is kUp.
   PerDirection<FileDescriptor> sockets_;
   PerDirection<Pipe> pipes_;
   PerDirection<PollSet::Slot> slots_;
   bool connecting_ = true;
   bool lost_bytes_ = false;
 
-  // This connection's copy of the link's rule, and which one it is of.
+  // This connection's copy of the link's rule, and the number of the rule.
   std::optional<ByteTrigger> trigger_;
   std::uint64_t rule_number_ = 0;
   // A rule has fired: `drop` in this direction ...

@@ -12,15 +12,15 @@
 
 namespace idempotency::internal::chaos {
 
-// Understands the lines of the control socket, and does them. See
-// tests/chaos/README.md. Thread-compatible.
+// Parses the lines of the control socket, and applies them. See tests/chaos/README.md.
+// Thread-compatible.
 class Control {
  public:
   // `links` outlives it.
   explicit Control(const std::vector<std::unique_ptr<Link>>* links) : links_(*links) {}
 
-  // The answer to one line, without its end: "ok", "error: ...", or the JSON of
-  // `stats`. It has been done by then.
+  // The answer to one line, without its end: "ok", "error: ...", or the JSON of `stats`. The line
+  // has been applied by then.
   std::string Answer(const std::string& line);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace idempotency::internal::chaos {
 
-// Takes lines from whoever connects, each answered by one line. Who does not
-// read the answers, or sends lines without end, is closed. Thread-compatible.
+// Reads lines from any number of connections, each answered by one line. Closes a connection that
+// does not read the answers, or sends lines without end. Thread-compatible.
 class ControlSocket {
  public:
   ControlSocket(FileDescriptor listener, const Control& control)

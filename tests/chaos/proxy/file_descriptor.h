@@ -7,7 +7,7 @@
 
 namespace idempotency::internal::chaos {
 
-// Closes what it holds. Thread-compatible.
+// Closes its descriptor. Thread-compatible.
 class FileDescriptor {
  public:
   FileDescriptor() = default;

@@ -58,7 +58,7 @@ absl::Status Link::Refuse() {
     listener_.Close();
     return absl::OkStatus();
   }
-  // Stops listening and keeps the port, so that nobody else gets it.
+  // Stops listening and keeps the port, so that no other process gets it.
   if (shutdown(listener_.get(), SHUT_RD) != 0) {
     return absl::InternalError(absl::StrCat("shutdown: ", std::strerror(errno)));
   }

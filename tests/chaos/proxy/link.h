@@ -17,12 +17,10 @@
 
 namespace idempotency::internal::chaos {
 
-// A way from an address of the proxy's to a target, and what is done to it.
-// Thread-compatible.
+// A link from an address of the proxy's to a target, and its faults. Thread-compatible.
 class Link {
  public:
-  // `text`: NAME=LISTEN=TARGET. What a delay draws depends on `seed` and the
-  // name alone.
+  // `text`: NAME=LISTEN=TARGET. The draws of a delay depend on `seed` and the name alone.
   static absl::StatusOr<std::unique_ptr<Link>> Open(const std::string& text, std::uint64_t seed);
 
   const std::string& name() const { return name_; }
@@ -30,20 +28,20 @@ class Link {
 
   // Resets every connection.
   void Cut();
-  // New connections are refused; those that there are stay.
+  // New connections are refused; existing ones stay.
   absl::Status Refuse();
-  // Bytes of that direction stay where they are, in every connection.
+  // Bytes of that direction stay in place, in every connection.
   void Stall(Direction direction) { state_.faults.stalled[direction] = true; }
-  // Every piece comes later by `delay` and up to `jitter`.
+  // Every piece arrives later by `delay` and up to `jitter`.
   void Delay(std::chrono::milliseconds delay, std::chrono::milliseconds jitter);
-  // From now on, on whichever connection comes to it first.
+  // Applies from here, on the connection that reaches it first.
   void Set(CutRule rule);
-  // Bytes of that direction vanish. A connection that lost some is reset when
-  // the link heals.
+  // Bytes of that direction are discarded. A connection that lost some is reset when the link
+  // heals.
   void Vanish(Direction direction) { state_.faults.vanish[direction] = true; }
   // No faults any more.
   absl::Status Heal();
-  // Where new connections go.
+  // The target of new connections.
   void Retarget(const SocketAddress& target) { target_ = target; }
 
   // One JSON object.

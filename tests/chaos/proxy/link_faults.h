@@ -13,7 +13,7 @@
 
 namespace idempotency::internal::chaos {
 
-// kUp: from who connected to the target. kDown: back.
+// kUp: from the caller to the target. kDown: back.
 enum class Direction { kUp = 0, kDown = 1 };
 constexpr std::array<Direction, 2> kBothDirections = {Direction::kUp, Direction::kDown};
 
@@ -39,20 +39,19 @@ struct CutRule {
   Direction direction = Direction::kUp;
   // Copied for each connection, and fed with that direction's bytes.
   ByteTrigger trigger = ByteTrigger::AfterBytes(1);
-  // False: cut at the place. What is before it arrives, nothing else does.
-  // True: all of this direction goes on, the answer is swallowed, and then the
-  // connection is cut.
+  // False: cut at the place. The bytes before it arrive, no others do.
+  // True: all of this direction continues, the answer is swallowed, and then the connection is cut.
   bool forward = false;
-  // With `forward`: the answer is there when it has this text (empty: with its
-  // first byte) ...
+  // With `forward`: the answer has arrived when it contains this text (empty: with its first byte)
+  // ...
   std::string answer;
   // ... or, if this is set, when this time is over.
   std::optional<std::chrono::milliseconds> hold;
-  // So many connections are cut, then the rule goes.
+  // So many connections are cut, then the rule ends.
   int times = 1;
 };
 
-// What is being done to a link. A value.
+// The active faults of a link. A value.
 struct LinkFaults {
   bool refuse = false;
   PerDirection<bool> stalled;
@@ -62,7 +61,7 @@ struct LinkFaults {
   std::optional<CutRule> cut;
 };
 
-// What a link has done so far.
+// The counts of a link so far.
 struct LinkStats {
   std::uint64_t accepted = 0;
   std::uint64_t unreachable = 0;          // the target could not be connected to
@@ -70,14 +69,14 @@ struct LinkStats {
   std::uint64_t fired = 0;                // connections, by rules
   std::uint64_t delayed_ms = 0;           // the delays of all pieces together
   PerDirection<std::uint64_t> forwarded;  // bytes
-  PerDirection<std::uint64_t> lost;       // bytes that vanished or were swallowed
+  PerDirection<std::uint64_t> lost;       // bytes that were discarded or swallowed
 };
 
-// What the connections of a link share. Outlives them. Thread-compatible.
+// The common data of the connections of a link. Outlives them. Thread-compatible.
 struct LinkState {
   LinkFaults faults;
   LinkStats stats;
-  // Grows with every new rule, so that connections begin it afresh.
+  // Grows with every new rule, so that connections restart it.
   std::uint64_t rule_number = 0;
   std::mt19937_64 random;
 };

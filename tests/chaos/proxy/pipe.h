@@ -12,13 +12,13 @@
 
 namespace idempotency::internal::chaos {
 
-// The bytes of one direction that are under way, each with the time before
-// which it does not arrive. Thread-compatible.
+// The bytes of one direction in transit, each with the time before which it does not arrive.
+// Thread-compatible.
 class Pipe {
  public:
   static constexpr std::size_t kCapacity = 256 * 1024;
 
-  // How many more bytes fit in.
+  // The number of further bytes that fit.
   std::size_t room() const { return kCapacity - size_; }
   bool empty() const { return pieces_.empty(); }
   // The source will send no more.
@@ -31,7 +31,7 @@ class Pipe {
   void Push(std::string_view bytes, Clock::time_point due);
   // When the next byte, or the end, may arrive; nullopt: there is none.
   std::optional<Clock::time_point> next_due() const;
-  // Writes what is due, and then the end. False if the socket is broken.
+  // Writes the due bytes, and then the end. False if the socket is broken.
   bool WriteTo(int socket, Clock::time_point now, std::uint64_t* written);
   void Discard();
 

@@ -22,11 +22,11 @@ void PollSet::WakeAt(Clock::time_point when) {
 void PollSet::Wait() {
   int timeout_ms = -1;
   if (wake_at_.has_value()) {
-    // Rounded up: to wake before the time would be to turn once more for nothing.
+    // Rounded up: waking before the time would cost one more turn without work.
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake_at_ - Clock::now());
     timeout_ms = static_cast<int>(std::clamp<long>(left.count(), 0, 60'000));
   }
-  // Interrupted: nothing is ready, and the next turn comes at once.
+  // Interrupted: nothing is ready, and the next turn follows at once.
   if (poll(fds_.data(), fds_.size(), timeout_ms) < 0) {
     for (pollfd& fd : fds_) fd.revents = 0;
   }

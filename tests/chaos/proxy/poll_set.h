@@ -12,21 +12,21 @@ namespace idempotency::internal::chaos {
 
 using Clock = std::chrono::steady_clock;
 
-// What one turn of the loop waits for. Filled anew for each. Thread-compatible.
+// The events that one turn of the loop waits for. Filled again for each. Thread-compatible.
 class PollSet {
  public:
-  // What Ready() is asked for. Of this turn only.
+  // The argument of Ready(). For this turn only.
   using Slot = std::size_t;
   static constexpr Slot kNone = static_cast<Slot>(-1);
 
   void Clear();
-  // Without events it is not waited for, not even for errors: a stalled socket
-  // whose peer has gone would keep the loop turning.
+  // Without events the socket is not polled, not even for errors: a stalled socket whose peer has
+  // closed would keep the loop turning.
   Slot Add(int fd, short events);
   // The turn ends at `when` at the latest.
   void WakeAt(Clock::time_point when);
   void Wait();
-  // What poll told of that slot; 0 for kNone.
+  // The result of poll for that slot; 0 for kNone.
   short Ready(Slot slot) const;
 
  private:

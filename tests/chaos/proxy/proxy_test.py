@@ -20,7 +20,7 @@ from tests.support.subreaper import run_under_subreaper
 from .chaos_proxy_process import ChaosProxy
 
 BINARY = None
-# For what has to come, and for what must not.
+# For events that must happen, and for events that must not.
 SOON, NEVER = 10, 0.2
 
 
@@ -82,7 +82,7 @@ class ProxyTest(unittest.TestCase):
         return target, "127.0.0.1:%d" % target.getsockname()[1]
 
     def pair(self, target=None):
-        """(who connected, what the target accepted)."""
+        """(the caller's socket, the target's)."""
         client = connect(self.address)
         server, _ = (target or self.target).accept()
         server.settimeout(SOON)
@@ -165,7 +165,7 @@ class NoFault(ProxyTest):
             with connect(self.address) as client:
                 self.assertEqual(read_all(client), (b"", True))
         except ConnectionResetError:
-            pass  # It came before connect() had returned.
+            pass  # It arrived before connect() had returned.
         self.wait_for("unreachable", 1)
 
     def test_a_reset_goes_through(self):
@@ -302,7 +302,7 @@ class Faults(ProxyTest):
         self.assertEqual(read_all(server), (b"0123456789", False))
         self.assertEqual(read_all(client), (b"", True))
         self.assertEqual(self.proxy.stats("a")["fired"], 1)
-        # Once, if nothing else was said.
+        # Once, by default.
         self.works(*self.pair())
 
     def test_drop_down_after_text(self):
@@ -323,7 +323,7 @@ class Faults(ProxyTest):
         self.works(*self.pair())
 
     def test_forward_then_cut(self):
-        """The target does what it was asked, and who asked is told that it failed."""
+        """The target does the work, and the caller gets a failure."""
         client, server = self.pair()
         self.works(client, server)
         self.proxy.tell("forward-then-cut a match=COMMIT")
@@ -387,7 +387,7 @@ class Faults(ProxyTest):
                 other.sendall(b"kept")
                 self.assertEqual(read(one, 4), b"kept")
                 self.assertEqual(self.proxy.stats("a")[f"lost_{direction}"], 4)
-                # What has lost bytes is never used again; what has not, is.
+                # A connection that has lost bytes is never used again; one that has not, is.
                 self.proxy.tell("heal a")
                 self.assertEqual(read_all(client), (b"", True))
                 self.assertEqual(read_all(server), (b"", True))
@@ -451,7 +451,7 @@ class Control(ProxyTest):
 class Seeds(ProxyTest):
 
     def delays(self, seed):
-        """What was drawn for a few pieces, all of them together."""
+        """The draws for a few pieces, as a sum."""
         self.seed = seed
         self.setUp()
         client, server = self.pair()

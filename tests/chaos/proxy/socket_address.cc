@@ -94,8 +94,8 @@ absl::StatusOr<FileDescriptor> SocketAddress::Listen() const {
   absl::StatusOr<FileDescriptor> fd = Bind();
   if (!fd.ok()) return fd;
   if (has_port_0()) {
-    // A socket keeps its port when it stops listening only if it asked for that
-    // port. While the first one holds it, nobody comes in between.
+    // A socket keeps its port when it stops listening only if it requested that port. While the
+    // first one holds it, no other socket gets it in between.
     const absl::StatusOr<SocketAddress> bound = BoundTo(fd->get());
     return bound.ok() ? bound->Listen() : bound.status();
   }

@@ -17,11 +17,11 @@ class SocketAddress {
   static absl::StatusOr<SocketAddress> Parse(const std::string& text);
 
   bool is_unix() const { return storage_.ss_family == AF_UNIX; }
-  // As Parse takes it.
+  // The text for Parse.
   std::string ToString() const;
 
-  // A listening socket that does not block. Takes the place of what is left of
-  // another at the same path. Port 0 takes any: see BoundTo.
+  // A listening socket that does not block. Replaces the remains of another at the same path. Port
+  // 0 takes any: see BoundTo.
   absl::StatusOr<FileDescriptor> Listen() const;
   // A socket that is connecting or connected, and does not block.
   absl::StatusOr<FileDescriptor> StartConnect() const;

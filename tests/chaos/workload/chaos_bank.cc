@@ -1,7 +1,6 @@
-// A guarded server of a chaos run. Probe.Act commits its effect with its reply in
-// the completion ledger; Twin.Act and Probe.Look append theirs to a file that is
-// synced before they go on, and Probe.Look runs nothing again before its outcome
-// is known. Writes a history, until it is killed.
+// A guarded server of a chaos run. Probe.Act commits its effect with its reply in the completion
+// ledger; Twin.Act and Probe.Look append theirs to a file that is synced before they continue, and
+// Probe.Look runs nothing again before its outcome is known. Writes a history, until it is killed.
 //
 //   chaos-bank --name=NAME --listen=ADDRESS --idempotencyd=ADDRESS --log=FILE
 //              --effects=FILE --seed=N [--ledger=CONNINFO]
@@ -54,7 +53,7 @@ constexpr char kAct[] = "/idempotency.testing.Probe/Act";
 constexpr char kLook[] = "/idempotency.testing.Probe/Look";
 constexpr char kTwinAct[] = "/idempotency.testing.Twin/Act";
 constexpr char kNamespace[] = "app";
-// What a refusal answers: recorded, and never made by gRPC itself.
+// The code of a refusal: recorded, and never returned by gRPC itself.
 constexpr grpc::StatusCode kRefusal = grpc::StatusCode::FAILED_PRECONDITION;
 
 std::string MetadataOf(const grpc::ServerContext& context, const std::string& name) {
@@ -63,7 +62,7 @@ std::string MetadataOf(const grpc::ServerContext& context, const std::string& na
   return std::string(found->second.data(), found->second.size());
 }
 
-// What the reply says that it was made for.
+// The record that the reply names.
 std::string TextOf(const RecordKey& key) {
   return absl::StrCat(key.name_space, "|", key.scope, "|", key.operation, "|", key.key);
 }
@@ -93,7 +92,7 @@ class Bank {
   void LogEnd(const Attempt& run, const char* outcome, const std::string& reply_digest = "");
   grpc::Status Finish(const Attempt& run, ActReply& reply);
   grpc::Status Refuse(const Attempt& run);
-  // What came of the effect.
+  // The result of the effect.
   absl::Status Act(const Attempt& run, const ActReply& reply, const std::string& reply_digest);
 
   HistoryLog log_;
@@ -196,10 +195,9 @@ absl::Status Bank::Act(const Attempt& run, const ActReply& reply, const std::str
 grpc::Status Bank::Refuse(const Attempt& run) {
   const grpc::Status refused(
       kRefusal, absl::StrCat("refused|", TextOf(run.key), "|", run.execution->attempt()));
-  // Ahead of the commit: killed in between, the refusal may be what is recorded.
+  // Before the commit: killed in between, the refusal may be recorded.
   LogEnd(run, "refused", ReplyDigest(kRefusal, refused.error_message(), ""));
-  // An earlier attempt that was only slow may still commit, unless the refusal
-  // takes its place.
+  // An earlier attempt that was only slow may still commit, unless the refusal inserts its row.
   if (run.ledger && run.execution->attempt() > 1) {
     const absl::Status committed = table_.Commit(*run.execution, run.key, refused, "");
     if (!committed.ok()) return {grpc::StatusCode::INTERNAL, "the refusal was not committed"};
@@ -248,14 +246,14 @@ GuardOptions Options() {
   options.methods[kLook].policy = policy;
   policy.on_lease_expiry = MethodPolicy::OnLeaseExpiry::kTakeOver;
   policy.in_flight = MethodPolicy::InFlight::kWait;
-  // Longer than a standby is away before a failover: who waits then is answered from what only
-  // the primary has, unless every answer waits for the standby.
+  // Longer than a standby is unreachable before a failover: a waiter would then be answered from
+  // data that only the primary has, unless every answer waits for the standby.
   policy.max_wait = absl::Milliseconds(1500);
   options.methods[kTwinAct].policy = policy;
   return options;
 }
 
-// How long the database may be away while this starts.
+// The longest time that the database may be unavailable while this starts.
 constexpr std::chrono::seconds kOpenLimit(20);
 constexpr std::chrono::milliseconds kOpenPause(200);
 

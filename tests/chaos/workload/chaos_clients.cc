@@ -1,8 +1,7 @@
-// The clients of a chaos run: threads that call guarded servers, and threads that
-// ask idempotencyd itself. Every process of a run with the same seed and epoch
-// calls with the same keys at the same time. Works until it reads a line on stdin,
-// "settle": then it brings every key to an end, looks at each, and ends. The end
-// of stdin ends it at once.
+// The clients of a chaos run: threads that call guarded servers, and threads that send operations
+// to idempotencyd itself. Every process of a run with the same seed and epoch calls with the same
+// keys at the same time. Works until it reads a line on stdin, "settle": then it settles every key,
+// reads each, and ends. The end of stdin ends it at once.
 //
 //   chaos-clients --name=NAME --log=FILE --banks=ADDRESS;... --idempotencyd=ADDRESS
 //                 --seed=N --epoch_ns=N --epoch_ms=N
@@ -50,7 +49,7 @@ ABSL_FLAG(int, raw_round_ms, 60, "interval at which each raw thread uses all its
 namespace idempotency::internal::testing {
 namespace {
 
-// How often a logical operation is tried.
+// The number of tries of a logical operation.
 constexpr int kTries = 4;
 
 void CallGuarded(GuardedClient& client, const DrawnCalls& calls, std::mt19937_64 random,
@@ -74,13 +73,13 @@ void AskRaw(RawClient& client, KnownRecords& known, std::mt19937_64 random, Stop
   }
 }
 
-// Nobody calls with a key for as long as that after it was first called with.
+// A key is no longer used so long after its first call.
 constexpr std::chrono::seconds kOld(30);
 constexpr std::chrono::seconds kSettleLimit(5);
 constexpr int kSettlers = 2;
 
-// What its callers gave up on. So little is left to be settled at the end, however
-// long the run was.
+// Settles operations that callers abandoned. So few are left to be settled at the end of a run of
+// any length.
 void SettleOld(Settler& settler, KnownRecords& known, StopSign& stop) {
   while (stop.Pause(std::chrono::milliseconds(100))) {
     while (auto record = known.TakeOlderThan(std::chrono::steady_clock::now() - kOld)) {

@@ -7,9 +7,8 @@
 
 namespace idempotency::internal::testing {
 
-// To idempotencyd, as the command line says: --idempotencyd is its address; with
-// --tls_ca, --tls_cert and --tls_key both sides show certificates. Ends the
-// process if a file cannot be read.
+// To idempotencyd, by the command line: --idempotencyd is its address; with --tls_ca, --tls_cert
+// and --tls_key both sides present certificates. Exits the process if a file cannot be read.
 std::shared_ptr<grpc::Channel> MakeDaemonChannel();
 
 }  // namespace idempotency::internal::testing

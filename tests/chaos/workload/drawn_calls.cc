@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kWindowNs = 100'000'000;
 constexpr std::uint64_t kKeysPerWindow = 16;
-// How far back a key may lie that is called again.
+// The largest age of a key that is called again.
 constexpr std::uint64_t kWindowsBack = 80;
 // Older than any record of the run could be.
 constexpr absl::Duration kLongAgo = absl::Hours(24 * 400);

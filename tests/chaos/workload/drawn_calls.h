@@ -11,21 +11,21 @@
 
 namespace idempotency::internal::testing {
 
-// One logical operation: what a client calls, again and again with the same key.
+// One logical operation: a call that a client repeats with the same key.
 struct DrawnCall {
   RecordKey key;
-  // The key as it is sent: UUIDs in either case.
+  // The key as sent: UUIDs in either case.
   std::string sent_key;
   // Names the request: "a", sometimes "b" with a key that others use with "a".
   std::string request;
 };
 
-// Draws calls from a window of keys that moves with the time, the same one in
-// every process: that is how they come to share keys. A value type.
+// Draws calls from a window of keys that moves with the time, the same one in every process: that
+// is how processes share keys. A value type.
 class DrawnCalls {
  public:
-  // `epoch_ns` is when the run began, by CLOCK_MONOTONIC, and `epoch` by the
-  // wall clock, for the keys that tell their time.
+  // `epoch_ns` is the beginning of the run, by CLOCK_MONOTONIC, and `epoch` by the wall clock, for
+  // the keys that contain their time.
   DrawnCalls(std::uint64_t seed, std::int64_t epoch_ns, absl::Time epoch)
       : seed_(seed), epoch_ns_(epoch_ns), epoch_(epoch) {}
 

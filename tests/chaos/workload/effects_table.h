@@ -19,11 +19,11 @@ namespace idempotency::internal::testing {
 // its reply in the completion ledger. Thread-safe.
 class EffectsTable {
  public:
-  // `server` is what the rows say of who made them.
+  // `server` is the name in the rows that it writes.
   EffectsTable(std::string conninfo, std::string server)
       : conninfo_(std::move(conninfo)), server_(std::move(server)) {}
 
-  // What RecordInTransaction says; UNAVAILABLE if the database did not do it, or may have.
+  // The status of RecordInTransaction; UNAVAILABLE if the database did not commit, or may have.
   // Without a `reply_digest` only the ledger's row is written: a refusal.
   absl::Status Commit(Execution& execution, const RecordKey& key, const RecordedReply& reply,
                       std::string_view reply_digest);

@@ -26,7 +26,7 @@ std::string TrailerOf(const grpc::ClientContext& context, const char* name) {
   return std::string(found->second.data(), found->second.size());
 }
 
-// The record that the reply says it was made for; nothing for other texts.
+// The record that the reply names; nothing for other texts.
 std::optional<RecordKey> MadeFor(const grpc::Status& status, const ActReply& reply) {
   std::vector<std::string> parts =
       absl::StrSplit(status.ok() ? reply.effect() : status.error_message(), '|');

@@ -16,15 +16,14 @@
 
 namespace idempotency::internal::testing {
 
-// Calls guarded servers and writes what it asked and what it was told.
-// Thread-safe.
+// Calls guarded servers and logs its requests and their answers. Thread-safe.
 class GuardedClient {
  public:
-  // What the answer means for who retries.
+  // The consequence of the answer for retries.
   enum class Answer {
-    kSettled,   // nothing else will ever be answered
+    kSettled,   // every later answer will be the same
     kMismatch,  // the key is another request's
-    kOpen,      // ask again
+    kOpen,      // retry
   };
 
   // Of the servers, those with the completion ledger come first.

@@ -10,8 +10,8 @@
 namespace idempotency::internal::testing {
 namespace {
 
-// From here on every attempt succeeds, so that each key settles: after a failure of
-// the one before, once its pause of 4 s is over.
+// From this attempt on every one succeeds, so that each key settles: after a failure of the one
+// before, once its pause of 4 s is over.
 constexpr std::uint32_t kCalmAttempt = 3;
 
 }  // namespace

@@ -8,21 +8,21 @@
 
 namespace idempotency::internal::testing {
 
-// What a handler does in one attempt: drawn from the seed, the record and the
-// attempt, so that every server would do the same. A value type.
+// The action of a handler in one attempt: drawn from the seed, the record and the attempt, so that
+// every server would do the same. A value type.
 struct HandlerBehaviour {
   enum class Ending {
     kOk,
     kRefuse,           // a recorded code, without an effect
     kFailBefore,       // an indefinite code, before the effect
     kFailAfter,        // an indefinite code, after the effect
-    kNothingHappened,  // without an effect, and says so
+    kNothingHappened,  // without an effect, and reports that
   };
 
   Ending ending = Ending::kOk;
   // Before the effect.
   std::chrono::milliseconds work{0};
-  // Looks whether its reservation is lost before it acts.
+  // Checks whether its reservation is lost before it acts.
   bool looks = false;
 
   // `lapse` is the time after which a running handler's lease is over.

@@ -9,8 +9,8 @@
 
 namespace idempotency::internal::testing {
 
-// One line of a history, as tests/chaos/README.md says. `t` is when it was made,
-// by CLOCK_MONOTONIC.
+// One line of a history, in the format of tests/chaos/README.md. `t` is the time at which it was
+// made, by CLOCK_MONOTONIC.
 class HistoryLine {
  public:
   explicit HistoryLine(std::string_view event);

@@ -12,14 +12,14 @@ namespace idempotency::internal::testing {
 // written ends the process: a history with holes proves nothing. Thread-safe.
 class HistoryLog {
  public:
-  // Makes the file. Aborts if it is there already, or cannot be made.
+  // Creates the file. Aborts if it exists already, or cannot be created.
   explicit HistoryLog(const std::string& path);
   ~HistoryLog();
   HistoryLog(const HistoryLog&) = delete;
   HistoryLog& operator=(const HistoryLog&) = delete;
 
   void Append(const HistoryLine& line);
-  // Returns once the line, and all before it, are on the disk.
+  // Returns once the line, and all before it, are on disk.
   void AppendDurably(const HistoryLine& line);
 
  private:

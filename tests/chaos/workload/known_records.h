@@ -15,8 +15,7 @@
 
 namespace idempotency::internal::testing {
 
-// The records that a client process touched, and whether it knows how they ended.
-// Thread-safe.
+// The records that a client process touched, and whether it has their final state. Thread-safe.
 class KnownRecords {
  public:
   struct Record {
@@ -24,7 +23,7 @@ class KnownRecords {
     bool raw = false;
     // Of a raw record: nothing runs again without `recover`.
     bool recovery = false;
-    // Completed, or never to be: nothing needs to be asked any more.
+    // Completed, or never to be: no further request is needed.
     bool settled = false;
   };
 
@@ -37,8 +36,7 @@ class KnownRecords {
     entry->second.recovery = record.recovery;
     entry->second.settled |= record.settled;
   }
-  // A record that was touched first before `time` and has not settled; each is
-  // given once.
+  // A record that was touched first before `time` and has not settled; each is returned once.
   std::optional<Record> TakeOlderThan(std::chrono::steady_clock::time_point time) {
     MutexLock lock(mutex_);
     while (!by_age_.empty() && by_age_.front().first < time) {
@@ -59,7 +57,7 @@ class KnownRecords {
   mutable Mutex mutex_;
   std::map<std::tuple<std::string, std::string, std::string, std::string>, Record> records_
       ABSL_GUARDED_BY(mutex_);
-  // Each record when it was touched first.
+  // The time at which each record was touched first.
   std::deque<std::pair<std::chrono::steady_clock::time_point, const Record*>> by_age_
       ABSL_GUARDED_BY(mutex_);
 };

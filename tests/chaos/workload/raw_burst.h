@@ -12,17 +12,17 @@
 
 namespace idempotency::internal::testing {
 
-// Some new records and what one raw client does to them: in each round something
-// to every one, all at once, so that operations leave together; some records get
-// two or three at the same time. Stale and made-up tokens, other requests and
-// repeats are among them. Thread-compatible.
+// Some new records and the operations of one raw client on them: in each round an operation on
+// every one, all at once, so that operations are sent together; some records get two or three at
+// the same time. Stale and invented tokens, other requests and repeats are among them.
+// Thread-compatible.
 class RawBurst {
  public:
   RawBurst(RawClient& client, KnownRecords& known, std::mt19937_64& random);
   ~RawBurst();
 
-  // One operation or more on each record; returns when all are answered. False if
-  // most of them could not be had.
+  // One operation or more on each record; returns when all are answered. False if most of them
+  // could not be reserved.
   bool Round();
 
   static constexpr int kRounds = 14;
@@ -35,7 +35,7 @@ class RawBurst {
     std::string token;
     std::string request_token;
     std::string reply;
-    // Tokens that hold nothing any more.
+    // Tokens that hold no record any more.
     std::vector<std::string> stale;
   };
 
@@ -52,7 +52,7 @@ class RawBurst {
   std::mt19937_64& random_;
   Mutex mutex_;
   CondVar answered_;
-  std::vector<Record> records_;  // what answers change is read between rounds
+  std::vector<Record> records_;  // the state that answers change is read between rounds
   int outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
   int sent_ ABSL_GUARDED_BY(mutex_) = 0;
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;

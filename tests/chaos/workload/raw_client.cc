@@ -16,8 +16,8 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-// Shorter than the lease: who is told nothing for so long does not act later on a
-// record that was taken over meanwhile.
+// Shorter than the lease: a client without an answer for so long does not act later on a record
+// that was taken over meanwhile.
 constexpr std::chrono::milliseconds kTimeout(1000);
 
 // Of a reservation that waits for a running attempt: less than the time to answer.
@@ -58,14 +58,14 @@ const char* NameOf(v1::RecordState state) {
   }
 }
 
-// Nobody holds it any more, and the next caller is told that its outcome is unknown.
+// No attempt holds it any more, and the next caller gets an unknown outcome.
 bool Lapsed(const v1::Record& record) {
   return record.state() == v1::RECORD_STATE_RESERVED &&
          record.on_lease_expiry() == v1::LEASE_EXPIRY_REQUIRE_RECOVERY &&
          record.lease_expires_at() < TimeUtil::GetCurrentTime();
 }
 
-// For Connection, whose answers come on other threads.
+// For Connection, which calls back on other threads.
 template <typename Answer>
 Answer WaitFor(const std::function<void(std::function<void(Answer)>)>& ask) {
   auto promise = std::make_shared<std::promise<Answer>>();

@@ -14,7 +14,7 @@
 
 namespace idempotency::internal::testing {
 
-// What a raw client asks of idempotencyd.
+// A raw client's request to idempotencyd.
 struct RawOperation {
   enum class Kind { kReserve, kComplete, kRelease, kExtend };
   Kind kind = Kind::kReserve;
@@ -24,7 +24,7 @@ struct RawOperation {
   std::string request_token;
   bool recovery = false;
   bool recover = false;
-  // For a running attempt to end, instead of being told that there is one.
+  // The wait for a running attempt to end; otherwise the answer is in_flight.
   bool waits = false;
   // Of the others.
   std::string token;
@@ -32,7 +32,7 @@ struct RawOperation {
   bool outcome_unknown = false;
 };
 
-// What it was told.
+// Its answer.
 struct RawAnswer {
   std::string event;
   std::string verdict;
@@ -40,8 +40,7 @@ struct RawAnswer {
   std::string token;
 };
 
-// Sends operations to idempotencyd and writes what it asked and what it was
-// told. Thread-safe.
+// Sends operations to idempotencyd and logs its requests and their answers. Thread-safe.
 class RawClient {
  public:
   using Done = std::function<void(const RawAnswer&)>;
@@ -52,7 +51,7 @@ class RawClient {
   void Send(const RawOperation& operation, Done done);
   // Waits for the answer.
   RawAnswer Ask(const RawOperation& operation);
-  // The record's state, or "" if that could not be had. Waits for it.
+  // The record's state, or "" if it could not be read. Waits for it.
   std::string Look(const RecordKey& key);
 
   // Of every reservation and extension.

@@ -6,9 +6,9 @@
 
 namespace idempotency::internal::testing {
 
-// What stands for bytes in a history: equal for equal ones.
+// Represents bytes in a history: equal for equal ones.
 std::string Digest(std::string_view bytes);
-// The same for a reply: who made it and who got it digest the same parts.
+// The same for a reply: its sender and its receiver digest the same parts.
 std::string ReplyDigest(int code, std::string_view message, std::string_view body);
 
 }  // namespace idempotency::internal::testing

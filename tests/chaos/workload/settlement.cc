@@ -16,7 +16,8 @@ namespace idempotency::internal::testing {
 namespace {
 
 constexpr int kThreads = 24;
-// Within the lease, the longest pause and ten seconds everything has to be settled.
+// The time of the lease, the longest pause and ten seconds, within which every record has to be
+// settled.
 const std::chrono::nanoseconds kLimit =
     std::chrono::seconds(11) + absl::ToChronoNanoseconds(kLongestReleasePause);
 

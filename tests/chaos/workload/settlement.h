@@ -11,14 +11,14 @@
 
 namespace idempotency::internal::testing {
 
-// Once nothing is broken any more: brings every record to an end, then asks for
-// each how it ended. Thread-compatible.
+// After the last fault: settles every record, then reads the final state of each.
+// Thread-compatible.
 class Settlement {
  public:
   Settlement(std::vector<KnownRecords::Record> records, Settler& settler, RawClient& raw)
       : records_(std::move(records)), settler_(settler), raw_(raw) {}
 
-  // What it came to, as a line for people.
+  // The result, as a line for people.
   std::string Run();
 
  private:

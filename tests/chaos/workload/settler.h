@@ -9,7 +9,7 @@
 
 namespace idempotency::internal::testing {
 
-// Brings records to an end: asks until the answer is a final one. Thread-safe.
+// Settles records: repeats requests until the answer is a final one. Thread-safe.
 class Settler {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -17,7 +17,7 @@ class Settler {
   Settler(GuardedClient& guarded, RawClient& raw, KnownRecords& known)
       : guarded_(guarded), raw_(raw), known_(known) {}
 
-  // False if that did not come about in time.
+  // False if there was none in time.
   bool Settle(KnownRecords::Record record, Deadline deadline);
 
  private:

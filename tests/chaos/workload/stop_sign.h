@@ -7,7 +7,7 @@
 
 namespace idempotency::internal::testing {
 
-// Tells threads to end, and wakes those that pause. Thread-safe.
+// Signals threads to end, and wakes those that pause. Thread-safe.
 class StopSign {
  public:
   void Raise() {

@@ -5,14 +5,13 @@
 
 namespace idempotency::internal::testing {
 
-// How a history tells an answer: its event and its verdict. A value type of
-// literals.
+// An answer in a history: its event and its verdict. A value type of literals.
 struct LoggedAnswer {
   const char* event = "unknown";
   const char* verdict = "none";
 };
 
-// Of a failure, by its reason of the catalogue; anything else is unknown.
+// Of a failure, by its reason of the catalogue; any other is unknown.
 LoggedAnswer LoggedFailure(const absl::Status& status);
 
 }  // namespace idempotency::internal::testing

@@ -1,4 +1,4 @@
-"""What was acknowledged as completed stays completed, through crash and failover."""
+"""An acknowledged completion stays, through crash and failover."""
 
 from .invariant import Invariant
 
@@ -10,7 +10,8 @@ class CompletionsKept(Invariant):
 
     def check(self, history):
         acknowledgements = [op for op in history.operations if op.completes]
-        # `Get` shows what a failover may still take back, and acknowledges nothing before that.
+        # `Get` shows records that a failover may still revert, and acknowledges nothing before
+        # that.
         final = history.run.faults_ended or 0
         acknowledgements += [probe for probe in history.probes
                              if probe.state == "COMPLETED" and probe.asked >= final]

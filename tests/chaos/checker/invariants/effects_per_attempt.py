@@ -23,8 +23,8 @@ class EffectsPerAttempt(Invariant):
 
     @staticmethod
     def _granted(history, effect):
-        # The latest life that had this attempt when the effect was seen: what a
-        # table is asked for at the end is seen late, and has one life.
+        # The latest life that had this attempt when the effect was seen: the rows of a table
+        # that is read at the end are seen late, and have one life.
         for life in reversed(history.lives):
             grant = life.attempts.get(effect.attempt)
             if grant is not None and grant.low <= effect.at and (
@@ -34,7 +34,7 @@ class EffectsPerAttempt(Invariant):
         return None, None
 
     def _overruns(self, history, effects):
-        """Each effect after the first needs a lease that ran out, or a handler that gave up."""
+        """Each effect after the first needs a lease that ran out, or a handler that failed."""
         for first, second in zip(effects, effects[1:]):
             _, one = self._granted(history, first)
             _, two = self._granted(history, second)

@@ -35,7 +35,7 @@ class FingerprintsApart(Invariant):
     def _asked(history, event):
         if hasattr(event, "asked"):
             return event.asked
-        # A handler that was slow to start belongs to when it was asked for.
+        # A handler that was slow to start belongs to the time of its request.
         call = history.call_of(event)
         return call.asked if call else event.started
 

@@ -1,4 +1,4 @@
-"""A well-formed call is never refused for what another caller sent."""
+"""A well-formed call is never refused because of another caller's bytes."""
 
 from .invariant import Invariant
 

@@ -1,10 +1,11 @@
-"""What every promise looks like to the checker."""
+"""The checker's interface of every promise."""
 
 from ..violation import Violation
 
 
 class Invariant:
-    """One promise. `check` sees one record's whole history; instances keep nothing between two."""
+    """One promise. `check` gets one record's whole history; instances keep nothing between
+    two."""
 
     name = None
 

@@ -1,4 +1,4 @@
-"""With the completion ledger a completed record has exactly one effect, whatever was killed."""
+"""With the completion ledger a completed record has exactly one effect, after any kill."""
 
 from .invariant import Invariant
 
@@ -11,7 +11,7 @@ class LedgerEffects(Invariant):
         if not executions or not all(execution.ledger for execution in executions):
             return
         effects = history.effects
-        # A ledger's row outlives its record: one life is all that it sees.
+        # A ledger's row is kept longer than its record: it sees one life only.
         for extra in effects[1:]:
             yield self.broken(history, "two effects in spite of the ledger", effects[0], extra)
         replies = {op.final_reply: op for op in history.operations if op.final_reply is not None}

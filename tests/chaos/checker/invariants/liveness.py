@@ -5,7 +5,7 @@ from .invariant import Invariant
 # The call was refused before anything could have been reserved for it.
 _NEVER_STARTED = frozenset(("key_missing", "key_invalid", "mismatch", "expired", "quota",
                             "overloaded", "invalid"))
-# Nothing that was called stays open behind these, whatever is broken later.
+# After these nothing of the call stays open, under any later fault.
 _FOR_GOOD = frozenset(("expired", "outcome_unknown"))
 _SETTLED = frozenset(("reserved", "replay", "completed", "released", "expired", "outcome_unknown"))
 
@@ -32,21 +32,21 @@ class Liveness(Invariant):
 
     @staticmethod
     def _tells(op):
-        """The answer says something of the record's state."""
+        """The answer contains the record's state."""
         return op.verdict != "mismatch" and op.kind != "extend" and (
             op.kind in ("call", "reserve") or op.event != "fail")
 
     @staticmethod
     def _completed(history, deadline):
-        """Completed at any time is settled: that it stays so is another promise."""
+        """A completion at any time is settled: another promise is that it stays so."""
         return (any(op.completes and op.told <= deadline for op in history.operations)
                 or any(probe.state == "COMPLETED" and probe.told <= deadline
                        for probe in history.probes))
 
     def _settled(self, history, deadline):
-        """The last word before the deadline was a final one, and was said after the last fault
-        unless it holds for good. After a long run it takes long to look at every record: of one
-        that nobody asked for since, what is seen later was there before."""
+        """The last answer before the deadline was a final one, and came after the last fault
+        unless it holds for good. After a long run it takes long to read every record: the later
+        state of one without requests since then is its state from before."""
         since = history.run.faults_ended
         untouched = all(op.asked < since for op in history.operations)
         words = [(op.answered, op.event != "unknown" and op.verdict in _SETTLED

@@ -12,7 +12,7 @@ class RisingAttemptsTest(HistoryTest):
 
     def check(self, first, second, *broken):
         self.raw(first, second)
-        counts = set(self.report().counts) - {"order"}  # Which sees the same in its own way.
+        counts = set(self.report().counts) - {"order"}  # It detects the same.
         self.assertEqual(counts, set(broken))
 
     def test_the_same_twice(self):

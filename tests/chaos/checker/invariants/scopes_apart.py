@@ -1,4 +1,4 @@
-"""Nothing of a record is seen from another scope or namespace."""
+"""No part of a record is visible from another scope or namespace."""
 
 from ..record_id import record_id
 from .invariant import Invariant

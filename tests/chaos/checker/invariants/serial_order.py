@@ -5,24 +5,24 @@ import collections
 from ..events import NEVER
 from .invariant import Invariant
 
-# What the store knows of a record. `token` is ("?", id) where the grant's answer
-# was lost; a repeat with the same request token learns it.
+# The store's state of a record. `token` is ("?", id) where the grant's answer was lost; a
+# repeat with the same request token gets it.
 State = collections.namedtuple("State", "name attempt token request_token fp policy reply")
-# Refused before the store was asked.
+# Refused before the request reached the store.
 _TURNED_AWAY = frozenset(("quota", "overloaded", "key_missing", "key_invalid", "invalid"))
 NOTHING = State("NONE", 0, None, None, None, None, None)
 
 
 class SerialOrder(Invariant):
-    """Searches for an order in which the contract's table gives every answer that was seen.
+    """Searches for an order in which the contract's table gives every observed answer.
 
-    Looks at records that only raw operations touched. Whether a lease was over is
-    left open (leases_apart sees to that): in flight and taken over are both
+    Checks records that only raw operations touched. Whether a lease was over is
+    left open (leases_apart checks that): in flight and taken over are both
     allowed to a reserved record.
     """
 
     name = "order"
-    # Orders looked at before it gives up on a record, which `undecided` then counts.
+    # Orders tried before it stops on a record, which `undecided` then counts.
     LIMIT = 50_000
 
     def __init__(self):
@@ -36,7 +36,7 @@ class SerialOrder(Invariant):
         ends = max(event.told for event in events if event.told != NEVER) if any(
             event.told != NEVER for event in events) else 0
         if len(history.lives) > 1 or ends >= history.lives[0].alive_until:
-            return  # Forgotten in between: the other invariants look at lives.
+            return  # Forgotten in between: the other invariants check lives.
         found, furthest = self._search(events)
         if found is None:
             self.undecided += 1
@@ -74,12 +74,12 @@ class SerialOrder(Invariant):
 
     @staticmethod
     def _after(events, candidates, done, state):
-        """Where the candidates lead to, as (done, state)."""
+        """The results of the candidates, as (done, state)."""
         keys = []
         for n in candidates:
             after = _step(state, events[n])
-            # What changes nothing can come at once: any order in which it comes
-            # later is as good with it here.
+            # An operation that changes nothing can come at once: any order with it later is
+            # possible with it here, too.
             if after == {state}:
                 return [(done | 1 << n, state)]
             keys += [(done | 1 << n, one) for one in after]
@@ -87,7 +87,7 @@ class SerialOrder(Invariant):
 
     @staticmethod
     def _next(events, done):
-        """Those that can come next: asked before any other that is left was answered."""
+        """Those that can come next: sent before the answer to any other that is left."""
         horizon, candidates = NEVER, []
         for n, event in enumerate(events):
             if event.asked > horizon:
@@ -218,8 +218,8 @@ def _release_answered(state, op):
         return [state] if repeated else applied
     if repeated:
         return []
-    # The client sends it again after a broken connection: if the record was given
-    # to another meanwhile, the second finds that, and is lost.
+    # The client sends it again after a broken connection: if the record was granted to another
+    # meanwhile, the second gets that answer, and is lost.
     return applied or [state]
 
 

@@ -18,7 +18,7 @@ class WholeOperationsTest(HistoryTest):
 
     def test_not_applied(self):
         self.unknown("RESERVED")
-        self.breaks("liveness")  # That is all: nobody ended it.
+        self.breaks("liveness")  # There is no more: the attempt has no end.
 
     def test_half_without_reply(self):
         del self.unknown("COMPLETED")["reply"]
