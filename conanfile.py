@@ -39,7 +39,7 @@ class GrpcIdempotencyConan(ConanFile):
     exports = "VERSION"
     exports_sources = ("CMakeLists.txt", "VERSION", "LICENSE", "bench/CMakeLists.txt", "client/*",
                        "cmake/*", "core/*", "include/*", "interceptors/*", "migrations/*",
-                       "proto/*", "server/*")
+                       "postgres/*", "proto/*", "server/*")
     test_package_folder = "tests/install/conan"
 
     def set_version(self):
@@ -66,7 +66,7 @@ class GrpcIdempotencyConan(ConanFile):
         self.requires("openssl/[>=3 <4]")
         self.requires("spdlog/[>=1.10 <2]")
         if self._postgres:
-            self.requires("libpqxx/[>=6.4 <7]", **visible)
+            self.requires("libpqxx/[>=6.4 <7 || >=7.10]", **visible)
             self.requires("libpq/[>=13]")
         if self._sqlite:
             self.requires("sqlite3/[>=3.35 <4]", **visible)

@@ -39,9 +39,9 @@ def fields(value):
 def components():
     found = re.search(r"^set\(IDEMPOTENCY_COMPONENTS ([\w\s]+)\)",
                       read("cmake/IdempotencyInstall.cmake"), re.MULTILINE)
-    # Two are always built, and the client interceptor belongs to the choice `client`.
-    always = {"core", "error_reflection"}
-    return set(found[1].split()) - always - {"client_interceptor"} | {"daemon"}
+    # Two are always built; others come with those that need them.
+    with_others = {"core", "error_reflection", "postgres", "client_interceptor"}
+    return set(found[1].split()) - with_others | {"daemon"}
 
 
 def libraries():
@@ -128,6 +128,14 @@ class ConanRecipeTest(unittest.TestCase):
         values = [node.value for node in self.recipe.body if isinstance(node, ast.Assign)
                   and node.targets[0].id == "COMPONENTS"]
         self.assertEqual(set(ast.literal_eval(values[0])), components())
+
+    def test_the_package_has_each_folder_that_cmake_builds(self):
+        values = [node.value for node in ast.walk(self.recipe) if isinstance(node, ast.Assign)
+                  and getattr(node.targets[0], "id", "") == "exports_sources"]
+        exported = {pattern.split("/")[0] for pattern in ast.literal_eval(values[0])}
+        built = set(re.findall(r"^ *add_subdirectory\((\w+)", read("CMakeLists.txt"),
+                               re.MULTILINE))
+        self.assertLessEqual(built - {"tests", "examples"}, exported)
 
     def test_the_libraries_are_those_that_cmake_looks_for(self):
         self.assertEqual({text.split("/")[0] for text in self.calls("requires")},
