@@ -135,7 +135,7 @@ class ConanRecipeTest(unittest.TestCase):
         exported = {pattern.split("/")[0] for pattern in ast.literal_eval(values[0])}
         built = set(re.findall(r"^ *add_subdirectory\((\w+)", read("CMakeLists.txt"),
                                re.MULTILINE))
-        self.assertLessEqual(built - {"tests", "examples"}, exported)
+        self.assertLessEqual(built - {"tests", "examples", "scripts"}, exported)
 
     def test_the_libraries_are_those_that_cmake_looks_for(self):
         self.assertEqual({text.split("/")[0] for text in self.calls("requires")},
