@@ -59,8 +59,9 @@ class GrpcIdempotencyConan(ConanFile):
 
     def requirements(self):
         visible = {"transitive_headers": True, "transitive_libs": True}
-        one_grpc = self.options.server_guard and not self.options.allow_other_grpc
-        self.requires("grpc/[>=1.51 <1.52]" if one_grpc else "grpc/[>=1.51 <2]", **visible)
+        tested_grpc = self.options.server_guard and not self.options.allow_other_grpc
+        self.requires("grpc/[>=1.51 <1.52 || >=1.83 <1.84]" if tested_grpc
+                      else "grpc/[>=1.51 <2]", **visible)
         self.requires("protobuf/[>=3.21]", **visible)
         self.requires("abseil/[>=20220623]", **visible)
         self.requires("openssl/[>=3 <4]")

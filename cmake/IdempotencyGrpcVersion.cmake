@@ -1,7 +1,8 @@
 # interceptors/server/grpc_internals uses parts of gRPC that may change without notice. These
 # are the versions, as MAJOR.MINOR, with which its tests have passed: CheckLayout() checks the
 # layout in each program when it starts, and guard_surroundings_test checks the rest.
-set(IDEMPOTENCY_GRPC_VERSIONS 1.51)
+# 1.83: scripts/newer_dependencies.sh.
+set(IDEMPOTENCY_GRPC_VERSIONS 1.51 1.83)
 option(IDEMPOTENCY_ALLOW_OTHER_GRPC
   "Build the guard with a gRPC version that it was not checked against" OFF)
 

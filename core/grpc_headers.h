@@ -1,11 +1,13 @@
 #ifndef IDEMPOTENCY_CORE_GRPC_HEADERS_H_
 #define IDEMPOTENCY_CORE_GRPC_HEADERS_H_
 
-// Headers of gRPC whose place depends on its version: 1.51 (Debian 12) has two of them only
-// below codegen/, which later versions keep as forwards that are to be removed.
+// What depends on gRPC's version in more than one file. The place of some headers: 1.51 (Debian
+// 12) has two of them only below codegen/, which later versions keep as forwards that are to be
+// removed.
 #include <grpcpp/impl/call.h>
 #include <grpcpp/impl/rpc_service_method.h>
 #include <grpcpp/impl/service_type.h>
+#include <grpcpp/version_info.h>
 #if __has_include(<grpcpp/impl/proto_utils.h>)
 #include <grpcpp/impl/proto_utils.h>
 #include <grpcpp/impl/server_callback_handlers.h>
@@ -13,5 +15,9 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
 #endif
+
+// 1.83 has sessions: calls inside of a call, to services that are marked as virtual. They are
+// experimental there.
+#define IDEMPOTENCY_GRPC_HAS_SESSIONS (GRPC_CPP_VERSION_MAJOR > 1 || GRPC_CPP_VERSION_MINOR >= 83)
 
 #endif  // IDEMPOTENCY_CORE_GRPC_HEADERS_H_

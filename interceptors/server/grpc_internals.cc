@@ -56,6 +56,22 @@ class HandlerAccess : public grpc::Service {
   }
 };
 
+#if IDEMPOTENCY_GRPC_HAS_SESSIONS
+
+// A way to a private member: an explicit instantiation may name it.
+bool IsVirtual(const grpc::Service& service);
+template <bool grpc::Service::*kFlag>
+struct VirtualFlag {
+  friend bool IsVirtual(const grpc::Service& service) { return service.*kFlag; }
+};
+template struct VirtualFlag<&grpc::Service::is_virtual_service_>;
+
+#else
+
+bool IsVirtual(const grpc::Service& /*service*/) { return false; }
+
+#endif
+
 std::string TypeNameOf(const MethodHandler& handler) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
@@ -405,6 +421,11 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
   if (service.has_generic_methods()) {
     return Unsupported(descriptor.full_name(), "it has generic methods");
   }
+  // The handler of the session calls the registered service, and that would be the guarded one:
+  // without this check gRPC aborts the process at the first session.
+  if (IsVirtual(service)) {
+    return Unsupported(descriptor.full_name(), "it is a virtual service, for calls in a session");
+  }
   std::vector<MethodKind> kinds;
   for (int i = 0; i < descriptor.method_count(); ++i) {
     const MethodDescriptor& method = *descriptor.method(i);
@@ -414,7 +435,7 @@ absl::StatusOr<std::vector<MethodKind>> Classify(const ServiceDescriptor& descri
     }
     const std::optional<MethodKind> kind = KindOf(*handler);
     if (!kind.has_value() || !Fits(*kind, method)) {
-      return Unsupported(method.full_name(), "it is raw, streamed or split");
+      return Unsupported(method.full_name(), "it is raw, streamed, split or a session");
     }
     kinds.push_back(*kind);
   }

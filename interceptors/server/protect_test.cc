@@ -91,6 +91,30 @@ TEST(ProtectTest, RefusesStreamedMethodsByName) {
   ExpectProtectRefuses<SplitTill>("Till.Watch");
 }
 
+#if IDEMPOTENCY_GRPC_HAS_SESSIONS
+
+struct VirtualTill final : Till::CallbackService {
+  VirtualTill() { grpc::experimental::SetVirtualService(this); }
+};
+
+class SessionTill final : public Till::CallbackService {
+ public:
+  SessionTill() {
+    using Handler = grpc::experimental::internal::CallbackSessionHandler<testdata::ChargeRequest>;
+    MarkMethodCallback(0, std::make_unique<Handler>(nullptr, &virtual_till_).release());
+  }
+
+ private:
+  VirtualTill virtual_till_;
+};
+
+TEST(ProtectTest, RefusesSessionsAndTheirVirtualServices) {
+  ExpectProtectRefuses<VirtualTill>("virtual");
+  ExpectProtectRefuses<SessionTill>("Till.Charge");
+}
+
+#endif
+
 TEST(ProtectTest, RefusesAServiceThatNothingDescribes) {
   const auto guard = MakeGuard();
   Till::Service service;

@@ -31,6 +31,8 @@ using internal::GuardLog;
 using internal::LogEvent;
 using internal::PostgresNotices;
 using internal::PostgresSession;
+using internal::RefuseCommit;
+using internal::RefuseCommitAfterFailure;
 using internal::SocketWatchdog;
 
 namespace {
@@ -81,15 +83,6 @@ absl::Status RowNotWritten() {
 
 absl::Status Unreachable() {
   return MakeError(Reason::kStoreUnavailable, "the completion ledger's database did not answer");
-}
-
-// A failing statement makes the whole transaction fail, also for a caller that ignores the
-// error.
-void Spoil(pqxx::transaction_base& transaction) {
-  try {
-    transaction.exec("SELECT 'this attempt may not commit'::integer");
-  } catch (const std::exception&) {
-  }
 }
 
 bool IsUndoneAsAWhole(const pqxx::transaction_base& transaction) {
@@ -235,7 +228,7 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
         "every effect");
   }
   if (!row.ok()) {
-    Spoil(transaction);
+    RefuseCommit(transaction);
     return row.status();
   }
   const auto digest = reinterpret_cast<const char*>(row->reply.digest.data());
@@ -248,6 +241,7 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                 absl::ToInt64Microseconds(row->life));
     return absl::OkStatus();
   } catch (const pqxx::unique_violation&) {
+    RefuseCommitAfterFailure(transaction);
     return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
                              "another attempt has committed this operation: call again with the "
                              "same idempotency key for its reply");
@@ -258,13 +252,14 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
     log.Warn(LogEvent::kLedgerRowNotWritten,
              "ledger: the row could not be written, the session is lost");
   }
+  RefuseCommitAfterFailure(transaction);
   return RowNotWritten();
 }
 
 LedgerCommit CommitLedgerTransaction(pqxx::transaction_base& transaction,
                                      const LedgerCommitPermit& permit) {
   if (!permit.why_not.ok()) {
-    Spoil(transaction);
+    RefuseCommit(transaction);
     return LedgerCommit::NotCommitted(permit.why_not);
   }
   GuardLog& log = GuardLog::Or(permit.log);

@@ -140,6 +140,29 @@ TEST_F(PostgresLedgerTest, ARefusedCommitIsNotACommit) {
   EXPECT_EQ(Charges(), "0");
 }
 
+// The application ignores an error of its own: the server rolls the transaction back.
+TEST_F(PostgresLedgerTest, ACommitAfterAFailedStatementIsNotACommit) {
+  pqxx::work work(*application_);
+  work.exec("INSERT INTO charges VALUES ('x')");
+  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+  EXPECT_THROW(work.exec("SELECT 'x'::integer"), pqxx::sql_error);
+  const LedgerCommit commit = CommitLedgerTransaction(work, {});
+  EXPECT_FALSE(commit.status().ok());
+  EXPECT_FALSE(commit.known_committed());
+  EXPECT_EQ(Charges(), "0");
+}
+
+// The application ignores that the row of another attempt stands.
+TEST_F(PostgresLedgerTest, ACommitAfterARowThatExistsIsNotACommit) {
+  ASSERT_TRUE(Charge(RowFor("order-1")).ok());
+  const std::string charges = Charges();
+  pqxx::work work(*application_);
+  work.exec("INSERT INTO charges VALUES ('x')");
+  EXPECT_EQ(ReasonOf(InsertLedgerRow(work, RowFor("order-1"))), Reason::kReservationLost);
+  EXPECT_THROW(work.commit(), std::exception);
+  EXPECT_EQ(Charges(), charges);
+}
+
 TEST_F(PostgresLedgerTest, ACommitWithoutAnAnswerIsInDoubt) {
   pqxx::work work(*application_);
   work.exec("INSERT INTO charges VALUES ('x')");
