@@ -1,7 +1,6 @@
 #ifndef IDEMPOTENCY_POSTGRES_LIBPQXX_H_
 #define IDEMPOTENCY_POSTGRES_LIBPQXX_H_
 
-#include <exception>
 #include <pqxx/pqxx>
 #include <string>
 #include <string_view>
@@ -109,36 +108,6 @@ inline pqxx::result ExecutePrepared(pqxx::transaction_base& transaction, const s
   values.reserve(parameters.size());
   for (const std::string& parameter : parameters) values.append(pqxx::binary_cast(parameter));
   return transaction.exec(pqxx::prepped(name), values);
-#endif
-}
-
-// libpqxx 7 and later report the commit of a transaction with a failed statement as a success,
-// though the server has rolled it back; with 6.4 it throws. The next three make up for that.
-
-// Makes a later commit of the transaction throw.
-inline void RefuseCommit(pqxx::transaction_base& transaction) {
-  try {
-#if IDEMPOTENCY_LIBPQXX_6
-    transaction.exec("SELECT 'this transaction may not be committed'::integer");
-#else
-    transaction.abort();
-#endif
-  } catch (const std::exception&) {
-    // Of the statement; or it is committed already.
-  }
-}
-
-// The same after one of its statements failed.
-inline void RefuseCommitAfterFailure([[maybe_unused]] pqxx::transaction_base& transaction) {
-#if !IDEMPOTENCY_LIBPQXX_6
-  RefuseCommit(transaction);
-#endif
-}
-
-// Throws if one of its statements failed.
-inline void CheckMayCommit([[maybe_unused]] pqxx::transaction_base& transaction) {
-#if !IDEMPOTENCY_LIBPQXX_6
-  transaction.exec("SELECT 1");
 #endif
 }
 

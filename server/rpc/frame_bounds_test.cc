@@ -127,6 +127,16 @@ TEST(FrameBoundsTest, GroupsAreNestedAsDeepAsAParserTakes) {
   EXPECT_TRUE(v1::SessionRequest().ParseFromString(nested(99)));
   EXPECT_TRUE(Check(nested(99)).ok());
   ExpectRefused(Check(nested(101)), "not a SessionRequest");
+  // A message is a level, too.
+  const auto nested_in_an_operation = [&](int depth) {
+    const std::string bytes = Repeated(start, depth) + Repeated(end, depth);
+    return large + '\x0a' + static_cast<char>(0x80 | (bytes.size() & 0x7f)) +
+           static_cast<char>(bytes.size() >> 7) + bytes;
+  };
+  EXPECT_TRUE(v1::SessionRequest().ParseFromString(nested_in_an_operation(98)));
+  EXPECT_TRUE(Check(nested_in_an_operation(98)).ok());
+  EXPECT_FALSE(v1::SessionRequest().ParseFromString(nested_in_an_operation(100)));
+  ExpectRefused(Check(nested_in_an_operation(100)), "not a SessionRequest");
 }
 
 TEST(FrameBoundsTest, WhatAFieldIsTakenToWeighIsWhatIsDocumented) {

@@ -22,7 +22,6 @@ namespace idempotency {
 
 using internal::BinaryParameter;
 using internal::ByteaOf;
-using internal::CheckMayCommit;
 using internal::Clock;
 using internal::ConnectionPool;
 using internal::ConnectionPoolOptions;
@@ -31,8 +30,6 @@ using internal::GuardLog;
 using internal::LogEvent;
 using internal::PostgresNotices;
 using internal::PostgresSession;
-using internal::RefuseCommit;
-using internal::RefuseCommitAfterFailure;
 using internal::SocketWatchdog;
 
 namespace {
@@ -84,6 +81,21 @@ absl::Status RowNotWritten() {
 absl::Status Unreachable() {
   return MakeError(Reason::kStoreUnavailable, "the completion ledger's database did not answer");
 }
+
+// libpqxx reports the commit of a transaction with a failed statement as a success, though the
+// server has rolled it back: 7 and later always, 6.4 if the statement had parameters.
+
+// Makes a later commit throw, for a caller that ignores the error.
+void RefuseCommit(pqxx::transaction_base& transaction) {
+  try {
+    transaction.abort();
+  } catch (const std::exception&) {
+    // It is committed already.
+  }
+}
+
+// Throws if a statement has failed and the caller ignored it.
+void CheckMayCommit(pqxx::transaction_base& transaction) { transaction.exec("SELECT 1"); }
 
 bool IsUndoneAsAWhole(const pqxx::transaction_base& transaction) {
   return dynamic_cast<const pqxx::dbtransaction*>(&transaction) != nullptr &&
@@ -241,7 +253,7 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
                 absl::ToInt64Microseconds(row->life));
     return absl::OkStatus();
   } catch (const pqxx::unique_violation&) {
-    RefuseCommitAfterFailure(transaction);
+    RefuseCommit(transaction);
     return MakeErrorWithCode(Reason::kReservationLost, absl::StatusCode::kAborted,
                              "another attempt has committed this operation: call again with the "
                              "same idempotency key for its reply");
@@ -252,7 +264,7 @@ absl::Status InsertLedgerRow(pqxx::transaction_base& transaction,
     log.Warn(LogEvent::kLedgerRowNotWritten,
              "ledger: the row could not be written, the session is lost");
   }
-  RefuseCommitAfterFailure(transaction);
+  RefuseCommit(transaction);
   return RowNotWritten();
 }
 

@@ -85,7 +85,11 @@ class PostgresLedgerTest : public ::testing::Test {
     work.exec_params("INSERT INTO charges VALUES ($1)", row.record_key.key);
     const absl::Status recorded = InsertLedgerRow(work, row);
     // As a handler does that ignores the error.
-    work.commit();
+    if (recorded.ok()) {
+      work.commit();
+    } else {
+      EXPECT_THROW(work.commit(), std::exception);
+    }
     return recorded;
   }
   std::string Charges() { return schema_->Value("SELECT count(*) FROM charges"); }
@@ -142,14 +146,20 @@ TEST_F(PostgresLedgerTest, ARefusedCommitIsNotACommit) {
 
 // The application ignores an error of its own: the server rolls the transaction back.
 TEST_F(PostgresLedgerTest, ACommitAfterAFailedStatementIsNotACommit) {
-  pqxx::work work(*application_);
-  work.exec("INSERT INTO charges VALUES ('x')");
-  ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
-  EXPECT_THROW(work.exec("SELECT 'x'::integer"), pqxx::sql_error);
-  const LedgerCommit commit = CommitLedgerTransaction(work, {});
-  EXPECT_FALSE(commit.status().ok());
-  EXPECT_FALSE(commit.known_committed());
-  EXPECT_EQ(Charges(), "0");
+  for (const bool with_parameters : {false, true}) {
+    pqxx::work work(*application_);
+    work.exec("INSERT INTO charges VALUES ('x')");
+    ASSERT_TRUE(InsertLedgerRow(work, RowFor("order-1")).ok());
+    if (with_parameters) {
+      EXPECT_THROW(work.exec_params("SELECT $1::integer", "x"), pqxx::sql_error);
+    } else {
+      EXPECT_THROW(work.exec("SELECT 'x'::integer"), pqxx::sql_error);
+    }
+    const LedgerCommit commit = CommitLedgerTransaction(work, {});
+    EXPECT_FALSE(commit.status().ok());
+    EXPECT_FALSE(commit.known_committed());
+    EXPECT_EQ(Charges(), "0");
+  }
 }
 
 // The application ignores that the row of another attempt stands.
