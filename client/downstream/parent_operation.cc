@@ -24,13 +24,10 @@ std::string Announcement(const RecordKey& record_key, const RecordId& record_id)
 }  // namespace
 
 std::shared_ptr<ParentOperation> ParentOperation::Make(Facts facts) {
-  struct Concrete : ParentOperation {
-    explicit Concrete(Facts f) : ParentOperation(std::move(f)) {}
-  };
-  return std::make_shared<Concrete>(std::move(facts));
+  return std::make_shared<ParentOperation>(PassKey<ParentOperation>(), std::move(facts));
 }
 
-ParentOperation::ParentOperation(Facts facts)
+ParentOperation::ParentOperation(PassKey<ParentOperation> /*key*/, Facts facts)
     : facts_(std::move(facts)),
       announcement_(Announcement(facts_.record_key, facts_.record_id)),
       id_(Uuid::Random().ToString()) {}

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal {
@@ -28,7 +29,7 @@ inline constexpr std::string_view kKeyToCome = ",attached-without-the-client-int
 // A guarded execution for the calls that it makes: their keys, and the data
 // about it that they carry. The interface between the guard and the client
 // interceptor of one process, which do not depend on each other. Thread-safe.
-class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
+class ParentOperation final : public std::enable_shared_from_this<ParentOperation> {
  public:
   struct Facts {
     // Secret of the derivation: see GuardOptions::downstream_secret.
@@ -67,9 +68,10 @@ class ParentOperation : public std::enable_shared_from_this<ParentOperation> {
   const std::string& announcement() const { return announcement_; }
   absl::Time expires_at() const { return facts_.expires_at; }
 
- private:
-  explicit ParentOperation(Facts facts);
+  // For Make() alone.
+  ParentOperation(PassKey<ParentOperation> key, Facts facts);
 
+ private:
   absl::StatusOr<std::string> Derive(std::string_view method, std::string_view label) const;
   // Adds the metadata of every attached call to `context`.
   void Mark(grpc::ClientContext& context, std::string_view key);

@@ -86,14 +86,10 @@ std::uint32_t AttemptOf(const v1::ReserveResponse& verdict) {
 void Admission::Admit(std::shared_ptr<const GuardedOperation> operation,
                       v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
                       const google::protobuf::Message* request) {
-  struct Concrete : Admission {
-    Concrete(std::shared_ptr<const GuardedOperation> o, v1::ReserveRequest q, Scheduler::Time t,
-             Done d, const google::protobuf::Message* r)
-        : Admission(std::move(o), std::move(q), t, std::move(d), r) {}
-  };
   Apply(*operation, reserve_request);
-  const auto admission = std::make_shared<Concrete>(
-      std::move(operation), std::move(reserve_request), deadline, std::move(done), request);
+  const auto admission =
+      std::make_shared<Admission>(PassKey<Admission>(), std::move(operation),
+                                  std::move(reserve_request), deadline, std::move(done), request);
   // Checks the caller's data in the request: a request that the service would refuse must not
   // be sent, above all not together with the requests of other callers.
   if (const absl::Status valid = ValidateRequest(admission->reserve_request_); !valid.ok()) {
@@ -110,7 +106,7 @@ void Admission::Request(absl::Duration max_wait, Scheduler::Time deadline) {
       [self = shared_from_this()](auto answer) { self->OnVerdict(std::move(answer)); });
 }
 
-Admission::Admission(std::shared_ptr<const GuardedOperation> operation,
+Admission::Admission(PassKey<Admission> /*key*/, std::shared_ptr<const GuardedOperation> operation,
                      v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
                      const google::protobuf::Message* request)
     : operation_(std::move(operation)),

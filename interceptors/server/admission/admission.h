@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
+#include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/recovery.h"
 #include "interceptors/server/execution/guarded_operation.h"
@@ -19,7 +20,7 @@ namespace idempotency::internal {
 
 // The entry of every call or operation: requests a reservation and decides what to do with the
 // call. Settlement is the exit.
-class Admission : public std::enable_shared_from_this<Admission> {
+class Admission final : public std::enable_shared_from_this<Admission> {
  public:
   // The handler runs, and its outcome must be settled.
   struct Granted {
@@ -49,11 +50,13 @@ class Admission : public std::enable_shared_from_this<Admission> {
                     v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
                     const google::protobuf::Message* request = nullptr);
 
+  // For Admit() alone.
+  Admission(PassKey<Admission> key, std::shared_ptr<const GuardedOperation> operation,
+            v1::ReserveRequest reserve_request, Scheduler::Time deadline, Done done,
+            const google::protobuf::Message* request);
+
  private:
   using Labels = google::protobuf::Map<std::string, std::string>;
-
-  Admission(std::shared_ptr<const GuardedOperation> operation, v1::ReserveRequest reserve_request,
-            Scheduler::Time deadline, Done done, const google::protobuf::Message* request);
 
   void Request(absl::Duration max_wait, Scheduler::Time deadline);
   // Calls the hook, once.

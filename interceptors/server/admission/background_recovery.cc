@@ -30,13 +30,12 @@ bool IsOpen(const absl::Status& why) {
 std::shared_ptr<BackgroundRecovery> BackgroundRecovery::Make(Scheduler& scheduler,
                                                              std::size_t limit,
                                                              std::size_t at_once) {
-  struct Concrete : BackgroundRecovery {
-    Concrete(Scheduler& s, std::size_t l, std::size_t n) : BackgroundRecovery(s, l, n) {}
-  };
-  return std::make_shared<Concrete>(scheduler, limit, at_once);
+  return std::make_shared<BackgroundRecovery>(PassKey<BackgroundRecovery>(), scheduler, limit,
+                                              at_once);
 }
 
-BackgroundRecovery::BackgroundRecovery(Scheduler& scheduler, std::size_t limit, std::size_t at_once)
+BackgroundRecovery::BackgroundRecovery(PassKey<BackgroundRecovery> /*key*/, Scheduler& scheduler,
+                                       std::size_t limit, std::size_t at_once)
     : scheduler_(scheduler), limit_(limit), at_once_(at_once) {}
 
 void BackgroundRecovery::Add(std::shared_ptr<const GuardedOperation> operation,

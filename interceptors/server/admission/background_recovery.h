@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/guarded_operation.h"
@@ -50,6 +51,10 @@ class BackgroundRecovery : public UnknownOutcomeSink,
   // The number of kept records.
   std::size_t size();
 
+  // For Make() alone.
+  BackgroundRecovery(PassKey<BackgroundRecovery> key, Scheduler& scheduler, std::size_t limit,
+                     std::size_t at_once);
+
  private:
   struct Candidate {
     std::shared_ptr<const GuardedOperation> operation;
@@ -57,8 +62,6 @@ class BackgroundRecovery : public UnknownOutcomeSink,
     Scheduler::Time give_up;
     Backoff backoff{kFirstPause, kLongestPause};
   };
-
-  BackgroundRecovery(Scheduler& scheduler, std::size_t limit, std::size_t at_once);
 
   void TryLater(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Try(const std::string& name);

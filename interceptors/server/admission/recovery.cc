@@ -44,14 +44,11 @@ absl::Status TooManyWait() {
 
 void Recovery::Run(std::shared_ptr<LiveExecution> execution,
                    const google::protobuf::Message* request, Done done) {
-  struct Concrete : Recovery {
-    Concrete(std::shared_ptr<LiveExecution> e, const google::protobuf::Message* r, Done d)
-        : Recovery(std::move(e), r, std::move(d)) {}
-  };
-  std::make_shared<Concrete>(std::move(execution), request, std::move(done))->Start();
+  std::make_shared<Recovery>(PassKey<Recovery>(), std::move(execution), request, std::move(done))
+      ->Start();
 }
 
-Recovery::Recovery(std::shared_ptr<LiveExecution> execution,
+Recovery::Recovery(PassKey<Recovery> /*key*/, std::shared_ptr<LiveExecution> execution,
                    const google::protobuf::Message* request, Done done)
     : execution_(std::move(execution)), request_(request), done_(std::move(done)) {}
 

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
 
+#include "core/pass_key.h"
 #include "grpc_idempotency/server_guard/recovery_handler.h"
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/live_execution.h"
@@ -16,7 +17,7 @@
 namespace idempotency::internal {
 
 // One run of a recovery handler, from a grant that recovers to the settlement of its decision.
-class Recovery : public std::enable_shared_from_this<Recovery> {
+class Recovery final : public std::enable_shared_from_this<Recovery> {
  public:
   // The store has acknowledged the completion.
   struct Completed {
@@ -38,10 +39,11 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   static void Run(std::shared_ptr<LiveExecution> execution,
                   const google::protobuf::Message* request, Done done);
 
- private:
-  Recovery(std::shared_ptr<LiveExecution> execution, const google::protobuf::Message* request,
-           Done done);
+  // For Run() alone.
+  Recovery(PassKey<Recovery> key, std::shared_ptr<LiveExecution> execution,
+           const google::protobuf::Message* request, Done done);
 
+ private:
   void Start();
   RecoveryDecision Decide();
   void Settle(const RecoveryDecision& decision);

@@ -83,14 +83,13 @@ LedgerLookup::Answer Find(const LiveExecution& execution) {
 }  // namespace
 
 void LedgerLookup::Run(std::shared_ptr<LiveExecution> execution, Time deadline, Done done) {
-  struct Concrete : LedgerLookup {
-    Concrete(std::shared_ptr<LiveExecution> e, Time t, Done d)
-        : LedgerLookup(std::move(e), t, std::move(d)) {}
-  };
-  std::make_shared<Concrete>(std::move(execution), deadline, std::move(done))->Start();
+  std::make_shared<LedgerLookup>(PassKey<LedgerLookup>(), std::move(execution), deadline,
+                                 std::move(done))
+      ->Start();
 }
 
-LedgerLookup::LedgerLookup(std::shared_ptr<LiveExecution> execution, Time deadline, Done done)
+LedgerLookup::LedgerLookup(PassKey<LedgerLookup> /*key*/, std::shared_ptr<LiveExecution> execution,
+                           Time deadline, Done done)
     : execution_(std::move(execution)),
       deadline_(deadline),
       backoff_(kFirstRepeat, kLongestRepeat),

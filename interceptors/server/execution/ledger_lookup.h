@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "interceptors/server/execution/live_execution.h"
 #include "interceptors/server/threads/backoff.h"
 
@@ -16,7 +17,7 @@ namespace idempotency::internal {
 // One lookup in the application's completion ledger: whether any attempt of this operation has
 // committed. Runs on the guard's ledger threads, and is repeated while the ledger cannot be
 // reached. Thread-safe; keeps itself alive until it has answered.
-class LedgerLookup : public std::enable_shared_from_this<LedgerLookup> {
+class LedgerLookup final : public std::enable_shared_from_this<LedgerLookup> {
  public:
   using Time = Scheduler::Time;
   //   a reply            the operation is done, and this is its reply
@@ -34,9 +35,11 @@ class LedgerLookup : public std::enable_shared_from_this<LedgerLookup> {
   // The execution's operation has a ledger. Time::max() is no deadline.
   static void Run(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
 
- private:
-  LedgerLookup(std::shared_ptr<LiveExecution> execution, Time deadline, Done done);
+  // For Run() alone.
+  LedgerLookup(PassKey<LedgerLookup> key, std::shared_ptr<LiveExecution> execution, Time deadline,
+               Done done);
 
+ private:
   void Start();
   void Try();
   void OnAnswer(Answer answer);

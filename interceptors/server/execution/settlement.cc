@@ -58,14 +58,12 @@ void Settlement::Complete(std::shared_ptr<LiveExecution> execution, v1::Reply re
 
 std::shared_ptr<Settlement> Settlement::Make(std::shared_ptr<LiveExecution> execution,
                                              v1::Reply reply, Done done) {
-  struct Concrete : Settlement {
-    Concrete(std::shared_ptr<LiveExecution> e, v1::Reply r, Done d)
-        : Settlement(std::move(e), std::move(r), std::move(d)) {}
-  };
-  return std::make_shared<Concrete>(std::move(execution), std::move(reply), std::move(done));
+  return std::make_shared<Settlement>(PassKey<Settlement>(), std::move(execution), std::move(reply),
+                                      std::move(done));
 }
 
-Settlement::Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done)
+Settlement::Settlement(PassKey<Settlement> /*key*/, std::shared_ptr<LiveExecution> execution,
+                       v1::Reply reply, Done done)
     : execution_(std::move(execution)),
       code_(StatusCodeFrom(reply.code())),
       reply_(std::move(reply)),

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "grpc_idempotency/server_guard/disposition.h"
 #include "idempotency/v1/record.pb.h"
 #include "interceptors/server/execution/ledger_lookup.h"
@@ -18,7 +19,7 @@ namespace idempotency::internal {
 
 // The exit of an execution: settles its reservation once its handler has answered, by the
 // operation's policy, and decides what its caller gets.
-class Settlement : public std::enable_shared_from_this<Settlement> {
+class Settlement final : public std::enable_shared_from_this<Settlement> {
  public:
   struct Outcome {
     // OK: the caller gets the handler's reply. Any other status is sent instead of the reply.
@@ -44,9 +45,11 @@ class Settlement : public std::enable_shared_from_this<Settlement> {
   // For an execution whose reply is known without its handler.
   static void Complete(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
 
- private:
-  Settlement(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
+  // For Make() alone.
+  Settlement(PassKey<Settlement> key, std::shared_ptr<LiveExecution> execution, v1::Reply reply,
+             Done done);
 
+ private:
   static std::shared_ptr<Settlement> Make(std::shared_ptr<LiveExecution> execution, v1::Reply reply,
                                           Done done);
 

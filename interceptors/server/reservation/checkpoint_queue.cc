@@ -26,13 +26,12 @@ absl::Status NotAcknowledged() {
 
 std::shared_ptr<CheckpointQueue> CheckpointQueue::Make(Scheduler& scheduler, absl::Duration timeout,
                                                        Send send) {
-  struct Concrete : CheckpointQueue {
-    Concrete(Scheduler& s, absl::Duration t, Send f) : CheckpointQueue(s, t, std::move(f)) {}
-  };
-  return std::make_shared<Concrete>(scheduler, timeout, std::move(send));
+  return std::make_shared<CheckpointQueue>(PassKey<CheckpointQueue>(), scheduler, timeout,
+                                           std::move(send));
 }
 
-CheckpointQueue::CheckpointQueue(Scheduler& scheduler, absl::Duration timeout, Send send)
+CheckpointQueue::CheckpointQueue(PassKey<CheckpointQueue> /*key*/, Scheduler& scheduler,
+                                 absl::Duration timeout, Send send)
     : scheduler_(scheduler),
       timeout_(timeout),
       send_(std::move(send)),

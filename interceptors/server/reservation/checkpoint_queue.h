@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "interceptors/server/threads/backoff.h"
 #include "interceptors/server/threads/scheduler.h"
 
@@ -19,7 +20,7 @@ namespace idempotency::internal {
 
 // The queue of one reservation's checkpoints for the store: sent one at a time, in the order
 // given, each repeated until it is answered or its caller got STORE_UNAVAILABLE. Thread-safe.
-class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
+class CheckpointQueue final : public std::enable_shared_from_this<CheckpointQueue> {
  public:
   using Stored = std::function<void(absl::Status)>;
   // One try; `answered` is called once, on any thread.
@@ -36,6 +37,10 @@ class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
   // store's answer, STORE_UNAVAILABLE after the timeout, or OVERLOADED at once.
   void Push(std::string progress, Stored done);
 
+  // For Make() alone.
+  CheckpointQueue(PassKey<CheckpointQueue> key, Scheduler& scheduler, absl::Duration timeout,
+                  Send send);
+
  private:
   struct Waiting {
     std::uint64_t id = 0;
@@ -43,8 +48,6 @@ class CheckpointQueue : public std::enable_shared_from_this<CheckpointQueue> {
     Stored done;
     Scheduler::TaskId timer = 0;
   };
-
-  CheckpointQueue(Scheduler& scheduler, absl::Duration timeout, Send send);
 
   // Sends the first in the queue, if there is one.
   void SendFirst();

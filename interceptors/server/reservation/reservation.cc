@@ -68,14 +68,12 @@ absl::Status ReservationLost() {
 
 std::shared_ptr<Reservation> Reservation::Make(StoreContext context, Grant grant,
                                                absl::Duration caller_timeout) {
-  struct Concrete : Reservation {
-    Concrete(StoreContext l, Grant g, absl::Duration t)
-        : Reservation(std::move(l), std::move(g), t) {}
-  };
-  return std::make_shared<Concrete>(std::move(context), std::move(grant), caller_timeout);
+  return std::make_shared<Reservation>(PassKey<Reservation>(), std::move(context), std::move(grant),
+                                       caller_timeout);
 }
 
-Reservation::Reservation(StoreContext context, Grant grant, absl::Duration caller_timeout)
+Reservation::Reservation(PassKey<Reservation> /*key*/, StoreContext context, Grant grant,
+                         absl::Duration caller_timeout)
     : context_(std::move(context)),
       grant_(std::move(grant)),
       caller_timeout_(caller_timeout),

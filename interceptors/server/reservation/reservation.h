@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/checkpoint_queue.h"
@@ -30,7 +31,7 @@ absl::Status ReservationLost();
 // It keeps itself alive until it has ended, and uses its own deadlines: neither a client's
 // disconnection nor the end of the RPC stops it. Callbacks run on the connection's or the
 // scheduler's thread and must not block. Thread-safe.
-class Reservation : public std::enable_shared_from_this<Reservation> {
+class Reservation final : public std::enable_shared_from_this<Reservation> {
  public:
   using Time = Scheduler::Time;
   using Completed = std::function<void(absl::StatusOr<v1::CompleteResponse>)>;
@@ -104,10 +105,12 @@ class Reservation : public std::enable_shared_from_this<Reservation> {
   // Stops the heartbeats; the reservation ends with its lease.
   void LetLapse();
 
+  // For Make() alone.
+  Reservation(PassKey<Reservation> key, StoreContext context, Grant grant,
+              absl::Duration caller_timeout);
+
  private:
   enum class Phase { kRunning, kCompleting, kReleasing, kEnded };
-
-  Reservation(StoreContext context, Grant grant, absl::Duration caller_timeout);
 
   void Beat();
   void OnExtended(Time sent, const absl::StatusOr<v1::ExtendResponse>& answer);

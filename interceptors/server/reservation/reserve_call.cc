@@ -72,16 +72,13 @@ absl::Status ForCaller(const absl::Status& failure, GuardLog& log) {
 
 std::shared_ptr<ReserveCall> ReserveCall::Make(StoreContext context, v1::ReserveRequest request,
                                                absl::Duration max_wait, Time deadline, Done done) {
-  struct Concrete : ReserveCall {
-    Concrete(StoreContext l, v1::ReserveRequest r, absl::Duration w, Time t, Done d)
-        : ReserveCall(std::move(l), std::move(r), w, t, std::move(d)) {}
-  };
-  return std::make_shared<Concrete>(std::move(context), std::move(request), max_wait, deadline,
-                                    std::move(done));
+  return std::make_shared<ReserveCall>(PassKey<ReserveCall>(), std::move(context),
+                                       std::move(request), max_wait, deadline, std::move(done));
 }
 
-ReserveCall::ReserveCall(StoreContext context, v1::ReserveRequest request, absl::Duration max_wait,
-                         Time deadline, Done done)
+ReserveCall::ReserveCall(PassKey<ReserveCall> /*key*/, StoreContext context,
+                         v1::ReserveRequest request, absl::Duration max_wait, Time deadline,
+                         Done done)
     : context_(std::move(context)),
       wait_until_(After(context_.scheduler.Now(), max_wait)),
       deadline_(deadline),

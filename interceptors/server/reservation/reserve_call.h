@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/store_context.h"
 #include "interceptors/server/threads/backoff.h"
@@ -37,7 +38,7 @@ struct ReserveAnswer {
 // it, and the repeat is granted with a new lease, or reports the attempt that took over.
 //
 // Thread-safe. Keeps itself alive until it is answered or given up.
-class ReserveCall : public std::enable_shared_from_this<ReserveCall> {
+class ReserveCall final : public std::enable_shared_from_this<ReserveCall> {
  public:
   using Time = Scheduler::Time;
   // Called once, on any thread, possibly inside Start(). An error of the service's own is
@@ -55,10 +56,11 @@ class ReserveCall : public std::enable_shared_from_this<ReserveCall> {
   // The caller stops waiting: `done` gets `status` if it has not been called.
   void Abandon(const absl::Status& status);
 
- private:
-  ReserveCall(StoreContext context, v1::ReserveRequest request, absl::Duration max_wait,
-              Time deadline, Done done);
+  // For Make() alone.
+  ReserveCall(PassKey<ReserveCall> key, StoreContext context, v1::ReserveRequest request,
+              absl::Duration max_wait, Time deadline, Done done);
 
+ private:
   // `request` is only read.
   void Send(const v1::ReserveRequest& request, Time deadline);
   void SendAgain();

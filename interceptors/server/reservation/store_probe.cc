@@ -20,15 +20,13 @@ bool MayPass(const absl::Status& status) {
 
 void StoreProbe::Run(StoreContext context, const std::string& name_space, Time deadline,
                      Done done) {
-  struct Concrete : StoreProbe {
-    Concrete(StoreContext l, const std::string& n, Time t, Done d)
-        : StoreProbe(std::move(l), n, t, std::move(d)) {}
-  };
-  std::make_shared<Concrete>(std::move(context), name_space, deadline, std::move(done))->Start();
+  std::make_shared<StoreProbe>(PassKey<StoreProbe>(), std::move(context), name_space, deadline,
+                               std::move(done))
+      ->Start();
 }
 
-StoreProbe::StoreProbe(StoreContext context, const std::string& name_space, Time deadline,
-                       Done done)
+StoreProbe::StoreProbe(PassKey<StoreProbe> /*key*/, StoreContext context,
+                       const std::string& name_space, Time deadline, Done done)
     : context_(std::move(context)),
       deadline_(deadline),
       backoff_(kFirstRepeat, kLongestRepeat),

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 
 #include "core/mutex.h"
+#include "core/pass_key.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/reservation/store_context.h"
 #include "interceptors/server/threads/backoff.h"
@@ -17,7 +18,7 @@ namespace idempotency::internal {
 // Repeats a read until the service answers it. The record does not exist; the read needs a
 // connection, access to the namespace, and the store. Changes nothing. Thread-safe; keeps
 // itself alive until `done` was called.
-class StoreProbe : public std::enable_shared_from_this<StoreProbe> {
+class StoreProbe final : public std::enable_shared_from_this<StoreProbe> {
  public:
   using Time = Scheduler::Time;
   //   OK           the service has read its store for this guard
@@ -29,9 +30,11 @@ class StoreProbe : public std::enable_shared_from_this<StoreProbe> {
 
   static void Run(StoreContext context, const std::string& name_space, Time deadline, Done done);
 
- private:
-  StoreProbe(StoreContext context, const std::string& name_space, Time deadline, Done done);
+  // For Run() alone.
+  StoreProbe(PassKey<StoreProbe> key, StoreContext context, const std::string& name_space,
+             Time deadline, Done done);
 
+ private:
   void Start();
   void Try();
   void OnAnswer(const absl::Status& answer);
