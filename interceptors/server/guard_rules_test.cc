@@ -13,7 +13,6 @@
 #include "grpc_idempotency/server_guard/scope.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/policy/disposition_rule.h"
-#include "interceptors/server/policy/release_pause.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/record_metadata.h"

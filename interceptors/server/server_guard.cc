@@ -19,18 +19,18 @@
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/admission/background_recovery.h"
 #include "interceptors/server/admission/operation_admission.h"
+#include "interceptors/server/call/capturing_interceptor.h"
 #include "interceptors/server/call/guarded_method.h"
-#include "interceptors/server/call/interceptor_factory.h"
-#include "interceptors/server/call/stream_writer_factory.h"
+#include "interceptors/server/call/stream_writer_interceptor.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/policy/method_path.h"
+#include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/resolved_policy.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/request/application_call.h"
-#include "interceptors/server/reservation/caching_connection.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/reservation/reservation_client.h"
+#include "interceptors/server/reservation/store_connection.h"
 #include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {
@@ -70,7 +70,7 @@ ServerGuard::Begun Contained(std::shared_ptr<GuardLog> log, const std::string& o
 
 class Guard final : public ServerGuard {
  public:
-  // `connection` fills `cache`; nullptr while it is off.
+  // `cache` is nullptr while it is off.
   Guard(std::unique_ptr<Connection> connection, std::shared_ptr<ReplayCache> cache,
         GuardOptions options)
       : options_(std::move(options)),
@@ -329,7 +329,6 @@ absl::StatusOr<std::unique_ptr<Guard>> MakeGuard(std::unique_ptr<Connection> con
   std::shared_ptr<ReplayCache> cache;
   if (options.replay_cache.capacity_bytes > 0) {
     cache = std::make_shared<ReplayCache>(options.replay_cache, Clock::System());
-    connection = std::make_unique<CachingConnection>(std::move(connection), cache);
   }
   return std::make_unique<Guard>(std::move(connection), std::move(cache), std::move(options));
 }

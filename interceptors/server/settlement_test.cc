@@ -19,7 +19,7 @@
 #include "interceptors/server/reservation/reservation_client.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
-#include "interceptors/server/threads/worker_pools.h"
+#include "interceptors/server/threads/worker_pool.h"
 
 namespace idempotency::internal {
 namespace {

@@ -16,7 +16,7 @@
 #include "core/mutex.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/client/connection_factory.h"
-#include "interceptors/server/reservation/caching_connection.h"
+#include "interceptors/server/reservation/store_connection.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/metrics_page.h"
@@ -169,7 +169,7 @@ class ReplayCacheAndStore : public ::testing::Test {
   ManualClock clock_;
   std::shared_ptr<ReplayCache> cache_ = std::make_shared<ReplayCache>(
       ReplayCacheOptions{ReplayCacheOptions().capacity_bytes, kMaxAge}, clock_);
-  const std::unique_ptr<Connection> connection_ = std::make_unique<CachingConnection>(
+  const std::unique_ptr<Connection> connection_ = std::make_unique<StoreConnection>(
       MakeConnection(grpc::CreateChannel(daemon_.address(), grpc::InsecureChannelCredentials())),
       cache_);
 

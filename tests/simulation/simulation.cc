@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/server/policy/release_pause.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency::internal::simulation {
 namespace {

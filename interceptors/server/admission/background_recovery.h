@@ -12,7 +12,6 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/guarded_operation.h"
-#include "interceptors/server/execution/unknown_outcome_sink.h"
 #include "interceptors/server/threads/backoff.h"
 #include "interceptors/server/threads/scheduler.h"
 

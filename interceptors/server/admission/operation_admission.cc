@@ -10,14 +10,14 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/fingerprint_input.h"
 #include "grpc_idempotency/record_key.h"
-#include "interceptors/server/request/request_fingerprints.h"
+#include "interceptors/server/request/reserve_request.h"
 
 namespace idempotency::internal {
 namespace {
 
-absl::StatusOr<v1::ReserveRequest> MakeReserveRequest(const GuardedOperation& operation,
-                                                      const BeginCall& call,
-                                                      const google::protobuf::Message& request) {
+absl::StatusOr<v1::ReserveRequest> ReserveRequestFor(const GuardedOperation& operation,
+                                                     const BeginCall& call,
+                                                     const google::protobuf::Message& request) {
   const GuardOptions& options = operation.options;
   const absl::Status valid = ValidateBeginCall(call, options);
   if (!valid.ok()) return valid;
@@ -25,12 +25,8 @@ absl::StatusOr<v1::ReserveRequest> MakeReserveRequest(const GuardedOperation& op
       *operation.log, options.fingerprint_algorithms, FingerprintInput{call.operation, request});
   if (!fingerprints.ok()) return fingerprints.status();
 
-  v1::ReserveRequest reserve_request;
-  *reserve_request.mutable_record_key() =
-      ToProto(RecordKey{options.name_space, call.scope, call.operation, NormaliseKey(call.key)});
-  for (const Fingerprint& fingerprint : *fingerprints) {
-    *reserve_request.add_fingerprints() = ToProto(fingerprint);
-  }
+  v1::ReserveRequest reserve_request = MakeReserveRequest(
+      {options.name_space, call.scope, call.operation, NormaliseKey(call.key)}, *fingerprints);
   reserve_request.mutable_labels()->insert(call.labels.begin(), call.labels.end());
   return reserve_request;
 }
@@ -46,7 +42,7 @@ Scheduler::Time VerdictDeadline(const GuardedOperation& operation, SteadyTime ca
 
 void OperationAdmission::Begin(GuardedOperation operation, const BeginCall& call,
                                const google::protobuf::Message& request, Done done) {
-  absl::StatusOr<v1::ReserveRequest> reserve_request = MakeReserveRequest(operation, call, request);
+  absl::StatusOr<v1::ReserveRequest> reserve_request = ReserveRequestFor(operation, call, request);
   if (!reserve_request.ok()) {
     done(reserve_request.status());
     return;

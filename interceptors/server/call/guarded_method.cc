@@ -17,6 +17,7 @@
 #include "interceptors/server/call/call_table.h"
 #include "interceptors/server/request/application_call.h"
 #include "interceptors/server/request/parent_metadata.h"
+#include "interceptors/server/request/reserve_request.h"
 #include "interceptors/server/request/trace_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
 
@@ -61,8 +62,7 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
     Reject(*pending, key.status());
     return;
   }
-  absl::StatusOr<v1::ReserveRequest> reserve_request =
-      MakeReserveRequest(*pending, *std::move(key));
+  absl::StatusOr<v1::ReserveRequest> reserve_request = ReserveRequestFor(*pending, *std::move(key));
   if (!reserve_request.ok()) {
     Reject(*pending, reserve_request.status());
     return;
@@ -75,8 +75,8 @@ void GuardedMethod::Admit(std::shared_ptr<PendingCall> pending) {
       &pending->request());
 }
 
-absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeReserveRequest(PendingCall& pending,
-                                                                     std::string key) const {
+absl::StatusOr<v1::ReserveRequest> GuardedMethod::ReserveRequestFor(PendingCall& pending,
+                                                                    std::string key) const {
   absl::StatusOr<std::string> scope = ScopeOf(pending.context());
   if (!scope.ok()) return scope.status();
   const RecordKey record_key{operation_->options.name_space, *std::move(scope), operation_->name,
@@ -87,11 +87,7 @@ absl::StatusOr<v1::ReserveRequest> GuardedMethod::MakeReserveRequest(PendingCall
       identity_.FingerprintsOf(pending.context(), pending.request());
   if (!fingerprints.ok()) return fingerprints.status();
 
-  v1::ReserveRequest reserve_request;
-  *reserve_request.mutable_record_key() = ToProto(record_key);
-  for (const Fingerprint& fingerprint : *fingerprints) {
-    *reserve_request.add_fingerprints() = ToProto(fingerprint);
-  }
+  v1::ReserveRequest reserve_request = MakeReserveRequest(record_key, *fingerprints);
   // So that the record has the trace of the attempt that ran first.
   if (auto trace = TraceparentIn(pending.context(), *operation_->log); trace.has_value()) {
     (*reserve_request.mutable_labels())[std::string(kTraceparent)] = *std::move(trace);

@@ -35,8 +35,7 @@ class GuardedMethod final : public CallAdmitter {
     std::shared_ptr<GuardedCall> guarded;
   };
 
-  absl::StatusOr<v1::ReserveRequest> MakeReserveRequest(PendingCall& pending,
-                                                        std::string key) const;
+  absl::StatusOr<v1::ReserveRequest> ReserveRequestFor(PendingCall& pending, std::string key) const;
   absl::StatusOr<std::string> ScopeOf(const grpc::ServerContextBase& context) const;
   Scheduler::Time VerdictDeadline(const grpc::ServerContextBase& context) const;
 

@@ -4,8 +4,12 @@
 #include <grpcpp/support/server_interceptor.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
+#include "interceptors/server/call/call_table.h"
 #include "interceptors/server/call/guarded_call.h"
 
 namespace idempotency::internal {
@@ -22,6 +26,25 @@ class StreamWriterInterceptor final : public grpc::experimental::Interceptor {
 
  private:
   const std::shared_ptr<GuardedCall> call_;
+};
+
+// Creates the writer interceptor for calls of guarded streams, after InterceptorFactory has
+// entered them in the call table. Thread-safe.
+class StreamWriterFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit StreamWriterFactory(absl::flat_hash_set<std::string> paths) : paths_(std::move(paths)) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    if (!paths_.contains(info->method())) return nullptr;
+    // gRPC takes ownership.
+    return std::make_unique<StreamWriterInterceptor>(
+               CallTable::Instance().Find(info->server_context()))
+        .release();
+  }
+
+ private:
+  const absl::flat_hash_set<std::string> paths_;
 };
 
 }  // namespace idempotency::internal

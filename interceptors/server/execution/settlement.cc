@@ -13,7 +13,7 @@
 #include "interceptors/server/execution/hook_call.h"
 #include "interceptors/server/execution/reply_to_store.h"
 #include "interceptors/server/policy/disposition_rule.h"
-#include "interceptors/server/policy/release_pause.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/wire/traceparent.h"
 #include "interceptors/server/wire/wire_time.h"
 

@@ -5,7 +5,7 @@
 
 #include "grpc_idempotency/server_guard/method_policy.h"
 #include "idempotency/v1/options.pb.h"
-#include "interceptors/server/policy/policy_faults.h"
+#include "interceptors/server/policy/policy_rules.h"
 
 namespace idempotency::internal {
 

@@ -12,7 +12,6 @@
 #include "core/key_field.h"
 #include "grpc_idempotency/limits.h"
 #include "interceptors/server/policy/disposition_rule.h"
-#include "interceptors/server/policy/method_path.h"
 
 namespace idempotency::internal {
 namespace {

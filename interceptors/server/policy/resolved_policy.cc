@@ -10,7 +10,6 @@
 #include "absl/strings/string_view.h"
 
 #include "core/declared_policy.h"
-#include "interceptors/server/policy/method_path.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
 

@@ -8,7 +8,7 @@
 
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
-#include "interceptors/server/policy/policy_faults.h"
+#include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency::internal {

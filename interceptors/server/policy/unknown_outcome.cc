@@ -3,8 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
-#include "interceptors/server/policy/release_pause.h"
-
 namespace idempotency::internal {
 namespace {
 

@@ -1,9 +1,13 @@
 #ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_UNKNOWN_OUTCOME_H_
 #define IDEMPOTENCY_INTERCEPTORS_SERVER_POLICY_UNKNOWN_OUTCOME_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "absl/time/time.h"
 
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "grpc_idempotency/server_guard/method_policy.h"
@@ -38,6 +42,24 @@ std::string DescribeUnknownOutcome(std::optional<UnknownOutcome> chosen, const M
 
 // The possible choices, for the error about a missing choice.
 std::string UnknownOutcomeChoices();
+
+// How long a record is not granted again after an attempt with an unknown outcome, if a second
+// execution is acceptable: 1 s, 4 s, 16 s, then 60 s. The first is short enough for a brief
+// failure. The second outlasts gRPC's own retries (5 tries within about 4 s, since a guard's
+// pushback is 1 s at most): one call of a retrying client makes two executions at most, not
+// five.
+inline constexpr absl::Duration kFirstReleasePause = absl::Seconds(1);
+inline constexpr int kReleasePauseGrowth = 4;
+inline constexpr absl::Duration kLongestReleasePause = absl::Minutes(1);
+
+// After `attempt`, counted from 1.
+inline absl::Duration ReleasePause(std::uint32_t attempt) {
+  absl::Duration pause = kFirstReleasePause;
+  for (std::uint32_t i = 1; i < attempt && pause < kLongestReleasePause; ++i) {
+    pause *= kReleasePauseGrowth;
+  }
+  return std::min(pause, kLongestReleasePause);
+}
 
 }  // namespace idempotency::internal
 

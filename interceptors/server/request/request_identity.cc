@@ -11,7 +11,7 @@
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "interceptors/server/request/application_call.h"
-#include "interceptors/server/request/request_fingerprints.h"
+#include "interceptors/server/request/reserve_request.h"
 
 namespace idempotency::internal {
 namespace {

@@ -43,9 +43,8 @@ ReservationClient::ReservationClient(std::unique_ptr<Connection> connection,
     : limits_(limits),
       recording_timeout_(recording_timeout),
       closing_timeout_(closing_timeout),
-      cache_(std::move(cache)),
       scheduler_(std::move(scheduler)),
-      connection_(std::move(connection)),
+      connection_(std::move(connection), std::move(cache)),
       context_{connection_,
                *scheduler_,
                std::make_shared<OutstandingWork>(),
@@ -68,8 +67,8 @@ ReservationClient::~ReservationClient() {
 
 void ReservationClient::Request(v1::ReserveRequest request, absl::Duration max_wait,
                                 Scheduler::Time deadline, ReserveCall::Done done) {
-  if (cache_ != nullptr && !closed()) {
-    const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
+  if (!closed()) {
+    const auto known = connection_.FindReplay(request);
     if (known != nullptr) return done(ReserveAnswer{known->response, Now()});
   }
   std::shared_ptr<ReserveCall> asked;

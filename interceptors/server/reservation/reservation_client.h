@@ -14,11 +14,11 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "interceptors/server/reservation/closable_connection.h"
 #include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/reservation/reservation.h"
 #include "interceptors/server/reservation/reserve_call.h"
-#include "interceptors/server/reservation/reserve_limits.h"
+#include "interceptors/server/reservation/store_connection.h"
+#include "interceptors/server/reservation/store_context.h"
 #include "interceptors/server/reservation/store_probe.h"
 #include "interceptors/server/threads/timer_thread.h"
 
@@ -29,8 +29,8 @@ namespace idempotency::internal {
 class ReservationClient {
  public:
   // `recording_timeout` is the caller_timeout of reservations; `closing_timeout` is how long
-  // the destructor waits for outstanding recordings. `cache`, which may be nullptr, answers the
-  // requests that it can.
+  // the destructor waits for outstanding recordings. `cache` may be nullptr: see
+  // StoreConnection.
   ReservationClient(std::unique_ptr<Connection> connection, absl::Duration recording_timeout,
                     absl::Duration closing_timeout, std::shared_ptr<ReplayCache> cache = nullptr,
                     std::unique_ptr<Scheduler> scheduler = std::make_unique<TimerThread>(),
@@ -83,9 +83,8 @@ class ReservationClient {
   const ReserveLimits limits_;
   const absl::Duration recording_timeout_;
   const absl::Duration closing_timeout_;
-  const std::shared_ptr<ReplayCache> cache_;
   const std::unique_ptr<Scheduler> scheduler_;
-  ClosableConnection connection_;
+  StoreConnection connection_;
   const StoreContext context_;
 
   Mutex mutex_;

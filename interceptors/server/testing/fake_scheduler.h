@@ -19,14 +19,13 @@ class FakeScheduler final : public Scheduler {
     return now_;
   }
   TaskId RunAt(Time when, Task task) override {
-    MutexLock lock(mutex_);
-    if (stopped_) return 0;
-    tasks_.emplace(std::make_pair(when, ++last_id_), std::move(task));
-    return last_id_;
+    return Schedule(when, {std::move(task), /*runs_when_stopped=*/false});
   }
-  TaskId RunAtOrWhenStopped(Time when, Task task) override { return RunAt(when, std::move(task)); }
+  TaskId RunAtOrWhenStopped(Time when, Task task) override {
+    return Schedule(when, {std::move(task), /*runs_when_stopped=*/true});
+  }
   void Cancel(TaskId id) override {
-    Task dropped;
+    Scheduled dropped;
     MutexLock lock(mutex_);
     for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
       if (task->first.second != id) continue;
@@ -36,10 +35,15 @@ class FakeScheduler final : public Scheduler {
     }
   }
   void Stop() override {
-    std::map<std::pair<Time, TaskId>, Task> dropped;
-    MutexLock lock(mutex_);
-    stopped_ = true;
-    dropped.swap(tasks_);
+    std::map<std::pair<Time, TaskId>, Scheduled> tasks;
+    {
+      MutexLock lock(mutex_);
+      stopped_ = true;
+      tasks.swap(tasks_);
+    }
+    for (const auto& [when, scheduled] : tasks) {
+      if (scheduled.runs_when_stopped) scheduled.task();
+    }
   }
 
   // Runs all tasks that become due, each at its own time.
@@ -54,6 +58,17 @@ class FakeScheduler final : public Scheduler {
   }
 
  private:
+  struct Scheduled {
+    Task task;
+    bool runs_when_stopped = false;
+  };
+
+  TaskId Schedule(Time when, Scheduled scheduled) {
+    MutexLock lock(mutex_);
+    if (stopped_) return 0;
+    tasks_.emplace(std::make_pair(when, ++last_id_), std::move(scheduled));
+    return last_id_;
+  }
   // Empty, and sets the time to `end`, if no task is due before.
   Task NextUntil(Time end) {
     MutexLock lock(mutex_);
@@ -63,7 +78,7 @@ class FakeScheduler final : public Scheduler {
       return nullptr;
     }
     if (first->first.first > now_) now_ = first->first.first;
-    Task task = std::move(first->second);
+    Task task = std::move(first->second.task);
     tasks_.erase(first);
     return task;
   }
@@ -72,7 +87,7 @@ class FakeScheduler final : public Scheduler {
   Time now_ ABSL_GUARDED_BY(mutex_) = Time() + std::chrono::hours(1);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   TaskId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::pair<Time, TaskId>, Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<Time, TaskId>, Scheduled> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

@@ -41,7 +41,7 @@ _MAX_LEASE_MS = 1500
 _RAW_LEASE_MS = 2000
 # These reach the calls of one process only, and so few of them.
 _OFTEN = ("kill_daemon", "kill_bank", "stop_bank")
-# After attempts that ended without a known outcome (interceptors/server/policy/release_pause.h).
+# After attempts that ended without a known outcome (interceptors/server/policy/unknown_outcome.h).
 _LONGEST_PAUSE_S = 60
 
 # A round of every kind of fault takes three to four minutes.

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
-#include "interceptors/server/policy/release_pause.h"
+#include "interceptors/server/policy/unknown_outcome.h"
 
 namespace idempotency::internal::testing {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_FINGERPRINTS_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_FINGERPRINTS_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_RESERVE_REQUEST_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_RESERVE_REQUEST_H_
 
 #include <vector>
 
@@ -9,6 +9,8 @@
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/fingerprint_input.h"
+#include "grpc_idempotency/record_key.h"
+#include "idempotency/v1/idempotency_service.pb.h"
 #include "interceptors/server/log/guard_log.h"
 
 namespace idempotency::internal {
@@ -19,6 +21,11 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
     GuardLog& log, absl::Span<const FingerprintAlgorithm> algorithms,
     const FingerprintInput& input);
 
+// The request for a reservation of a guarded call or an operation without a server. The admission
+// adds the settings of its method.
+v1::ReserveRequest MakeReserveRequest(const RecordKey& record_key,
+                                      absl::Span<const Fingerprint> fingerprints);
+
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_REQUEST_FINGERPRINTS_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_REQUEST_RESERVE_REQUEST_H_

@@ -1,4 +1,4 @@
-#include "interceptors/server/request/request_fingerprints.h"
+#include "interceptors/server/request/reserve_request.h"
 
 #include <string>
 
@@ -20,6 +20,16 @@ absl::StatusOr<std::vector<Fingerprint>> RequestFingerprints(
                   ": a fingerprint cannot be used: ", valid.message());
         return absl::InternalError("the fingerprint's computation failed; nothing was run");
       });
+}
+
+v1::ReserveRequest MakeReserveRequest(const RecordKey& record_key,
+                                      absl::Span<const Fingerprint> fingerprints) {
+  v1::ReserveRequest request;
+  *request.mutable_record_key() = ToProto(record_key);
+  for (const Fingerprint& fingerprint : fingerprints) {
+    *request.add_fingerprints() = ToProto(fingerprint);
+  }
+  return request;
 }
 
 }  // namespace idempotency::internal

@@ -1,14 +1,18 @@
-#include "interceptors/server/reservation/caching_connection.h"
+#include "interceptors/server/reservation/store_connection.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,12 +36,12 @@ using Operation = FakeConnection::Operation;
 
 constexpr absl::Duration kMaxAge = absl::Seconds(10);
 
-class CachingConnectionTest : public testing::Test {
+class StoreConnectionTest : public testing::Test {
  protected:
-  CachingConnectionTest() {
+  StoreConnectionTest() {
     auto store = std::make_unique<FakeConnection>();
     store_ = store.get();
-    connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
+    connection_ = std::make_unique<StoreConnection>(std::move(store), cache_);
   }
 
   static v1::ReserveRequest ReserveRequestFor(const std::string& key,
@@ -55,7 +59,7 @@ class CachingConnectionTest : public testing::Test {
   }
   // The verdict, if it is not held back: the cache's, or the store's if the cache has none.
   absl::StatusOr<v1::ReserveResponse> Reserve(const v1::ReserveRequest& request) {
-    const auto known = cache_->FindReplay(request.record_key(), request.fingerprints());
+    const auto known = connection_->FindReplay(request);
     if (known != nullptr) return known->response;
     const auto verdict =
         std::make_shared<absl::StatusOr<v1::ReserveResponse>>(absl::UnknownError("not answered"));
@@ -96,10 +100,10 @@ class CachingConnectionTest : public testing::Test {
   std::shared_ptr<ReplayCache> cache_ =
       std::make_shared<ReplayCache>(ReplayCacheOptions{1024 * 1024, kMaxAge}, clock_);
   FakeConnection* store_ = nullptr;
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<StoreConnection> connection_;
 };
 
-TEST_F(CachingConnectionTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
+TEST_F(StoreConnectionTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
   CompleteElsewhere("order-1");
   const auto first = Reserve("order-1");
   ASSERT_TRUE(first.ok() && first->has_replay());
@@ -110,7 +114,7 @@ TEST_F(CachingConnectionTest, AReplayIsFetchedOnceAndThenReturnedUnchanged) {
   EXPECT_TRUE(MessageDifferencer::Equals(*second, *first));
 }
 
-TEST_F(CachingConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
+TEST_F(StoreConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
   for (const auto content :
        {v1::REPLY_CONTENT_STATUS_ONLY, v1::REPLY_CONTENT_REFERENCE, v1::REPLY_CONTENT_REDACTED}) {
     const std::string key = absl::StrCat("order-", content);
@@ -126,7 +130,7 @@ TEST_F(CachingConnectionTest, WhatIsNotFullIsGivenAsItCameToo) {
 }
 
 // The cached reply is built in this process, so it is compared with the store's own answer.
-TEST_F(CachingConnectionTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheStoreWould) {
+TEST_F(StoreConnectionTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheStoreWould) {
   const auto grant = Reserve("order-1");
   ASSERT_TRUE(grant.ok() && grant->has_reserved());
   v1::Reply reply;
@@ -147,7 +151,7 @@ TEST_F(CachingConnectionTest, AnAcknowledgedReplyIsReturnedWithoutTheStoreAsTheS
                                                               << stored->ShortDebugString();
 }
 
-TEST_F(CachingConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfItsGrant) {
+TEST_F(StoreConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfItsGrant) {
   v1::ReserveResponse grant = *Reserve("order-1");
   grant.set_record_id("01890a5d-ac96-774b-bcce-000000000007");
   grant.mutable_reserved()->set_attempt(7);
@@ -162,7 +166,7 @@ TEST_F(CachingConnectionTest, AnAcknowledgedReplyHasRecordIdAttemptAndLabelsOfIt
   EXPECT_EQ(kept->replay().labels().at("build"), "1.2");
 }
 
-TEST_F(CachingConnectionTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
+TEST_F(StoreConnectionTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
   const auto grant = Reserve("order-1");
   v1::CompleteRequest request;
   *request.mutable_record_key() = ReserveRequestFor("order-1").record_key();
@@ -177,7 +181,7 @@ TEST_F(CachingConnectionTest, TheReplyIsCachedBeforeTheCallerGetsIt) {
   EXPECT_EQ(asked(), 1);
 }
 
-TEST_F(CachingConnectionTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
+TEST_F(StoreConnectionTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
   const auto grant = Reserve("order-1");
   store_->Fail(Operation::kComplete, MakeError(Reason::kStoreUnavailable, "away"), 1);
   EXPECT_FALSE(Complete("order-1", *grant, v1::Reply()).ok());
@@ -189,7 +193,7 @@ TEST_F(CachingConnectionTest, AReplyThatTheStoreDidNotAcknowledgeIsNotKept) {
   EXPECT_EQ(asked(), before);
 }
 
-TEST_F(CachingConnectionTest, AReplyWhoseGrantWasNotSeenIsNotKept) {
+TEST_F(StoreConnectionTest, AReplyWhoseGrantWasNotSeenIsNotKept) {
   const auto grant = Reserve("order-1");
   clock_.Advance(kMaxAge);
   EXPECT_TRUE(Complete("order-1", *grant, v1::Reply()).ok());
@@ -198,11 +202,11 @@ TEST_F(CachingConnectionTest, AReplyWhoseGrantWasNotSeenIsNotKept) {
   EXPECT_EQ(asked(), before + 1);
 }
 
-TEST_F(CachingConnectionTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
+TEST_F(StoreConnectionTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
   cache_ = std::make_shared<ReplayCache>(ReplayCacheOptions{std::size_t{1} << 30, kMaxAge}, clock_);
   auto store = std::make_unique<FakeConnection>();
   store_ = store.get();
-  connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
+  connection_ = std::make_unique<StoreConnection>(std::move(store), cache_);
   const auto grant = Reserve("order-1");
   v1::Reply reply;
   reply.set_body(std::string(limits::kMaxReplyBytes, 'x'));
@@ -211,7 +215,7 @@ TEST_F(CachingConnectionTest, AReplyThatTheServiceCutsIsNotKeptWhole) {
   EXPECT_EQ(asked(), 2);
 }
 
-TEST_F(CachingConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
+TEST_F(StoreConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
   CompleteElsewhere("order-1");
   ASSERT_TRUE(Reserve("order-1")->has_replay());
   const int before = asked();
@@ -222,7 +226,7 @@ TEST_F(CachingConnectionTest, WhetherARequestDiffersIsTheStoresVerdict) {
   EXPECT_EQ(asked(), before + 1);
 }
 
-TEST_F(CachingConnectionTest, OnlyRepliesAreGivenAgain) {
+TEST_F(StoreConnectionTest, OnlyRepliesAreGivenAgain) {
   for (const auto set : {+[](v1::ReserveResponse& r) { r.mutable_in_flight(); },
                          +[](v1::ReserveResponse& r) { r.mutable_mismatch(); },
                          +[](v1::ReserveResponse& r) { r.mutable_outcome_unknown(); },
@@ -238,7 +242,7 @@ TEST_F(CachingConnectionTest, OnlyRepliesAreGivenAgain) {
   }
 }
 
-TEST_F(CachingConnectionTest, AnotherVerdictOfTheStoreEndsTheReply) {
+TEST_F(StoreConnectionTest, AnotherVerdictOfTheStoreEndsTheReply) {
   for (const auto set : {+[](v1::ReserveResponse& r) { r.mutable_in_flight(); },
                          +[](v1::ReserveResponse& r) { r.mutable_outcome_unknown(); },
                          +[](v1::ReserveResponse& r) { r.mutable_expired(); },
@@ -256,7 +260,7 @@ TEST_F(CachingConnectionTest, AnotherVerdictOfTheStoreEndsTheReply) {
   }
 }
 
-TEST_F(CachingConnectionTest, ErrorsAreNotKeptAndEndNothing) {
+TEST_F(StoreConnectionTest, ErrorsAreNotKeptAndEndNothing) {
   CompleteElsewhere("order-1");
   ASSERT_TRUE(Reserve("order-1")->has_replay());
   store_->Fail(Operation::kReserve, MakeError(Reason::kStoreUnavailable, "away"), 2);
@@ -267,7 +271,7 @@ TEST_F(CachingConnectionTest, ErrorsAreNotKeptAndEndNothing) {
   EXPECT_TRUE(Reserve("order-2")->has_reserved());
 }
 
-TEST_F(CachingConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
+TEST_F(StoreConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
   const auto grant = Reserve("order-1");
   v1::ReserveRequest duplicate = ReserveRequestFor("order-1");
   duplicate.set_request_token(Uuid::Random().ToString());
@@ -278,7 +282,7 @@ TEST_F(CachingConnectionTest, ADuplicateInFlightDoesNotLoseTheGrant) {
   EXPECT_EQ(asked(), before);
 }
 
-TEST_F(CachingConnectionTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) {
+TEST_F(StoreConnectionTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent) {
   CompleteElsewhere("order-1");
   store_->Hold(Operation::kReserve);
   Reserve("order-1").IgnoreError();
@@ -292,7 +296,7 @@ TEST_F(CachingConnectionTest, TheAgeOfAnAnswerCountsFromBeforeItsQuestionWasSent
   EXPECT_EQ(asked(), before + 1);
 }
 
-TEST_F(CachingConnectionTest, AnswersThatComeAfterItsEndAreStillPassedOn) {
+TEST_F(StoreConnectionTest, AnswersThatComeAfterItsEndAreStillPassedOn) {
   store_->Hold(Operation::kReserve);
   absl::Status told;
   connection_->Reserve(ReserveRequestFor("order-1"), Connection::Deadline::max(),
@@ -303,7 +307,7 @@ TEST_F(CachingConnectionTest, AnswersThatComeAfterItsEndAreStillPassedOn) {
 
 // Threads that run operations and retry them, against a store that answers on
 // their own threads: every retry gets its own operation's reply.
-TEST_F(CachingConnectionTest, ConcurrentOperationsGetTheirOwnReplies) {
+TEST_F(StoreConnectionTest, ConcurrentOperationsGetTheirOwnReplies) {
   constexpr int kThreads = 4;
   constexpr int kOperations = 300;
   std::vector<std::thread> threads;
@@ -331,11 +335,11 @@ TEST_F(CachingConnectionTest, ConcurrentOperationsGetTheirOwnReplies) {
   EXPECT_GT(cache_->counters().hits, 0u);
 }
 
-TEST_F(CachingConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
+TEST_F(StoreConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
   cache_ = std::make_shared<ReplayCache>(ReplayCacheOptions{1024 * 1024 * 1024, kMaxAge}, clock_);
   auto store = std::make_unique<FakeConnection>();
   store_ = store.get();
-  connection_ = std::make_unique<CachingConnection>(std::move(store), cache_);
+  connection_ = std::make_unique<StoreConnection>(std::move(store), cache_);
   v1::Reply reply;
   reply.set_body(std::string(limits::kMaxReplyBytes - ReplyBytes(reply), 'x'));
   while (ReplyBytes(reply) > limits::kMaxReplyBytes) reply.mutable_body()->pop_back();
@@ -353,7 +357,7 @@ TEST_F(CachingConnectionTest, AReplyOfTheLargestSizeIsKeptAndNoneAboveIt) {
   }
 }
 
-TEST_F(CachingConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
+TEST_F(StoreConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
   const auto grant = Reserve("order-1");
   ASSERT_TRUE(grant.ok());
   const std::string& token = grant->reserved().reservation_token();
@@ -377,6 +381,89 @@ TEST_F(CachingConnectionTest, WhatIsNotAboutRepliesIsPassedOn) {
   release.set_outcome(v1::RELEASE_OUTCOME_NOTHING_HAPPENED);
   connection_->Release(release, Connection::Deadline::max(), [](const auto&) {});
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_RELEASED);
+}
+
+// The calls of the inner connection.
+struct Seen {
+  std::vector<std::string> calls;
+  // Called inside of Reserve.
+  std::function<void()> inside = [] {};
+  std::atomic<bool> destroyed{false};
+};
+
+class InnerConnection final : public Connection {
+ public:
+  explicit InnerConnection(Seen& seen) : seen_(seen) {}
+  ~InnerConnection() override { seen_.destroyed = true; }
+
+  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
+    static constexpr std::array kNames = {"Reserve", "Complete", "Release", "Extend", "Get"};
+    if (call.index() == 0) seen_.inside();
+    seen_.calls.emplace_back(kNames.at(call.index()));
+    std::visit([](auto& typed) { typed.done(typename std::decay_t<decltype(typed)>::Response()); },
+               call);
+  }
+
+ private:
+  Seen& seen_;
+};
+
+class ClosedStoreConnectionTest : public testing::Test {
+ protected:
+  template <typename Request, typename Response>
+  absl::Status Call(void (Connection::*method)(const Request&, Connection::Deadline,
+                                               Connection::Callback<Response>)) {
+    absl::Status status = absl::UnknownError("not answered");
+    (static_cast<Connection&>(connection_).*method)(
+        Request(), Connection::Deadline::max(),
+        [&status](absl::StatusOr<Response> answer) { status = answer.status(); });
+    return status;
+  }
+  std::vector<absl::Status> CallAll() {
+    return {Call(&Connection::Reserve), Call(&Connection::Complete), Call(&Connection::Release),
+            Call(&Connection::Extend), Call(&Connection::Get)};
+  }
+
+  Seen seen_;
+  StoreConnection connection_{std::make_unique<InnerConnection>(seen_), /*cache=*/nullptr};
+};
+
+TEST_F(ClosedStoreConnectionTest, CallsArePassedOn) {
+  for (const absl::Status& status : CallAll()) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(seen_.calls,
+            (std::vector<std::string>{"Reserve", "Complete", "Release", "Extend", "Get"}));
+  EXPECT_FALSE(seen_.destroyed);
+}
+
+TEST_F(ClosedStoreConnectionTest, OnceClosedThereIsNoConnectionAndCallsAreAnsweredHere) {
+  connection_.Close();
+  EXPECT_TRUE(seen_.destroyed);
+  for (const absl::Status& status : CallAll()) {
+    EXPECT_EQ(ReasonOf(status), Reason::kStoreUnavailable) << status;
+  }
+  EXPECT_TRUE(seen_.calls.empty());
+  connection_.Close();
+}
+
+TEST_F(ClosedStoreConnectionTest, ClosingWaitsForTheCallsThatAreInside) {
+  std::promise<void> entered;
+  std::promise<void> leave;
+  bool destroyed_under_it = true;
+  seen_.inside = [&] {
+    entered.set_value();
+    leave.get_future().wait();
+    destroyed_under_it = seen_.destroyed;
+  };
+  std::thread caller([&] { EXPECT_TRUE(Call(&Connection::Reserve).ok()); });
+  entered.get_future().wait();
+  std::thread closer([&] { connection_.Close(); });
+  // From here on it has received the call inside.
+  while (Call(&Connection::Get).ok()) std::this_thread::yield();
+  leave.set_value();
+  caller.join();
+  closer.join();
+  EXPECT_FALSE(destroyed_under_it);
+  EXPECT_TRUE(seen_.destroyed);
 }
 
 }  // namespace

@@ -1,13 +1,17 @@
-#include "interceptors/server/reservation/caching_connection.h"
+#include "interceptors/server/reservation/store_connection.h"
 
 #include <utility>
 #include <variant>
 
+#include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 
 namespace idempotency::internal {
 namespace {
+
+using ReserveOperation = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
+using CompleteOperation = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
 
 // The part of a request that is needed when its answer arrives.
 struct SentReserve {
@@ -46,17 +50,57 @@ ReplayCache::Answer ReplayOf(const ReplayCache::Answer& grant, const v1::Complet
 
 }  // namespace
 
-CachingConnection::CachingConnection(std::unique_ptr<Connection> inner,
-                                     std::shared_ptr<ReplayCache> cache)
+StoreConnection::StoreConnection(std::unique_ptr<Connection> inner,
+                                 std::shared_ptr<ReplayCache> cache)
     : cache_(std::move(cache)), inner_(std::move(inner)) {}
 
-void CachingConnection::Send(AnyConnectionCall call, Deadline deadline) {
-  if (auto* const reserve = std::get_if<Reserve>(&call)) KeepAnswer(*reserve);
-  if (auto* const complete = std::get_if<Complete>(&call)) KeepAnswer(*complete);
-  inner_->Send(std::move(call), deadline);
+StoreConnection::~StoreConnection() { Close(); }
+
+std::shared_ptr<const ReplayCache::Answer> StoreConnection::FindReplay(
+    const v1::ReserveRequest& request) const {
+  if (cache_ == nullptr) return nullptr;
+  return cache_->FindReplay(request.record_key(), request.fingerprints());
 }
 
-void CachingConnection::KeepAnswer(Reserve& call) const {
+bool StoreConnection::Enter() {
+  MutexLock lock(mutex_);
+  if (closed_) return false;
+  ++inside_;
+  return true;
+}
+
+void StoreConnection::Leave() {
+  MutexLock lock(mutex_);
+  if (--inside_ == 0 && closed_) left_.NotifyAll();
+}
+
+void StoreConnection::Send(AnyConnectionCall call, Deadline deadline) {
+  if (!Enter()) {
+    std::visit(
+        [](auto& typed) {
+          typed.done(MakeError(Reason::kStoreUnavailable, "the guard has been shut down"));
+        },
+        call);
+    return;
+  }
+  if (cache_ != nullptr) {
+    if (auto* const reserve = std::get_if<ReserveOperation>(&call)) KeepAnswer(*reserve);
+    if (auto* const complete = std::get_if<CompleteOperation>(&call)) KeepAnswer(*complete);
+  }
+  inner_->Send(std::move(call), deadline);
+  Leave();
+}
+
+void StoreConnection::Close() {
+  {
+    MutexLock lock(mutex_);
+    closed_ = true;
+    while (inside_ > 0) left_.Wait(lock);
+  }
+  inner_.reset();
+}
+
+void StoreConnection::KeepAnswer(ReserveOperation& call) const {
   auto sent = std::make_shared<const SentReserve>(
       SentReserve{call.request.record_key(), call.request.fingerprints(), cache_->Now()});
   call.done = [cache = cache_, sent = std::move(sent),
@@ -66,7 +110,7 @@ void CachingConnection::KeepAnswer(Reserve& call) const {
   };
 }
 
-void CachingConnection::KeepAnswer(Complete& call) const {
+void StoreConnection::KeepAnswer(CompleteOperation& call) const {
   const v1::CompleteRequest& request = call.request;
   const std::size_t reply_bytes = ReplyBytes(request.reply());
   // The service stores a reply over kMaxReplyBytes without its content.
