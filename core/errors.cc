@@ -12,6 +12,7 @@
 #include "core/absl_view.h"
 #include "core/status_payload.h"
 #include "core/utf8.h"
+#include "core/wire_time.h"
 #include "idempotency/wire/rpc_status.pb.h"
 
 namespace idempotency {
@@ -86,10 +87,8 @@ wire::ErrorInfo ErrorInfoFor(Reason reason, const ErrorDetails& details) {
 }
 
 wire::RetryInfo RetryInfoFor(absl::Duration delay) {
-  absl::Duration rest = std::clamp(delay, absl::ZeroDuration(), kMaxProtoDuration);
   wire::RetryInfo info;
-  info.mutable_retry_delay()->set_seconds(absl::IDivDuration(rest, absl::Seconds(1), &rest));
-  info.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(rest)));
+  ToWire(std::clamp(delay, absl::ZeroDuration(), kMaxProtoDuration), *info.mutable_retry_delay());
   return info;
 }
 
@@ -196,8 +195,7 @@ ErrorDetails DetailsOf(const absl::Status& status) {
     wire::RetryInfo retry;
     wire::BadRequest bad_request;
     if (Unpack(any, kRetryInfoUrl, retry)) {
-      details.retry_delay = absl::Seconds(retry.retry_delay().seconds()) +
-                            absl::Nanoseconds(retry.retry_delay().nanos());
+      details.retry_delay = FromWire(retry.retry_delay());
     } else if (Unpack(any, kBadRequestUrl, bad_request)) {
       for (const wire::BadRequest::FieldViolation& violation : bad_request.field_violations()) {
         details.violations.push_back({violation.field(), violation.description()});

@@ -10,6 +10,7 @@
 #include "core/absl_view.h"
 #include "core/field_faults.h"
 #include "core/utf8.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
@@ -18,24 +19,12 @@
 namespace idempotency::internal {
 namespace {
 
-// google/protobuf/duration.proto: the range of a Duration.
-constexpr std::int64_t kMaxDurationSeconds = 315'576'000'000;
-constexpr std::int32_t kMaxDurationNanos = 999'999'999;
 // google.rpc.Code: the highest status code.
 constexpr std::int32_t kMaxStatusCode = 16;
 // GRPC_COMPRESS_LEVEL_HIGH.
 constexpr std::int32_t kMaxCompressionLevel = 3;
 
 using LabelViews = std::map<std::string_view, std::string_view>;
-
-bool IsDuration(const google::protobuf::Duration& proto) {
-  const bool in_range = proto.seconds() >= -kMaxDurationSeconds &&
-                        proto.seconds() <= kMaxDurationSeconds &&
-                        proto.nanos() >= -kMaxDurationNanos && proto.nanos() <= kMaxDurationNanos;
-  const bool same_sign =
-      (proto.seconds() <= 0 || proto.nanos() >= 0) && (proto.seconds() >= 0 || proto.nanos() <= 0);
-  return in_range && same_sign;
-}
 
 template <typename Request>
 absl::Status ValidateKeyOf(const Request& request) {
@@ -166,8 +155,8 @@ void CheckWrite(const Request& request, FieldFaults& faults) {
 absl::StatusOr<absl::Duration> DurationFrom(std::string_view field,
                                             const google::protobuf::Duration& proto,
                                             absl::Duration min, absl::Duration max) {
-  if (!IsDuration(proto)) return InvalidField(field, "is not a valid Duration");
-  const absl::Duration value = absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
+  if (!IsValid(proto)) return InvalidField(field, "is not a valid Duration");
+  const absl::Duration value = FromWire(proto);
   if (value < min || value > max) {
     return InvalidField(field, absl::StrCat("must be ", absl::FormatDuration(min), " to ",
                                             absl::FormatDuration(max)));

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 
+#include "core/wire_time.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "idempotency/wire/rpc_status.pb.h"
 
@@ -22,8 +23,7 @@ absl::Duration RetryInfoOf(const grpc::Status& status) {
     // Only the last segment of a type URL names the type.
     if (absl::EndsWith(any.type_url(), "/google.rpc.RetryInfo") &&
         info.ParseFromString(any.value())) {
-      return absl::Seconds(info.retry_delay().seconds()) +
-             absl::Nanoseconds(info.retry_delay().nanos());
+      return FromWire(info.retry_delay());
     }
   }
   return absl::ZeroDuration();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/mutex.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/admission/admission.h"
@@ -19,7 +20,6 @@
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/request_rules.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
@@ -13,11 +14,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-// Of a Duration that was checked.
-absl::Duration ValueOf(const google::protobuf::Duration& proto) {
-  return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
-}
 
 // The precision of the stores. Cut after every check: a value that exceeds a
 // limit by less is too long.
@@ -45,14 +41,14 @@ Op WriteOpFrom(const Request& request) {
 
 // The durations and policies of a reservation.
 void ReadTerms(const v1::ReserveRequest& request, ReserveOp& op) {
-  op.retention = request.has_retention() ? WholeMicroseconds(ValueOf(request.retention()))
+  op.retention = request.has_retention() ? WholeMicroseconds(FromWire(request.retention()))
                                          : limits::kDefaultRetention;
-  op.lease = request.has_lease() ? WholeMicroseconds(ValueOf(request.lease()))
+  op.lease = request.has_lease() ? WholeMicroseconds(FromWire(request.lease()))
                                  : std::min(limits::kDefaultLease, op.retention);
   if (request.has_reply_retention()) {
-    op.reply_retention = WholeMicroseconds(ValueOf(request.reply_retention()));
+    op.reply_retention = WholeMicroseconds(FromWire(request.reply_retention()));
   }
-  if (request.has_tombstone()) op.tombstone = WholeMicroseconds(ValueOf(request.tombstone()));
+  if (request.has_tombstone()) op.tombstone = WholeMicroseconds(FromWire(request.tombstone()));
   op.on_lease_expiry = LeaseExpiryFrom(request);
   op.recover = request.recover();
 }
@@ -106,7 +102,7 @@ absl::StatusOr<CompleteOp> CompleteOpFrom(const v1::CompleteRequest& request) {
 absl::StatusOr<ReleaseOp> ReleaseOpFrom(const v1::ReleaseRequest& request) {
   if (absl::Status valid = ValidateRequest(request); !valid.ok()) return valid;
   auto op = WriteOpFrom<ReleaseOp>(request);
-  if (request.has_pause()) op.pause = WholeMicroseconds(ValueOf(request.pause()));
+  if (request.has_pause()) op.pause = WholeMicroseconds(FromWire(request.pause()));
   op.reason = request.reason();
   op.outcome_unknown = request.outcome() == v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN;
   return op;
@@ -116,7 +112,7 @@ absl::StatusOr<ExtendOp> ExtendOpFrom(const v1::ExtendRequest& request) {
   if (absl::Status valid = ValidateRequest(request); !valid.ok()) return valid;
   auto op = WriteOpFrom<ExtendOp>(request);
   op.lease =
-      request.has_lease() ? WholeMicroseconds(ValueOf(request.lease())) : limits::kDefaultLease;
+      request.has_lease() ? WholeMicroseconds(FromWire(request.lease())) : limits::kDefaultLease;
   if (!request.checkpoint().empty()) op.checkpoint = request.checkpoint();
   return op;
 }

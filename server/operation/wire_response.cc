@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "core/utf8.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
@@ -18,18 +19,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-void Write(absl::Duration duration, google::protobuf::Duration& proto) {
-  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  proto.set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(duration)));
-}
-
-void Write(absl::Time time, google::protobuf::Timestamp& proto) {
-  const std::int64_t seconds = absl::ToUnixSeconds(time);
-  proto.set_seconds(seconds);
-  proto.set_nanos(
-      static_cast<std::int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
-}
 
 void Write(const std::map<std::string, std::string>& labels,
            google::protobuf::Map<std::string, std::string>& proto) {
@@ -53,11 +42,11 @@ v1::PreviousAttempt ToProto(PreviousAttempt previous) {
 void Write(const Reserved& reserved, v1::Reserved& proto) {
   proto.set_reservation_token(reserved.token.ToString());
   proto.set_attempt(reserved.attempt);
-  Write(reserved.lease_remaining, *proto.mutable_lease_remaining());
+  ToWire(reserved.lease_remaining, *proto.mutable_lease_remaining());
   proto.set_recovering(reserved.recovering);
   proto.set_checkpoint(reserved.checkpoint);
-  Write(reserved.expires_at, *proto.mutable_expires_at());
-  Write(reserved.created_at, *proto.mutable_created_at());
+  ToWire(reserved.expires_at, *proto.mutable_expires_at());
+  ToWire(reserved.created_at, *proto.mutable_created_at());
   Write(reserved.labels, *proto.mutable_labels());
   proto.set_previous_attempt(ToProto(reserved.previous_attempt));
 }
@@ -71,8 +60,8 @@ absl::Status Write(const Replay& replay, ReplyLimit limit, v1::Replay& proto) {
     proto.set_omitted_bytes(bytes);
   }
   *proto.mutable_reply() = *std::move(reply);
-  Write(replay.completed_at, *proto.mutable_completed_at());
-  Write(replay.expires_at, *proto.mutable_expires_at());
+  ToWire(replay.completed_at, *proto.mutable_completed_at());
+  ToWire(replay.expires_at, *proto.mutable_expires_at());
   proto.set_attempt(replay.attempt);
   Write(replay.labels, *proto.mutable_labels());
   return absl::OkStatus();
@@ -82,7 +71,7 @@ void Write(const InFlight& in_flight, RetryAfterBounds bounds, v1::InFlight& pro
   // An attempt may end before its lease does; a pause never ends early.
   const absl::Duration max =
       in_flight.paused ? std::max(bounds.max, limits::kMaxReleasePause) : bounds.max;
-  Write(std::clamp(in_flight.lease_remaining, bounds.min, max), *proto.mutable_retry_after());
+  ToWire(std::clamp(in_flight.lease_remaining, bounds.min, max), *proto.mutable_retry_after());
   proto.set_attempt(in_flight.attempt);
 }
 
@@ -94,7 +83,7 @@ void Write(const OutcomeUnknown& unknown, v1::OutcomeUnknown& proto) {
   // A row written by an older version or by hand may contain anything, and one
   // bad byte would make the whole frame unreadable.
   proto.set_reason(ToUtf8(unknown.reason));
-  Write(unknown.since, *proto.mutable_since());
+  ToWire(unknown.since, *proto.mutable_since());
 }
 
 void WriteFingerprints(const Record& record, v1::Record& proto) {
@@ -141,8 +130,8 @@ absl::Status WriteVerdict(const Verdict& verdict, const RecordId& id, RetryAfter
 }
 
 void WriteCompletion(const Completion& completion, v1::CompleteResponse& response) {
-  Write(completion.completed_at, *response.mutable_completed_at());
-  Write(completion.expires_at, *response.mutable_expires_at());
+  ToWire(completion.completed_at, *response.mutable_completed_at());
+  ToWire(completion.expires_at, *response.mutable_expires_at());
 }
 
 void WriteExtension(const Extension& extension, v1::ExtendResponse& response) {
@@ -158,14 +147,14 @@ absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetRespo
   WriteFingerprints(record, proto);
   if (record.parent.has_value()) *proto.mutable_parent() = ToProto(*record.parent);
   Write(record.labels, *proto.mutable_labels());
-  Write(record.created_at, *proto.mutable_created_at());
-  Write(record.lease_expires_at, *proto.mutable_lease_expires_at());
-  if (record.completed_at) Write(*record.completed_at, *proto.mutable_completed_at());
-  Write(record.expires_at, *proto.mutable_expires_at());
+  ToWire(record.created_at, *proto.mutable_created_at());
+  ToWire(record.lease_expires_at, *proto.mutable_lease_expires_at());
+  if (record.completed_at) ToWire(*record.completed_at, *proto.mutable_completed_at());
+  ToWire(record.expires_at, *proto.mutable_expires_at());
   if (record.reply_expires_at) {
-    Write(*record.reply_expires_at, *proto.mutable_reply_expires_at());
+    ToWire(*record.reply_expires_at, *proto.mutable_reply_expires_at());
   }
-  if (record.tombstone_until) Write(*record.tombstone_until, *proto.mutable_tombstone_until());
+  if (record.tombstone_until) ToWire(*record.tombstone_until, *proto.mutable_tombstone_until());
   proto.set_on_lease_expiry(ToProto(record.on_lease_expiry));
   proto.set_release_reason(ToUtf8(record.release_reason));
   if (!record.reply.has_value()) return absl::OkStatus();

@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/absl_view.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

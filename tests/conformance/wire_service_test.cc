@@ -13,7 +13,7 @@
 
 #include "absl/time/time.h"
 
-#include "interceptors/server/wire/wire_time.h"
+#include "core/wire_time.h"
 #include "tests/conformance/sqlite_harness.h"
 #include "tests/conformance/store_fixture.h"
 #include "tests/conformance/wire_operation.h"

@@ -6,6 +6,7 @@
 
 #include "core/answer_kind.h"
 #include "core/request_rules.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
@@ -17,7 +18,6 @@
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/wire/record_metadata.h"
 #include "interceptors/server/wire/traceparent.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/admission/rejection.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/policy/disposition_rule.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

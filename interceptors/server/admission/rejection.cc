@@ -11,12 +11,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/reply.h"
 #include "interceptors/server/wire/record_metadata.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/utf8.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -13,7 +14,6 @@
 #include "grpc_idempotency/record_key.h"
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/request/application_call.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 

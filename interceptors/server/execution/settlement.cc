@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -15,7 +16,6 @@
 #include "interceptors/server/policy/disposition_rule.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/wire/traceparent.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 

@@ -12,28 +12,15 @@
 #include "google/protobuf/repeated_field.h"
 
 #include "core/declared_policy.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/limits.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {
 
-// google/protobuf/duration.proto: the range of a Duration.
-constexpr std::int64_t kMaxDurationSeconds = 315'576'000'000;
-constexpr std::int32_t kMaxDurationNanos = 999'999'999;
-
-bool IsDuration(const google::protobuf::Duration& wire) {
-  const bool in_range = wire.seconds() >= -kMaxDurationSeconds &&
-                        wire.seconds() <= kMaxDurationSeconds &&
-                        wire.nanos() >= -kMaxDurationNanos && wire.nanos() <= kMaxDurationNanos;
-  const bool same_sign =
-      (wire.seconds() <= 0 || wire.nanos() >= 0) && (wire.seconds() >= 0 || wire.nanos() <= 0);
-  return in_range && same_sign;
-}
-
 void ReadDuration(absl::string_view member, const google::protobuf::Duration& wire,
                   absl::Duration& value, PolicyFaults& faults) {
-  if (IsDuration(wire)) {
+  if (IsValid(wire)) {
     value = FromWire(wire);
   } else {
     faults.push_back(absl::StrCat(member, " is not a valid Duration"));

@@ -11,9 +11,9 @@
 #include "absl/hash/hash.h"
 
 #include "core/mutex.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/record_key.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "core/answer_kind.h"
 #include "core/request_rules.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/reply.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/answer_kind.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
@@ -17,7 +18,6 @@
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "client/connection/not_connected.h"
 #include "core/answer_kind.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/reservation/reservation.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -20,13 +20,13 @@
 
 #include "core/sha256.h"
 #include "core/testing/manual_clock.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -7,9 +7,9 @@
 #include <variant>
 
 #include "core/request_rules.h"
+#include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/server/wire/wire_time.h"
 
 namespace idempotency::internal {
 namespace {
