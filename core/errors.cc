@@ -88,7 +88,8 @@ wire::ErrorInfo ErrorInfoFor(Reason reason, const ErrorDetails& details) {
 
 wire::RetryInfo RetryInfoFor(absl::Duration delay) {
   wire::RetryInfo info;
-  ToWire(std::clamp(delay, absl::ZeroDuration(), kMaxProtoDuration), *info.mutable_retry_delay());
+  internal::ToWire(std::clamp(delay, absl::ZeroDuration(), kMaxProtoDuration),
+                   *info.mutable_retry_delay());
   return info;
 }
 
@@ -195,7 +196,7 @@ ErrorDetails DetailsOf(const absl::Status& status) {
     wire::RetryInfo retry;
     wire::BadRequest bad_request;
     if (Unpack(any, kRetryInfoUrl, retry)) {
-      details.retry_delay = FromWire(retry.retry_delay());
+      details.retry_delay = internal::FromWire(retry.retry_delay());
     } else if (Unpack(any, kBadRequestUrl, bad_request)) {
       for (const wire::BadRequest::FieldViolation& violation : bad_request.field_violations()) {
         details.violations.push_back({violation.field(), violation.description()});

@@ -135,7 +135,7 @@ void WriteCompletion(const Completion& completion, v1::CompleteResponse& respons
 }
 
 void WriteExtension(const Extension& extension, v1::ExtendResponse& response) {
-  Write(extension.lease_remaining, *response.mutable_lease_remaining());
+  ToWire(extension.lease_remaining, *response.mutable_lease_remaining());
 }
 
 absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response) {
