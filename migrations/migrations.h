@@ -24,7 +24,7 @@ struct Migration {
   int serves_from;
   // The statements of `up`, each of which ends with ";" at the end of a line, run one by
   // one, each its own transaction: so that an index can be built while traffic goes on.
-  // Every one may run again, because what failed is begun anew from the first. From the
+  // Every one may run again, because a migration that failed starts again at the first. From the
   // line `-- outside_transaction` of the .up.sql file.
   bool outside_transaction = false;
 };

@@ -29,7 +29,7 @@ struct ListenerOptions {
   std::size_t max_bytes = limits::kListenerBytes;
   PortProbe::Intervals probe;
 
-  // The age at which a session asks its client to open another. It began before its
+  // The age at which a session makes its client open another. It began before its
   // connection's age was reached, so that half of the grace is left then.
   absl::Duration session_age() const { return connection_grace / 2; }
 };

@@ -19,7 +19,7 @@ class ServerContextTestSpouse {
  public:
   explicit ServerContextTestSpouse(ServerContext* context) : context_(context) {}
 
-  // The context has it while this object lives.
+  // The context has it while this object exists.
   void AddClientMetadata(const std::string& key, const std::string& value) {
     sent_.emplace(key, value);
     context_->client_metadata_.map()->clear();

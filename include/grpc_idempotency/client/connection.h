@@ -12,7 +12,7 @@
 
 namespace idempotency {
 
-// One operation for a Connection: its request, which lives until Send() returns, and the
+// One operation for a Connection: its request, which is valid until Send() returns, and the
 // callback that receives its response.
 template <typename RequestType, typename ResponseType>
 struct ConnectionCall {

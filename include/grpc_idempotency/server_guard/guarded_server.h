@@ -29,7 +29,7 @@ class GuardedServer {
  public:
   // Installs the guard with the application's interceptors (ServerGuard::Install()), and
   // starts the server. After Protect(); do not call Install() before. `builder` refers to the
-  // guard: whatever the result, do not use it again.
+  // guard: do not use it again, also after a failure.
   //   FAILED_PRECONDITION  Install() refused, with its message
   //   UNAVAILABLE          gRPC could not start the server: a port that is in use, or
   //                        credentials that cannot be read; gRPC's log has the reason
@@ -52,7 +52,7 @@ class GuardedServer {
   // Accepts no more calls, fails the calls that wait for a verdict with STORE_UNAVAILABLE,
   // and waits for the handlers, for `grace` at most; then gRPC cancels their calls, and their
   // outcomes are still recorded. Returns when the last handler has returned. gRPC breaks calls
-  // over an in-process channel at once, whatever `grace` is. Safe to call twice. Not on a thread
+  // over an in-process channel at once, for any `grace`. Safe to call twice. Not on a thread
   // of gRPC's.
   void Shutdown(absl::Duration grace);
 

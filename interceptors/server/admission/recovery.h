@@ -35,7 +35,7 @@ class Recovery final : public std::enable_shared_from_this<Recovery> {
   // Called once, on any thread, possibly inside Run; must not block.
   using Done = std::function<void(Result)>;
 
-  // `request` is nullptr, or lives until `done` is called.
+  // `request` is nullptr, or valid until `done` is called.
   static void Run(std::shared_ptr<LiveExecution> execution,
                   const google::protobuf::Message* request, Done done);
 
