@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/testing/function_clock.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
@@ -21,6 +22,7 @@
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 #include "server/testing/operations.h"
+#include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 namespace {
@@ -31,26 +33,10 @@ using Counts = CountingObserver::Counts;
 constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 constexpr absl::Duration kLongWait = absl::Seconds(20);
 
-// Counts how often it is read.
-class CountedClock final : public Clock {
- public:
-  explicit CountedClock(const Clock& clock) : clock_(clock) {}
-  absl::Time Now() const override { return clock_.Now(); }
-  std::chrono::steady_clock::time_point Monotonic() const override {
-    ++reads_;
-    return clock_.Monotonic();
-  }
-  int reads() const { return reads_.load(); }
-
- private:
-  const Clock& clock_;
-  mutable std::atomic<int> reads_{0};
-};
-
 // Reads of another store: they can be held back after they have read, and changed.
-class HeldReads final : public Store {
+class HeldReads final : public StoreDecorator {
  public:
-  explicit HeldReads(Store& store) : store_(store) {}
+  using StoreDecorator::StoreDecorator;
 
   // Later reads have read, and stay until LetGo().
   void Hold() {
@@ -73,20 +59,8 @@ class HeldReads final : public Store {
   // Changes every record that is read. Set before the first read.
   void Change(std::function<void(Record&)> change) { change_ = std::move(change); }
 
-  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override {
-    return store_.Reserve(ops);
-  }
-  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override {
-    return store_.Complete(ops);
-  }
-  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override {
-    return store_.Release(ops);
-  }
-  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override {
-    return store_.Extend(ops);
-  }
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
-    auto records = store_.Get(ops);
+    auto records = inner().Get(ops);
     for (auto& record : records) {
       if (record.ok() && change_) change_(*record);
     }
@@ -96,11 +70,8 @@ class HeldReads final : public Store {
     while (held_) changed_.Wait(lock);
     return records;
   }
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
-  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  private:
-  Store& store_;
   std::function<void(Record&)> change_;
   Mutex mutex_;
   CondVar changed_;
@@ -186,7 +157,13 @@ class InFlightWaitersTest : public ::testing::Test {
   absl::Duration longest_pause_ = InFlightWaitersOptions().longest_pause;
   ManualClock store_clock_;
   ManualClock clock_;
-  CountedClock counted_{clock_};
+  std::atomic<int> clock_reads_{0};
+  // Counts how often its monotonic time is read.
+  FunctionClock counted_{[this] { return clock_.Now(); },
+                         [this] {
+                           ++clock_reads_;
+                           return clock_.Monotonic();
+                         }};
   MemoryStore memory_{store_clock_};
   HeldReads held_reads_{memory_};
   GatedStore store_{held_reads_};
@@ -216,12 +193,12 @@ TEST_F(InFlightWaitersTest, TheTimerSleepsWhileNothingIsDue) {
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 1);
   constexpr int kOthers = 300;
-  const int before = counted_.reads();
+  const int before = clock_reads_.load();
   for (int i = 0; i < kOthers; ++i) {
     Start(ReserveNamed("free " + std::to_string(i)));
     ASSERT_EQ(answers_.Await(i + 1).size(), i + 1u);
   }
-  EXPECT_LT(counted_.reads() - before, 6 * kOthers);
+  EXPECT_LT(clock_reads_.load() - before, 6 * kOthers);
 }
 
 TEST_F(InFlightWaitersTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
@@ -1070,9 +1047,9 @@ TEST_F(InFlightWaitersTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   held_reads_.Hold();
   clock_.Advance(absl::Milliseconds(100));
   ASSERT_TRUE(held_reads_.AwaitReads(1));
-  const int before = counted_.reads();
+  const int before = clock_reads_.load();
   ExpectNoFurtherCall(store_.calls().size());
-  EXPECT_LT(counted_.reads() - before, 20);
+  EXPECT_LT(clock_reads_.load() - before, 20);
 }
 
 TEST_F(InFlightWaitersTest, ACancelledCallerIsCounted) {

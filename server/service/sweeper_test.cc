@@ -11,6 +11,7 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
+#include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 namespace {
@@ -53,23 +54,11 @@ class Steps final : public Observer {
   std::vector<std::int64_t> steps_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Only its Sweep has an effect.
-class SweptStore : public Store {
- public:
-  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp>) override { return {}; }
-  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp>) override {
-    return {};
-  }
-  std::vector<absl::Status> Release(absl::Span<const ReleaseOp>) override { return {}; }
-  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp>) override { return {}; }
-  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp>) override { return {}; }
-  absl::StatusOr<StoreGauges> Inspect() override { return StoreGauges{}; }
-};
-
 // Answers Sweep with the test's results.
-class ScriptedStore final : public SweptStore {
+class ScriptedStore final : public StoreDecorator {
  public:
-  explicit ScriptedStore(absl::StatusOr<SweepProgress> answer) : answer_(std::move(answer)) {}
+  ScriptedStore(Store& store, absl::StatusOr<SweepProgress> answer)
+      : StoreDecorator(store), answer_(std::move(answer)) {}
 
   absl::StatusOr<SweepProgress> Sweep(const SweepOp&) override { return answer_; }
 
@@ -130,7 +119,7 @@ TEST_F(SweeperTest, MarksLapsedReservationsThatWantRecovery) {
 }
 
 TEST_F(SweeperTest, AnErrorEndsThePass) {
-  ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
+  ScriptedStore broken(store_, MakeError(Reason::kStoreUnavailable, "away"));
   Sweeper sweeper(broken, steps_, Unpaced(10));
   EXPECT_EQ(sweeper.RunOnce().status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(steps_.removed(), std::vector<std::int64_t>{-1});
@@ -139,7 +128,7 @@ TEST_F(SweeperTest, AnErrorEndsThePass) {
 TEST_F(SweeperTest, LeavesTheStoreToAnotherReplica) {
   SweepProgress progress;
   progress.elsewhere = true;
-  ScriptedStore busy(progress);
+  ScriptedStore busy(store_, progress);
   Sweeper sweeper(busy, steps_, Unpaced(10));
   const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
   ASSERT_TRUE(pass.ok());
@@ -169,7 +158,7 @@ TEST_F(SweeperTest, StopsInThePauseBetweenBatches) {
   progress.removed = 10;
   progress.visited = 10;
   progress.next = RecordId{};
-  ScriptedStore endless(progress);
+  ScriptedStore endless(store_, progress);
   Sweeper::Options options = Unpaced(10);
   options.removals_per_second = 1.0 / 360;
   options.max_rest = 1e12;
@@ -223,8 +212,10 @@ RecordId Place(std::uint8_t number) {
 }
 
 // Ten stretches of five records, all quiet but one; records its requests.
-class StretchesStore final : public SweptStore {
+class StretchesStore final : public StoreDecorator {
  public:
+  using StoreDecorator::StoreDecorator;
+
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override {
     ops.push_back(op);
     const int begin = op.after.value_or(RecordId()).bytes()[0];
@@ -241,7 +232,7 @@ class StretchesStore final : public SweptStore {
 };
 
 TEST_F(SweeperTest, LeavesQuietStretchesOut) {
-  StretchesStore store;
+  StretchesStore store(store_);
   store.restless = 4;
   Sweeper sweeper(store, steps_, Unpaced(5));
   ASSERT_TRUE(sweeper.RunOnce().ok());
@@ -258,7 +249,7 @@ TEST_F(SweeperTest, LeavesQuietStretchesOut) {
 }
 
 TEST_F(SweeperTest, LooksAgainOnceAStretchIsNoLongerQuietOrTrusted) {
-  StretchesStore store;
+  StretchesStore store(store_);
   store.quiet = absl::Nanoseconds(1);
   Sweeper hasty(store, steps_, Unpaced(5));
   ASSERT_TRUE(hasty.RunOnce().ok());
@@ -287,7 +278,7 @@ TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
 }
 
 TEST_F(SweeperTest, ContinuesAfterAFailedPass) {
-  ScriptedStore broken(MakeError(Reason::kStoreUnavailable, "away"));
+  ScriptedStore broken(store_, MakeError(Reason::kStoreUnavailable, "away"));
   Sweeper::Options options = Unpaced(10);
   options.interval = absl::Milliseconds(1);
   Sweeper sweeper(broken, steps_, options);

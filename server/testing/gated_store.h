@@ -16,13 +16,14 @@
 #include "grpc_idempotency/errors.h"
 #include "server/observability/observer.h"
 #include "server/store/store.h"
+#include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 
 // A store that records its calls and can be made to hold them back, to fail, to answer late, and to
 // apply operations when no caller expects them any more. Another store does the work of the
 // admitted calls. Thread-safe.
-class GatedStore final : public Store {
+class GatedStore final : public StoreDecorator {
  public:
   static constexpr absl::Duration kRetryDelay = absl::Milliseconds(250);
 
@@ -32,7 +33,7 @@ class GatedStore final : public Store {
   };
 
   // `store` must outlive this.
-  explicit GatedStore(Store& store) : store_(store) {}
+  explicit GatedStore(Store& store) : StoreDecorator(store) {}
 
   // Later calls stay until Open(), or until Admit() admits one.
   void Shut() {
@@ -137,8 +138,6 @@ class GatedStore final : public Store {
     }
     return Ask(OperationKind::kGet, &Store::Get, ops);
   }
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
-  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  private:
   template <typename Op, typename Answer>
@@ -154,15 +153,15 @@ class GatedStore final : public Store {
       const std::optional<Fate> fate = FateOf(kind, op.id);
       if (fate == Fate::kHappensLater) {
         MutexLock lock(mutex_);
-        later_.push_back([this, call, op] { (store_.*call)(absl::MakeConstSpan(&op, 1)); });
+        later_.push_back([this, call, op] { (inner().*call)(absl::MakeConstSpan(&op, 1)); });
       }
-      if (fate == Fate::kHappens) (store_.*call)(absl::MakeConstSpan(&op, 1));
+      if (fate == Fate::kHappens) (inner().*call)(absl::MakeConstSpan(&op, 1));
       if (fate.has_value()) continue;
       asked.push_back(op);
       heard.push_back(answers.size() - 1);
     }
     if (!asked.empty()) {
-      std::vector<Answer> given = (store_.*call)(asked);
+      std::vector<Answer> given = (inner().*call)(asked);
       for (std::size_t i = 0; i < given.size(); ++i) answers[heard[i]] = std::move(given[i]);
     }
     MutexLock lock(mutex_);
@@ -197,7 +196,6 @@ class GatedStore final : public Store {
     return MakeError(*unconfirmed_, "the test's standby does not confirm", {kRetryDelay, {}, {}});
   }
 
-  Store& store_;
   Mutex mutex_;
   CondVar changed_;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 
 #include "core/absl_view.h"
+#include "core/testing/function_clock.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/lost_reservation.h"
 #include "server/store/memory_store.h"
@@ -21,17 +22,6 @@
 
 namespace idempotency::internal {
 namespace {
-
-// Sets the model's clock to the time of the store under test.
-class HarnessClock final : public Clock {
- public:
-  explicit HarnessClock(StoreHarness& harness) : harness_(harness) {}
-  absl::Time Now() const override { return harness_.Now(); }
-  std::chrono::steady_clock::time_point Monotonic() const override { return {}; }
-
- private:
-  StoreHarness& harness_;
-};
 
 std::uint32_t Seed() {
   const char* const text = std::getenv("IDEMPOTENCY_TEST_SEED");
@@ -109,7 +99,7 @@ class RandomTest : public StoreTest {
     seed_ = Seed();
     std::cout << "IDEMPOTENCY_TEST_SEED=" << seed_ << std::endl;
     random_.seed(seed_);
-    clock_.emplace(harness());
+    clock_.emplace([this] { return harness().Now(); });
     model_.emplace(*clock_);
   }
 
@@ -289,7 +279,8 @@ class RandomTest : public StoreTest {
 
   std::uint32_t seed_ = 0;
   std::mt19937 random_;
-  std::optional<HarnessClock> clock_;
+  // The model has the time of the store under test.
+  std::optional<FunctionClock> clock_;
   std::optional<MemoryStore> model_;
   std::map<int, std::string> keys_;
   std::vector<Uuid> request_tokens_;

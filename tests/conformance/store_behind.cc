@@ -70,7 +70,7 @@ std::vector<absl::StatusOr<Verdict>> StoreBehind::Reserve(absl::Span<const Reser
       if (const auto window = Find(windows_, ops[i].id)) changed[i].window = *window;
     }
   }
-  std::vector<absl::StatusOr<Verdict>> answers = store_.Reserve(changed);
+  std::vector<absl::StatusOr<Verdict>> answers = inner().Reserve(changed);
   MutexLock lock(mutex_);
   for (const absl::StatusOr<Verdict>& answer : answers) {
     const Reserved* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
@@ -84,7 +84,7 @@ std::vector<absl::StatusOr<Verdict>> StoreBehind::Reserve(absl::Span<const Reser
 }
 
 std::vector<absl::StatusOr<Completion>> StoreBehind::Complete(absl::Span<const CompleteOp> ops) {
-  std::vector<absl::StatusOr<Completion>> answers = store_.Complete(UnderTheirIds(ops));
+  std::vector<absl::StatusOr<Completion>> answers = inner().Complete(UnderTheirIds(ops));
   MutexLock lock(mutex_);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (!answers[i].ok()) continue;
@@ -96,15 +96,15 @@ std::vector<absl::StatusOr<Completion>> StoreBehind::Complete(absl::Span<const C
 }
 
 std::vector<absl::Status> StoreBehind::Release(absl::Span<const ReleaseOp> ops) {
-  return store_.Release(UnderTheirIds(ops));
+  return inner().Release(UnderTheirIds(ops));
 }
 
 std::vector<absl::StatusOr<Extension>> StoreBehind::Extend(absl::Span<const ExtendOp> ops) {
-  return store_.Extend(UnderTheirIds(ops));
+  return inner().Extend(UnderTheirIds(ops));
 }
 
 std::vector<absl::StatusOr<Record>> StoreBehind::Get(absl::Span<const GetOp> ops) {
-  return store_.Get(UnderTheirIds(ops));
+  return inner().Get(UnderTheirIds(ops));
 }
 
 }  // namespace idempotency::internal

@@ -10,6 +10,7 @@
 
 #include "core/mutex.h"
 #include "server/store/store.h"
+#include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 
@@ -21,7 +22,7 @@ namespace idempotency::internal {
 // are only for counting; the service gets them too, and Tally() has the counts that it must reach.
 //
 // Thread-safe.
-class StoreBehind final : public Store {
+class StoreBehind final : public StoreDecorator {
  public:
   // The values in Reserved and Completion that are for counting.
   struct ReservedMarks {
@@ -42,7 +43,7 @@ class StoreBehind final : public Store {
   };
 
   // `store` outlives this.
-  explicit StoreBehind(Store& store) : store_(store) {}
+  explicit StoreBehind(Store& store) : StoreDecorator(store) {}
 
   // For later operations of this key that come from the service.
   void Announce(const RecordKey& key, const RecordId& id);
@@ -58,15 +59,12 @@ class StoreBehind final : public Store {
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
-  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  private:
   // The operations under the ids that were announced.
   template <typename Op>
   std::vector<Op> UnderTheirIds(absl::Span<const Op> ops) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  Store& store_;
   Mutex mutex_;
   // By the key's own id.
   std::map<RecordId, RecordId> ids_ ABSL_GUARDED_BY(mutex_);

@@ -18,6 +18,7 @@
 
 #include "client/connection/session_connection.h"
 #include "client/testing/fake_session_streams.h"
+#include "client/testing/function_connection.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "tests/fuzz/input.h"
@@ -103,21 +104,17 @@ class Answers {
 };
 
 // Serves a daemon that has no sessions.
-class Unary final : public Connection {
- public:
-  explicit Unary(Answers& answers) : answers_(answers) {}
-  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
-    std::visit(
-        [this](auto& typed) {
-          answers_.SaidByUnary(typed.request.record_key().key());
-          typed.done(typename std::decay_t<decltype(typed)>::Response());
-        },
-        call);
-  }
-
- private:
-  Answers& answers_;
-};
+std::unique_ptr<Connection> MakeUnary(Answers& answers) {
+  return std::make_unique<FunctionConnection>(
+      [&answers](AnyConnectionCall call, Connection::Deadline /*deadline*/) {
+        std::visit(
+            [&answers](auto& typed) {
+              answers.SaidByUnary(typed.request.record_key().key());
+              typed.done(typename std::decay_t<decltype(typed)>::Response());
+            },
+            call);
+      });
+}
 
 // The key of an operation of any kind.
 std::string KeyOf(const v1::SessionOperation& operation) {
@@ -136,8 +133,7 @@ class Conversation {
     SessionConnectionOptions options;
     options.streams = limits % 4 == 2 ? 2 : 1;
     options.max_waiting = kMaxWaiting;
-    session_ = std::make_unique<SessionConnection>(links_.Factory(),
-                                                   std::make_unique<Unary>(answers_), options);
+    session_ = std::make_unique<SessionConnection>(links_.Factory(), MakeUnary(answers_), options);
   }
 
   void Ask(int kind) {

@@ -41,7 +41,7 @@ std::vector<Answer> FaultyStore::Ask(std::vector<Answer> (Store::*call)(absl::Sp
       journal_.Counted(Count::kStoreHappenedLater);
       scheduler_.After(
           random.Between(1, kLatestEffect), nullptr,
-          [store = &store_, call, op = ops[i]] { (store->*call)(absl::MakeSpan(&op, 1)); });
+          [store = &inner(), call, op = ops[i]] { (store->*call)(absl::MakeSpan(&op, 1)); });
     } else {
       if (fault == 2) journal_.Counted(Count::kStoreFailedAfter);
       unheard[i] = fault == 2;
@@ -50,7 +50,7 @@ std::vector<Answer> FaultyStore::Ask(std::vector<Answer> (Store::*call)(absl::Sp
     }
   }
   if (!asked.empty()) {
-    std::vector<Answer> given = (store_.*call)(asked);
+    std::vector<Answer> given = (inner().*call)(asked);
     for (std::size_t i = 0; i < given.size(); ++i) {
       if (!unheard[places[i]]) answers[places[i]] = std::move(given[i]);
     }
@@ -93,7 +93,7 @@ std::vector<absl::StatusOr<Record>> FaultyStore::Get(absl::Span<const GetOp> ops
 absl::StatusOr<SweepProgress> FaultyStore::Sweep(const SweepOp& op) {
   scheduler_.Sleep(scheduler_.random().Between(100, 5000) * kMicrosecond);
   if (away_) return Unknown();
-  return store_.Sweep(op);
+  return inner().Sweep(op);
 }
 
 }  // namespace idempotency::internal::simulation

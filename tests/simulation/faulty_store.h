@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/store/store.h"
+#include "server/testing/store_decorator.h"
 #include "tests/simulation/journal.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/scheduler.h"
@@ -12,12 +13,12 @@ namespace idempotency::internal::simulation {
 
 // A daemon's access to the store: takes time, and fails before the operation happened, after it, or
 // so that it happens later, when no caller expects it any more.
-class FaultyStore final : public Store {
+class FaultyStore final : public StoreDecorator {
  public:
   // All outlive it.
   FaultyStore(Store& store, Scheduler& scheduler, const Plan& plan, const bool& away,
               Journal& journal)
-      : store_(store), scheduler_(scheduler), plan_(plan), away_(away), journal_(journal) {}
+      : StoreDecorator(store), scheduler_(scheduler), plan_(plan), away_(away), journal_(journal) {}
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
@@ -27,14 +28,12 @@ class FaultyStore final : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
-  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  private:
   template <typename Op, typename Answer>
   std::vector<Answer> Ask(std::vector<Answer> (Store::*call)(absl::Span<const Op>),
                           absl::Span<const Op> ops, bool may_leave);
 
-  Store& store_;
   Scheduler& scheduler_;
   const Plan& plan_;
   // No call reaches it now.

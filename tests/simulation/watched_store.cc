@@ -26,44 +26,44 @@ void WatchedStore::Write(absl::Span<const Op> ops, const std::vector<Answer>& an
 
 void WatchedStore::LookAt(const RecordId& id) {
   const GetOp get{id, std::nullopt};
-  checker_.OnRecord(id, store_.Get({get}).front(), clock_.Now());
+  checker_.OnRecord(id, inner().Get({get}).front(), clock_.Now());
 }
 
 std::vector<absl::StatusOr<Verdict>> WatchedStore::Reserve(absl::Span<const ReserveOp> ops) {
   CheckBatch(ops);
-  auto answers = store_.Reserve(ops);
+  auto answers = inner().Reserve(ops);
   Write(ops, answers, &Checker::OnReserve);
   return answers;
 }
 
 std::vector<absl::StatusOr<Completion>> WatchedStore::Complete(absl::Span<const CompleteOp> ops) {
   CheckBatch(ops);
-  auto answers = store_.Complete(ops);
+  auto answers = inner().Complete(ops);
   Write(ops, answers, &Checker::OnComplete);
   return answers;
 }
 
 std::vector<absl::Status> WatchedStore::Release(absl::Span<const ReleaseOp> ops) {
   CheckBatch(ops);
-  auto answers = store_.Release(ops);
+  auto answers = inner().Release(ops);
   Write(ops, answers, &Checker::OnRelease);
   return answers;
 }
 
 std::vector<absl::StatusOr<Extension>> WatchedStore::Extend(absl::Span<const ExtendOp> ops) {
   CheckBatch(ops);
-  auto answers = store_.Extend(ops);
+  auto answers = inner().Extend(ops);
   Write(ops, answers, &Checker::OnExtend);
   return answers;
 }
 
 std::vector<absl::StatusOr<Record>> WatchedStore::Get(absl::Span<const GetOp> ops) {
   CheckBatch(ops);
-  return store_.Get(ops);
+  return inner().Get(ops);
 }
 
 absl::StatusOr<SweepProgress> WatchedStore::Sweep(const SweepOp& op) {
-  auto progress = store_.Sweep(op);
+  auto progress = inner().Sweep(op);
   if (progress.ok()) {
     journal_.Counted(Count::kSwept, static_cast<std::uint64_t>(progress->removed));
     for (const RecordId& id : checker_.Ids()) LookAt(id);

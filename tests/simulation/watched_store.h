@@ -5,16 +5,17 @@
 
 #include "core/clock.h"
 #include "server/store/store.h"
+#include "server/testing/store_decorator.h"
 #include "tests/simulation/checker.h"
 
 namespace idempotency::internal::simulation {
 
 // The store of a run, which all daemons share, with the checker at its side.
-class WatchedStore final : public Store {
+class WatchedStore final : public StoreDecorator {
  public:
   // All outlive it. `clock` is the store's.
   WatchedStore(Store& store, const Clock& clock, Checker& checker, Journal& journal)
-      : store_(store), clock_(clock), checker_(checker), journal_(journal) {}
+      : StoreDecorator(store), clock_(clock), checker_(checker), journal_(journal) {}
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
@@ -22,7 +23,6 @@ class WatchedStore final : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
-  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  private:
   template <typename Op>
@@ -32,7 +32,6 @@ class WatchedStore final : public Store {
              void (Checker::*told)(const Op&, const Answer&, absl::Time));
   void LookAt(const RecordId& id);
 
-  Store& store_;
   const Clock& clock_;
   Checker& checker_;
   Journal& journal_;

@@ -1,7 +1,10 @@
 #include "tests/support/gated_connection.h"
 
 #include <chrono>
+#include <utility>
 #include <variant>
+
+#include "client/testing/function_connection.h"
 
 namespace idempotency::internal::testing {
 
@@ -57,21 +60,32 @@ absl::Status ConnectionGate::complete_failure() {
   return complete_failure_;
 }
 
-void GatedConnection::Send(AnyConnectionCall call, Deadline deadline) {
+void ConnectionGate::Pass(const std::shared_ptr<Connection>& inner, AnyConnectionCall call,
+                          Connection::Deadline deadline) {
+  using Reserving = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
+  using Completing = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
   if (auto* const reserve = std::get_if<Reserving>(&call)) {
-    gate_->Run(true, [this, request = reserve->request, deadline, done = std::move(reserve->done)] {
-      inner_->Reserve(request, deadline, done);
+    Run(true, [inner, request = reserve->request, deadline, done = std::move(reserve->done)] {
+      inner->Reserve(request, deadline, done);
     });
   } else if (auto* const complete = std::get_if<Completing>(&call)) {
-    const absl::Status failure = gate_->complete_failure();
+    const absl::Status failure = complete_failure();
     if (!failure.ok()) return complete->done(failure);
-    gate_->Run(false,
-               [this, request = complete->request, deadline, done = std::move(complete->done)] {
-                 inner_->Complete(request, deadline, done);
-               });
+    Run(false, [inner, request = complete->request, deadline, done = std::move(complete->done)] {
+      inner->Complete(request, deadline, done);
+    });
   } else {
-    inner_->Send(std::move(call), deadline);
+    inner->Send(std::move(call), deadline);
   }
+}
+
+std::unique_ptr<Connection> MakeGatedConnection(std::unique_ptr<Connection> inner,
+                                                std::shared_ptr<ConnectionGate> gate) {
+  return std::make_unique<FunctionConnection>(
+      [inner = std::shared_ptr<Connection>(std::move(inner)), gate = std::move(gate)](
+          AnyConnectionCall call, Connection::Deadline deadline) {
+        gate->Pass(inner, std::move(call), deadline);
+      });
 }
 
 }  // namespace idempotency::internal::testing

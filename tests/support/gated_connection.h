@@ -11,7 +11,7 @@
 
 namespace idempotency::internal::testing {
 
-// Holds operations of a GatedConnection back, or makes them fail. Shared by the test and the
+// Holds operations of a gated connection back, or makes them fail. Shared by the test and the
 // connection. Thread-safe.
 class ConnectionGate {
  public:
@@ -24,8 +24,11 @@ class ConnectionGate {
   // Waits until `count` operations are held. False after 20 s.
   bool AwaitHeld(std::size_t count);
 
+  // Passes `call` to `inner`, now or in OpenAll(), or makes it fail.
+  void Pass(const std::shared_ptr<Connection>& inner, AnyConnectionCall call,
+            Connection::Deadline deadline);
+
  private:
-  friend class GatedConnection;
   void Run(bool reserve, std::function<void()> send);
   absl::Status complete_failure();
 
@@ -38,20 +41,8 @@ class ConnectionGate {
 };
 
 // A Connection in front of a real one, with a gate.
-class GatedConnection final : public Connection {
- public:
-  GatedConnection(std::unique_ptr<Connection> inner, std::shared_ptr<ConnectionGate> gate)
-      : gate_(std::move(gate)), inner_(std::move(inner)) {}
-
-  void Send(AnyConnectionCall call, Deadline deadline) override;
-
- private:
-  using Reserving = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
-  using Completing = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
-
-  const std::shared_ptr<ConnectionGate> gate_;
-  const std::unique_ptr<Connection> inner_;
-};
+std::unique_ptr<Connection> MakeGatedConnection(std::unique_ptr<Connection> inner,
+                                                std::shared_ptr<ConnectionGate> gate);
 
 }  // namespace idempotency::internal::testing
 

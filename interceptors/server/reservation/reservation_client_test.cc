@@ -16,6 +16,7 @@
 
 #include "absl/time/clock.h"
 
+#include "client/testing/function_connection.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
@@ -104,24 +105,19 @@ TEST(ReservationClientTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
 }
 
 // A store that outlives the connection to it.
-class ConnectionTo final : public Connection {
- public:
-  explicit ConnectionTo(FakeConnection& store) : store_(store) {}
-
-  void Send(AnyConnectionCall call, Deadline deadline) override {
-    store_.Send(std::move(call), deadline);
-  }
-
- private:
-  FakeConnection& store_;
-};
+std::unique_ptr<Connection> ConnectionTo(FakeConnection& store) {
+  return std::make_unique<FunctionConnection>(
+      [&store](AnyConnectionCall call, Connection::Deadline deadline) {
+        store.Send(std::move(call), deadline);
+      });
+}
 
 // The key would stay reserved until its lease ends.
 TEST(ReservationClientTest, AGrantThatArrivesWhileItClosesIsGivenBack) {
   FakeConnection store;
   store.HoldAnswers(Operation::kReserve);
-  auto reservations = std::make_unique<ReservationClient>(std::make_unique<ConnectionTo>(store),
-                                                          absl::Seconds(10), absl::Seconds(10));
+  auto reservations = std::make_unique<ReservationClient>(ConnectionTo(store), absl::Seconds(10),
+                                                          absl::Seconds(10));
   std::promise<void> refused;
   reservations->Request(SampleReserveRequest("a"), absl::ZeroDuration(),
                         reservations->Now() + kLong,

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
+#include "client/testing/function_connection.h"
 #include "core/sha256.h"
 #include "core/testing/manual_clock.h"
 #include "core/wire_time.h"
@@ -391,22 +392,18 @@ struct Seen {
   std::atomic<bool> destroyed{false};
 };
 
-class InnerConnection final : public Connection {
- public:
-  explicit InnerConnection(Seen& seen) : seen_(seen) {}
-  ~InnerConnection() override { seen_.destroyed = true; }
-
-  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
+std::unique_ptr<Connection> MakeInnerConnection(Seen& seen) {
+  // Destroyed with the connection.
+  const std::shared_ptr<void> life(nullptr, [&seen](void*) { seen.destroyed = true; });
+  return std::make_unique<FunctionConnection>([&seen, life](AnyConnectionCall call,
+                                                            Connection::Deadline /*deadline*/) {
     static constexpr std::array kNames = {"Reserve", "Complete", "Release", "Extend", "Get"};
-    if (call.index() == 0) seen_.inside();
-    seen_.calls.emplace_back(kNames.at(call.index()));
+    if (call.index() == 0) seen.inside();
+    seen.calls.emplace_back(kNames.at(call.index()));
     std::visit([](auto& typed) { typed.done(typename std::decay_t<decltype(typed)>::Response()); },
                call);
-  }
-
- private:
-  Seen& seen_;
-};
+  });
+}
 
 class ClosedStoreConnectionTest : public testing::Test {
  protected:
@@ -425,7 +422,7 @@ class ClosedStoreConnectionTest : public testing::Test {
   }
 
   Seen seen_;
-  StoreConnection connection_{std::make_unique<InnerConnection>(seen_), /*cache=*/nullptr};
+  StoreConnection connection_{MakeInnerConnection(seen_), /*cache=*/nullptr};
 };
 
 TEST_F(ClosedStoreConnectionTest, CallsArePassedOn) {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/testing/function_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 
@@ -17,15 +18,8 @@ namespace idempotency::internal {
 namespace {
 
 // Answers a read when a test triggers it, and does nothing else.
-class Reads final : public Connection {
+class Reads {
  public:
-  void Send(AnyConnectionCall call, Deadline deadline) override {
-    auto& read = std::get<ConnectionCall<v1::GetRequest, v1::GetResponse>>(call);
-    ++calls;
-    last = read.request;
-    last_deadline = deadline;
-    waiting.push_back(std::move(read.done));
-  }
   void Answer(absl::StatusOr<v1::GetResponse> answer) {
     auto done = std::move(waiting.front());
     waiting.pop_front();
@@ -34,8 +28,15 @@ class Reads final : public Connection {
 
   int calls = 0;
   v1::GetRequest last;
-  Deadline last_deadline;
-  std::deque<Callback<v1::GetResponse>> waiting;
+  Connection::Deadline last_deadline;
+  std::deque<Connection::Callback<v1::GetResponse>> waiting;
+  FunctionConnection connection{[this](AnyConnectionCall call, Connection::Deadline deadline) {
+    auto& read = std::get<ConnectionCall<v1::GetRequest, v1::GetResponse>>(call);
+    ++calls;
+    last = read.request;
+    last_deadline = deadline;
+    waiting.push_back(std::move(read.done));
+  }};
 };
 
 absl::Status Away() { return MakeError(Reason::kStoreUnavailable, "away"); }
@@ -44,7 +45,7 @@ absl::Status NoSuchRecord() { return MakeError(Reason::kRecordNotFound, "no such
 class StoreProbeTest : public testing::Test {
  protected:
   void Run(absl::Duration time = absl::Seconds(10)) {
-    StoreProbe::Run({reads_, scheduler_, std::make_shared<OutstandingWork>(),
+    StoreProbe::Run({reads_.connection, scheduler_, std::make_shared<OutstandingWork>(),
                      std::make_shared<OutstandingWork>()},
                     "tills", scheduler_.Now() + absl::ToChronoNanoseconds(time),
                     [this](const absl::Status& status) { answers_.push_back(status); });
@@ -157,11 +158,20 @@ TEST_F(StoreProbeTest, AFailureIsReportedAtOnceWithoutTimeForARetry) {
 }
 
 TEST_F(StoreProbeTest, AFailureIsReportedAtOnceOnAStoppedScheduler) {
-  Run();
   scheduler_.Stop();
+  Run();
   reads_.Answer(absl::UnavailableError("away"));
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answers_[0].message(), "away");
+}
+
+TEST_F(StoreProbeTest, AStoppedSchedulerEndsIt) {
+  Run();
+  scheduler_.Stop();
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(ReasonOf(answers_[0]), Reason::kStoreUnavailable);
+  reads_.Answer(absl::UnavailableError("away"));
+  EXPECT_EQ(answers_.size(), 1u);
 }
 
 }  // namespace
