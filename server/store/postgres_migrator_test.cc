@@ -282,6 +282,9 @@ TEST(SchemaInUrlTest, IsThatOfTheSearchPath) {
   EXPECT_EQ(of("-c%20search_path%3Dpayments%20-c%20work_mem%3D1MB"), "payments");
   EXPECT_EQ(of("--search_path%3Dpayments"), "payments");
   EXPECT_EQ(of("-c%20work_mem%3D1MB"), "");
+  // The value of another keyword.
+  EXPECT_EQ(SchemaInUrl("postgresql://user@host/database?application_name=--search_path%3Dother"),
+            "");
   PostgresOptions options;
   options.url = "postgresql://host";
   options.schema = of("-csearch_path%3Dpayments,public");
