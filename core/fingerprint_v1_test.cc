@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "google/protobuf/dynamic_message.h"
 #include "google/protobuf/struct.pb.h"
@@ -241,7 +242,7 @@ TEST(FingerprintV1Test, DifferentRequestsDiffer) {
       Shapes shapes;
       ASSERT_TRUE(shapes.ParseFromString(wire));
       if (shapes.ByteSizeLong() == 0) continue;  // `false` without presence is not written.
-      add(descriptor.field(i)->name() + kind, shapes);
+      add(absl::StrCat(descriptor.field(i)->name(), kind), shapes);
     }
   }
   EXPECT_GT(seen.size(), 100u);

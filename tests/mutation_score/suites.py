@@ -6,6 +6,8 @@ import json
 import pathlib
 import re
 
+from .candidates import PRODUCT
+
 # In this order; others do not run: `chaos` has faults by the clock, scripts are not linked.
 LABELS = ("unit", "conformance", "simulation", "integration", "antipattern")
 # The tests without GoogleTest: the test's name in ctest, its program, and its arguments here.
@@ -107,7 +109,7 @@ class Build:
             self.objects[made] = source
             self.commands[source] = (made, entry["command"], entry["directory"])
         files = [str(path.relative_to(self.root)) for folder in
-                 ("include", "core", "client", "interceptors", "server", "tests", "migrations")
+                 (*PRODUCT, "tests", "migrations")
                  for path in (self.root / folder).rglob("*") if path.suffix in (".cc", ".h")]
         self._includes = Includes(self.root, files)
         self.suites = list(self._suites(labels, named))

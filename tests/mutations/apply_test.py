@@ -27,7 +27,7 @@ class ApplyTest(unittest.TestCase):
 
     def test_each_names_suites(self):
         there = set()
-        for folder in ("core", "client", "interceptors", "server", "tests"):
+        for folder in ("core", "client", "interceptors", "postgres", "server", "tests"):
             for file in (_ROOT / folder).glob("**/CMakeLists.txt"):
                 there.update(re.findall(r"idempotency_(?:test|binary)\((\w+)", file.read_text()))
         for mutation in self.mutations:
