@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/testing/manual_clock.h"
+#include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
@@ -30,22 +31,6 @@ using Counts = CountingObserver::Counts;
 
 constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 constexpr absl::Duration kLongWait = absl::Seconds(20);
-
-// Counts how often it is read.
-class CountedClock final : public Clock {
- public:
-  explicit CountedClock(const Clock& clock) : clock_(clock) {}
-  absl::Time Now() const override { return clock_.Now(); }
-  std::chrono::steady_clock::time_point Monotonic() const override {
-    ++reads_;
-    return clock_.Monotonic();
-  }
-  int reads() const { return reads_.load(); }
-
- private:
-  const Clock& clock_;
-  mutable std::atomic<int> reads_{0};
-};
 
 // Reads of another store: they can be held back after they have read, and changed.
 class HeldReads final : public Store {
@@ -186,7 +171,9 @@ class InFlightWaitersTest : public ::testing::Test {
   absl::Duration longest_pause_ = InFlightWaitersOptions().longest_pause;
   ManualClock store_clock_;
   ManualClock clock_;
-  CountedClock counted_{clock_};
+  // The waiters', whose reads are counted.
+  std::atomic<int> clock_reads_{0};
+  WatchedClock counted_{clock_, [this] { ++clock_reads_; }};
   MemoryStore memory_{store_clock_};
   HeldReads held_reads_{memory_};
   GatedStore store_{held_reads_};
@@ -216,12 +203,12 @@ TEST_F(InFlightWaitersTest, TheTimerSleepsWhileNothingIsDue) {
   Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 1);
   constexpr int kOthers = 300;
-  const int before = counted_.reads();
+  const int before = clock_reads_.load();
   for (int i = 0; i < kOthers; ++i) {
     Start(ReserveNamed("free " + std::to_string(i)));
     ASSERT_EQ(answers_.Await(i + 1).size(), i + 1u);
   }
-  EXPECT_LT(counted_.reads() - before, 6 * kOthers);
+  EXPECT_LT(clock_reads_.load() - before, 6 * kOthers);
 }
 
 TEST_F(InFlightWaitersTest, AReadThatHasNoPlaceYetFollowsTheOneThatIsUnderWay) {
@@ -1070,9 +1057,9 @@ TEST_F(InFlightWaitersTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   held_reads_.Hold();
   clock_.Advance(absl::Milliseconds(100));
   ASSERT_TRUE(held_reads_.AwaitReads(1));
-  const int before = counted_.reads();
+  const int before = clock_reads_.load();
   ExpectNoFurtherCall(store_.calls().size());
-  EXPECT_LT(counted_.reads() - before, 20);
+  EXPECT_LT(clock_reads_.load() - before, 20);
 }
 
 TEST_F(InFlightWaitersTest, ACancelledCallerIsCounted) {

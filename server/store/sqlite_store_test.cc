@@ -28,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/testing/manual_clock.h"
+#include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
@@ -444,32 +445,18 @@ TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {
   }
 }
 
-// Counts reads of the clock without the file's write lock.
-class LockWatchingClock final : public Clock {
- public:
-  explicit LockWatchingClock(std::string path) : path_(std::move(path)) {}
-  absl::Time Now() const override {
+// A lease may have run out while a batch waited for the lock.
+TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
+  int reads = 0;
+  int unlocked = 0;
+  const WatchedClock clock(Clock::System(), [&] {
     sqlite3* database = nullptr;
     EXPECT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
     const int begun = sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
     sqlite3_close(database);
-    asked_ += 1;
-    if (begun != SQLITE_BUSY) unlocked_ += 1;
-    return absl::Now();
-  }
-  std::chrono::steady_clock::time_point Monotonic() const override { return {}; }
-  int asked() const { return asked_; }
-  int unlocked() const { return unlocked_; }
-
- private:
-  const std::string path_;
-  mutable int asked_ = 0;
-  mutable int unlocked_ = 0;
-};
-
-// A lease may have run out while a batch waited for the lock.
-TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
-  const LockWatchingClock clock(path_);
+    reads += 1;
+    if (begun != SQLITE_BUSY) unlocked += 1;
+  });
   SqliteOptions options;
   options.clock = &clock;
   const auto store = SqliteStore::Open(path_, options);
@@ -484,8 +471,8 @@ TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
   const ReserveOp other = OpFor("two");
   EXPECT_TRUE((*store)->CompleteAndReserve({&completion, 1}, {&other, 1}).completions[0].ok());
   EXPECT_TRUE((*store)->Sweep({}).ok());
-  EXPECT_EQ(clock.asked(), 4);
-  EXPECT_EQ(clock.unlocked(), 0);
+  EXPECT_EQ(reads, 4);
+  EXPECT_EQ(unlocked, 0);
 }
 
 TEST_F(SqliteStoreTest, ErrorsHoldNothingOfTheOperation) {
