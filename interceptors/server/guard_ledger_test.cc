@@ -11,13 +11,13 @@
 #include <variant>
 #include <vector>
 
+#include "client/testing/fake_connection.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/wire/wire_time.h"
 

@@ -14,13 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
+#include "client/testing/fake_connection.h"
 #include "core/sha256.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/wire/wire_time.h"
 

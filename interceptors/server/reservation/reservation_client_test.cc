@@ -16,11 +16,11 @@
 
 #include "absl/time/clock.h"
 
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/reservation/replay_cache.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/wire/wire_time.h"
 
