@@ -19,6 +19,7 @@
 #include "client/connection/not_connected.h"
 #include "client/testing/fake_service.h"
 #include "client/testing/fake_session_streams.h"
+#include "client/testing/scripted_connection.h"
 #include "core/answer_kind.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
@@ -90,28 +91,19 @@ class Answers {
   std::vector<Reserved> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Serves while there are no sessions: answers with the key.
-class FakeUnary final : public Connection {
- public:
-  explicit FakeUnary(std::atomic<int>& calls) : calls_(calls) {}
-  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
-    ++calls_;
-    std::visit([](auto& typed) { Answer(typed); }, call);
-  }
-
- private:
-  static void Answer(ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>& call) {
-    v1::ReserveResponse response;
-    response.set_record_id(absl::StrCat("unary ", call.request.record_key().key()));
-    call.done(response);
-  }
-  template <typename Call>
-  static void Answer(Call& call) {
-    call.done(typename Call::Response());
-  }
-
-  std::atomic<int>& calls_;
-};
+// Serves while there are no sessions: answers reservations with the key.
+std::unique_ptr<Connection> FakeUnary(std::atomic<int>& calls) {
+  return std::make_unique<ScriptedConnection>(
+      [&calls](const AnyConnectionCall& call, Connection::Deadline /*deadline*/) {
+        ++calls;
+        using Reserve = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
+        const auto* const reserve = std::get_if<Reserve>(&call);
+        if (reserve == nullptr) return AnswerEmpty(call);
+        v1::ReserveResponse response;
+        response.set_record_id(absl::StrCat("unary ", reserve->request.record_key().key()));
+        reserve->done(response);
+      });
+}
 
 // The lines of the application's log.
 class LogLines {
@@ -155,8 +147,7 @@ class SessionConnectionTest : public ::testing::Test {
   }
 
   void Open(SessionConnectionOptions options = {}) {
-    session_ = std::make_unique<SessionConnection>(streams_.Factory(),
-                                                   std::make_unique<FakeUnary>(unary_calls_),
+    session_ = std::make_unique<SessionConnection>(streams_.Factory(), FakeUnary(unary_calls_),
                                                    options, ApplicationLog(log_.Sink()));
   }
   void Settle() { streams_.network().Settle(); }
@@ -1512,8 +1503,8 @@ TEST(SessionStressTest, EveryOperationIsAnsweredOnce) {
   SessionConnectionOptions options;
   options.streams = 2;
   streams.SetFirstFrame(Limits(16, 4096));
-  auto session = std::make_unique<SessionConnection>(
-      streams.Factory(), std::make_unique<FakeUnary>(unary_calls), options);
+  auto session =
+      std::make_unique<SessionConnection>(streams.Factory(), FakeUnary(unary_calls), options);
   std::atomic<int> answered{0};
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;

@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +17,7 @@
 
 #include "client/connection/session_connection.h"
 #include "client/testing/fake_session_streams.h"
+#include "client/testing/scripted_connection.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "tests/fuzz/input.h"
@@ -103,21 +103,14 @@ class Answers {
 };
 
 // Serves a daemon that has no sessions.
-class Unary final : public Connection {
- public:
-  explicit Unary(Answers& answers) : answers_(answers) {}
-  void Send(AnyConnectionCall call, Deadline /*deadline*/) override {
-    std::visit(
-        [this](auto& typed) {
-          answers_.SaidByUnary(typed.request.record_key().key());
-          typed.done(typename std::decay_t<decltype(typed)>::Response());
-        },
-        call);
-  }
-
- private:
-  Answers& answers_;
-};
+std::unique_ptr<Connection> Unary(Answers& answers) {
+  return std::make_unique<ScriptedConnection>([&answers](const AnyConnectionCall& call,
+                                                         Connection::Deadline /*deadline*/) {
+    std::visit([&](const auto& typed) { answers.SaidByUnary(typed.request.record_key().key()); },
+               call);
+    AnswerEmpty(call);
+  });
+}
 
 // The key of an operation of any kind.
 std::string KeyOf(const v1::SessionOperation& operation) {
@@ -136,8 +129,7 @@ class Conversation {
     SessionConnectionOptions options;
     options.streams = limits % 4 == 2 ? 2 : 1;
     options.max_waiting = kMaxWaiting;
-    session_ = std::make_unique<SessionConnection>(links_.Factory(),
-                                                   std::make_unique<Unary>(answers_), options);
+    session_ = std::make_unique<SessionConnection>(links_.Factory(), Unary(answers_), options);
   }
 
   void Ask(int kind) {

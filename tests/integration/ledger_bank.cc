@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "client/testing/connection_decorator.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/connection_factory.h"
@@ -123,24 +124,19 @@ class Faults {
   std::set<std::string> doomed_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The guard's completions pass through here.
-class FaultyConnection final : public Connection {
- public:
-  FaultyConnection(std::unique_ptr<Connection> inner, Faults& faults)
-      : inner_(std::move(inner)), faults_(faults) {}
-
-  void Send(AnyConnectionCall call, Deadline deadline) override {
+// `inner`, with the faults in front of the guard's completions.
+std::unique_ptr<Connection> Faulty(std::unique_ptr<Connection> inner, Faults& faults) {
+  ConnectionDecorator::Hooks hooks;
+  hooks.before_sending = [&faults](const AnyConnectionCall& call,
+                                   const ConnectionDecorator::Pass& pass) {
     using Complete = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
     if (const auto* const complete = std::get_if<Complete>(&call)) {
-      faults_.BeforeComplete(complete->request.record_key().key());
+      faults.BeforeComplete(complete->request.record_key().key());
     }
-    inner_->Send(std::move(call), deadline);
-  }
-
- private:
-  const std::unique_ptr<Connection> inner_;
-  Faults& faults_;
-};
+    pass(absl::OkStatus());
+  };
+  return std::make_unique<ConnectionDecorator>(std::move(inner), std::move(hooks));
+}
 
 // A reply that no other run would give, and that two serialisations of two copies would not give
 // either.
@@ -310,10 +306,9 @@ int Serve() {
   auto channel =
       grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                 grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
-  const auto guard = ServerGuard::Create(std::make_unique<FaultyConnection>(
-                                             MakeConnection(std::move(channel)), faults),
-                                         std::move(options))
-                         .value();
+  const auto guard =
+      ServerGuard::Create(Faulty(MakeConnection(std::move(channel)), faults), std::move(options))
+          .value();
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen), grpc::InsecureServerCredentials(), &port);
