@@ -20,9 +20,9 @@
 #include "absl/flags/parse.h"
 #include "bench/charges.grpc.pb.h"
 
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/server/testing/fake_connection.h"
 
 ABSL_FLAG(int, calls, 500, "Calls of each measurement, one after another.");
 

@@ -14,12 +14,12 @@
 
 #include "google/protobuf/any.pb.h"
 
+#include "client/testing/fake_connection.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "testdata/secrets.pb.h"
 #include "testdata/till.pb.h"

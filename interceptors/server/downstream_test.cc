@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "client/downstream/parent_table.h"
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/execution.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 #include "tests/support/context_peers.h"
 

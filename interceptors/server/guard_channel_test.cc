@@ -19,13 +19,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "client/testing/fake_connection.h"
 #include "client/testing/fake_service.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/raw_call.h"
 #include "testdata/till.grpc.pb.h"
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "client/testing/fake_connection.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
 namespace idempotency::internal {

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/testing/fake_connection.h"
 #include "core/mutex.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
@@ -18,7 +19,6 @@
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 
 namespace idempotency::internal {

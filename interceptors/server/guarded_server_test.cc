@@ -10,11 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "client/testing/fake_connection.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
 namespace idempotency::internal {

@@ -3,9 +3,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/grpc_internals.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
 namespace idempotency::internal {

@@ -12,13 +12,13 @@
 #include <optional>
 #include <thread>
 
+#include "client/testing/fake_connection.h"
 #include "core/answer_kind.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
 #include "grpc_idempotency/server_guard/execution.h"
 #include "interceptors/server/call/call_table.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "testdata/till.grpc.pb.h"
 
 namespace idempotency::internal {

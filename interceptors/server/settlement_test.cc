@@ -12,12 +12,12 @@
 
 #include "absl/time/time.h"
 
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/server_guard/guard_options.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/reservation/reservation_client.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 #include "interceptors/server/threads/worker_pool.h"
 

@@ -14,15 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/testing/function_clock.h"
 #include "core/testing/manual_clock.h"
+#include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
 #include "server/testing/answers.h"
 #include "server/testing/counting_observer.h"
 #include "server/testing/gated_store.h"
 #include "server/testing/operations.h"
-#include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 namespace {
@@ -33,57 +32,10 @@ using Counts = CountingObserver::Counts;
 constexpr Batcher::Deadline kNoDeadline = Batcher::kNoDeadline;
 constexpr absl::Duration kLongWait = absl::Seconds(20);
 
-// Reads of another store: they can be held back after they have read, and changed.
-class HeldReads final : public StoreDecorator {
- public:
-  using StoreDecorator::StoreDecorator;
-
-  // Later reads have read, and stay until LetGo().
-  void Hold() {
-    MutexLock lock(mutex_);
-    held_ = true;
-  }
-  void LetGo() {
-    MutexLock lock(mutex_);
-    held_ = false;
-    changed_.NotifyAll();
-  }
-  // True once there were so many reads; false after 20 s.
-  bool AwaitReads(std::size_t count) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    MutexLock lock(mutex_);
-    while (reads_ < count && changed_.WaitUntil(lock, deadline)) {
-    }
-    return reads_ >= count;
-  }
-  // Changes every record that is read. Set before the first read.
-  void Change(std::function<void(Record&)> change) { change_ = std::move(change); }
-
-  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
-    auto records = inner().Get(ops);
-    for (auto& record : records) {
-      if (record.ok() && change_) change_(*record);
-    }
-    MutexLock lock(mutex_);
-    ++reads_;
-    changed_.NotifyAll();
-    while (held_) changed_.Wait(lock);
-    return records;
-  }
-
- private:
-  std::function<void(Record&)> change_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool held_ ABSL_GUARDED_BY(mutex_) = false;
-  std::size_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
-};
-
 // The clock of the waiters is not the store's, so that a test sets each of them.
 class InFlightWaitersTest : public ::testing::Test {
  protected:
   ~InFlightWaitersTest() override {
-    held_reads_.LetGo();
     store_.Open();
     room_.reset();
     batcher_.reset();
@@ -157,16 +109,11 @@ class InFlightWaitersTest : public ::testing::Test {
   absl::Duration longest_pause_ = InFlightWaitersOptions().longest_pause;
   ManualClock store_clock_;
   ManualClock clock_;
+  // The waiters', whose reads are counted.
   std::atomic<int> clock_reads_{0};
-  // Counts how often its monotonic time is read.
-  FunctionClock counted_{[this] { return clock_.Now(); },
-                         [this] {
-                           ++clock_reads_;
-                           return clock_.Monotonic();
-                         }};
+  WatchedClock counted_{clock_, [this] { ++clock_reads_; }};
   MemoryStore memory_{store_clock_};
-  HeldReads held_reads_{memory_};
-  GatedStore store_{held_reads_};
+  GatedStore store_{memory_};
   CountingObserver observer_;
   Answers<absl::StatusOr<Verdict>> answers_;
   std::unique_ptr<Batcher> batcher_;
@@ -373,7 +320,7 @@ TEST_F(InFlightWaitersTest, NothingIsReadBetweenTwoPeriodicReads) {
   };
   for (std::size_t reads = 1; reads <= 3; ++reads) {
     clock_.Advance(absl::Milliseconds(300));
-    ASSERT_TRUE(held_reads_.AwaitReads(reads));
+    ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, reads));
     // The read is answered before the first of these is, and a read that followed it at once would
     // come before the second.
     await_other();
@@ -736,7 +683,7 @@ TEST_F(InFlightWaitersTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
   ExpectNoFurtherCall(store_.calls().size());
   clock_.Advance(absl::Microseconds(1));
   std::size_t reads = 1;
-  ASSERT_TRUE(held_reads_.AwaitReads(reads));
+  ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, reads));
   for (const int pause : {20, 40, 80, 160, 200, 200, 200}) {
     settle();
     const std::size_t calls = store_.calls().size();
@@ -744,7 +691,7 @@ TEST_F(InFlightWaitersTest, TheReadsOfARecordComeFurtherAndFurtherApart) {
     ExpectNoFurtherCall(calls);
     clock_.Advance(absl::Milliseconds(pause) * 0.4 + absl::Microseconds(1));
     ++reads;
-    ASSERT_TRUE(held_reads_.AwaitReads(reads)) << "after " << pause << " ms";
+    ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, reads)) << "after " << pause << " ms";
   }
   EXPECT_EQ(store_.CallsOf(OperationKind::kGet), reads);
   EXPECT_EQ(answers_.size(), 0u);
@@ -774,14 +721,14 @@ TEST_F(InFlightWaitersTest, WhileARecordIsReadItIsNotReadAgain) {
   Make();
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
-  held_reads_.Hold();
+  store_.ShutAnswers(OperationKind::kGet);
   clock_.Advance(absl::Milliseconds(20));
-  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
   // Reported as moved meanwhile, and time passes.
   CompleteHere("held", token);
   clock_.Advance(absl::Seconds(1));
   ExpectNoFurtherCall(store_.calls().size());
-  held_reads_.LetGo();
+  store_.OpenAnswers();
   EXPECT_EQ(Count<Replay>(2), 2u);
   room_->Close();
   batcher_->Close();
@@ -794,11 +741,11 @@ TEST_F(InFlightWaitersTest, AMoveDuringAReadThatIsConfirmedNextNeedsNoReadOfItsO
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
   CompleteElsewhere("held", token);
-  held_reads_.Hold();
+  store_.ShutAnswers(OperationKind::kGet);
   clock_.Advance(absl::Milliseconds(20));
-  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
   room_->Moved(IdNamed("held"));
-  held_reads_.LetGo();
+  store_.OpenAnswers();
   EXPECT_EQ(Count<Replay>(2), 2u);
   room_->Close();
   batcher_->Close();
@@ -810,11 +757,11 @@ TEST_F(InFlightWaitersTest, AMoveDuringAReadAfterWhichOneTriesNeedsNoReadEither)
   const Uuid token = Hold(ReserveNamed("held"));
   StartWaiters(ReserveNamed("held"), 2);
   ASSERT_TRUE(memory_.Release({ReleaseNamed("held", token)})[0].ok());
-  held_reads_.Hold();
+  store_.ShutAnswers(OperationKind::kGet);
   clock_.Advance(absl::Milliseconds(20));
-  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
   room_->Moved(IdNamed("held"));
-  held_reads_.LetGo();
+  store_.OpenAnswers();
   EXPECT_EQ(Count<Reserved>(1), 1u);
   EXPECT_TRUE(observer_.Await(&Counts::waiters, 1));
   room_->Close();
@@ -936,16 +883,16 @@ TEST_F(InFlightWaitersTest, AReadAnswersOnlyWaitersFromBeforeItWasSent) {
   op.lease = op.retention = absl::Seconds(1);
   const Uuid token = Hold(op);
   StartWaiters(op, 1);
-  held_reads_.Hold();
+  store_.ShutAnswers(OperationKind::kGet);
   CompleteHere("held", token);
-  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
   // The record ends, and its key is used for another request.
   store_clock_.Advance(op.retention);
   const ReserveOp other = ReserveNamed("held", 'b');
   const Uuid its_token = Hold(other);
   Start(other);
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
-  held_reads_.LetGo();
+  store_.OpenAnswers();
   ASSERT_THAT(answers_.Await(1), SizeIs(1));
   EXPECT_NE(As<Replay>(answers_.Await(1)[0]), nullptr);
   CompleteHere("held", its_token);
@@ -955,7 +902,7 @@ TEST_F(InFlightWaitersTest, AReadAnswersOnlyWaitersFromBeforeItWasSent) {
 TEST_F(InFlightWaitersTest, ACompletedRecordThatLacksItsReplyIsLeftToTheStore) {
   Make();
   int reads = 0;
-  held_reads_.Change([&reads](Record& record) {
+  store_.ChangeRecords([&reads](Record& record) {
     if (++reads % 2 == 0) {
       record.reply.reset();
     } else {
@@ -1044,9 +991,9 @@ TEST_F(InFlightWaitersTest, TheTimerSleepsAlsoWhileAReadThatIsDueHasNoPlace) {
   Start(ReserveNamed("one"), limits::kMaxWait);
   Start(ReserveNamed("two"), limits::kMaxWait);
   ASSERT_TRUE(observer_.Await(&Counts::waiters, 2));
-  held_reads_.Hold();
+  store_.ShutAnswers(OperationKind::kGet);
   clock_.Advance(absl::Milliseconds(100));
-  ASSERT_TRUE(held_reads_.AwaitReads(1));
+  ASSERT_TRUE(store_.AwaitDone(OperationKind::kGet, 1));
   const int before = clock_reads_.load();
   ExpectNoFurtherCall(store_.calls().size());
   EXPECT_LT(clock_reads_.load() - before, 20);

@@ -11,7 +11,7 @@
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "server/store/memory_store.h"
-#include "server/testing/store_decorator.h"
+#include "server/testing/gated_store.h"
 
 namespace idempotency::internal {
 namespace {
@@ -54,18 +54,6 @@ class Steps final : public Observer {
   std::vector<std::int64_t> steps_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Answers Sweep with the test's results.
-class ScriptedStore final : public StoreDecorator {
- public:
-  ScriptedStore(Store& store, absl::StatusOr<SweepProgress> answer)
-      : StoreDecorator(store), answer_(std::move(answer)) {}
-
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp&) override { return answer_; }
-
- private:
-  const absl::StatusOr<SweepProgress> answer_;
-};
-
 Sweeper::Options Unpaced(int batch) {
   Sweeper::Options options;
   options.interval = absl::ZeroDuration();
@@ -83,8 +71,14 @@ class SweeperTest : public ::testing::Test {
     ASSERT_TRUE(verdicts[0].ok()) << verdicts[0].status();
   }
 
+  // Every later sweep of scripted_.
+  void AnswerSweeps(absl::StatusOr<SweepProgress> answer) {
+    scripted_.AnswerSweeps([answer = std::move(answer)](const SweepOp&) { return answer; });
+  }
+
   ManualClock clock_;
   MemoryStore store_{clock_};
+  GatedStore scripted_{store_};
   Steps steps_;
 };
 
@@ -119,8 +113,8 @@ TEST_F(SweeperTest, MarksLapsedReservationsThatWantRecovery) {
 }
 
 TEST_F(SweeperTest, AnErrorEndsThePass) {
-  ScriptedStore broken(store_, MakeError(Reason::kStoreUnavailable, "away"));
-  Sweeper sweeper(broken, steps_, Unpaced(10));
+  AnswerSweeps(MakeError(Reason::kStoreUnavailable, "away"));
+  Sweeper sweeper(scripted_, steps_, Unpaced(10));
   EXPECT_EQ(sweeper.RunOnce().status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(steps_.removed(), std::vector<std::int64_t>{-1});
 }
@@ -128,8 +122,8 @@ TEST_F(SweeperTest, AnErrorEndsThePass) {
 TEST_F(SweeperTest, LeavesTheStoreToAnotherReplica) {
   SweepProgress progress;
   progress.elsewhere = true;
-  ScriptedStore busy(store_, progress);
-  Sweeper sweeper(busy, steps_, Unpaced(10));
+  AnswerSweeps(progress);
+  Sweeper sweeper(scripted_, steps_, Unpaced(10));
   const absl::StatusOr<Sweeper::Pass> pass = sweeper.RunOnce();
   ASSERT_TRUE(pass.ok());
   EXPECT_TRUE(pass->cut_short);
@@ -158,11 +152,11 @@ TEST_F(SweeperTest, StopsInThePauseBetweenBatches) {
   progress.removed = 10;
   progress.visited = 10;
   progress.next = RecordId{};
-  ScriptedStore endless(store_, progress);
+  AnswerSweeps(progress);
   Sweeper::Options options = Unpaced(10);
   options.removals_per_second = 1.0 / 360;
   options.max_rest = 1e12;
-  Sweeper sweeper(endless, steps_, options);
+  Sweeper sweeper(scripted_, steps_, options);
   sweeper.Start();
   ASSERT_TRUE(steps_.WaitForCount(1));
   sweeper.Stop();
@@ -212,11 +206,8 @@ RecordId Place(std::uint8_t number) {
 }
 
 // Ten stretches of five records, all quiet but one; records its requests.
-class StretchesStore final : public StoreDecorator {
- public:
-  using StoreDecorator::StoreDecorator;
-
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override {
+struct Stretches {
+  SweepProgress Sweep(const SweepOp& op) {
     ops.push_back(op);
     const int begin = op.after.value_or(RecordId()).bytes()[0];
     SweepProgress step;
@@ -232,39 +223,41 @@ class StretchesStore final : public StoreDecorator {
 };
 
 TEST_F(SweeperTest, LeavesQuietStretchesOut) {
-  StretchesStore store(store_);
-  store.restless = 4;
-  Sweeper sweeper(store, steps_, Unpaced(5));
+  Stretches stretches;
+  scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
+  stretches.restless = 4;
+  Sweeper sweeper(scripted_, steps_, Unpaced(5));
   ASSERT_TRUE(sweeper.RunOnce().ok());
-  EXPECT_EQ(store.ops.size(), 11u);
-  store.ops.clear();
+  EXPECT_EQ(stretches.ops.size(), 11u);
+  stretches.ops.clear();
   ASSERT_TRUE(sweeper.RunOnce().ok());
   // The one that is not quiet, up to the beginning of the next one; and the end, where new records
   // appear.
-  ASSERT_EQ(store.ops.size(), 2u);
-  EXPECT_EQ(store.ops[0].after, Place(4));
-  EXPECT_EQ(store.ops[0].until, Place(5));
-  EXPECT_EQ(store.ops[1].after, Place(10));
-  EXPECT_EQ(store.ops[1].until, std::nullopt);
+  ASSERT_EQ(stretches.ops.size(), 2u);
+  EXPECT_EQ(stretches.ops[0].after, Place(4));
+  EXPECT_EQ(stretches.ops[0].until, Place(5));
+  EXPECT_EQ(stretches.ops[1].after, Place(10));
+  EXPECT_EQ(stretches.ops[1].until, std::nullopt);
 }
 
 TEST_F(SweeperTest, LooksAgainOnceAStretchIsNoLongerQuietOrTrusted) {
-  StretchesStore store(store_);
-  store.quiet = absl::Nanoseconds(1);
-  Sweeper hasty(store, steps_, Unpaced(5));
+  Stretches stretches;
+  scripted_.AnswerSweeps([&](const SweepOp& op) { return stretches.Sweep(op); });
+  stretches.quiet = absl::Nanoseconds(1);
+  Sweeper hasty(scripted_, steps_, Unpaced(5));
   ASSERT_TRUE(hasty.RunOnce().ok());
-  store.ops.clear();
+  stretches.ops.clear();
   ASSERT_TRUE(hasty.RunOnce().ok());
-  EXPECT_EQ(store.ops.size(), 11u);
+  EXPECT_EQ(stretches.ops.size(), 11u);
 
-  store.quiet = absl::InfiniteDuration();
+  stretches.quiet = absl::InfiniteDuration();
   Sweeper::Options options = Unpaced(5);
   options.trust = absl::Nanoseconds(1);
-  Sweeper sceptic(store, steps_, options);
+  Sweeper sceptic(scripted_, steps_, options);
   ASSERT_TRUE(sceptic.RunOnce().ok());
-  store.ops.clear();
+  stretches.ops.clear();
   ASSERT_TRUE(sceptic.RunOnce().ok());
-  EXPECT_EQ(store.ops.size(), 11u);
+  EXPECT_EQ(stretches.ops.size(), 11u);
 }
 
 TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
@@ -278,10 +271,10 @@ TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
 }
 
 TEST_F(SweeperTest, ContinuesAfterAFailedPass) {
-  ScriptedStore broken(store_, MakeError(Reason::kStoreUnavailable, "away"));
+  AnswerSweeps(MakeError(Reason::kStoreUnavailable, "away"));
   Sweeper::Options options = Unpaced(10);
   options.interval = absl::Milliseconds(1);
-  Sweeper sweeper(broken, steps_, options);
+  Sweeper sweeper(scripted_, steps_, options);
   sweeper.Start();
   EXPECT_TRUE(steps_.WaitForCount(3));
 }

@@ -27,8 +27,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/testing/function_clock.h"
 #include "core/testing/manual_clock.h"
+#include "core/testing/watched_clock.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
@@ -448,15 +448,14 @@ TEST_F(SqliteStoreTest, WhatIsAnsweredIsOnTheDisk) {
 // A lease may have run out while a batch waited for the lock.
 TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
   int reads = 0;
-  int unlocked_reads = 0;
-  const FunctionClock clock([&] {
+  int unlocked = 0;
+  const WatchedClock clock(Clock::System(), [&] {
     sqlite3* database = nullptr;
     EXPECT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
     const int begun = sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
     sqlite3_close(database);
-    ++reads;
-    if (begun != SQLITE_BUSY) ++unlocked_reads;
-    return absl::Now();
+    reads += 1;
+    if (begun != SQLITE_BUSY) unlocked += 1;
   });
   SqliteOptions options;
   options.clock = &clock;
@@ -473,7 +472,7 @@ TEST_F(SqliteStoreTest, TheTimeIsThatUnderTheWriteLock) {
   EXPECT_TRUE((*store)->CompleteAndReserve({&completion, 1}, {&other, 1}).completions[0].ok());
   EXPECT_TRUE((*store)->Sweep({}).ok());
   EXPECT_EQ(reads, 4);
-  EXPECT_EQ(unlocked_reads, 0);
+  EXPECT_EQ(unlocked, 0);
 }
 
 TEST_F(SqliteStoreTest, ErrorsHoldNothingOfTheOperation) {

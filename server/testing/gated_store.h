@@ -1,12 +1,13 @@
 #ifndef IDEMPOTENCY_SERVER_TESTING_GATED_STORE_H_
 #define IDEMPOTENCY_SERVER_TESTING_GATED_STORE_H_
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,15 +16,14 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/errors.h"
 #include "server/observability/observer.h"
-#include "server/store/store.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
 
-// A store that records its calls and can be made to hold them back, to fail, to answer late, and to
-// apply operations when no caller expects them any more. Another store does the work of the
-// admitted calls. Thread-safe.
-class GatedStore final : public StoreDecorator {
+// A store that records its calls and can be made to hold them back, to fail, to answer late or
+// something else, and to apply operations when no caller expects them any more. Another store does
+// the work of the admitted calls. Thread-safe.
+class GatedStore final : public StoreDecorator<GatedStore> {
  public:
   static constexpr absl::Duration kRetryDelay = absl::Milliseconds(250);
 
@@ -43,13 +43,21 @@ class GatedStore final : public StoreDecorator {
   void Open() {
     MutexLock lock(mutex_);
     shut_ = false;
-    answers_shut_ = false;
+    answers_shut_.clear();
     changed_.NotifyAll();
   }
-  // Later calls are applied, and their answers stay until Open().
+  // Later calls are applied, and their answers stay until OpenAnswers() or Open().
   void ShutAnswers() {
+    for (const OperationKind kind : kAllOperationKinds) ShutAnswers(kind);
+  }
+  void ShutAnswers(OperationKind kind) {
     MutexLock lock(mutex_);
-    answers_shut_ = true;
+    answers_shut_.insert(kind);
+  }
+  void OpenAnswers() {
+    MutexLock lock(mutex_);
+    answers_shut_.clear();
+    changed_.NotifyAll();
   }
   void Admit() {
     MutexLock lock(mutex_);
@@ -89,6 +97,17 @@ class GatedStore final : public StoreDecorator {
     unconfirmed_ = reason;
   }
 
+  // Changes every record that is read later, as `change` does.
+  void ChangeRecords(std::function<void(Record&)> change) {
+    MutexLock lock(mutex_);
+    change_ = std::move(change);
+  }
+  // Answers later sweeps in place of the store.
+  void AnswerSweeps(std::function<absl::StatusOr<SweepProgress>(const SweepOp&)> sweep) {
+    MutexLock lock(mutex_);
+    sweep_ = std::move(sweep);
+  }
+
   // True once `count` calls have arrived, held back or not; false after `limit`.
   bool AwaitCalls(std::size_t count,
                   std::chrono::steady_clock::duration limit = std::chrono::seconds(20)) {
@@ -100,13 +119,9 @@ class GatedStore final : public StoreDecorator {
   }
   // The same for calls that have been applied, whether they are answered or not. Calls that fail as
   // a whole do not count.
-  bool AwaitDone(std::size_t count) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    MutexLock lock(mutex_);
-    while (done_ < count && changed_.WaitUntil(lock, deadline)) {
-    }
-    return done_ >= count;
-  }
+  bool AwaitDone(std::size_t count) { return AwaitDone(kAllOperationKinds, count); }
+  // The same for the calls of one kind.
+  bool AwaitDone(OperationKind kind, std::size_t count) { return AwaitDone({&kind, 1}, count); }
   std::vector<Call> calls() {
     MutexLock lock(mutex_);
     return calls_;
@@ -117,58 +132,74 @@ class GatedStore final : public StoreDecorator {
     return count;
   }
 
-  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override {
-    return Ask(OperationKind::kReserve, &Store::Reserve, ops);
-  }
-  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override {
-    return Ask(OperationKind::kComplete, &Store::Complete, ops);
-  }
-  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override {
-    return Ask(OperationKind::kRelease, &Store::Release, ops);
-  }
-  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override {
-    return Ask(OperationKind::kExtend, &Store::Extend, ops);
-  }
-  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
-    const bool confirmed =
-        std::any_of(ops.begin(), ops.end(), [](const GetOp& op) { return op.confirmed; });
-    if (auto error = confirmed ? Unconfirmed() : std::nullopt) {
-      Pass(OperationKind::kGet, ops);
-      return {ops.size(), *error};
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override {
+    std::function<absl::StatusOr<SweepProgress>(const SweepOp&)> scripted;
+    {
+      MutexLock lock(mutex_);
+      scripted = sweep_;
     }
-    return Ask(OperationKind::kGet, &Store::Get, ops);
+    return scripted != nullptr ? scripted(op) : store().Sweep(op);
   }
 
  private:
+  friend class StoreDecorator<GatedStore>;
+
   template <typename Op, typename Answer>
-  std::vector<Answer> Ask(OperationKind kind,
-                          std::vector<Answer> (Store::*call)(absl::Span<const Op>),
-                          absl::Span<const Op> ops) {
+  std::vector<Answer> Around(OperationKind kind, StoreMethod<Op, Answer> method,
+                             absl::Span<const Op> ops) {
     if (auto error = Pass(kind, ops)) return std::vector<Answer>(ops.size(), Answer(*error));
     std::vector<Answer> answers;
-    std::vector<Op> asked;
-    std::vector<std::size_t> heard;
+    std::vector<Op> passed;
+    std::vector<std::size_t> places;
     for (const Op& op : ops) {
       answers.emplace_back(MakeError(Reason::kStoreUnavailable, "the test made it fail"));
       const std::optional<Fate> fate = FateOf(kind, op.id);
       if (fate == Fate::kHappensLater) {
         MutexLock lock(mutex_);
-        later_.push_back([this, call, op] { (inner().*call)(absl::MakeConstSpan(&op, 1)); });
+        later_.push_back([this, method, op] { (store().*method)(absl::MakeConstSpan(&op, 1)); });
       }
-      if (fate == Fate::kHappens) (inner().*call)(absl::MakeConstSpan(&op, 1));
+      if (fate == Fate::kHappens) (store().*method)(absl::MakeConstSpan(&op, 1));
       if (fate.has_value()) continue;
-      asked.push_back(op);
-      heard.push_back(answers.size() - 1);
+      passed.push_back(op);
+      places.push_back(answers.size() - 1);
     }
-    if (!asked.empty()) {
-      std::vector<Answer> given = (inner().*call)(asked);
-      for (std::size_t i = 0; i < given.size(); ++i) answers[heard[i]] = std::move(given[i]);
+    if (!passed.empty()) {
+      std::vector<Answer> given = (store().*method)(passed);
+      for (std::size_t i = 0; i < given.size(); ++i) answers[places[i]] = std::move(given[i]);
     }
+    Change(answers);
     MutexLock lock(mutex_);
-    ++done_;
+    ++done_[kind];
     changed_.NotifyAll();
-    while (answers_shut_) changed_.Wait(lock);
+    while (answers_shut_.count(kind) != 0) changed_.Wait(lock);
     return answers;
+  }
+
+  template <typename Answer>
+  void Change(std::vector<Answer>&) {}
+  void Change(std::vector<absl::StatusOr<Record>>& records) {
+    std::function<void(Record&)> change;
+    {
+      MutexLock lock(mutex_);
+      change = change_;
+    }
+    if (change == nullptr) return;
+    for (auto& record : records) {
+      if (record.ok()) change(*record);
+    }
+  }
+
+  bool AwaitDone(absl::Span<const OperationKind> kinds, std::size_t count) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    MutexLock lock(mutex_);
+    while (Done(kinds) < count && changed_.WaitUntil(lock, deadline)) {
+    }
+    return Done(kinds) >= count;
+  }
+  std::size_t Done(absl::Span<const OperationKind> kinds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::size_t done = 0;
+    for (const OperationKind kind : kinds) done += done_[kind];
+    return done;
   }
 
   std::optional<Fate> FateOf(OperationKind kind, RecordId id) {
@@ -180,33 +211,36 @@ class GatedStore final : public StoreDecorator {
   template <typename Op>
   std::optional<absl::Status> Pass(OperationKind kind, absl::Span<const Op> ops) {
     Call call{kind, {}};
-    for (const Op& op : ops) call.ids.push_back(op.id);
+    bool confirmed = false;
+    for (const Op& op : ops) {
+      call.ids.push_back(op.id);
+      if constexpr (std::is_same_v<Op, GetOp>) confirmed = confirmed || op.confirmed;
+    }
     MutexLock lock(mutex_);
     calls_.push_back(std::move(call));
     changed_.NotifyAll();
     while (shut_ && admitted_ == 0) changed_.Wait(lock);
     if (shut_) --admitted_;
+    if (confirmed && unconfirmed_.has_value()) {
+      return MakeError(*unconfirmed_, "the test's standby does not confirm", {kRetryDelay, {}, {}});
+    }
     if (failing_ != kind || !reason_.has_value()) return std::nullopt;
     return MakeError(*reason_, "the test made it fail", {kRetryDelay, {}, {}});
-  }
-
-  std::optional<absl::Status> Unconfirmed() {
-    MutexLock lock(mutex_);
-    if (!unconfirmed_.has_value()) return std::nullopt;
-    return MakeError(*unconfirmed_, "the test's standby does not confirm", {kRetryDelay, {}, {}});
   }
 
   Mutex mutex_;
   CondVar changed_;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
-  bool answers_shut_ ABSL_GUARDED_BY(mutex_) = false;
-  std::size_t done_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<OperationKind> answers_shut_ ABSL_GUARDED_BY(mutex_);
+  std::map<OperationKind, std::size_t> done_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<OperationKind, RecordId>, Fate> fates_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> later_ ABSL_GUARDED_BY(mutex_);
   int admitted_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<OperationKind> failing_ ABSL_GUARDED_BY(mutex_);
   std::optional<Reason> reason_ ABSL_GUARDED_BY(mutex_);
   std::optional<Reason> unconfirmed_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(Record&)> change_ ABSL_GUARDED_BY(mutex_);
+  std::function<absl::StatusOr<SweepProgress>(const SweepOp&)> sweep_ ABSL_GUARDED_BY(mutex_);
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -3,45 +3,59 @@
 
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "server/observability/observer.h"
 #include "server/store/store.h"
 
 namespace idempotency::internal {
 
-// Passes each operation to another store. A test's store overrides those that it changes;
-// CompleteAndReserve() is Complete() and Reserve() of the decorator. As thread-safe as the inner
-// store is.
+// A Store in front of another, for tests: each batch passes one hook of `Derived`, which sees its
+// operations before the other store and its answers before the caller:
+//
+//   template <typename Op, typename Answer>
+//   std::vector<Answer> Around(OperationKind kind, StoreMethod<Op, Answer> method,
+//                              absl::Span<const Op> ops) {
+//     return (store().*method)(ops);
+//   }
+//
+// A batch of CompleteAndReserve() passes it twice, unless `Derived` overrides that. Sweep() and
+// Inspect() are passed on. As thread-safe as the hook.
+template <typename Derived>
 class StoreDecorator : public Store {
  public:
-  // `inner` outlives it.
-  explicit StoreDecorator(Store& inner) : inner_(inner) {}
+  // `store` outlives this.
+  explicit StoreDecorator(Store& store) : store_(store) {}
 
   std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override {
-    return inner_.Reserve(ops);
+    return derived().Around(OperationKind::kReserve, &Store::Reserve, ops);
   }
   std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override {
-    return inner_.Complete(ops);
+    return derived().Around(OperationKind::kComplete, &Store::Complete, ops);
   }
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override {
-    return inner_.Release(ops);
+    return derived().Around(OperationKind::kRelease, &Store::Release, ops);
   }
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override {
-    return inner_.Extend(ops);
+    return derived().Around(OperationKind::kExtend, &Store::Extend, ops);
   }
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
-    return inner_.Get(ops);
+    return derived().Around(OperationKind::kGet, &Store::Get, ops);
   }
-  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return inner_.Sweep(op); }
-  absl::StatusOr<StoreGauges> Inspect() override { return inner_.Inspect(); }
+  absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
+  absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  protected:
-  Store& inner() { return inner_; }
+  template <typename Op, typename Answer>
+  using StoreMethod = std::vector<Answer> (Store::*)(absl::Span<const Op>);
+
+  Store& store() const { return store_; }
 
  private:
-  Store& inner_;
+  Derived& derived() { return static_cast<Derived&>(*this); }
+
+  Store& store_;
 };
 
 }  // namespace idempotency::internal

@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 
 #include "core/absl_view.h"
-#include "core/testing/function_clock.h"
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/lost_reservation.h"
 #include "server/store/memory_store.h"
@@ -99,8 +99,13 @@ class RandomTest : public StoreTest {
     seed_ = Seed();
     std::cout << "IDEMPOTENCY_TEST_SEED=" << seed_ << std::endl;
     random_.seed(seed_);
-    clock_.emplace([this] { return harness().Now(); });
-    model_.emplace(*clock_);
+    clock_.StepWall(harness().Now() - clock_.Now());
+  }
+
+  // Both clocks, which stand still otherwise.
+  void Advance(absl::Duration by) {
+    StoreTest::Advance(by);
+    clock_.Advance(by);
   }
 
   int Pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
@@ -163,7 +168,7 @@ class RandomTest : public StoreTest {
   }
 
   void CheckReserve(const ReserveOp& op, const absl::StatusOr<Verdict>& got) {
-    const auto wanted = model_->Reserve({&op, 1}).at(0);
+    const auto wanted = model_.Reserve({&op, 1}).at(0);
     ASSERT_EQ(Outcome(got), Outcome(wanted)) << "Reserve";
     if (!got.ok()) return;
     const auto* const reserved = std::get_if<Reserved>(&*got);
@@ -194,7 +199,7 @@ class RandomTest : public StoreTest {
   void CheckComplete(CompleteOp op, const Uuid& model_token,
                      const absl::StatusOr<Completion>& got) {
     op.token = model_token;
-    ASSERT_EQ(Outcome(got), Outcome(model_->Complete({&op, 1}).at(0))) << "Complete";
+    ASSERT_EQ(Outcome(got), Outcome(model_.Complete({&op, 1}).at(0))) << "Complete";
   }
 
   // Both in one call. The store may choose which of them is first, so they are of two records.
@@ -215,7 +220,7 @@ class RandomTest : public StoreTest {
     if (OneIn(2)) op.pause = absl::Seconds(Pick(90));
     const auto got = store().Release({&op, 1}).at(0);
     op.token = tokens.model;
-    ASSERT_EQ(Outcome(got), Outcome(model_->Release({&op, 1}).at(0))) << "Release";
+    ASSERT_EQ(Outcome(got), Outcome(model_.Release({&op, 1}).at(0))) << "Release";
   }
 
   void DoExtend() {
@@ -225,12 +230,12 @@ class RandomTest : public StoreTest {
     if (OneIn(2)) op.checkpoint = absl::StrCat("checkpoint ", Pick(100));
     const auto got = store().Extend({&op, 1}).at(0);
     op.token = tokens.model;
-    ASSERT_EQ(Outcome(got), Outcome(model_->Extend({&op, 1}).at(0))) << "Extend";
+    ASSERT_EQ(Outcome(got), Outcome(model_.Extend({&op, 1}).at(0))) << "Extend";
   }
 
   void DoSweep() {
     const SweepProgress got = SweepAll(1 + Pick(20));
-    const auto wanted = model_->Sweep({});
+    const auto wanted = model_.Sweep({});
     ASSERT_EQ(got.removed, wanted->removed) << "Sweep";
     ASSERT_EQ(got.marked_unknown, wanted->marked_unknown) << "Sweep";
     ASSERT_EQ(got.entombed, wanted->entombed) << "Sweep";
@@ -271,7 +276,7 @@ class RandomTest : public StoreTest {
       const ReserveOp op = OpFor(key);
       const GetOp get{op.id, op.key};
       const auto got = Get(op);
-      const auto wanted = model_->Get({&get, 1}).at(0);
+      const auto wanted = model_.Get({&get, 1}).at(0);
       ASSERT_EQ(got.ok() ? Describe(got) : Outcome(got.status()),
                 wanted.ok() ? Describe(wanted) : Outcome(wanted.status()));
     }
@@ -279,9 +284,9 @@ class RandomTest : public StoreTest {
 
   std::uint32_t seed_ = 0;
   std::mt19937 random_;
-  // The model has the time of the store under test.
-  std::optional<FunctionClock> clock_;
-  std::optional<MemoryStore> model_;
+  // The model's.
+  ManualClock clock_;
+  MemoryStore model_{clock_};
   std::map<int, std::string> keys_;
   std::vector<Uuid> request_tokens_;
   std::map<RecordId, std::vector<Tokens>> grants_;

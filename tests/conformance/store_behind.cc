@@ -5,16 +5,6 @@
 #include "grpc_idempotency/record_key.h"
 
 namespace idempotency::internal {
-namespace {
-
-template <typename Map>
-std::optional<typename Map::mapped_type> Find(const Map& map, const Uuid& key) {
-  const auto it = map.find(key);
-  if (it == map.end()) return std::nullopt;
-  return it->second;
-}
-
-}  // namespace
 
 void StoreBehind::Announce(const RecordKey& key, const RecordId& id) {
   const RecordId own = RecordIdFor(key);
@@ -52,59 +42,19 @@ StoreBehind::Totals StoreBehind::Tally() {
   return totals_;
 }
 
-template <typename Op>
-std::vector<Op> StoreBehind::UnderTheirIds(absl::Span<const Op> ops) {
-  std::vector<Op> changed(ops.begin(), ops.end());
-  MutexLock lock(mutex_);
-  for (Op& op : changed) {
-    if (const auto id = Find(ids_, op.id)) op.id = *id;
-  }
-  return changed;
+void StoreBehind::Note(const ReserveOp& /*op*/, const absl::StatusOr<Verdict>& answer) {
+  const Reserved* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
+  if (reserved == nullptr) return;
+  grants_[reserved->token] = {reserved->took_over, reserved->after_expiry, reserved->repeated};
+  totals_.took_over += reserved->took_over ? 1 : 0;
+  totals_.after_expiry += reserved->after_expiry ? 1 : 0;
+  totals_.repeated += reserved->repeated ? 1 : 0;
 }
 
-std::vector<absl::StatusOr<Verdict>> StoreBehind::Reserve(absl::Span<const ReserveOp> ops) {
-  std::vector<ReserveOp> changed = UnderTheirIds(ops);
-  {
-    MutexLock lock(mutex_);
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      if (const auto window = Find(windows_, ops[i].id)) changed[i].window = *window;
-    }
-  }
-  std::vector<absl::StatusOr<Verdict>> answers = inner().Reserve(changed);
-  MutexLock lock(mutex_);
-  for (const absl::StatusOr<Verdict>& answer : answers) {
-    const Reserved* const reserved = answer.ok() ? std::get_if<Reserved>(&*answer) : nullptr;
-    if (reserved == nullptr) continue;
-    grants_[reserved->token] = {reserved->took_over, reserved->after_expiry, reserved->repeated};
-    totals_.took_over += reserved->took_over ? 1 : 0;
-    totals_.after_expiry += reserved->after_expiry ? 1 : 0;
-    totals_.repeated += reserved->repeated ? 1 : 0;
-  }
-  return answers;
-}
-
-std::vector<absl::StatusOr<Completion>> StoreBehind::Complete(absl::Span<const CompleteOp> ops) {
-  std::vector<absl::StatusOr<Completion>> answers = inner().Complete(UnderTheirIds(ops));
-  MutexLock lock(mutex_);
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (!answers[i].ok()) continue;
-    const Completion& completion = *answers[i];
-    completions_[ops[i].token] = {completion.lease_overrun, completion.repeated};
-    totals_.lease_overruns += completion.lease_overrun && !completion.repeated ? 1 : 0;
-  }
-  return answers;
-}
-
-std::vector<absl::Status> StoreBehind::Release(absl::Span<const ReleaseOp> ops) {
-  return inner().Release(UnderTheirIds(ops));
-}
-
-std::vector<absl::StatusOr<Extension>> StoreBehind::Extend(absl::Span<const ExtendOp> ops) {
-  return inner().Extend(UnderTheirIds(ops));
-}
-
-std::vector<absl::StatusOr<Record>> StoreBehind::Get(absl::Span<const GetOp> ops) {
-  return inner().Get(UnderTheirIds(ops));
+void StoreBehind::Note(const CompleteOp& op, const absl::StatusOr<Completion>& answer) {
+  if (!answer.ok()) return;
+  completions_[op.token] = {answer->lease_overrun, answer->repeated};
+  totals_.lease_overruns += answer->lease_overrun && !answer->repeated ? 1 : 0;
 }
 
 }  // namespace idempotency::internal

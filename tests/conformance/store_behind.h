@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 
 #include "core/mutex.h"
-#include "server/store/store.h"
 #include "server/testing/store_decorator.h"
 
 namespace idempotency::internal {
@@ -22,7 +22,7 @@ namespace idempotency::internal {
 // are only for counting; the service gets them too, and Tally() has the counts that it must reach.
 //
 // Thread-safe.
-class StoreBehind final : public StoreDecorator {
+class StoreBehind final : public StoreDecorator<StoreBehind> {
  public:
   // The values in Reserved and Completion that are for counting.
   struct ReservedMarks {
@@ -54,16 +54,28 @@ class StoreBehind final : public StoreDecorator {
   std::optional<CompletionMarks> MarksOfCompletion(const Uuid& token);
   Totals Tally();
 
-  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
-  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
-  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
-  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
-  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
-
  private:
-  // The operations under the ids that were announced.
+  friend class StoreDecorator<StoreBehind>;
+
+  template <typename Op, typename Answer>
+  std::vector<Answer> Around(OperationKind kind, StoreMethod<Op, Answer> method,
+                             absl::Span<const Op> ops);
+  template <typename Map>
+  static std::optional<typename Map::mapped_type> Find(const Map& map, const Uuid& key) {
+    const auto it = map.find(key);
+    if (it == map.end()) return std::nullopt;
+    return it->second;
+  }
+  // The operation under the id that was announced, and in its window.
   template <typename Op>
-  std::vector<Op> UnderTheirIds(absl::Span<const Op> ops) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Translate(Op& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps what is for counting.
+  template <typename Op, typename Answer>
+  void Note(const Op&, const Answer&) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {}
+  void Note(const ReserveOp& op, const absl::StatusOr<Verdict>& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(const CompleteOp& op, const absl::StatusOr<Completion>& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   // By the key's own id.
@@ -74,6 +86,28 @@ class StoreBehind final : public StoreDecorator {
   std::map<Uuid, CompletionMarks> completions_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
 };
+
+template <typename Op, typename Answer>
+std::vector<Answer> StoreBehind::Around(OperationKind /*kind*/, StoreMethod<Op, Answer> method,
+                                        absl::Span<const Op> ops) {
+  std::vector<Op> changed(ops.begin(), ops.end());
+  {
+    MutexLock lock(mutex_);
+    for (Op& op : changed) Translate(op);
+  }
+  std::vector<Answer> answers = (store().*method)(changed);
+  MutexLock lock(mutex_);
+  for (std::size_t i = 0; i < ops.size(); ++i) Note(ops[i], answers[i]);
+  return answers;
+}
+
+template <typename Op>
+void StoreBehind::Translate(Op& op) {
+  if constexpr (std::is_same_v<Op, ReserveOp>) {
+    if (const auto window = Find(windows_, op.id)) op.window = *window;
+  }
+  if (const auto id = Find(ids_, op.id)) op.id = *id;
+}
 
 }  // namespace idempotency::internal
 

@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,7 +17,7 @@
 
 #include "client/connection/session_connection.h"
 #include "client/testing/fake_session_streams.h"
-#include "client/testing/function_connection.h"
+#include "client/testing/scripted_connection.h"
 #include "core/mutex.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "tests/fuzz/input.h"
@@ -104,16 +103,13 @@ class Answers {
 };
 
 // Serves a daemon that has no sessions.
-std::unique_ptr<Connection> MakeUnary(Answers& answers) {
-  return std::make_unique<FunctionConnection>(
-      [&answers](AnyConnectionCall call, Connection::Deadline /*deadline*/) {
-        std::visit(
-            [&answers](auto& typed) {
-              answers.SaidByUnary(typed.request.record_key().key());
-              typed.done(typename std::decay_t<decltype(typed)>::Response());
-            },
-            call);
-      });
+std::unique_ptr<Connection> Unary(Answers& answers) {
+  return std::make_unique<ScriptedConnection>([&answers](const AnyConnectionCall& call,
+                                                         Connection::Deadline /*deadline*/) {
+    std::visit([&](const auto& typed) { answers.SaidByUnary(typed.request.record_key().key()); },
+               call);
+    AnswerEmpty(call);
+  });
 }
 
 // The key of an operation of any kind.
@@ -133,7 +129,7 @@ class Conversation {
     SessionConnectionOptions options;
     options.streams = limits % 4 == 2 ? 2 : 1;
     options.max_waiting = kMaxWaiting;
-    session_ = std::make_unique<SessionConnection>(links_.Factory(), MakeUnary(answers_), options);
+    session_ = std::make_unique<SessionConnection>(links_.Factory(), Unary(answers_), options);
   }
 
   void Ask(int kind) {

@@ -26,7 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "client/testing/function_connection.h"
+#include "client/testing/connection_decorator.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/client/connection_factory.h"
@@ -124,17 +124,18 @@ class Faults {
   std::set<std::string> doomed_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The guard's completions pass through here.
-std::unique_ptr<Connection> MakeFaultyConnection(std::shared_ptr<Connection> inner,
-                                                 Faults& faults) {
-  return std::make_unique<FunctionConnection>(
-      [inner = std::move(inner), &faults](AnyConnectionCall call, Connection::Deadline deadline) {
-        using Complete = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
-        if (const auto* const complete = std::get_if<Complete>(&call)) {
-          faults.BeforeComplete(complete->request.record_key().key());
-        }
-        inner->Send(std::move(call), deadline);
-      });
+// `inner`, with the faults in front of the guard's completions.
+std::unique_ptr<Connection> Faulty(std::unique_ptr<Connection> inner, Faults& faults) {
+  ConnectionDecorator::Hooks hooks;
+  hooks.before_sending = [&faults](const AnyConnectionCall& call,
+                                   const ConnectionDecorator::Pass& pass) {
+    using Complete = ConnectionCall<v1::CompleteRequest, v1::CompleteResponse>;
+    if (const auto* const complete = std::get_if<Complete>(&call)) {
+      faults.BeforeComplete(complete->request.record_key().key());
+    }
+    pass(absl::OkStatus());
+  };
+  return std::make_unique<ConnectionDecorator>(std::move(inner), std::move(hooks));
 }
 
 // A reply that no other run would give, and that two serialisations of two copies would not give
@@ -306,8 +307,7 @@ int Serve() {
       grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
                                 grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
   const auto guard =
-      ServerGuard::Create(MakeFaultyConnection(MakeConnection(std::move(channel)), faults),
-                          std::move(options))
+      ServerGuard::Create(Faulty(MakeConnection(std::move(channel)), faults), std::move(options))
           .value();
   grpc::ServerBuilder builder;
   int port = 0;

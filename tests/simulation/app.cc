@@ -48,8 +48,8 @@ void App::Start() {
     connection = std::make_unique<SessionConnection>(
         StreamsOver(network_, daemons_, process_, plan), std::move(connection), session);
   }
-  connection = std::make_unique<WatchedConnection>(std::move(connection), process_,
-                                                   application_.scheduler, application_.journal);
+  connection = Watched(std::move(connection),
+                       ConnectionWatch(process_, application_.scheduler, application_.journal));
   GuardOptions options;
   options.name_space = "sim";
   options.scope = SharedScope("everybody");

@@ -9,7 +9,8 @@
 
 namespace idempotency::internal::simulation {
 
-// The store's, for every reader: it drifts and jumps by itself.
+// The store's, for every reader: it drifts and jumps by itself. No ManualClock: it follows the
+// scheduler's time.
 class StoreClock final : public Clock {
  public:
   StoreClock(const Scheduler& scheduler, std::int64_t drift_ppm)

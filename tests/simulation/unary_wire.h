@@ -13,7 +13,7 @@ namespace idempotency::internal::simulation {
 
 // A Connection of single calls over the simulated network, in place of MakeUnaryConnection()'s:
 // requests and answers may be lost, late, doubled and overtaken; a deadline that passes cancels the
-// call at both ends.
+// call at both ends. A real transport, and so no fake of the kit.
 class UnaryWire final : public Connection {
  public:
   // `client` is the process that calls.

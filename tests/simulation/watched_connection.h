@@ -3,8 +3,8 @@
 
 #include <memory>
 #include <utility>
-#include <variant>
 
+#include "client/testing/connection_decorator.h"
 #include "grpc_idempotency/client/connection.h"
 #include "tests/simulation/journal.h"
 #include "tests/simulation/process.h"
@@ -13,53 +13,52 @@ namespace idempotency::internal::simulation {
 
 // Checks a Connection against its contract: every call is answered exactly once, and at its
 // deadline at the latest.
-class WatchedConnection final : public Connection {
+class ConnectionWatch {
  public:
-  // All but `inner` outlive it.
-  WatchedConnection(std::unique_ptr<Connection> inner, Process& process, Scheduler& scheduler,
-                    Journal& journal)
-      : inner_(std::move(inner)), process_(process), scheduler_(scheduler), journal_(journal) {}
+  // All outlive it.
+  ConnectionWatch(Process& process, Scheduler& scheduler, Journal& journal)
+      : process_(process), scheduler_(scheduler), journal_(journal) {}
 
-  void Send(AnyConnectionCall call, Deadline deadline) override {
-    std::visit([&](auto& typed) { typed.done = Watched(deadline, std::move(typed.done)); }, call);
-    inner_->Send(std::move(call), deadline);
+  // For one call.
+  ConnectionDecorator::BeforeAnswer Begin(Connection::Deadline deadline) const {
+    const auto answered = std::make_shared<bool>(false);
+    Expect(answered, process_.WhenMonotonic(deadline.time_since_epoch().count()) + kSlack);
+    return [&journal = journal_, answered](const absl::Status&) {
+      if (*answered) journal.Broken("a connection answers twice");
+      *answered = true;
+    };
   }
 
  private:
   // The time that its threads may need to answer.
   static constexpr Nanos kSlack = kSecond;
 
-  template <typename Response>
-  Callback<Response> Watched(Deadline deadline, Callback<Response> done) {
-    const auto answered = std::make_shared<bool>(false);
-    Expect(scheduler_, journal_, process_, answered,
-           process_.WhenMonotonic(deadline.time_since_epoch().count()) + kSlack);
-    return
-        [&journal = journal_, answered, done = std::move(done)](absl::StatusOr<Response> answer) {
-          if (*answered) journal.Broken("a connection answers twice");
-          *answered = true;
-          done(std::move(answer));
-        };
-  }
-
   // Beyond the connection's own end, which answers too.
-  static void Expect(Scheduler& scheduler, Journal& journal, Process& process,
-                     std::shared_ptr<bool> answered, Nanos by) {
-    scheduler.At(by, &process, [&scheduler, &journal, &process, answered = std::move(answered)] {
+  void Expect(std::shared_ptr<bool> answered, Nanos by) const {
+    scheduler_.At(by, &process_, [watch = *this, answered = std::move(answered)] {
       if (*answered) return;
       // One that has just continued after a pause has much to do.
-      if (scheduler.now() - process.paused_until() < kSlack) {
-        return Expect(scheduler, journal, process, answered, scheduler.now() + kSlack);
+      if (watch.scheduler_.now() - watch.process_.paused_until() < kSlack) {
+        return watch.Expect(answered, watch.scheduler_.now() + kSlack);
       }
-      journal.Broken("a connection does not answer by the deadline");
+      watch.journal_.Broken("a connection does not answer by the deadline");
     });
   }
 
-  const std::unique_ptr<Connection> inner_;
   Process& process_;
   Scheduler& scheduler_;
   Journal& journal_;
 };
+
+// `inner` with a watch.
+inline std::unique_ptr<Connection> Watched(std::unique_ptr<Connection> inner,
+                                           const ConnectionWatch& watch) {
+  ConnectionDecorator::Hooks hooks;
+  hooks.watch_answers = [watch](const AnyConnectionCall& /*call*/, Connection::Deadline deadline) {
+    return watch.Begin(deadline);
+  };
+  return std::make_unique<ConnectionDecorator>(std::move(inner), std::move(hooks));
+}
 
 }  // namespace idempotency::internal::simulation
 

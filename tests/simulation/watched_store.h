@@ -1,41 +1,77 @@
 #ifndef IDEMPOTENCY_TESTS_SIMULATION_WATCHED_STORE_H_
 #define IDEMPOTENCY_TESTS_SIMULATION_WATCHED_STORE_H_
 
+#include <set>
+#include <type_traits>
 #include <vector>
 
 #include "core/clock.h"
-#include "server/store/store.h"
+#include "grpc_idempotency/limits.h"
 #include "server/testing/store_decorator.h"
 #include "tests/simulation/checker.h"
 
 namespace idempotency::internal::simulation {
 
 // The store of a run, which all daemons share, with the checker at its side.
-class WatchedStore final : public StoreDecorator {
+class WatchedStore final : public StoreDecorator<WatchedStore> {
  public:
   // All outlive it. `clock` is the store's.
   WatchedStore(Store& store, const Clock& clock, Checker& checker, Journal& journal)
       : StoreDecorator(store), clock_(clock), checker_(checker), journal_(journal) {}
 
-  std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) override;
-  std::vector<absl::StatusOr<Completion>> Complete(absl::Span<const CompleteOp> ops) override;
-  std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
-  std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
-  std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
 
  private:
+  friend class StoreDecorator<WatchedStore>;
+
+  template <typename Op, typename Answer>
+  std::vector<Answer> Around(OperationKind kind, StoreMethod<Op, Answer> method,
+                             absl::Span<const Op> ops);
   template <typename Op>
   void CheckBatch(absl::Span<const Op> ops);
-  template <typename Op, typename Answer>
-  void Write(absl::Span<const Op> ops, const std::vector<Answer>& answers,
-             void (Checker::*told)(const Op&, const Answer&, absl::Time));
+  void Report(const ReserveOp& op, const absl::StatusOr<Verdict>& answer) {
+    checker_.OnReserve(op, answer, clock_.Now());
+  }
+  void Report(const CompleteOp& op, const absl::StatusOr<Completion>& answer) {
+    checker_.OnComplete(op, answer, clock_.Now());
+  }
+  void Report(const ReleaseOp& op, const absl::Status& answer) {
+    checker_.OnRelease(op, answer, clock_.Now());
+  }
+  void Report(const ExtendOp& op, const absl::StatusOr<Extension>& answer) {
+    checker_.OnExtend(op, answer, clock_.Now());
+  }
   void LookAt(const RecordId& id);
 
   const Clock& clock_;
   Checker& checker_;
   Journal& journal_;
 };
+
+template <typename Op>
+void WatchedStore::CheckBatch(absl::Span<const Op> ops) {
+  std::set<RecordId> ids;
+  for (const Op& op : ops) {
+    if (!ids.insert(op.id).second) journal_.Broken("a batch has two operations of one record");
+  }
+  if (ops.empty() || ops.size() > limits::kMaxBatch) journal_.Broken("a batch of a wrong size");
+}
+
+// The checker gets every decision of a call before any record is read: a read takes the store's
+// lock, where another daemon may come first, or this one be killed.
+template <typename Op, typename Answer>
+std::vector<Answer> WatchedStore::Around(OperationKind /*kind*/, StoreMethod<Op, Answer> method,
+                                         absl::Span<const Op> ops) {
+  CheckBatch(ops);
+  std::vector<Answer> answers = (store().*method)(ops);
+  if constexpr (!std::is_same_v<Op, GetOp>) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      Report(ops[i], answers[i]);
+    }
+    for (const Op& op : ops) LookAt(op.id);
+  }
+  return answers;
+}
 
 }  // namespace idempotency::internal::simulation
 

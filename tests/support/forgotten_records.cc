@@ -4,19 +4,20 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
-#include "core/clock.h"
-#include "core/testing/function_clock.h"
+#include "core/testing/manual_clock.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/store/sqlite_store.h"
 
 namespace idempotency::internal::testing {
+
 void WriteForgottenRecords(const std::string& path, int count) {
   // Behind by more than a retention and the margin for which a row is kept after it.
-  const FunctionClock past(
-      [] { return absl::Now() - limits::kDefaultRetention - 2 * limits::kClockStepMargin; },
-      [] { return std::chrono::steady_clock::now(); });
+  ManualClock past;
+  past.StepWall(absl::Now() - past.Now() - limits::kDefaultRetention -
+                2 * limits::kClockStepMargin);
   SqliteOptions options;
   options.clock = &past;
   const auto store = SqliteStore::Open(path, options);

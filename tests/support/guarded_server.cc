@@ -39,9 +39,7 @@ GuardedServer::GuardedServer(Options options)
   }
   std::unique_ptr<Connection> connection =
       MakeConnection(std::move(options.channel), options.guard.connection);
-  if (options.gate != nullptr) {
-    connection = MakeGatedConnection(std::move(connection), options.gate);
-  }
+  if (options.gate != nullptr) connection = Gated(std::move(connection), options.gate);
   auto guard = ServerGuard::Create(std::move(connection), std::move(options.guard));
   OrAbort(guard.status());
   guard_ = *std::move(guard);

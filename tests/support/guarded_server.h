@@ -8,7 +8,7 @@
 #include <string>
 
 #include "grpc_idempotency/server_guard/server_guard.h"
-#include "tests/support/gated_connection.h"
+#include "tests/support/connection_gate.h"
 #include "tests/support/probe_service.h"
 
 namespace idempotency::internal::testing {

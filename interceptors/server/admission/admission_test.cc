@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/errors.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_reserve_request.h"

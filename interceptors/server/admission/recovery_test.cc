@@ -15,11 +15,11 @@
 #include <variant>
 #include <vector>
 
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/admission/background_recovery.h"
 #include "interceptors/server/execution/settlement.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 

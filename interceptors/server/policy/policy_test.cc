@@ -16,12 +16,12 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/text_format.h"
 
+#include "client/testing/fake_connection.h"
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 #include "interceptors/server/policy/policy_option.h"
 #include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/resolved_policy.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_ledger.h"
 #include "testdata/policies.grpc.pb.h"
 #include "testdata/till.grpc.pb.h"

@@ -16,13 +16,13 @@
 
 #include "absl/time/clock.h"
 
-#include "client/testing/function_connection.h"
+#include "client/testing/fake_connection.h"
+#include "client/testing/scripted_connection.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/reservation/replay_cache.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 
 namespace idempotency::internal {
@@ -106,7 +106,7 @@ TEST(ReservationClientTest, CloseFailsWhatWaitsAndRefusesWhatComes) {
 
 // A store that outlives the connection to it.
 std::unique_ptr<Connection> ConnectionTo(FakeConnection& store) {
-  return std::make_unique<FunctionConnection>(
+  return std::make_unique<ScriptedConnection>(
       [&store](AnyConnectionCall call, Connection::Deadline deadline) {
         store.Send(std::move(call), deadline);
       });

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "client/connection/not_connected.h"
+#include "client/testing/fake_connection.h"
 #include "core/answer_kind.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 

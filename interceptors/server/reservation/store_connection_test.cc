@@ -18,7 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
-#include "client/testing/function_connection.h"
+#include "client/testing/fake_connection.h"
+#include "client/testing/scripted_connection.h"
 #include "core/sha256.h"
 #include "core/testing/manual_clock.h"
 #include "core/wire_time.h"
@@ -26,7 +27,6 @@
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
-#include "interceptors/server/testing/fake_connection.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 
 namespace idempotency::internal {
@@ -395,7 +395,7 @@ struct Seen {
 std::unique_ptr<Connection> MakeInnerConnection(Seen& seen) {
   // Destroyed with the connection.
   const std::shared_ptr<void> life(nullptr, [&seen](void*) { seen.destroyed = true; });
-  return std::make_unique<FunctionConnection>([&seen, life](AnyConnectionCall call,
+  return std::make_unique<ScriptedConnection>([&seen, life](AnyConnectionCall call,
                                                             Connection::Deadline /*deadline*/) {
     static constexpr std::array kNames = {"Reserve", "Complete", "Release", "Extend", "Get"};
     if (call.index() == 0) seen.inside();

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "client/testing/function_connection.h"
+#include "client/testing/scripted_connection.h"
 #include "grpc_idempotency/errors.h"
 #include "interceptors/server/testing/fake_scheduler.h"
 
@@ -30,7 +30,7 @@ class Reads {
   v1::GetRequest last;
   Connection::Deadline last_deadline;
   std::deque<Connection::Callback<v1::GetResponse>> waiting;
-  FunctionConnection connection{[this](AnyConnectionCall call, Connection::Deadline deadline) {
+  ScriptedConnection connection{[this](AnyConnectionCall call, Connection::Deadline deadline) {
     auto& read = std::get<ConnectionCall<v1::GetRequest, v1::GetResponse>>(call);
     ++calls;
     last = read.request;

@@ -1,7 +1,7 @@
 // The fake refuses the requests that the service refuses and keeps deadlines as a connection
 // does, so that a test over it cannot pass with a request that the service would not accept, or
 // with an answer that no caller waited for.
-#include "interceptors/server/testing/fake_connection.h"
+#include "client/testing/fake_connection.h"
 
 #include <gtest/gtest.h>
 

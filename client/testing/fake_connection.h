@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_CONNECTION_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_CONNECTION_H_
+#ifndef IDEMPOTENCY_CLIENT_TESTING_FAKE_CONNECTION_H_
+#define IDEMPOTENCY_CLIENT_TESTING_FAKE_CONNECTION_H_
 
 #include <cstdint>
 #include <deque>
@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -14,8 +15,6 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 #include "grpc_idempotency/fingerprint.h"
-#include "interceptors/server/threads/scheduler.h"
-#include "interceptors/server/threads/timer_thread.h"
 
 namespace idempotency::internal {
 
@@ -48,8 +47,15 @@ class FakeConnection final : public Connection {
 
   // Deadlines by the system's time, on its own thread.
   FakeConnection();
-  // Deadlines by `scheduler`, which outlives it.
-  explicit FakeConnection(Scheduler& scheduler);
+  // Deadlines by `scheduler`, which outlives it: it has Now(), RunAt() and Cancel(), as the guard's
+  // Scheduler has, which no part below the guard may include.
+  template <typename Scheduler>
+  explicit FakeConnection(Scheduler& scheduler)
+      : FakeConnection(Timers{[&scheduler] { return scheduler.Now(); },
+                              [&scheduler](Deadline when, std::function<void()> task) {
+                                return scheduler.RunAt(when, std::move(task));
+                              },
+                              [&scheduler](TimerId timer) { scheduler.Cancel(timer); }}) {}
   // Answers the held calls with STORE_UNAVAILABLE.
   ~FakeConnection() override;
 
@@ -86,6 +92,18 @@ class FakeConnection final : public Connection {
   bool WaitForState(v1::RecordState state) const;
 
  private:
+  using TimerId = std::uint64_t;
+  class TimerThread;
+  struct Timers {
+    std::function<Deadline()> now;
+    // Runs a task once, at that time or soon after.
+    std::function<TimerId(Deadline, std::function<void()>)> run_at;
+    // Prevents a task that has not started, and does not wait for one that has.
+    std::function<void(TimerId)> cancel;
+  };
+
+  explicit FakeConnection(Timers timers);
+
   struct Failure {
     absl::Status status;
     bool after = false;
@@ -136,7 +154,7 @@ class FakeConnection final : public Connection {
 
   // Null if the test has its own scheduler.
   const std::unique_ptr<TimerThread> own_timer_;
-  Scheduler& scheduler_;
+  const Timers timers_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
   std::map<Operation, Script> scripts_ ABSL_GUARDED_BY(mutex_);
@@ -148,4 +166,4 @@ class FakeConnection final : public Connection {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_TESTING_FAKE_CONNECTION_H_
+#endif  // IDEMPOTENCY_CLIENT_TESTING_FAKE_CONNECTION_H_

@@ -1,4 +1,4 @@
-#include "interceptors/server/testing/fake_connection.h"
+#include "client/testing/fake_connection.h"
 
 #include <array>
 #include <chrono>
@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "client/connection/deadline_timer.h"
 #include "core/request_rules.h"
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
@@ -39,13 +40,65 @@ absl::Status Lost() { return MakeError(Reason::kReservationLost, "lost"); }
 template <typename Response>
 struct FakeConnection::Waiting {
   Callback<Response> done;
-  Scheduler::TaskId timer = 0;
+  TimerId timer = 0;
+};
+
+// Tasks by the system's time.
+class FakeConnection::TimerThread {
+ public:
+  TimerId RunAt(Deadline when, std::function<void()> task) {
+    TimerId id = 0;
+    {
+      MutexLock lock(mutex_);
+      id = ++last_id_;
+      tasks_[{when, id}] = std::move(task);
+    }
+    timer_.NoLaterThan(when);
+    return id;
+  }
+  void Cancel(TimerId id) {
+    MutexLock lock(mutex_);
+    for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
+      if (task->first.second != id) continue;
+      tasks_.erase(task);
+      return;
+    }
+  }
+  // Waits for the running task, and drops the others.
+  void Stop() { timer_.Stop(); }
+
+ private:
+  Deadline RunDue() {
+    while (true) {
+      std::function<void()> task;
+      {
+        MutexLock lock(mutex_);
+        if (tasks_.empty()) return Deadline::max();
+        const auto first = tasks_.begin();
+        const Deadline when = first->first.first;
+        if (when > std::chrono::steady_clock::now()) return when;
+        task = std::move(first->second);
+        tasks_.erase(first);
+      }
+      task();
+    }
+  }
+
+  Mutex mutex_;
+  TimerId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::pair<Deadline, TimerId>, std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  DeadlineTimer timer_{"fake-timer", [this] { return RunDue(); }};
 };
 
 FakeConnection::FakeConnection()
-    : own_timer_(std::make_unique<TimerThread>()), scheduler_(*own_timer_) {}
+    : own_timer_(std::make_unique<TimerThread>()),
+      timers_{[] { return std::chrono::steady_clock::now(); },
+              [this](Deadline when, std::function<void()> task) {
+                return own_timer_->RunAt(when, std::move(task));
+              },
+              [this](TimerId timer) { own_timer_->Cancel(timer); }} {}
 
-FakeConnection::FakeConnection(Scheduler& scheduler) : scheduler_(scheduler) {}
+FakeConnection::FakeConnection(Timers timers) : timers_(std::move(timers)) {}
 
 FakeConnection::~FakeConnection() {
   for (const Operation operation :
@@ -62,7 +115,7 @@ void FakeConnection::Answer(Waiting<Response>& waiting, absl::StatusOr<Response>
   {
     MutexLock lock(mutex_);
     done.swap(waiting.done);
-    scheduler_.Cancel(waiting.timer);
+    timers_.cancel(waiting.timer);
   }
   if (done != nullptr) done(std::move(answer));
 }
@@ -72,7 +125,7 @@ void FakeConnection::WatchDeadline(const std::shared_ptr<Waiting<Response>>& wai
                                    Deadline deadline) {
   if (deadline == Deadline::max()) return;
   waiting->timer =
-      scheduler_.RunAt(deadline, [this, waiting] { Answer<Response>(*waiting, NotInTime()); });
+      timers_.run_at(deadline, [this, waiting] { Answer<Response>(*waiting, NotInTime()); });
 }
 
 template <typename Response>
@@ -97,7 +150,7 @@ void FakeConnection::Ask(Operation operation, const Request& request, Deadline d
     ++script.calls;
     changed_.NotifyAll();
     // A call whose deadline has passed is not sent.
-    const bool in_time = scheduler_.Now() < deadline;
+    const bool in_time = timers_.now() < deadline;
     if (in_time && script.gate != Gate::kBeforeTheStore) answer = Work(script, work);
     if (in_time && script.gate != Gate::kOpen) {
       auto waiting = std::make_shared<Waiting<Response>>();
@@ -236,7 +289,8 @@ absl::StatusOr<v1::ReleaseResponse> FakeConnection::Decide(const v1::ReleaseRequ
                        ? v1::RECORD_STATE_UNKNOWN
                        : v1::RECORD_STATE_RELEASED;
   (*held)->release_reason = request.reason();
-  (*held)->release_pause = FromWire(request.pause());
+  (*held)->release_pause =
+      absl::Seconds(request.pause().seconds()) + absl::Nanoseconds(request.pause().nanos());
   return v1::ReleaseResponse();
 }
 

@@ -1,0 +1,463 @@
+// The streams: opened, broken, drained, silent, several at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "client/connection/not_connected.h"
+#include "client/connection/session_connection.h"
+#include "client/testing/fake_service.h"
+#include "client/testing/session_connection_fixture.h"
+#include "grpc_idempotency/uuid.h"
+
+namespace idempotency::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AnswerAsUsual;
+using testing::Contents;
+using ::testing::ElementsAre;
+using testing::ExpectStoreUnavailable;
+using ::testing::HasSubstr;
+using testing::In;
+using testing::kBroken;
+using testing::Limits;
+using testing::RequestWithKey;
+using testing::Reserved;
+using testing::SessionConnectionTest;
+
+TEST_F(SessionConnectionTest, WhatABrokenStreamLeavesOpenIsSentAgainWithTheSameToken) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  Complete();
+  Settle();
+  stream().End(kBroken);
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  ASSERT_EQ(stream(1).frames().size(), 1u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("complete 2", "reserve 1"));
+  const std::string token = stream().frames()[0].operations(0).reserve().request_token();
+  EXPECT_TRUE(Uuid::Parse(token).has_value()) << token;
+  EXPECT_EQ(stream(1).frames()[0].operations(1).reserve().request_token(), token);
+  stream(1).Say(Limits(100, 1 << 20));
+  AnswerAll(stream(1));
+  for (const Reserved& answer : answers_.Wait(2)) EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answers_.count(), 2u);
+}
+
+TEST_F(SessionConnectionTest, ACallersOwnTokenIsKept) {
+  Open();
+  v1::ReserveRequest request = RequestWithKey("k");
+  request.set_request_token("mine");
+  session_->Reserve(request, In(seconds(60)), answers_.Expect());
+  EXPECT_EQ(stream().frames()[0].operations(0).reserve().request_token(), "mine");
+}
+
+// An answer that was read before the break is not requested again.
+TEST_F(SessionConnectionTest, OnlyTheUnansweredIsSentAgain) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  Settle();
+  Reserve("2");
+  AnswerId(stream(), 1);
+  stream().End(kBroken);
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
+  EXPECT_EQ(answers_.count(), 1u);
+}
+
+TEST_F(SessionConnectionTest, AnUnreachableDaemonIsReportedAtOnceAndTriedAgainByTheNext) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    EXPECT_EQ(answers_.count(), 0u);
+    stream(i).End(kBroken);
+    Settle();
+  }
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  const std::size_t tried = streams_.count();
+  EXPECT_EQ(tried, 3u);
+  // Still unreachable: one try each.
+  Reserve("2");
+  ASSERT_EQ(streams_.count(), tried + 1);
+  stream(tried).End(kBroken);
+  EXPECT_EQ(answers_.Wait(2).size(), 2u);
+  Settle();
+  EXPECT_EQ(streams_.count(), tried + 1);
+  // Reachable again.
+  Reserve("3");
+  Settle();
+  stream(tried + 1).Say(Limits(100, 1 << 20));
+  AnswerAll(stream(tried + 1));
+  ASSERT_EQ(answers_.Wait(3).size(), 3u);
+  EXPECT_TRUE(answers_.Wait(3)[2].ok());
+  EXPECT_EQ(log_.Count("calls to idempotencyd fail"), 1u);
+  EXPECT_EQ(log_.Count("answers again"), 1u);
+}
+
+// Only consecutive streams count.
+TEST_F(SessionConnectionTest, AStreamThatOpenedMakesGoodTheOnesThatDidNot) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < 2; ++i) {
+    stream(i).End(kBroken);
+    Settle();
+  }
+  stream(2).Say(Limits(100, 1 << 20));
+  Settle();
+  for (std::size_t i = 2; i < 5; ++i) {
+    ASSERT_EQ(streams_.count(), i + 1);
+    EXPECT_EQ(answers_.count(), 0u);
+    stream(i).End(kBroken);
+    Settle();
+  }
+  EXPECT_EQ(answers_.count(), 0u) << "one that opened, and two that did not";
+  stream(5).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 1u);
+}
+
+// A daemon that exits ends such streams too, and may be the only one for a while.
+TEST_F(SessionConnectionTest, AStreamThatOpenedOnlyToDrainDoesNot) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < 2; ++i) {
+    stream(i).End(kBroken);
+    Settle();
+  }
+  v1::SessionResponse draining = Limits(100, 1 << 20);
+  draining.set_draining(true);
+  stream(2).Say(draining);
+  Settle();
+  stream(2).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 0u);
+  ASSERT_EQ(streams_.count(), 4u);
+  stream(3).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 1u);
+  EXPECT_EQ(streams_.count(), 4u);
+}
+
+TEST_F(SessionConnectionTest, WhatHadNoConnectionOnAnyStreamWasNeverSent) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    stream(i).HadNoConnection();
+    stream(i).End(kBroken);
+    Settle();
+  }
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_TRUE(IsNotConnected(answers[0].status())) << answers[0].status();
+}
+
+TEST_F(SessionConnectionTest, WhatOneStreamHadAConnectionForMayHaveBeenSent) {
+  Open();
+  Reserve("1");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    if (i > 0) stream(i).HadNoConnection();
+    stream(i).End(kBroken);
+    Settle();
+  }
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_FALSE(IsNotConnected(answers[0].status()));
+}
+
+TEST_F(SessionConnectionTest, ARefusalIsNotRetried) {
+  Open();
+  Reserve("1");
+  stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "secret.host"));
+  const auto answers = answers_.Wait(1);
+  ASSERT_EQ(answers.size(), 1u);
+  ExpectStoreUnavailable(answers[0]);
+  EXPECT_THAT(answers[0].status().message(), HasSubstr("status code 7"));
+  Settle();
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+// The end of the stream, which comes after the failed write, shows whether another stream has a
+// chance.
+TEST_F(SessionConnectionTest, ARefusalIsForThoseWhoWaitForTheStreamToo) {
+  Open();
+  Reserve("sent");
+  Settle();
+  stream().HoldWrites();
+  Reserve("being sent");
+  Reserve("waits");
+  stream().End(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no"));
+  Settle();
+  EXPECT_EQ(answers_.count(), 3u);
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+TEST_F(SessionConnectionTest, AnOperationThatBreaksEveryStreamIsAbandoned) {
+  Open();
+  Reserve("poison");
+  for (std::size_t i = 0; i < streams_.count(); ++i) {
+    stream(i).Say(Limits(100, 1 << 20));
+    Settle();
+    stream(i).End(kBroken);
+    Settle();
+  }
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  ExpectStoreUnavailable(answers_.Wait(1)[0]);
+  EXPECT_EQ(streams_.count(), 8u);
+}
+
+TEST_F(SessionConnectionTest, ADrainingServerIsLeftWithoutLosingAnything) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  EXPECT_FALSE(stream().half_closed());
+  Reserve("2");
+  Settle();
+  ASSERT_EQ(streams_.count(), 2u);
+  EXPECT_EQ(stream().frames().size(), 1u);
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 2"));
+  AnswerId(stream(), 1);
+  EXPECT_TRUE(stream().half_closed());
+  EXPECT_TRUE(answers_.Wait(1)[0].ok());
+  stream().End(grpc::Status::OK);
+  Settle();
+  stream(1).Say(Limits(100, 1 << 20));
+  AnswerId(stream(1), 2);
+  EXPECT_TRUE(answers_.Wait(2)[1].ok());
+  EXPECT_EQ(streams_.count(), 2u);
+}
+
+TEST_F(SessionConnectionTest, AnIdleDrainingStreamIsHalfClosedAtOnce) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  AnswerId(stream(), 1);
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  EXPECT_TRUE(stream().half_closed());
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+TEST_F(SessionConnectionTest, AHalfClosedStreamThatTheServerDoesNotEndIsCancelled) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  AnswerId(stream(), 1);
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  ASSERT_TRUE(stream().half_closed());
+  EXPECT_FALSE(stream().cancelled());
+  const auto deadline = In(seconds(10));
+  while (!stream().cancelled() && std::chrono::steady_clock::now() < deadline) Settle();
+  EXPECT_TRUE(stream().cancelled());
+}
+
+TEST_F(SessionConnectionTest, ADrainingStreamIsHalfClosedOnceAbandonedOperationsAreAnswered) {
+  Open();
+  Reserve("1");
+  stream().Say(Limits(100, 1 << 20));
+  AnswerId(stream(), 1);
+  Reserve("given up", In(milliseconds(30)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  v1::SessionResponse draining;
+  draining.set_draining(true);
+  stream().Say(draining);
+  Settle();
+  EXPECT_FALSE(stream().half_closed());
+  AnswerId(stream(), 2);
+  EXPECT_TRUE(stream().half_closed());
+  EXPECT_FALSE(stream().cancelled());
+}
+
+TEST_F(SessionConnectionTest, ASilentServerWithUnansweredOperationsIsAbandoned) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  Reserve("1");
+  stream().Say(Limits(1, 1 << 20));
+  Settle();
+  AnswerId(stream(), 1);
+  Reserve("2", In(milliseconds(20)));
+  Reserve("3", In(seconds(60)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  const auto deadline = In(seconds(10));
+  const auto sent_again = [&] { return streams_.count() > 1 && !stream(1).frames().empty(); };
+  const auto abandoned = [&] { return sent_again() && stream().cancelled(); };
+  while (!abandoned() && std::chrono::steady_clock::now() < deadline) Settle();
+  ASSERT_TRUE(sent_again());
+  EXPECT_TRUE(stream().cancelled());
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
+}
+
+// The stream's end arrives on a thread of gRPC's, which may be busy with a callback.
+TEST_F(SessionConnectionTest, AnAbandonedStreamTakesNoOperationBeforeItsEnd) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  std::promise<void> called;
+  std::promise<void> go_on;
+  session_->Reserve(RequestWithKey("1"), In(seconds(60)), [&](const Reserved&) {
+    called.set_value();
+    go_on.get_future().wait();
+  });
+  v1::SessionResponse frame = Limits(100, 1 << 20);
+  v1::SessionOperation first;
+  first.set_id(1);
+  first.mutable_reserve();
+  AnswerAsUsual(first, frame);
+  stream().Say(frame);
+  called.get_future().wait();
+  Reserve("2", In(milliseconds(20)));
+  const auto deadline = In(seconds(10));
+  while (!stream().cancelled() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(stream().cancelled());
+  Reserve("3");
+  const std::size_t streams = streams_.count();
+  go_on.set_value();
+  Settle();
+  ASSERT_EQ(streams, 2u) << "the operation waits for the end of the stream";
+  EXPECT_THAT(Contents(stream(1).frames()[0]), ElementsAre("reserve 3"));
+}
+
+TEST_F(SessionConnectionTest, OfTwoStreamsTheSilentOneIsAbandoned) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  options.silence_allowed = milliseconds(50);
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(1).Say(Limits(100, 1 << 20));
+  Settle();
+  // By the stream that has fewer unanswered operations.
+  Reserve("2", In(milliseconds(20)));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  const auto deadline = In(seconds(10));
+  while (!stream(1).cancelled() && std::chrono::steady_clock::now() < deadline) Settle();
+  EXPECT_TRUE(stream(1).cancelled());
+  EXPECT_FALSE(stream(0).cancelled());
+}
+
+TEST_F(SessionConnectionTest, AServerThatSendsOtherAnswersIsAlive) {
+  SessionConnectionOptions options;
+  options.silence_allowed = milliseconds(1000);
+  Open(options);
+  Reserve("owed", In(milliseconds(20)));
+  Reserve("2");
+  stream().Say(Limits(100, 1 << 20));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  AnswerId(stream(), 2);
+  // Ends after the deadline of the first one would have passed.
+  Reserve("3", In(milliseconds(1300)));
+  ASSERT_EQ(answers_.Wait(3).size(), 3u);
+  EXPECT_FALSE(stream().cancelled());
+  EXPECT_EQ(streams_.count(), 1u);
+}
+
+TEST_F(SessionConnectionTest, OperationsGoToTheStreamWithTheFewestUnanswered) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) stream(i).Say(Limits(100, 1 << 20));
+  Settle();
+  for (const char* key : {"2", "3", "4", "5", "6"}) {
+    Reserve(key);
+    Settle();
+  }
+  EXPECT_EQ(stream(0).frames().size(), 3u);
+  EXPECT_EQ(stream(1).frames().size(), 3u);
+  // One breaks: the other carries its operations.
+  stream(0).End(kBroken);
+  Settle();
+  EXPECT_EQ(answers_.count(), 0u);
+}
+
+TEST_F(SessionConnectionTest, OnceAStreamHasOpenedNoOtherIsTriedBesideIt) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  options.retry_session_after = milliseconds(1000);
+  Open(options);
+  Reserve("1");
+  stream(0).End(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method"));
+  ASSERT_EQ(answers_.Wait(1).size(), 1u);
+  stream(1).Say(Limits(100, 1 << 20));
+  Settle();
+  // Abandoned after the time at which sessions would have been tried again.
+  Reserve("2", In(milliseconds(1300)));
+  ASSERT_EQ(answers_.Wait(2).size(), 2u);
+  EXPECT_EQ(stream(1).frames().size(), 2u) << "the reservation, and that it was given up";
+  EXPECT_EQ(streams_.count(), 2u);
+}
+
+TEST_F(SessionConnectionTest, ABrokenStreamIsReplacedWhileAnotherOneIsStillOpening) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(0).End(kBroken);
+  Settle();
+  EXPECT_EQ(streams_.count(), 3u);
+}
+
+TEST_F(SessionConnectionTest, ThereIsAlwaysOneStream) {
+  SessionConnectionOptions options;
+  options.streams = 0;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 1u);
+  EXPECT_EQ(stream().frames().size(), 1u);
+}
+
+// For example to a port without a listener: each try may take its time.
+TEST_F(SessionConnectionTest,
+       AStreamThatDoesNotOpenBesideOneThatWorksIsNotTriedWithEveryOperation) {
+  SessionConnectionOptions options;
+  options.streams = 2;
+  Open(options);
+  Reserve("1");
+  ASSERT_EQ(streams_.count(), 2u);
+  stream(0).Say(Limits(100, 1 << 20));
+  Settle();
+  stream(1).End(kBroken);
+  Settle();
+  for (int i = 0; i < 10; ++i) {
+    Reserve("k");
+    Settle();
+  }
+  EXPECT_EQ(streams_.count(), 2u);
+  EXPECT_EQ(stream(0).frames().size(), 11u);
+  EXPECT_EQ(answers_.count(), 0u);
+}
+
+}  // namespace
+}  // namespace idempotency::internal

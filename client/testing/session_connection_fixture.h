@@ -1,0 +1,190 @@
+#ifndef IDEMPOTENCY_CLIENT_TESTING_SESSION_CONNECTION_FIXTURE_H_
+#define IDEMPOTENCY_CLIENT_TESTING_SESSION_CONNECTION_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/connection/session_connection.h"
+#include "client/testing/fake_service.h"
+#include "client/testing/fake_session_streams.h"
+#include "client/testing/scripted_connection.h"
+#include "core/mutex.h"
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal::testing {
+
+using Reserved = absl::StatusOr<v1::ReserveResponse>;
+
+inline Connection::Deadline In(std::chrono::steady_clock::duration wait) {
+  return std::chrono::steady_clock::now() + wait;
+}
+
+inline const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "the stream broke");
+
+inline v1::ReserveRequest RequestWithKey(const std::string& key) {
+  v1::ReserveRequest request;
+  request.mutable_record_key()->set_key(key);
+  return request;
+}
+
+// Collects the answers to operations, in the order in which they came.
+class Answers {
+ public:
+  Connection::Callback<v1::ReserveResponse> Expect() {
+    return [this](Reserved answer) {
+      MutexLock lock(mutex_);
+      answers_.push_back(std::move(answer));
+      changed_.NotifyAll();
+    };
+  }
+  // For operations whose answers only have to be counted.
+  template <typename Response>
+  Connection::Callback<Response> ExpectEnd() {
+    return [this](const absl::StatusOr<Response>& answer) {
+      MutexLock lock(mutex_);
+      answers_.push_back(answer.ok() ? Reserved(v1::ReserveResponse()) : Reserved(answer.status()));
+      changed_.NotifyAll();
+    };
+  }
+  // All that there are after 10 s.
+  std::vector<Reserved> Wait(std::size_t count) {
+    MutexLock lock(mutex_);
+    const auto deadline = In(std::chrono::seconds(10));
+    while (answers_.size() < count && changed_.WaitUntil(lock, deadline)) {
+    }
+    return answers_;
+  }
+  std::size_t count() {
+    MutexLock lock(mutex_);
+    return answers_.size();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Reserved> answers_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Serves while there are no sessions: answers reservations with the key.
+inline std::unique_ptr<Connection> FakeUnary(std::atomic<int>& calls) {
+  return std::make_unique<ScriptedConnection>(
+      [&calls](const AnyConnectionCall& call, Connection::Deadline /*deadline*/) {
+        ++calls;
+        using Reserve = ConnectionCall<v1::ReserveRequest, v1::ReserveResponse>;
+        const auto* const reserve = std::get_if<Reserve>(&call);
+        if (reserve == nullptr) return AnswerEmpty(call);
+        v1::ReserveResponse response;
+        response.set_record_id(absl::StrCat("unary ", reserve->request.record_key().key()));
+        reserve->done(response);
+      });
+}
+
+// The lines of the application's log.
+class LogLines {
+ public:
+  LogSink Sink() {
+    return [this](LogSeverity, std::string_view line) {
+      MutexLock lock(mutex_);
+      lines_.emplace_back(line);
+    };
+  }
+  // The lines that contain `part`.
+  std::size_t Count(std::string_view part) {
+    MutexLock lock(mutex_);
+    return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    });
+  }
+  std::size_t count() { return Count(""); }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The content of a frame, as "reserve 1".
+inline std::vector<std::string> Contents(const v1::SessionRequest& frame) {
+  const auto* descriptor = v1::SessionOperation::descriptor();
+  std::vector<std::string> contents;
+  for (const auto& operation : frame.operations()) {
+    contents.push_back(absl::StrCat(
+        descriptor->FindFieldByNumber(operation.operation_case())->name(), " ", operation.id()));
+  }
+  return contents;
+}
+
+class SessionConnectionTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    session_.reset();
+    streams_.network().Settle();
+  }
+
+  void Open(SessionConnectionOptions options = {}) {
+    session_ = std::make_unique<SessionConnection>(streams_.Factory(), FakeUnary(unary_calls_),
+                                                   options, ApplicationLog(log_.Sink()));
+  }
+  void Settle() { streams_.network().Settle(); }
+  FakeSessionStream& stream(std::size_t index = 0) { return streams_.at(index); }
+
+  void Reserve(const std::string& key,
+               Connection::Deadline deadline = In(std::chrono::seconds(60))) {
+    session_->Reserve(RequestWithKey(key), deadline, answers_.Expect());
+  }
+  void Complete() {
+    session_->Complete(v1::CompleteRequest(), In(std::chrono::seconds(60)),
+                       answers_.ExpectEnd<v1::CompleteResponse>());
+  }
+  // An operation that keeps the first stream writing, so that those after it gather.
+  void OccupyWriter() {
+    Reserve("first");
+    stream().Say(Limits(100, 1 << 20));
+    Settle();
+    stream().HoldWrites();
+    Reserve("second");
+  }
+  void AnswerAll(FakeSessionStream& on) {
+    v1::SessionResponse answers;
+    for (const auto& frame : on.frames()) {
+      for (const auto& operation : frame.operations()) {
+        if (!operation.has_cancel()) AnswerAsUsual(operation, answers);
+      }
+    }
+    on.Say(answers);
+    Settle();
+  }
+  void AnswerId(FakeSessionStream& on, std::uint64_t id) {
+    v1::SessionOperation operation;
+    operation.set_id(id);
+    operation.mutable_reserve()->mutable_record_key()->set_key(absl::StrCat("id ", id));
+    v1::SessionResponse answer;
+    AnswerAsUsual(operation, answer);
+    on.Say(answer);
+    Settle();
+  }
+
+  LogLines log_;
+  FakeSessionStreams streams_;
+  std::atomic<int> unary_calls_{0};
+  Answers answers_;
+  std::unique_ptr<SessionConnection> session_;
+};
+
+inline void ExpectStoreUnavailable(const Reserved& answer) {
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kStoreUnavailable) << answer.status();
+}
+
+}  // namespace idempotency::internal::testing
+
+#endif  // IDEMPOTENCY_CLIENT_TESTING_SESSION_CONNECTION_FIXTURE_H_
