@@ -22,15 +22,15 @@
 #include "interceptors/server/call/capturing_interceptor.h"
 #include "interceptors/server/call/guarded_method.h"
 #include "interceptors/server/call/stream_writer_interceptor.h"
+#include "interceptors/server/connection/replay_cache.h"
+#include "interceptors/server/connection/store_connection.h"
 #include "interceptors/server/grpc_internals.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/policy/policy_rules.h"
 #include "interceptors/server/policy/resolved_policy.h"
 #include "interceptors/server/policy/unknown_outcome.h"
 #include "interceptors/server/request/application_call.h"
-#include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/reservation/reservation_client.h"
-#include "interceptors/server/reservation/store_connection.h"
 #include "interceptors/server/threads/awaited.h"
 
 namespace idempotency {

@@ -32,7 +32,7 @@ PARTS = {
 # beside its folders, and all of them know it.
 ORDERS = {
     "interceptors/server/": [
-        ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",),
+        ("grpc_internals",), ("call",), ("admission",), ("execution",), ("reservation",), ("connection",),
         ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
     ],
     "server/": [

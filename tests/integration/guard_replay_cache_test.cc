@@ -16,7 +16,7 @@
 #include "core/mutex.h"
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/client/connection_factory.h"
-#include "interceptors/server/reservation/store_connection.h"
+#include "interceptors/server/connection/store_connection.h"
 #include "tests/integration/guard_fixture.h"
 #include "tests/support/api_name.h"
 #include "tests/support/metrics_page.h"

@@ -6,7 +6,7 @@ _PUBLIC = "include/grpc_idempotency/"
 
 # The first prefix of a file's name decides.
 _GROUPS = (
-    ("reservation", ("interceptors/server/reservation/",)),
+    ("reservation", ("interceptors/server/reservation/", "interceptors/server/connection/")),
     ("execution", ("interceptors/server/execution", _PUBLIC + "server_guard/execution")),
     ("ledger", ("interceptors/server/ledger/", _PUBLIC + "ledger/")),
     ("policy", ("interceptors/server/policy/", "interceptors/server/method_policy",

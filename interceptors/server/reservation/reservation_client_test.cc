@@ -21,8 +21,8 @@
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
+#include "interceptors/server/connection/replay_cache.h"
 #include "interceptors/server/log/guard_log.h"
-#include "interceptors/server/reservation/replay_cache.h"
 #include "interceptors/server/testing/sample_reserve_request.h"
 
 namespace idempotency::internal {

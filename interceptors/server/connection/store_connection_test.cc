@@ -1,4 +1,4 @@
-#include "interceptors/server/reservation/store_connection.h"
+#include "interceptors/server/connection/store_connection.h"
 
 #include <gtest/gtest.h>
 

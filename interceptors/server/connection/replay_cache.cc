@@ -1,4 +1,4 @@
-#include "interceptors/server/reservation/replay_cache.h"
+#include "interceptors/server/connection/replay_cache.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_CONNECTION_H_
-#define IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_CONNECTION_H_
+#ifndef IDEMPOTENCY_INTERCEPTORS_SERVER_CONNECTION_STORE_CONNECTION_H_
+#define IDEMPOTENCY_INTERCEPTORS_SERVER_CONNECTION_STORE_CONNECTION_H_
 
 #include <cstddef>
 #include <memory>
@@ -7,7 +7,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/client/connection.h"
 #include "idempotency/v1/idempotency_service.pb.h"
-#include "interceptors/server/reservation/replay_cache.h"
+#include "interceptors/server/connection/replay_cache.h"
 
 namespace idempotency::internal {
 
@@ -54,4 +54,4 @@ class StoreConnection final : public Connection {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_RESERVATION_STORE_CONNECTION_H_
+#endif  // IDEMPOTENCY_INTERCEPTORS_SERVER_CONNECTION_STORE_CONNECTION_H_
