@@ -107,6 +107,11 @@ Metrics::Metrics()
                    "Age of the oldest record under a live lease, since its reservation.")),
       unknown_records_(NewGauge("idempotency_unknown_records",
                                 "Records whose outcome is unknown, counted up to 1,000.")),
+      config_valid_(NewGauge("idempotency_config_valid",
+                             "1 if the configuration file was valid when it was last read. "
+                             "Otherwise an earlier one applies, or none.")),
+      plaintext_exposed_(NewGauge("idempotency_plaintext_exposed",
+                                  "1 if calls from other machines are accepted without TLS.")),
       connections_(Gauges(*registry_, "idempotency_store_connections",
                           "Connections to the store, by state.")) {
   prometheus::Family<prometheus::Counter>& verdicts =

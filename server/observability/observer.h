@@ -152,6 +152,11 @@ class Observer {
   virtual void StoreInspected(const absl::StatusOr<StoreGauges>&) {}
   virtual void ConnectionsChanged(const StoreConnections&) {}
 
+  // The configuration file was read.
+  virtual void ConfigRead(bool /*valid*/) {}
+  // At start-up: whether a network beyond this machine carries calls in plaintext.
+  virtual void PlaintextServed(bool /*exposed*/) {}
+
   // The sweeper.
 
   // One step of a sweep.

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "server/access/permission.h"
 #include "server/observability/observer.h"
 #include "server/operation/pending_operation.h"
 #include "server/queue/batcher.h"
@@ -60,6 +61,11 @@ class Operations {
   const Clock& clock() const { return *options_.clock; }
 
  private:
+  static absl::Status Check(const PendingOperation& pending, const RecordKey& key,
+                            Permission permission);
+  // Of a read by record id the namespace is not known yet: Write() checks it.
+  static absl::Status CheckRead(const PendingOperation& pending, const GetOp& op,
+                                v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
   absl::Status Write(const absl::StatusOr<Verdict>& answer,
                      PendingResponse<v1::ReserveResponse>& pending);

@@ -36,8 +36,8 @@ ORDERS = {
         ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
     ],
     "server/": [
-        ("process",), ("service",), ("rpc",), ("operation",), ("queue",), ("observability",),
-        ("store",),
+        ("process",), ("config",), ("service",), ("rpc",), ("operation",), ("access",), ("queue",),
+        ("observability", "files"), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],
 }

@@ -1,4 +1,4 @@
-#include "server/process/file_content.h"
+#include "server/files/file_content.h"
 
 #include <array>
 #include <cerrno>

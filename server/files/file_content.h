@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_PROCESS_FILE_CONTENT_H_
-#define IDEMPOTENCY_SERVER_PROCESS_FILE_CONTENT_H_
+#ifndef IDEMPOTENCY_SERVER_FILES_FILE_CONTENT_H_
+#define IDEMPOTENCY_SERVER_FILES_FILE_CONTENT_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ absl::StatusOr<std::string> FileContent(const std::string& path);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_PROCESS_FILE_CONTENT_H_
+#endif  // IDEMPOTENCY_SERVER_FILES_FILE_CONTENT_H_

@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_SERVER_CONFIG_CONFIG_FILE_H_
+#define IDEMPOTENCY_SERVER_CONFIG_CONFIG_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "idempotency/config/v1/config.pb.h"
+#include "server/access/access_policy.h"
+
+namespace idempotency::internal {
+
+// The largest configuration file, and the largest file with an issuer's keys: far more than
+// thousands of identities need.
+inline constexpr std::size_t kMaxConfigBytes = 4 * 1024 * 1024;
+
+// A configuration file that was read and is valid, with the files that it names.
+struct LoadedConfig {
+  config::v1::Config config;
+  AccessRules access;
+  // A digest of all of these files' content, to detect a change.
+  Sha256Digest digest;
+};
+
+// Reads and validates the file. INVALID_ARGUMENT lists every fault as `FILE:LINE: what is wrong
+// and what to write`, one on a line.
+absl::StatusOr<LoadedConfig> LoadConfig(const std::string& path);
+
+// The configuration in protobuf text format, with digests of tokens replaced: a token that was not
+// chosen at random could be found by its digest.
+std::string PrintConfig(const config::v1::Config& config);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_CONFIG_CONFIG_FILE_H_

@@ -1,0 +1,201 @@
+#include "server/config/config_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "server/access/testing/token_signer.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kValid[] = R"(
+# Comments are allowed.
+identities {
+  name: "payments"
+  certificates { uri: "spiffe://example/payments" }
+  certificates { dns: "payments.example" }
+  certificates { subject: "CN=payments" }
+  tokens { sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }
+  token_subjects { issuer: "https://issuer.example" subject: "payments" }
+}
+identities { name: "others" certificates { any: true } }
+identities { name: "machine" local: true }
+token_issuers {
+  issuer: "https://issuer.example" audience: "idempotencyd" keys_file: "keys.json"
+}
+rules { identity: "payments" namespaces: ["payments", "orders"] permissions: [WRITE, READ] }
+rules { identity: "machine" namespaces: "*" permissions: [READ_CONTENT, ADMIN] }
+namespaces { name: "payments" scope_from: PEER }
+namespaces { name: "orders" scope_from: CALLER }
+)";
+
+class ConfigFileTest : public ::testing::Test {
+ protected:
+  ConfigFileTest() { Write("keys.json", signer_.KeySet()); }
+
+  std::string Write(const std::string& name, const std::string& content) const {
+    std::ofstream(folder_.File(name)) << content;
+    return folder_.File(name);
+  }
+  absl::StatusOr<LoadedConfig> Load(const std::string& text) const {
+    return LoadConfig(Write("config.textproto", text));
+  }
+  // The faults without the file's name: "LINE: fault".
+  std::vector<std::string> FaultsOf(const std::string& text) const {
+    const absl::Status status = Load(text).status();
+    EXPECT_FALSE(status.ok()) << text;
+    std::vector<std::string> faults;
+    for (const auto line : absl::StrSplit(status.message(), '\n')) {
+      const std::string start = absl::StrCat(folder_.File("config.textproto"), ":");
+      EXPECT_THAT(std::string(line), HasSubstr(start));
+      faults.emplace_back(line.substr(std::min(start.size(), line.size())));
+    }
+    return faults;
+  }
+
+  testing::TempFolder folder_;
+  testing::TokenSigner signer_{testing::TokenSigner::Kind::kEd25519};
+};
+
+TEST_F(ConfigFileTest, IsTranslated) {
+  const auto loaded = Load(kValid);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const AccessRules& access = loaded->access;
+  ASSERT_EQ(access.identities.size(), 3u);
+  EXPECT_THAT(access.identities[0].uris, ElementsAre("spiffe://example/payments"));
+  EXPECT_THAT(access.identities[0].dns_names, ElementsAre("payments.example"));
+  EXPECT_THAT(access.identities[0].subjects, ElementsAre("CN=payments"));
+  EXPECT_THAT(access.identities[0].token_digests, ElementsAre(Sha256("test")));
+  ASSERT_EQ(access.identities[0].token_subjects.size(), 1u);
+  EXPECT_TRUE(access.identities[1].any_certificate);
+  EXPECT_TRUE(access.identities[2].local);
+  EXPECT_FALSE(access.identities[0].local || access.identities[0].any_certificate);
+  EXPECT_THAT(access.peer_scoped, ElementsAre("payments"));
+  ASSERT_EQ(access.issuers.size(), 1u);
+  const AccessPolicy policy(access);
+  EXPECT_TRUE(policy.Allows(0, "orders", Permission::kWrite));
+  EXPECT_TRUE(policy.Allows(0, "orders", Permission::kRead));
+  EXPECT_FALSE(policy.Allows(0, "orders", Permission::kReadContent));
+  EXPECT_FALSE(policy.Allows(0, "orders", Permission::kAdmin));
+  EXPECT_TRUE(policy.Allows(2, "anything", Permission::kReadContent));
+  EXPECT_TRUE(policy.Allows(2, "anything", Permission::kAdmin));
+  EXPECT_FALSE(policy.Allows(2, "anything", Permission::kWrite));
+}
+
+TEST_F(ConfigFileTest, AnEmptyFilePermitsNothing) {
+  const auto loaded = Load("");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(loaded->access.identities.empty());
+}
+
+TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {
+  const std::string identity = "identities { name: \"a\" local: true }\n";
+  const std::vector<std::pair<std::string, std::string>> faults = {
+      {"identities { name: \"a\"\n", "2:1: "},
+      {"identity { }", "1:10: "},
+      {"rules { permissions: FLY }", "1:26: "},
+      {"\nidentities { local: true }", "2: identities.name must be 1 to 64"},
+      {"identities {\n local: true\n name: \"a b\" }", "3: identities.name must be"},
+      {"identities { name: \"a/b\" local: true }", "1: identities.name must be"},
+      {identity + identity, "2: identity \"a\" is listed twice"},
+      {"identities { name: \"a\" }", "1: identity \"a\" has no credential; add"},
+      {"identities { name: \"a\" certificates { } }", "1: certificates needs one of"},
+      {"identities { name: \"a\"\n certificates { uri: \"\" } }", "2: uri must not be empty"},
+      {"identities { name: \"a\" certificates { any: false } }", "1: any must be true"},
+      {"identities { name: \"a\"\n\n tokens { sha256: \"abc\" } }", "3: sha256 must be 64"},
+      {absl::StrCat("identities { name: \"a\" tokens { sha256: \"", std::string(64, 'g'), "\" } }"),
+       "1: sha256 must be 64"},
+      {"identities { name: \"a\" tokens { sha256: "
+       "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\" } }",
+       "1: sha256 is that of an empty token"},
+      {"identities { name: \"a\" token_subjects { issuer: \"x\" subject: \"y\" } }",
+       "1: issuer must be that of an entry of token_issuers"},
+      {identity + "identities { name: \"b\" local: true }",
+       "2: this credential is also identity \"a\"'s"},
+      {"identities { name: \"a\" certificates { dns: \"x\" } }\n"
+       "identities { name: \"b\" certificates { dns: \"x\" } }",
+       "2: this credential is also identity \"a\"'s"},
+      {"rules { identity: \"a\" namespaces: \"n\" permissions: READ }",
+       "1: identity must be the name of one"},
+      {identity + "rules { identity: \"a\" permissions: READ }", "2: namespaces must not be empty"},
+      {identity + "rules { identity: \"a\"\n namespaces: [\n\"n\",\n\"n n\"] permissions: READ }",
+       "3: is not a namespace"},
+      {"identities: [\n{ name: \"a\" local: true }, { name: \"b\" }]", "2: a list of messages"},
+      {"identities: []", "1: a list of messages, or an empty list"},
+      {"identities { name: \"a\" local: true tokens: [] }", "1: a list of messages, or"},
+      {identity + "rules { identity: \"a\" namespaces: \"n\" }",
+       "2: permissions must not be empty"},
+      {identity + "rules { identity: \"a\" namespaces: \"n\" permissions: PERMISSION_UNSPECIFIED }",
+       "2: must be WRITE"},
+      {"namespaces { }", "1: is not a namespace"},
+      {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
+       "2: this namespace is listed twice"},
+      {"token_issuers { issuer: \"x\" }", "1: token_issuers needs issuer, audience and keys_file"},
+      {"token_issuers { issuer: \"x\" audience: \"y\"\n keys_file: \"none.json\" }",
+       "2: keys_file "},
+  };
+  for (const auto& [text, fault] : faults) {
+    const std::vector<std::string> found = FaultsOf(text);
+    ASSERT_FALSE(found.empty()) << text;
+    EXPECT_THAT(found.front(), ::testing::StartsWith(fault)) << text;
+  }
+}
+
+TEST_F(ConfigFileTest, AllFaultsAreListedUpToABound) {
+  EXPECT_EQ(FaultsOf("namespaces { }\nrules { identity: \"x\" }").size(), 4u);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&many, "identities { name: \"\" }\n");
+  EXPECT_EQ(FaultsOf(many).size(), 20u);
+}
+
+// Whatever an operator writes is refused with a reason.
+TEST_F(ConfigFileTest, NoCutOrChangedFileEndsTheProcess) {
+  const std::string valid = kValid;
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    Load(valid.substr(0, i)).status().IgnoreError();
+    for (const char byte : {'[', ']', '{', '}', '<', '\0', '"', '\xff', '1'}) {
+      std::string changed = valid;
+      changed[i] = byte;
+      Load(changed).status().IgnoreError();
+    }
+  }
+}
+
+TEST_F(ConfigFileTest, FilesThatCannotBeRead) {
+  EXPECT_THAT(std::string(LoadConfig(folder_.File("none")).status().message()),
+              HasSubstr(folder_.File("none")));
+  EXPECT_FALSE(LoadConfig(folder_.path()).ok());
+  EXPECT_FALSE(Load(std::string(kMaxConfigBytes + 1, '#')).ok());
+  Write("keys.json", "{}");
+  EXPECT_THAT(FaultsOf(kValid).front(), HasSubstr("keys.json has no list \"keys\""));
+}
+
+TEST_F(ConfigFileTest, TheDigestChangesWithEveryFile) {
+  const Sha256Digest first = Load(kValid).value().digest;
+  EXPECT_EQ(Load(kValid).value().digest, first);
+  EXPECT_NE(Load(absl::StrCat(kValid, "\n")).value().digest, first);
+  Write("keys.json", testing::TokenSigner(testing::TokenSigner::Kind::kEc).KeySet());
+  EXPECT_NE(Load(kValid).value().digest, first);
+}
+
+TEST_F(ConfigFileTest, PrintsNoDigestOfAToken) {
+  const std::string printed = PrintConfig(Load(kValid).value().config);
+  EXPECT_THAT(printed, HasSubstr("spiffe://example/payments"));
+  EXPECT_THAT(printed, HasSubstr("REDACTED"));
+  EXPECT_THAT(printed, ::testing::Not(HasSubstr("9f86d081884c")));
+}
+
+}  // namespace
+}  // namespace idempotency::internal
