@@ -8,6 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
+#include "grpc_idempotency/limits.h"
+
 namespace idempotency::internal {
 
 TokenFile::TokenFile(std::string path, const Clock& clock)
@@ -15,14 +17,15 @@ TokenFile::TokenFile(std::string path, const Clock& clock)
 
 absl::StatusOr<std::string> TokenFile::Read() const {
   std::ifstream file(path_, std::ios::binary);
-  std::string content(kMaxBytes + 1, '\0');
+  std::string content(limits::kMaxTokenBytes + 1, '\0');
   file.read(content.data(), static_cast<std::streamsize>(content.size()));
   content.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   if (file.bad() || (!file.is_open())) {
     return absl::UnavailableError(absl::StrCat(path_, " cannot be read"));
   }
-  if (content.size() > kMaxBytes) {
-    return absl::UnavailableError(absl::StrCat(path_, " is larger than ", kMaxBytes, " bytes"));
+  if (content.size() > limits::kMaxTokenBytes) {
+    return absl::UnavailableError(
+        absl::StrCat(path_, " is larger than ", limits::kMaxTokenBytes, " bytes"));
   }
   const std::string token(absl::StripAsciiWhitespace(content));
   const bool visible = std::all_of(token.begin(), token.end(),

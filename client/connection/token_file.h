@@ -20,8 +20,6 @@ class TokenFile final : public grpc::MetadataCredentialsPlugin {
  public:
   // A token is valid for minutes at least, and reading a small file costs little.
   static constexpr std::chrono::seconds kRefresh{1};
-  // As idempotencyd accepts.
-  static constexpr std::size_t kMaxBytes = 16 * 1024;
 
   // `clock` outlives it.
   explicit TokenFile(std::string path, const Clock& clock = Clock::System());

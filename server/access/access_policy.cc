@@ -43,6 +43,7 @@ void AccessPolicy::AddIdentity(std::size_t index) {
   }
   if (identity.any_certificate) any_certificate_ = index;
   if (identity.local) local_ = index;
+  if (identity.anonymous) anonymous_ = index;
 }
 
 void AccessPolicy::AddRule(const AccessRules::Rule& rule) {
@@ -65,6 +66,7 @@ absl::StatusOr<AccessPolicy::Identified> AccessPolicy::Identify(const Credential
   if (!credentials.token.empty()) return ByToken(credentials.token, now);
   if (credentials.certificate) return ByCertificate(credentials);
   if (credentials.local && local_.has_value()) return Identified{*local_};
+  if (anonymous_.has_value()) return Identified{*anonymous_};
   return Unknown("the caller presented neither a client certificate nor a token");
 }
 

@@ -39,6 +39,8 @@ struct AccessRules {
     bool any_certificate = false;
     // Connections from this machine without a credential.
     bool local = false;
+    // Every other caller without a credential.
+    bool anonymous = false;
   };
   struct Rule {
     std::string identity;
@@ -110,6 +112,7 @@ class AccessPolicy {
   Names by_token_subject_;
   std::optional<std::size_t> any_certificate_;
   std::optional<std::size_t> local_;
+  std::optional<std::size_t> anonymous_;
 };
 
 }  // namespace idempotency::internal

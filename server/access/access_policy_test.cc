@@ -129,6 +129,21 @@ TEST(AccessPolicyTest, ACertificateOfTwoIdentitiesIsRefused) {
   EXPECT_EQ(NameOf(policy, both), "");
 }
 
+TEST(AccessPolicyTest, AnonymousCallersPresentNothing) {
+  AccessRules rules = SomeRules();
+  rules.identities.resize(6);
+  rules.identities[5].name = "anonymous";
+  rules.identities[5].anonymous = true;
+  rules.identities[3].any_certificate = false;
+  const AccessPolicy policy(rules);
+  EXPECT_EQ(NameOf(policy, Credentials()), "anonymous");
+  Credentials local;
+  local.local = true;
+  EXPECT_EQ(NameOf(policy, local), "machine");
+  EXPECT_EQ(NameOf(policy, WithToken("wrong")), "");
+  EXPECT_EQ(NameOf(policy, WithUri("spiffe://example/unknown")), "");
+}
+
 TEST(AccessPolicyTest, WithoutRulesNobodyIsIdentified) {
   const AccessPolicy policy{AccessRules()};
   Credentials local;

@@ -9,6 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "grpc_idempotency/limits.h"
+
 namespace idempotency::internal {
 namespace {
 
@@ -40,7 +42,8 @@ void ReadToken(const grpc::ServerContextBase& context, Credentials& credentials)
   const bool bearer = absl::StartsWithIgnoreCase(value, kScheme);
   if (bearer) value.remove_prefix(kScheme.size());
   value = absl::StripAsciiWhitespace(value);
-  if (!bearer || value.empty() || value.size() > kMaxTokenBytes || std::next(first) != last) {
+  if (!bearer || value.empty() || value.size() > limits::kMaxTokenBytes ||
+      std::next(first) != last) {
     credentials.malformed = true;
     return;
   }
@@ -52,7 +55,7 @@ void ReadToken(const grpc::ServerContextBase& context, Credentials& credentials)
 bool IsLocalPeer(absl::string_view peer) {
   return absl::StartsWith(peer, "ipv4:127.") || absl::StartsWith(peer, "ipv6:%5B::1%5D:") ||
          absl::StartsWith(peer, "ipv6:[::1]:") || absl::StartsWith(peer, "ipv6:%5B::ffff:127.") ||
-         absl::StartsWith(peer, "unix:") || peer == "inproc";
+         absl::StartsWith(peer, "unix:");
 }
 
 Credentials CredentialsOf(const grpc::ServerContextBase& context) {

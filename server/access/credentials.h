@@ -3,7 +3,6 @@
 
 #include <grpcpp/server_context.h>
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -23,20 +22,17 @@ struct Credentials {
   std::string subject;
   // The token of `authorization: Bearer TOKEN`.
   std::string token;
-  // `authorization` was present but is not one bearer token of at most kMaxTokenBytes.
+  // `authorization` was present but is not one bearer token of at most limits::kMaxTokenBytes.
   bool malformed = false;
   // The connection comes from this machine: a loopback address or a Unix socket.
   bool local = false;
 };
 
-// Larger than the tokens of common issuers, and bounded because each session keeps one.
-inline constexpr std::size_t kMaxTokenBytes = 16 * 1024;
-
 // The credentials of a call or of a stream.
 Credentials CredentialsOf(const grpc::ServerContextBase& context);
 
 // True for gRPC's text of a peer on this machine, such as "ipv4:127.0.0.1:4000" or
-// "unix:/run/x", and of one in this process.
+// "unix:/run/x".
 bool IsLocalPeer(absl::string_view peer);
 
 }  // namespace idempotency::internal

@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "grpc_idempotency/limits.h"
+
 namespace idempotency::internal {
 namespace {
 
@@ -181,9 +183,9 @@ absl::StatusOr<std::vector<JsonWebKey>> ParseJsonWebKeySet(absl::string_view jso
   if (keys == set.fields().end() || !keys->second.has_list_value()) {
     return absl::InvalidArgumentError("has no list \"keys\": it must be a JSON Web Key Set");
   }
-  if (keys->second.list_value().values_size() > static_cast<int>(kMaxJsonWebKeys)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has more than ", kMaxJsonWebKeys, " keys: remove those that are not used"));
+  if (keys->second.list_value().values_size() > static_cast<int>(limits::kMaxJsonWebKeys)) {
+    return absl::InvalidArgumentError(absl::StrCat("has more than ", limits::kMaxJsonWebKeys,
+                                                   " keys: remove those that are not used"));
   }
   std::vector<JsonWebKey> usable;
   for (const Value& value : keys->second.list_value().values()) {

@@ -34,12 +34,10 @@ class JsonWebKey {
   std::shared_ptr<EVP_PKEY> key_;
 };
 
-// More keys than an issuer publishes while it rotates them.
-inline constexpr std::size_t kMaxJsonWebKeys = 64;
-
 // The keys of a JSON Web Key Set that verify signatures: RSA of 2048 bits and more (RS256), EC
 // P-256 (ES256) and Ed25519 (EdDSA). Keys of other types, uses and algorithms are left out, as
-// RFC 7517, 5 asks. INVALID_ARGUMENT if the text is not a key set, has more than kMaxJsonWebKeys,
+// RFC 7517, 5 asks. INVALID_ARGUMENT if the text is not a key set, has more than
+// limits::kMaxJsonWebKeys,
 // a key is malformed, or none is left.
 absl::StatusOr<std::vector<JsonWebKey>> ParseJsonWebKeySet(absl::string_view json);
 

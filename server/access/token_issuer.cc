@@ -76,9 +76,15 @@ bool TokenIssuer::IsSigned(absl::string_view header_text, absl::string_view sign
   }
   const std::string algorithm = TextOf(*header, "alg");
   const std::string id = TextOf(*header, "kid");
+  // One signature is verified for a token, whatever its header is, unless the issuer's keys have no
+  // ids: a caller without an identity must not cost more.
+  const auto of_algorithm = [&algorithm](const JsonWebKey& key) {
+    return key.algorithm_name() == algorithm;
+  };
+  const bool only = std::count_if(keys_.begin(), keys_.end(), of_algorithm) == 1;
   return std::any_of(keys_.begin(), keys_.end(), [&](const JsonWebKey& key) {
-    return key.algorithm_name() == algorithm &&
-           (id.empty() || key.id().empty() || key.id() == id) && key.Verifies(signed_text, bytes);
+    const bool named = key.id().empty() || (id.empty() ? only : key.id() == id);
+    return of_algorithm(key) && named && key.Verifies(signed_text, bytes);
   });
 }
 

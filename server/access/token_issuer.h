@@ -33,8 +33,9 @@ class TokenIssuer {
   const std::string& issuer() const { return issuer_; }
 
   // Verifies a token in compact form by RFC 8725: the algorithm is the key's, `iss` and `aud` are
-  // this issuer's, `exp` is required and not over, `nbf` is reached, `sub` is not empty, and no
-  // critical header is present. UNAUTHENTICATED states the fault, and never contains the token.
+  // this issuer's, `kid` names the key unless it is the only one, `exp` is required and not over,
+  // `nbf` is reached, `sub` is not empty, and no critical header is present. UNAUTHENTICATED states
+  // the fault, and never contains the token.
   absl::StatusOr<VerifiedToken> Verify(absl::string_view token, absl::Time now) const;
 
  private:

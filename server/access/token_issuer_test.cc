@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 
 #include "core/sha256.h"
+#include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
 
 namespace idempotency::internal {
@@ -159,6 +160,25 @@ TEST(JsonWebKeyTest, DuringARotationBothKeysVerify) {
   EXPECT_TRUE(issuer.Verify(new_key.Sign(Claims()), kNow).ok());
 }
 
+// Otherwise a token would be verified with each key.
+TEST(JsonWebKeyTest, OfSeveralKeysTheTokenNamesOne) {
+  const TokenSigner first(TokenSigner::Kind::kEc, "first");
+  const TokenSigner second(TokenSigner::Kind::kEc, "second");
+  const TokenIssuer issuer =
+      IssuerOf(absl::StrCat("{\"keys\":[", first.PublicKey(), ",", second.PublicKey(), "]}"));
+  EXPECT_TRUE(issuer.Verify(first.Sign(Claims()), kNow).ok());
+  EXPECT_TRUE(issuer.Verify(second.Sign(Claims()), kNow).ok());
+  EXPECT_FALSE(issuer.Verify(first.SignWithHeader(R"({"alg":"ES256"})", Claims()), kNow).ok());
+}
+
+TEST_F(TokenIssuerTest, ADeepHeaderIsRefused) {
+  for (const char* open : {"[", "{\"a\":"}) {
+    std::string header = "{\"alg\":\"ES256\",\"x\":";
+    for (int i = 0; i < 4000; ++i) header += open;
+    EXPECT_FALSE(issuer_.Verify(signer_.SignWithHeader(header, Claims()), kNow).ok());
+  }
+}
+
 TEST(JsonWebKeyTest, ForeignKeysOfASetAreLeftOut) {
   const TokenSigner signer(TokenSigner::Kind::kEd25519);
   for (const std::string& other :
@@ -190,7 +210,7 @@ TEST(JsonWebKeyTest, FaultsOfASet) {
   }
   std::string many = TokenSigner(TokenSigner::Kind::kEd25519).PublicKey();
   const std::string one = many;
-  for (std::size_t i = 0; i < kMaxJsonWebKeys; ++i) absl::StrAppend(&many, ",", one);
+  for (std::size_t i = 0; i < limits::kMaxJsonWebKeys; ++i) absl::StrAppend(&many, ",", one);
   EXPECT_FALSE(ParseJsonWebKeySet("{\"keys\":[" + many + "]}").ok());
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 
+#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
 #include "server/files/file_content.h"
 
@@ -170,7 +171,7 @@ class Translation {
     const std::string file =
         (std::filesystem::path(path_).parent_path() / issuer.keys_file()).string();
     const absl::StatusOr<std::string> json = FileContent(file);
-    if (!json.ok() || json->size() > kMaxConfigBytes) {
+    if (!json.ok() || json->size() > limits::kMaxConfigBytes) {
       faults_.Add(place.LineOf("keys_file"),
                   absl::StrCat("keys_file ", file, " cannot be read: ",
                                json.ok() ? "it is too large" : json.status().message()));
@@ -212,12 +213,14 @@ class Translation {
       AddTokenSubject(identity.token_subjects(i), place.At("token_subjects", i), made);
     }
     made.local = identity.local();
+    made.anonymous = identity.anonymous();
+    if (made.anonymous) Unique("anonymous", place.LineOf("anonymous"), made.name);
     if (made.local) Unique("local", place.LineOf("local"), made.name);
     if (identity.certificates().empty() && identity.tokens().empty() &&
-        identity.token_subjects().empty() && !identity.local()) {
+        identity.token_subjects().empty() && !identity.local() && !identity.anonymous()) {
       faults_.Add(place.LineOf("name"), absl::StrCat("identity \"", identity.name(),
                                                      "\" has no credential; add certificates, "
-                                                     "tokens, token_subjects or local"));
+                                                     "tokens, token_subjects, local or anonymous"));
     }
     access_.identities.push_back(std::move(made));
   }
@@ -355,9 +358,9 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::string& path) {
   if (!text.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", text.status().message()));
   }
-  if (text->size() > kMaxConfigBytes) {
+  if (text->size() > limits::kMaxConfigBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": is larger than ", kMaxConfigBytes, " bytes"));
+        absl::StrCat(path, ": is larger than ", limits::kMaxConfigBytes, " bytes"));
   }
   Faults faults(path);
   Tree tree;

@@ -11,10 +11,6 @@
 
 namespace idempotency::internal {
 
-// The largest configuration file, and the largest file with an issuer's keys: far more than
-// thousands of identities need.
-inline constexpr std::size_t kMaxConfigBytes = 4 * 1024 * 1024;
-
 // A configuration file that was read and is valid, with the files that it names.
 struct LoadedConfig {
   config::v1::Config config;

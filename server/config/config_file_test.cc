@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "grpc_idempotency/limits.h"
 #include "server/access/testing/token_signer.h"
 #include "tests/support/temp_folder.h"
 
@@ -32,6 +33,7 @@ identities {
 }
 identities { name: "others" certificates { any: true } }
 identities { name: "machine" local: true }
+identities { name: "network" anonymous: true }
 token_issuers {
   issuer: "https://issuer.example" audience: "idempotencyd" keys_file: "keys.json"
 }
@@ -73,7 +75,8 @@ TEST_F(ConfigFileTest, IsTranslated) {
   const auto loaded = Load(kValid);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const AccessRules& access = loaded->access;
-  ASSERT_EQ(access.identities.size(), 3u);
+  ASSERT_EQ(access.identities.size(), 4u);
+  EXPECT_TRUE(access.identities[3].anonymous);
   EXPECT_THAT(access.identities[0].uris, ElementsAre("spiffe://example/payments"));
   EXPECT_THAT(access.identities[0].dns_names, ElementsAre("payments.example"));
   EXPECT_THAT(access.identities[0].subjects, ElementsAre("CN=payments"));
@@ -81,7 +84,8 @@ TEST_F(ConfigFileTest, IsTranslated) {
   ASSERT_EQ(access.identities[0].token_subjects.size(), 1u);
   EXPECT_TRUE(access.identities[1].any_certificate);
   EXPECT_TRUE(access.identities[2].local);
-  EXPECT_FALSE(access.identities[0].local || access.identities[0].any_certificate);
+  EXPECT_FALSE(access.identities[0].local || access.identities[0].any_certificate ||
+               access.identities[0].anonymous);
   EXPECT_THAT(access.peer_scoped, ElementsAre("payments"));
   ASSERT_EQ(access.issuers.size(), 1u);
   const AccessPolicy policy(access);
@@ -177,7 +181,7 @@ TEST_F(ConfigFileTest, FilesThatCannotBeRead) {
   EXPECT_THAT(std::string(LoadConfig(folder_.File("none")).status().message()),
               HasSubstr(folder_.File("none")));
   EXPECT_FALSE(LoadConfig(folder_.path()).ok());
-  EXPECT_FALSE(Load(std::string(kMaxConfigBytes + 1, '#')).ok());
+  EXPECT_FALSE(Load(std::string(limits::kMaxConfigBytes + 1, '#')).ok());
   Write("keys.json", "{}");
   EXPECT_THAT(FaultsOf(kValid).front(), HasSubstr("keys.json has no list \"keys\""));
 }

@@ -29,6 +29,10 @@ TEST(FileContentTest, MayBeEmpty) {
   EXPECT_TRUE(FileContent("/proc/self/oom_score").ok()) << "without a size";
 }
 
+TEST(FileContentTest, AFileWithoutEndIsAnError) {
+  EXPECT_THAT(std::string(FileContent("/dev/zero").status().message()), HasSubstr("larger than"));
+}
+
 TEST(FileContentTest, WhatCannotBeReadIsAnError) {
   const testing::TempFolder folder;
   EXPECT_THAT(FileContent(folder.File("missing")).status().message(),

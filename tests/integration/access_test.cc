@@ -294,7 +294,7 @@ TEST_F(AccessTest, EachKindOfCredentialIdentifies) {
       R"(
 identities { name: "uri" certificates { uri: "spiffe://example/payments" } }
 identities { name: "dns" certificates { dns: "payments.example" } }
-identities { name: "subject" certificates { subject: "CN=the subject" } }
+identities { name: "subject" certificates { subject: "O=Example,CN=the subject" } }
 identities { name: "any" certificates { any: true } }
 identities { name: "static" tokens { sha256: ")",
       Digest("a-static-token"), R"(" } }
@@ -320,7 +320,7 @@ token_issuers { issuer: "https://issuer.example" audience: "idempotencyd" keys_f
   const std::vector<std::pair<std::string, std::shared_ptr<grpc::Channel>>> callers = {
       {"uri", WithCertificate("x", "URI:spiffe://example/payments")},
       {"dns", WithCertificate("x", "DNS:payments.example")},
-      {"subject", WithCertificate("the subject", "")},
+      {"subject", WithCertificate("the subject/O=Example", "")},
       {"any", WithCertificate("x", "DNS:other.example")},
       {"static", with_token("a-static-token")},
       {"jwt", with_token(signer_.Sign(claims(600)))},
@@ -437,6 +437,54 @@ TEST_F(AccessTest, ATokenIsRotatedWithoutAFailedCall) {
   }
   call_for(std::chrono::milliseconds(500));
   EXPECT_GT(calls, 100);
+}
+
+// The order of docs/access.md: authorities are added before, and removed after, the certificates.
+TEST_F(AccessTest, CertificatesAreRotatedWithoutAFailedCall) {
+  CertificateAuthority next;
+  Serve(
+      "identities { name: \"payments\" certificates { uri: \"spiffe://example/payments\" } } "
+      "rules { identity: \"payments\" namespaces: \"payments\" permissions: WRITE }",
+      /*mutual=*/true, {"--max_connection_age=500ms", "--connection_grace=2s"});
+  const auto issue = [](CertificateAuthority& authority) {
+    return authority.Issue("payments", "URI:spiffe://example/payments");
+  };
+  const auto old_client = issue(authority_);
+  const IdempotencydCredentialFiles files{Write("client-ca.pem", authority_.root()),
+                                          Write("client.pem", old_client.certificate),
+                                          Write("client.key", old_client.key), ""};
+  Client session(ChannelWith(files), true);
+  Client unary(ChannelWith(files), false);
+  int calls = 0;
+  // Longer than either side takes to read its files again, and than a connection lasts.
+  const auto call_for_a_while = [&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+    while (std::chrono::steady_clock::now() < end) {
+      for (Client* client : {&session, &unary}) {
+        const auto answer = client->Reserve("payments", absl::StrCat(++calls));
+        ASSERT_TRUE(answer.ok()) << answer.status();
+      }
+    }
+  };
+  const std::string both = authority_.root() + next.root();
+  Write("ca.pem", both);
+  Write("client-ca.pem", both);
+  call_for_a_while();
+  const auto new_client = issue(next);
+  Write("client.key", new_client.key);
+  Write("client.pem", new_client.certificate);
+  const auto new_server = next.Issue("idempotencyd", kHere);
+  Write("server.key", new_server.key);
+  Write("server.pem", new_server.certificate);
+  call_for_a_while();
+  Write("ca.pem", next.root());
+  Write("client-ca.pem", next.root());
+  call_for_a_while();
+  EXPECT_GT(calls, 100);
+  Client old(ChannelWith({files.ca, Write("old.pem", old_client.certificate),
+                          Write("old.key", old_client.key), ""}),
+             false);
+  EXPECT_EQ(ReasonOf(old.Reserve("payments", "old").status()), Reason::kStoreUnavailable);
 }
 
 // The open session of a caller whose token is removed is renewed with the file's new one.
