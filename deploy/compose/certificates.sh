@@ -4,7 +4,7 @@
 # production a certificate manager does this.
 set -eu
 cd "$1"
-[ ! -e done ] || exit 0
+[ ! -e complete ] || exit 0
 umask 077
 
 # issue NAME SUBJECT_ALTERNATIVE_NAMES
@@ -27,4 +27,4 @@ issue operator URI:spiffe://example.org/operator
 rm ca.key ca.srl
 # The image's user.
 [ "$(id -u)" != 0 ] || chown 10001 ./*
-: >done
+: >complete
