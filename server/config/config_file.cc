@@ -18,6 +18,8 @@
 
 #include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/record_key.h"
+#include "server/config/config_faults.h"
+#include "server/config/namespace_config.h"
 #include "server/files/file_content.h"
 
 namespace idempotency::internal {
@@ -28,69 +30,10 @@ using config::v1::Config;
 using config::v1::Identity;
 using config::v1::Namespace;
 using config::v1::Rule;
-using google::protobuf::Descriptor;
 using google::protobuf::TextFormat;
-using Tree = TextFormat::ParseInfoTree;
+using Tree = ConfigPlace::Tree;
 
 constexpr std::size_t kMaxIdentityName = 64;
-// A longer list helps nobody, and a hostile file must not fill the log.
-constexpr std::size_t kMaxFaults = 20;
-
-// The faults of a file, each with its line.
-class Faults : public google::protobuf::io::ErrorCollector {
- public:
-  explicit Faults(std::string path) : path_(std::move(path)) {}
-
-  void Add(int line, absl::string_view fault) {
-    if (lines_.size() < kMaxFaults) lines_.push_back(absl::StrCat(path_, ":", line, ": ", fault));
-  }
-  // The parser counts from 0.
-  void AddError(int line, google::protobuf::io::ColumnNumber column,
-                const std::string& message) override {
-    lines_.push_back(absl::StrCat(path_, ":", line + 1, ":", column + 1, ": ", message));
-  }
-
-  absl::Status status() const {
-    if (lines_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
-  }
-
- private:
-  const std::string path_;
-  std::vector<std::string> lines_;
-};
-
-// A message of the file and the lines of its fields.
-class Place {
- public:
-  Place(const Descriptor& type, Tree* tree, int own_line)
-      : type_(type), tree_(tree), own_line_(own_line) {}
-
-  // Of the message itself if the field is not set. Not for repeated fields.
-  int LineOf(const std::string& field) const { return LineAt(field, -1); }
-  // Where a repeated field of scalars begins, which has at least one value: the parser keeps one
-  // location for a list in brackets.
-  int FirstLineOf(const std::string& field) const { return LineAt(field, 0); }
-  // Of a field that is a message.
-  Place At(const std::string& field, int index) const {
-    const auto* const descriptor = type_.FindFieldByName(field);
-    Tree* const nested = tree_ == nullptr ? nullptr : tree_->GetTreeForNested(descriptor, index);
-    return {*descriptor->message_type(), nested, LineAt(field, index)};
-  }
-  int own_line() const { return own_line_; }
-
- private:
-  int LineAt(const std::string& field, int index) const {
-    if (tree_ == nullptr) return own_line_;
-    const TextFormat::ParseLocation at = tree_->GetLocation(type_.FindFieldByName(field), index);
-    return at.line < 0 ? own_line_ : at.line + 1;
-  }
-
-  const Descriptor& type_;
-  Tree* const tree_;
-  const int own_line_;
-};
-
 bool IsIdentityName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxIdentityName &&
          std::all_of(name.begin(), name.end(), [](char c) {
@@ -119,9 +62,9 @@ Permission FromProto(Rule::Permission permission) {
 
 // The parser keeps one location for a list in brackets, whatever its length, so that the lines of
 // messages in one are not known. Messages are written as a block each.
-bool HasListOfMessages(const std::string& text, Faults& faults) {
+bool HasListOfMessages(const std::string& text, ConfigFaults& faults) {
   google::protobuf::io::ArrayInputStream in(text.data(), static_cast<int>(text.size()));
-  Faults of_tokens("");
+  ConfigFaults of_tokens("");
   google::protobuf::io::Tokenizer tokens(&in, &of_tokens);
   tokens.set_comment_style(google::protobuf::io::Tokenizer::SH_COMMENT_STYLE);
   bool found = false;
@@ -140,7 +83,7 @@ bool HasListOfMessages(const std::string& text, Faults& faults) {
 // Checks a parsed file and translates it.
 class Translation {
  public:
-  Translation(const Config& config, Tree& tree, std::string path, Faults& faults)
+  Translation(const Config& config, Tree& tree, std::string path, ConfigFaults& faults)
       : config_(config),
         root_(*Config::descriptor(), &tree, 1),
         path_(std::move(path)),
@@ -153,13 +96,14 @@ class Translation {
     for (int i = 0; i < config_.namespaces_size(); ++i) AddNamespace(i);
     return std::move(access_);
   }
+  NamespaceSettingsMap namespaces() { return std::move(namespaces_); }
   // Of the files that the configuration names.
   const std::string& files() const { return files_; }
 
  private:
   void AddIssuer(int index) {
     const auto& issuer = config_.token_issuers(index);
-    const Place place = root_.At("token_issuers", index);
+    const ConfigPlace place = root_.At("token_issuers", index);
     if (issuer.issuer().empty() || issuer.audience().empty() || issuer.keys_file().empty()) {
       faults_.Add(place.LineOf("issuer"), "token_issuers needs issuer, audience and keys_file");
       return;
@@ -189,7 +133,7 @@ class Translation {
 
   void AddIdentity(int index) {
     const Identity& identity = config_.identities(index);
-    const Place place = root_.At("identities", index);
+    const ConfigPlace place = root_.At("identities", index);
     if (!IsIdentityName(identity.name())) {
       faults_.Add(place.LineOf("name"),
                   absl::StrCat("identities.name must be 1 to ", kMaxIdentityName,
@@ -225,7 +169,7 @@ class Translation {
     access_.identities.push_back(std::move(made));
   }
 
-  void AddCertificate(const CertificateName& name, const Place& place,
+  void AddCertificate(const CertificateName& name, const ConfigPlace& place,
                       AccessRules::Identity& identity) {
     switch (name.name_case()) {
       case CertificateName::kUri:
@@ -244,14 +188,14 @@ class Translation {
     }
   }
 
-  void AddName(const std::string& kind, const std::string& text, const Place& place,
+  void AddName(const std::string& kind, const std::string& text, const ConfigPlace& place,
                const std::string& identity, std::vector<std::string>& names) {
     if (text.empty()) return faults_.Add(place.LineOf(kind), kind + " must not be empty");
     Unique(absl::StrCat(kind, " ", text), place.LineOf(kind), identity);
     names.push_back(text);
   }
 
-  void AddToken(const std::string& hex, const Place& place, AccessRules::Identity& identity) {
+  void AddToken(const std::string& hex, const ConfigPlace& place, AccessRules::Identity& identity) {
     const bool valid =
         hex.size() == 2 * Sha256Digest().size() && std::all_of(hex.begin(), hex.end(), [](char c) {
           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
@@ -271,7 +215,7 @@ class Translation {
     identity.token_digests.push_back(digest);
   }
 
-  void AddTokenSubject(const config::v1::TokenSubject& token, const Place& place,
+  void AddTokenSubject(const config::v1::TokenSubject& token, const ConfigPlace& place,
                        AccessRules::Identity& identity) {
     if (issuers_.count(token.issuer()) == 0) {
       return faults_.Add(place.LineOf("issuer"),
@@ -295,7 +239,7 @@ class Translation {
 
   void AddRule(int index) {
     const Rule& rule = config_.rules(index);
-    const Place place = root_.At("rules", index);
+    const ConfigPlace place = root_.At("rules", index);
     if (names_.count(rule.identity()) == 0) {
       faults_.Add(place.LineOf("identity"), "identity must be the name of one of identities");
     }
@@ -326,7 +270,7 @@ class Translation {
 
   void AddNamespace(int index) {
     const Namespace& name_space = config_.namespaces(index);
-    const Place place = root_.At("namespaces", index);
+    const ConfigPlace place = root_.At("namespaces", index);
     if (!CheckNamespaceName(name_space.name()).ok()) {
       faults_.Add(place.LineOf("name"), "is not a namespace that a request can have");
     }
@@ -336,13 +280,15 @@ class Translation {
     if (name_space.scope_from() == Namespace::PEER) {
       access_.peer_scoped.push_back(name_space.name());
     }
+    namespaces_[name_space.name()] = ReadNamespace(name_space, place, faults_);
   }
 
   const Config& config_;
-  const Place root_;
+  const ConfigPlace root_;
   const std::string path_;
-  Faults& faults_;
+  ConfigFaults& faults_;
   AccessRules access_;
+  NamespaceSettingsMap namespaces_;
   std::string files_;
   std::set<std::string> issuers_;
   std::set<std::string> names_;
@@ -362,7 +308,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is larger than ", limits::kMaxConfigBytes, " bytes"));
   }
-  Faults faults(path);
+  ConfigFaults faults(path);
   Tree tree;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&faults);
@@ -373,6 +319,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::string& path) {
   if (HasListOfMessages(*text, faults)) return faults.status();
   Translation translation(loaded.config, tree, path, faults);
   loaded.access = translation.Run();
+  loaded.namespaces = translation.namespaces();
   if (absl::Status status = faults.status(); !status.ok()) return status;
   std::string content;
   AppendPart(*text, content);

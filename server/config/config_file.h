@@ -8,6 +8,7 @@
 
 #include "idempotency/config/v1/config.pb.h"
 #include "server/access/access_policy.h"
+#include "server/tenants/namespace_settings.h"
 
 namespace idempotency::internal {
 
@@ -15,6 +16,7 @@ namespace idempotency::internal {
 struct LoadedConfig {
   config::v1::Config config;
   AccessRules access;
+  NamespaceSettingsMap namespaces;
   // A digest of all of these files' content, to detect a change.
   Sha256Digest digest;
 };

@@ -98,6 +98,32 @@ TEST_F(ConfigFileTest, IsTranslated) {
   EXPECT_FALSE(policy.Allows(2, "anything", Permission::kWrite));
 }
 
+TEST_F(ConfigFileTest, SettingsOfNamespaces) {
+  const auto loaded = Load(R"(
+namespaces { name: "all" window { seconds: 3600 } not_before: "2026-01-01T00:00:00Z"
+  limits { max_rate: 10.5 max_in_flight: 7 max_waiting: 0 }
+  retention { min { seconds: 60 } max { seconds: 3600 } } }
+namespaces { name: "burst" limits { max_rate: 10 burst: 99 } }
+namespaces { name: "defaults" })");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const NamespaceSettings& all = loaded->namespaces.at("all");
+  EXPECT_EQ(all.window, absl::Hours(1));
+  EXPECT_EQ(all.not_before, absl::FromUnixSeconds(1767225600));
+  EXPECT_EQ(all.max_rate, 10.5);
+  EXPECT_EQ(all.burst, 11u);
+  EXPECT_EQ(all.max_in_flight, 7u);
+  EXPECT_EQ(all.max_waiting, 0u);
+  EXPECT_EQ(all.min_retention, absl::Minutes(1));
+  EXPECT_EQ(all.max_retention, absl::Hours(1));
+  EXPECT_EQ(all.default_retention, absl::Hours(1)) << "the nearest bound";
+  EXPECT_EQ(loaded->namespaces.at("burst").burst, 99u);
+  const NamespaceSettings& defaults = loaded->namespaces.at("defaults");
+  EXPECT_FALSE(defaults.max_rate || defaults.max_in_flight || defaults.max_waiting ||
+               defaults.not_before);
+  EXPECT_EQ(defaults.default_retention, limits::kDefaultRetention);
+  EXPECT_EQ(defaults.window, limits::kDefaultWindow);
+}
+
 TEST_F(ConfigFileTest, AnEmptyFilePermitsNothing) {
   const auto loaded = Load("");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -144,6 +170,23 @@ TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {
       {identity + "rules { identity: \"a\" namespaces: \"n\" permissions: PERMISSION_UNSPECIFIED }",
        "2: must be WRITE"},
       {"namespaces { }", "1: is not a namespace"},
+      {"namespaces { name: \"n\"\n limits {\n max_rate: 0 } }", "3: max_rate must be"},
+      {"namespaces { name: \"n\" limits { max_rate: nan } }", "1: max_rate must be"},
+      {"namespaces { name: \"n\" limits { max_rate: 1e9 } }", "1: max_rate must be"},
+      {"namespaces { name: \"n\" limits { max_rate: 1 burst: 0 } }", "1: burst must be at least"},
+      {"namespaces { name: \"n\" limits { burst: 1 } }", "1: burst has no effect without"},
+      {"namespaces { name: \"n\" limits { max_in_flight: 0 } }", "1: max_in_flight must be"},
+      {"namespaces { name: \"n\"\n retention {\n min { seconds: 0 } } }", "3: min must be 1s to"},
+      {"namespaces { name: \"n\" retention { max { seconds: 99999999 } } }", "1: max must be 1s"},
+      {"namespaces { name: \"n\" retention { max { seconds: 1 nanos: -1 } } }", "1: max must be"},
+      {"namespaces { name: \"n\"\n retention { min { seconds: 2 } max { seconds: 1 } } }",
+       "2: min must not be over max"},
+      {"namespaces { name: \"n\" retention { max { seconds: 9 } default { seconds: 10 } } }",
+       "1: default must be 1s to 9s"},
+      {"namespaces { name: \"n\" window { seconds: 1 } }", "1: window must be 1m to"},
+      {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
+      {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
+       "1: not_before must not be in the future"},
       {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
        "2: this namespace is listed twice"},
       {"token_issuers { issuer: \"x\" }", "1: token_issuers needs issuer, audience and keys_file"},

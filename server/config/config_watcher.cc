@@ -10,8 +10,12 @@
 namespace idempotency::internal {
 
 ConfigWatcher::ConfigWatcher(std::string path, const LoadedConfig& loaded, AccessControl& access,
-                             Observer& observer)
-    : path_(std::move(path)), access_(access), observer_(observer), current_(loaded.digest) {
+                             Tenants& tenants, Observer& observer)
+    : path_(std::move(path)),
+      access_(access),
+      tenants_(tenants),
+      observer_(observer),
+      current_(loaded.digest) {
   observer_.ConfigRead(/*valid=*/true);
   thread_ = std::thread([this] { Watch(); });
   pthread_setname_np(thread_.native_handle(), "config");
@@ -31,6 +35,7 @@ void ConfigWatcher::Refresh() {
   observer_.ConfigRead(loaded.ok());
   if (loaded.ok() && loaded->digest != current_) {
     current_ = loaded->digest;
+    tenants_.Configure(loaded->namespaces);
     access_.Replace(std::make_shared<AccessPolicy>(std::move(loaded->access)));
     Log(LogLevel::kInfo, "configuration replaced", {{"config", path_}});
   }

@@ -10,6 +10,7 @@
 #include "server/config/config_file.h"
 #include "server/observability/observer.h"
 #include "server/service/stop_latch.h"
+#include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
 
@@ -21,9 +22,9 @@ inline constexpr absl::Duration kConfigRefresh = absl::Seconds(1);
 // Thread-compatible.
 class ConfigWatcher {
  public:
-  // `loaded` is the content that applies now. `access` and `observer` outlive it.
+  // `loaded` is the content that applies now. The last three outlive it.
   ConfigWatcher(std::string path, const LoadedConfig& loaded, AccessControl& access,
-                Observer& observer);
+                Tenants& tenants, Observer& observer);
   ~ConfigWatcher();
   ConfigWatcher(const ConfigWatcher&) = delete;
   ConfigWatcher& operator=(const ConfigWatcher&) = delete;
@@ -34,6 +35,7 @@ class ConfigWatcher {
 
   const std::string path_;
   AccessControl& access_;
+  Tenants& tenants_;
   Observer& observer_;
   Sha256Digest current_;
   // Why the file is not used now, or "".

@@ -40,8 +40,14 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   if (const absl::Status denied = Check(pending, op->key, Permission::kWrite); !denied.ok()) {
     return Refuse(pending, denied);
   }
-  const absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
+  absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
   if (!max_wait.ok()) return Refuse(pending, max_wait.status());
+  if (options_.tenants != nullptr) {
+    absl::StatusOr<Tenants::Place> place =
+        options_.tenants->AdmitReservation(*op, request.has_retention(), *max_wait);
+    if (!place.ok()) return Refuse(pending, place.status());
+    pending.place_ = *std::move(place);
+  }
   pending.request_hold_.Release();
   pending.id_ = op->id;
   pending.max_reply_bytes_ = request.max_reply_bytes();
@@ -142,6 +148,11 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
   if (const absl::Status denied = CheckRead(pending, *op, request.view()); !denied.ok()) {
     return Refuse(pending, denied);
   }
+  if (options_.tenants != nullptr && op->key.has_value()) {
+    absl::StatusOr<Tenants::Place> place = options_.tenants->AdmitRead(op->key->name_space);
+    if (!place.ok()) return Refuse(pending, place.status());
+    pending.place_ = *std::move(place);
+  }
   pending.request_hold_.Release();
   batcher_.Get(
       *std::move(op), pending.deadline_,
@@ -199,6 +210,7 @@ void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
 }
 
 void Operations::Finish(PendingOperation& pending, const absl::Status& status) {
+  pending.place_.Release();
   observer_.RpcFinished(pending.kind_, status,
                         absl::FromChrono(options_.clock->Monotonic() - pending.arrived_));
   pending.Finish(status);

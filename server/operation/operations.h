@@ -15,6 +15,7 @@
 #include "server/operation/pending_operation.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
+#include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
 
@@ -27,6 +28,8 @@ struct OperationsOptions {
   absl::Duration min_retry_after = absl::Milliseconds(100);
   absl::Duration max_retry_after = absl::Seconds(1);
   const Clock* clock = &Clock::System();
+  // Outlives the operations. nullptr: no namespace has settings of its own.
+  Tenants* tenants = nullptr;
 };
 
 // The five operations of the service between the wire and the batcher, the same

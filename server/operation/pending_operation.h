@@ -12,6 +12,7 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
+#include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
 
@@ -60,6 +61,8 @@ class PendingOperation {
   std::uint64_t max_reply_bytes_ = 0;
   InFlightWaiters::WaiterPtr waiting_;
   Caller* caller_ = nullptr;
+  // Among the operations of its namespace, until it is over.
+  Tenants::Place place_;
   MemoryBudget::Hold request_hold_;
   MemoryBudget::Hold hold_;
 };

@@ -51,8 +51,8 @@ absl::Status Daemon::StartParts() {
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
-  auto stack =
-      ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_, &access_);
+  auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_,
+                                   &access_, &tenants_);
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
   const bool exposed = options_.tls.certificate.empty() && !options_.listen.IsLocal();
@@ -90,7 +90,8 @@ absl::Status Daemon::StartAccess() {
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(options_.config);
   if (!loaded.ok()) return loaded.status();
   access_.Restrict(std::make_shared<AccessPolicy>(loaded->access), Clock::System());
-  config_ = std::make_unique<ConfigWatcher>(options_.config, *loaded, access_, metrics_);
+  tenants_.Configure(loaded->namespaces);
+  config_ = std::make_unique<ConfigWatcher>(options_.config, *loaded, access_, tenants_, metrics_);
   return absl::OkStatus();
 }
 

@@ -57,6 +57,7 @@ class Daemon {
 
   LoggingMetrics metrics_;
   AccessControl access_;
+  Tenants tenants_{metrics_};
   std::unique_ptr<ConfigWatcher> config_;
   std::unique_ptr<ListenerCredentials> credentials_;
   std::unique_ptr<ServiceStack> stack_;

@@ -16,13 +16,12 @@ int WorkersFor(const StoreAddress& address, const ServiceOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAddress& address,
-                                                                  const ServiceOptions& options,
-                                                                  SchemaPolicy schema,
-                                                                  Observer& observer,
-                                                                  const AccessControl* access) {
+absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(
+    const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
+    Observer& observer, const AccessControl* access, Tenants* tenants) {
   // Private constructor.
-  std::unique_ptr<ServiceStack> stack(new ServiceStack(address, options, schema, observer, access));
+  std::unique_ptr<ServiceStack> stack(
+      new ServiceStack(address, options, schema, observer, access, tenants));
   stack->first_look_ = stack->store_->Inspect();
   const absl::Status& seen = stack->first_look_.status();
   if (!seen.ok() && !MayRecover(seen)) return seen;
@@ -31,12 +30,14 @@ absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAdd
 }
 
 ServiceStack::ServiceStack(const StoreAddress& address, const ServiceOptions& options,
-                           SchemaPolicy schema, Observer& observer, const AccessControl* access)
+                           SchemaPolicy schema, Observer& observer, const AccessControl* access,
+                           Tenants* tenants)
     : address_(address),
       options_(options),
       schema_(schema),
       observer_(observer),
       access_(access),
+      tenants_(tenants),
       store_([this] { return Open(); }) {}
 
 absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
@@ -60,6 +61,7 @@ void ServiceStack::StartParts() {
   IdempotencyServiceOptions serving;
   serving.session.max_age = options_.session_age;
   serving.access = access_;
+  serving.tenants = tenants_;
   service_.emplace(*batcher_, *waiters_, observer_, serving);
 }
 

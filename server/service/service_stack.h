@@ -37,12 +37,10 @@ class ServiceStack {
   // Inspects the store, and starts everything but the gRPC server. Also when the
   // store cannot be reached yet: calls are answered STORE_UNAVAILABLE until it
   // can. Fails with an error of OpenStore() that needs an operator. `observer`
-  // and `access` must outlive it; without `access` every caller may do everything.
-  static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(const StoreAddress& address,
-                                                             const ServiceOptions& options,
-                                                             SchemaPolicy schema,
-                                                             Observer& observer,
-                                                             const AccessControl* access = nullptr);
+  // the last two must outlive it; without `access` every caller may do everything.
+  static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(
+      const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
+      Observer& observer, const AccessControl* access = nullptr, Tenants* tenants = nullptr);
   // After the gRPC server that it was registered with has ended.
   ~ServiceStack() = default;
   ServiceStack(const ServiceStack&) = delete;
@@ -67,7 +65,7 @@ class ServiceStack {
 
  private:
   ServiceStack(const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
-               Observer& observer, const AccessControl* access);
+               Observer& observer, const AccessControl* access, Tenants* tenants);
 
   absl::StatusOr<std::unique_ptr<Store>> Open();
   void StartParts();
@@ -77,6 +75,7 @@ class ServiceStack {
   const SchemaPolicy schema_;
   Observer& observer_;
   const AccessControl* const access_;
+  Tenants* const tenants_;
 
   // Of the opened store's pool. Used only by the thread that inspects the
   // store: the starting thread, then the monitor's.

@@ -36,7 +36,8 @@ ORDERS = {
         ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
     ],
     "server/": [
-        ("process",), ("config",), ("service",), ("rpc",), ("operation",), ("access",), ("queue",),
+        ("process",), ("config",), ("service",), ("rpc",), ("operation",), ("access", "tenants"),
+        ("queue",),
         ("observability", "files"), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],
