@@ -57,6 +57,8 @@ constexpr std::array kCatalogue = {
     Entry{Reason::kRecordDamaged, "RECORD_DAMAGED", absl::StatusCode::kDataLoss},
     Entry{Reason::kRecordIdCollision, "RECORD_ID_COLLISION", absl::StatusCode::kInternal},
     Entry{Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
+    Entry{Reason::kRecordChanged, "RECORD_CHANGED", absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kForceRequired, "FORCE_REQUIRED", absl::StatusCode::kFailedPrecondition},
 };
 
 constexpr bool IsInOrder() {

@@ -46,6 +46,8 @@ constexpr CatalogueLine kExpected[] = {
     {Reason::kRecordDamaged, "RECORD_DAMAGED", absl::StatusCode::kDataLoss},
     {Reason::kRecordIdCollision, "RECORD_ID_COLLISION", absl::StatusCode::kInternal},
     {Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
+    {Reason::kRecordChanged, "RECORD_CHANGED", absl::StatusCode::kFailedPrecondition},
+    {Reason::kForceRequired, "FORCE_REQUIRED", absl::StatusCode::kFailedPrecondition},
 };
 
 absl::Status WithPayload(std::string_view bytes) {

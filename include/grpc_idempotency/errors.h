@@ -38,6 +38,8 @@ enum class Reason {
   kRecordDamaged,       // RECORD_DAMAGED, DATA_LOSS
   kRecordIdCollision,   // RECORD_ID_COLLISION, INTERNAL
   kDownstreamRefused,   // DOWNSTREAM_REFUSED, INTERNAL
+  kRecordChanged,       // RECORD_CHANGED, FAILED_PRECONDITION
+  kForceRequired,       // FORCE_REQUIRED, FAILED_PRECONDITION
 };
 
 // All of them, in the order of the enumeration.
