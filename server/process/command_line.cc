@@ -172,6 +172,11 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
               "it, a client without a certificate cannot connect.");
+  set.AddSwitch("admin_service", &options->admin_service,
+                "Serve idempotency.v1.IdempotencyAdminService: list, settle and purge records of\n"
+                "every namespace, without authorisation. Only with a --listen address that other\n"
+                "machines cannot reach: start one for the time of the work. The audit log names\n"
+                "its callers \"local\".");
   set.AddText("log_level", "LEVEL", &log_level,
               "Lowest severity that is logged: debug, info, warn or error.");
 }
@@ -230,6 +235,11 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   options.log_level = *level;
 
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
+  if (options.admin_service && !options.listen.IsLocal()) {
+    return absl::InvalidArgumentError(
+        "--admin_service authorises nobody, so it needs an address that only this machine reaches; "
+        "write --listen=127.0.0.1:PORT or --listen=unix:PATH");
+  }
   options.listener.max_bytes = static_cast<std::size_t>(flags.transport_mib) * kMib;
   options.session_age = options.listener.session_age();
   return options;

@@ -35,6 +35,8 @@ struct ServeOptions : ServiceOptions {
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   TlsFiles tls;
+  // Serves IdempotencyAdminService to every caller: only on a local address.
+  bool admin_service = false;
   // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;

@@ -62,6 +62,21 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   EXPECT_EQ(options.tls.client_ca, "ca.pem");
 }
 
+// It authorises nobody.
+TEST(CommandLineTest, TheAdminServiceIsOffAndOnlyForThisMachine) {
+  const std::string store = "--store=sqlite:/tmp/r.db";
+  EXPECT_FALSE(ParseAs<ServeOptions>({"serve", store}).admin_service);
+  for (const char* const local : {"--listen=127.0.0.1:1", "--listen=[::1]:1", "--listen=unix:/s"}) {
+    EXPECT_TRUE(ParseAs<ServeOptions>({"serve", store, local, "--admin_service"}).admin_service);
+  }
+  for (const char* const open : {"--listen=0.0.0.0:1", "--listen=[::]:1", "--listen=db:1"}) {
+    const auto refused = ParseCommandLine({"serve", store, open, "--admin_service"});
+    ASSERT_FALSE(refused.ok()) << open;
+    EXPECT_THAT(std::string(refused.status().message()),
+                ::testing::HasSubstr("--listen=127.0.0.1:PORT"));
+  }
+}
+
 TEST(CommandLineTest, MigrateTakesATargetOrPrintsTheStatus) {
   const auto newest = ParseAs<MigrateOptions>({"migrate", "--store=postgresql://db"});
   EXPECT_FALSE(newest.to.has_value());

@@ -54,6 +54,9 @@ absl::Status Daemon::StartParts() {
   auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_);
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
+  if (options_.admin_service) {
+    stack_->ServeAdmin([](const grpc::ServerContextBase&, absl::string_view) { return "local"; });
+  }
   WarnIfExposed(options_);
 
   if (options_.metrics.has_value()) {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -222,8 +223,10 @@ TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
             "t");
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
   // A half-finished step is started again.
-  Execute("DELETE FROM schema_migrations WHERE version = 4");
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(4));
+  const std::string audit_key = schema_->Value("SELECT key FROM audit_key");
+  Execute("DELETE FROM schema_migrations WHERE version >= 4");
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(4, 5));
+  EXPECT_EQ(schema_->Value("SELECT key FROM audit_key"), audit_key);
 }
 
 TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
@@ -267,7 +270,27 @@ TEST_F(PostgresMigratorTest, ARoleThatDoesNotOwnTheSchemaMayServeItOnceItIsGrant
   }
   EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'SELECT')"), "t");
   EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'DELETE')"), "f");
+  // Its administrators' acts stay as they were written, and under the same audit key.
+  for (const auto& [table, rights] : std::map<std::string, std::string>{
+           {"audit_log", "SELECT t,INSERT t,UPDATE f,DELETE f"},
+           {"audit_key", "SELECT t,INSERT f,UPDATE f,DELETE f"}}) {
+    EXPECT_EQ(schema_->Value(absl::StrCat(
+                  "SELECT string_agg(r || ' ' || left(has_table_privilege('", table,
+                  "', r)::text, 1), ',') FROM unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE']) r")),
+              rights)
+        << table;
+  }
+  Execute(
+      "INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac,"
+      " state, attempt) VALUES (now(), 'a', 'r', 3, false, 'n', gen_random_uuid(), sha256('k'), 2,"
+      " 1)");
   Execute("RESET ROLE");
+  // Also for the owner.
+  for (const char* const change :
+       {"UPDATE audit_log SET actor = 'b'", "DELETE FROM audit_log", "TRUNCATE audit_log"}) {
+    EXPECT_FALSE(schema_->Execute(change).ok()) << change;
+  }
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM audit_log WHERE actor = 'a'"), "1");
   Execute(absl::StrCat("DROP OWNED BY \"", quoted, "\"; DROP ROLE \"", quoted, "\""));
   EXPECT_EQ(Migrator().GrantTo("nobody-of-this-name").code(),
             absl::StatusCode::kFailedPrecondition);

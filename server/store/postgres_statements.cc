@@ -469,22 +469,29 @@ constexpr std::string_view kListed =
     "SELECT {record}, NULL::bytea, NULL::bytea, {labels}, NULL::boolean,"
     " t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key FROM records t ";
 
+// The walks are ranges of one index. Equalities would let the planner follow the order of another
+// one, such as the primary key's, and read any number of rows that are not wanted.
+//
 // $1 namespace, $2 scope and $3 id to continue after, $4 how many.
 constexpr std::string_view kWalkNamespace = R"sql(
-  WHERE t.namespace = $1::text AND (t.scope, t.id) > ($2::text, $3::uuid)
-  ORDER BY t.scope, t.id LIMIT $4::integer)sql";
+  WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid) AND t.namespace <= $1::text
+  ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer)sql";
 // $1 namespace, $2 scope, $3 id to continue after, $4 how many.
 constexpr std::string_view kWalkScope = R"sql(
-  WHERE t.namespace = $1::text AND t.scope = $2::text AND t.id > $3::uuid
-  ORDER BY t.id LIMIT $4::integer)sql";
-// $1 namespace, $2 id to continue after, $3 how many.
+  WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid)
+    AND (t.namespace, t.scope) <= ($1::text, $2::text)
+  ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer)sql";
+// $1 namespace, $2 id to continue after, $3 how many. As the predicate of records_unknown is
+// written, no other index has it.
 constexpr std::string_view kListUnknown = R"sql({listed}
-  WHERE t.watched AND t.namespace = $1::text AND t.id > $2::uuid
-  ORDER BY t.id LIMIT $3::integer)sql";
+  WHERE t.watched::integer = 1
+    AND (t.namespace, t.id) > ($1::text, $2::uuid) AND t.namespace <= $1::text
+  ORDER BY t.namespace, t.id LIMIT $3::integer)sql";
 // $1 the parent's key, $2 id to continue after, $3 how many.
 constexpr std::string_view kListChildren = R"sql({listed}
-  WHERE t.parent_key = $1::text AND t.id > $2::uuid
-  ORDER BY t.id LIMIT $3::integer)sql";
+  WHERE t.parent_key IS NOT NULL
+    AND (t.parent_key, t.id) > ($1::text, $2::uuid) AND t.parent_key <= $1::text
+  ORDER BY t.parent_key, t.id LIMIT $3::integer)sql";
 
 // AuditHmac() of row {row}, between the two pads of HmacPadsOf().
 constexpr std::string_view kAuditHmac =

@@ -162,6 +162,34 @@ class PostgresPlanTest : public PostgresStoreTest {
         EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement->name;
       }
     }
+    ExpectWalks(**connection, statements);
+  }
+  // Pages of administrators are ranges of one index, in its order.
+  static void ExpectWalks(PostgresConnection& connection, const PostgresStatements& statements) {
+    const std::pair<const PostgresStatement*, const char*> walks[] = {
+        {&statements.list_namespace, "records_by_scope"},
+        {&statements.list_scope, "records_by_scope"},
+        {&statements.list_unknown, "records_unknown"},
+        {&statements.list_children, "records_by_parent"},
+        {&statements.purge_scope, "records_by_scope"},
+        {&statements.purge_namespace, "records_by_scope"},
+        {&statements.count_scope, "records_by_scope"},
+        {&statements.count_namespace, "records_by_scope"},
+        {&statements.read_audit, "audit_log_by_namespace"},
+    };
+    for (const auto& [statement, index] : walks) {
+      const std::string plan = PlanOf(connection, *statement);
+      // Below the limit there is the scan alone.
+      const std::size_t limit = plan.find("Limit");
+      const std::size_t scan = plan.find(absl::StrCat("Index Scan using ", index, " on "));
+      ASSERT_NE(limit, std::string::npos) << statement->name << plan;
+      ASSERT_NE(scan, std::string::npos) << statement->name << plan;
+      EXPECT_THAT(plan.substr(limit, scan - limit), Not(HasSubstr("Sort")))
+          << statement->name << plan;
+      EXPECT_THAT(plan.substr(scan, plan.find('\n', plan.find('\n', scan) + 1) - scan),
+                  HasSubstr("Index Cond"))
+          << statement->name << plan;
+    }
   }
 
  private:
