@@ -84,7 +84,7 @@ def main():
     print("with", what, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         daemon = subprocess.Popen(
-            [os.path.join(bin_folder, "idempotencyd"), "serve", "--listen=127.0.0.1:0", "--metrics=",
+            [os.path.join(bin_folder, "idempotencyd"), "serve", "--listen=127.0.0.1:0", "--metrics=", "--admin_service",
              f"--store=sqlite:{folder}/records.db"], stdout=subprocess.PIPE, text=True)
         try:
             ready = daemon.stdout.readline()
