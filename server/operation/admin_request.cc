@@ -100,7 +100,8 @@ void CheckExpectations(const v1::ResolveRequest& request, FieldFaults& faults) {
   if (request.expected_state() != v1::RECORD_STATE_UNSPECIFIED &&
       request.expected_state() != v1::RECORD_STATE_RESERVED &&
       request.expected_state() != v1::RECORD_STATE_UNKNOWN) {
-    faults.Add("expected_state", "must be RECORD_STATE_RESERVED or RECORD_STATE_UNKNOWN, or absent");
+    faults.Add("expected_state",
+               "must be RECORD_STATE_RESERVED or RECORD_STATE_UNKNOWN, or absent");
   }
 }
 
@@ -193,8 +194,8 @@ absl::StatusOr<PurgeOp> PurgeOpFrom(const v1::PurgeRequest& request) {
   CheckTarget(request, op, faults);
   CheckReason(request.reason(), faults);
   if (request.has_tombstone()) {
-    const absl::StatusOr<absl::Duration> tombstone = DurationFrom(
-        "tombstone", request.tombstone(), absl::ZeroDuration(), limits::kMaxTombstone);
+    const absl::StatusOr<absl::Duration> tombstone =
+        DurationFrom("tombstone", request.tombstone(), absl::ZeroDuration(), limits::kMaxTombstone);
     faults.Add(tombstone.status());
     if (tombstone.ok()) op.tombstone = WholeMicroseconds(*tombstone);
   }

@@ -103,8 +103,7 @@ absl::StatusOr<v1::ResolveResponse> Administration::Resolve(const v1::ResolveReq
   if (!op->validate_only && !resolution->repeated) {
     waiters_.Moved(op->id);
     AdminAct act;
-    act.action =
-        op->reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased;
+    act.action = op->reply ? AuditAction::kResolvedCompleted : AuditAction::kResolvedReleased;
     act.note = op->note;
     act.name_space = op->key.name_space;
     act.forced = op->force;
@@ -170,8 +169,8 @@ void Administration::Report(const PurgeOp& op, const PurgeStep& step) {
   if (step.purged.empty()) return;
   for (const RecordId& id : step.purged) waiters_.Moved(id);
   AdminAct act;
-  act.action = op.tombstone > absl::ZeroDuration() ? AuditAction::kPurgedToTombstone
-                                                   : AuditAction::kPurged;
+  act.action =
+      op.tombstone > absl::ZeroDuration() ? AuditAction::kPurgedToTombstone : AuditAction::kPurged;
   act.note = op.note;
   act.name_space = op.name_space;
   act.forced = op.force;
@@ -180,8 +179,8 @@ void Administration::Report(const PurgeOp& op, const PurgeStep& step) {
   observer_.AdminActed(act);
 }
 
-absl::StatusOr<v1::ListAuditResponse> Administration::ListAudit(
-    const v1::ListAuditRequest& request, const AdminCaller& caller) {
+absl::StatusOr<v1::ListAuditResponse> Administration::ListAudit(const v1::ListAuditRequest& request,
+                                                                const AdminCaller& caller) {
   const absl::StatusOr<AuditOp> op = AuditOpFrom(request);
   if (!op.ok()) return op.status();
   const absl::StatusOr<std::string> actor = ActorOf(caller, op->name_space);

@@ -115,8 +115,7 @@ absl::StatusOr<std::optional<RecordPlace>> PlaceOf(const v1::PurgeRequest& reque
 
 absl::StatusOr<std::int64_t> SequenceOf(const v1::ListAuditRequest& request) {
   if (request.page_token().empty()) return 0;
-  const absl::StatusOr<std::string> payload =
-      PayloadOf(request.page_token(), DigestOf(request));
+  const absl::StatusOr<std::string> payload = PayloadOf(request.page_token(), DigestOf(request));
   if (!payload.ok()) return payload.status();
   if (payload->size() != kSequenceBytes) {
     return InvalidField("page_token", "is not a token of this service");

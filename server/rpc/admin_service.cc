@@ -37,9 +37,8 @@ class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
 
   // Takes the request's bytes; answers on the worker, or at once if it is refused.
   void Begin(grpc::ByteBuffer& request) {
-    absl::StatusOr<MemoryBudget::Hold> hold =
-        AdmitRequest(request, *Request::descriptor(), kMaxParsedBytes, OperationKind::kGet,
-                     service_.budget_);
+    absl::StatusOr<MemoryBudget::Hold> hold = AdmitRequest(
+        request, *Request::descriptor(), kMaxParsedBytes, OperationKind::kGet, service_.budget_);
     if (!hold.ok()) {
       request.Clear();
       return Refuse(hold.status());

@@ -35,8 +35,8 @@ class IdempotencyAdminService final : public AdminServiceMethods {
 
   // All of them outlive the server that this is registered with. `budget` holds requests and
   // answers.
-  IdempotencyAdminService(Administration& administration, AdminWorker& worker,
-                          MemoryBudget& budget, Authorize authorize)
+  IdempotencyAdminService(Administration& administration, AdminWorker& worker, MemoryBudget& budget,
+                          Authorize authorize)
       : administration_(administration),
         worker_(worker),
         budget_(budget),

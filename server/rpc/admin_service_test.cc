@@ -63,8 +63,8 @@ class AdminServiceTest : public ::testing::Test {
     builder.RegisterService(&admin_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
-                                   grpc::InsecureChannelCredentials());
+    channel_ =
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
     stub_ = v1::IdempotencyAdminService::NewStub(channel_);
   }
   void TearDown() override {

@@ -41,10 +41,9 @@ RecordId LastOrdered() { return IdAt(absl::InfiniteFuture(), 0xFF); }
 // at most kMaxKeyAhead younger.
 RecordId SkipByAge(const ListOp& op, RecordId id) {
   if (op.created_after) {
-    id = std::max(id, std::min(IdAt(*op.created_after - limits::kDefaultWindow -
-                                        limits::kClockStepMargin,
-                                    0),
-                               LastOrdered()));
+    id = std::max(
+        id, std::min(IdAt(*op.created_after - limits::kDefaultWindow - limits::kClockStepMargin, 0),
+                     LastOrdered()));
   }
   if (op.created_before &&
       IdAt(*op.created_before + limits::kMaxKeyAhead + limits::kClockStepMargin, 0xFF) < id) {

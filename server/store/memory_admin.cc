@@ -38,8 +38,7 @@ bool IsBehind(const ListOp& op, const Record& record) {
 bool MayRunTwice(const Record& record, absl::Time now) {
   if (record.state == RecordState::kUnknown) return true;
   return record.state == RecordState::kReserved &&
-         (now < record.lease_expires_at ||
-          record.on_lease_expiry == LeaseExpiry::kRequireRecovery);
+         (now < record.lease_expires_at || record.on_lease_expiry == LeaseExpiry::kRequireRecovery);
 }
 
 absl::Status NotFound() {
@@ -199,8 +198,8 @@ void MemoryStore::Forget(const PurgeOp& op, const RecordId& id, absl::Time now) 
   row = std::move(tomb);
 }
 
-void MemoryStore::Note(const AdminNote& note, AuditAction action, bool forced,
-                       const Record& before, absl::Time now) {
+void MemoryStore::Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,
+                       absl::Time now) {
   AuditEntry entry;
   entry.sequence = static_cast<std::int64_t>(audit_.size()) + 1;
   entry.at = now;

@@ -90,8 +90,8 @@ absl::StatusOr<RecordPage> PostgresAdmin::List(const ListOp& op) {
   RecordPage page;
   for (int row = 0; row < rows->rows(); ++row) {
     if (page.records.size() == static_cast<std::size_t>(op.limit)) return page;
-    page.next = RecordPlace{rows->Text(row, record_column::kScope),
-                            rows->GetUuid(row, record_column::kId)};
+    page.next =
+        RecordPlace{rows->Text(row, record_column::kScope), rows->GetUuid(row, record_column::kId)};
     absl::StatusOr<PostgresRecord> read = ReadRecord(*rows, row);
     if (!read.ok() || !IsListed(op, read->stored.record, read->read_at)) continue;
     page.records.push_back(std::move(read->stored.record));
@@ -125,9 +125,8 @@ absl::StatusOr<Resolution> PostgresAdmin::Resolve(const ResolveOp& op) {
   for (int round = 0; round < kMaxPostgresRounds; ++round) {
     const auto read = Read(op.id);
     if (!read.ok()) return read.status();
-    ResolveDecision decision =
-        *read ? DecideResolve(op, (*read)->read_at, (*read)->stored)
-              : DecideResolve(op, absl::Time(), std::nullopt);
+    ResolveDecision decision = *read ? DecideResolve(op, (*read)->read_at, (*read)->stored)
+                                     : DecideResolve(op, absl::Time(), std::nullopt);
     if (decision.answer.ok()) decision.answer->key_hmac = AuditHmac(*audit_key, op.key);
     if (!decision.store) return decision.answer;
     PostgresParameters parameters = NoteParameters(op.note, *audit_key, op.force);

@@ -271,13 +271,14 @@ TEST_F(PostgresMigratorTest, ARoleThatDoesNotOwnTheSchemaMayServeItOnceItIsGrant
   EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'SELECT')"), "t");
   EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'DELETE')"), "f");
   // Its administrators' acts stay as they were written, and under the same audit key.
-  for (const auto& [table, rights] : std::map<std::string, std::string>{
-           {"audit_log", "SELECT t,INSERT t,UPDATE f,DELETE f"},
-           {"audit_key", "SELECT t,INSERT f,UPDATE f,DELETE f"}}) {
-    EXPECT_EQ(schema_->Value(absl::StrCat(
-                  "SELECT string_agg(r || ' ' || left(has_table_privilege('", table,
-                  "', r)::text, 1), ',') FROM unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE']) r")),
-              rights)
+  for (const auto& [table, rights] :
+       std::map<std::string, std::string>{{"audit_log", "SELECT t,INSERT t,UPDATE f,DELETE f"},
+                                          {"audit_key", "SELECT t,INSERT f,UPDATE f,DELETE f"}}) {
+    EXPECT_EQ(
+        schema_->Value(absl::StrCat(
+            "SELECT string_agg(r || ' ' || left(has_table_privilege('", table,
+            "', r)::text, 1), ',') FROM unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE']) r")),
+        rights)
         << table;
   }
   Execute(

@@ -644,35 +644,32 @@ std::string SweepOf(std::string_view visit) {
                               {"{to_watch}", where("v.watch AND v.want IS NULL")}});
 }
 
-std::string ListOf(std::string_view walk) {
-  return absl::StrCat("{listed}", AbslView(walk));
-}
+std::string ListOf(std::string_view walk) { return absl::StrCat("{listed}", AbslView(walk)); }
 
 // A statement over the rows of a walk, whose parameters stand behind `parameters` others.
 std::string PurgeOf(std::string_view sql, std::string_view walk, std::string_view wanted,
                     int parameters) {
-  const std::string visit =
-      absl::StrReplaceAll(AbslView(kVisitOf), {{"{wanted}", AbslView(wanted)},
-                                               {"{walk}", Shifted(std::string(walk), parameters)}});
+  const std::string visit = absl::StrReplaceAll(
+      AbslView(kVisitOf),
+      {{"{wanted}", AbslView(wanted)}, {"{walk}", Shifted(std::string(walk), parameters)}});
   return absl::StrReplaceAll(AbslView(sql), {{"{visit}", visit}});
 }
 
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
   std::string text = absl::StrReplaceAll(
-      AbslView(sql),
-      {{"{listed}", AbslView(kListed)},
-       {"{note_audit}", AbslView(kNoteAudit)},
-       {"{audit_hmac}", absl::StrReplaceAll(AbslView(kAuditHmac), {{"{row}", "t"}})},
-       {"{entomb}", AbslView(kEntomb)},
-       {"{at_risk}", AbslView(kAtRisk)}});
+      AbslView(sql), {{"{listed}", AbslView(kListed)},
+                      {"{note_audit}", AbslView(kNoteAudit)},
+                      {"{audit_hmac}", absl::StrReplaceAll(AbslView(kAuditHmac), {{"{row}", "t"}})},
+                      {"{entomb}", AbslView(kEntomb)},
+                      {"{at_risk}", AbslView(kAtRisk)}});
   text = absl::StrReplaceAll(text, {{"{record}", AbslView(kRecord)},
-                                          {"{visited}", AbslView(kVisited)},
-                                          {"{reply}", ReplyWithin(limits::kMaxBatchReplyBytes)},
-                                          {"{few_replies}", ReplyWithin(kDroppedAtOnceBytes)},
-                                          {"{labels}", AbslView(kLabels)},
-                                          {"{confirmed}", AbslView(kConfirmed)},
-                                          {"{held}", AbslView(kHeld)}});
+                                    {"{visited}", AbslView(kVisited)},
+                                    {"{reply}", ReplyWithin(limits::kMaxBatchReplyBytes)},
+                                    {"{few_replies}", ReplyWithin(kDroppedAtOnceBytes)},
+                                    {"{labels}", AbslView(kLabels)},
+                                    {"{confirmed}", AbslView(kConfirmed)},
+                                    {"{held}", AbslView(kHeld)}});
   text = absl::StrReplaceAll(text, {{"{gone}", AbslView(kGone)},
                                     {"{sweepable}", AbslView(kSweepable)},
                                     {"{is_open_for_long}", AbslView(kIsOpenForLong)}});
@@ -724,13 +721,13 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       resolve{"resolve", Fill(kResolve, clock_sql)},
       purge_one{"purge_one", Fill(PurgeOf(kPurge, kVisitOne, "true", 0), clock_sql)},
       purge_scope{"purge_scope", Fill(PurgeOf(kPurge, kWalkScope, "true", 6), clock_sql)},
-      purge_namespace{"purge_namespace",
-                      Fill(PurgeOf(kPurge, kWalkNamespace, "t.created_at < $11::timestamptz", 6),
-                           clock_sql)},
+      purge_namespace{
+          "purge_namespace",
+          Fill(PurgeOf(kPurge, kWalkNamespace, "t.created_at < $11::timestamptz", 6), clock_sql)},
       count_scope{"count_scope", Fill(PurgeOf(kCount, kWalkScope, "true", 1), clock_sql)},
-      count_namespace{"count_namespace",
-                      Fill(PurgeOf(kCount, kWalkNamespace, "t.created_at < $6::timestamptz", 1),
-                           clock_sql)},
+      count_namespace{
+          "count_namespace",
+          Fill(PurgeOf(kCount, kWalkNamespace, "t.created_at < $6::timestamptz", 1), clock_sql)},
       read_audit{"read_audit", Fill(kReadAudit, clock_sql)},
       read_audit_key{"read_audit_key", Fill(kReadAuditKey, clock_sql)},
       begin_session{"begin_session", Fill(kBeginSession, clock_sql)},

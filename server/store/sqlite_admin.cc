@@ -33,8 +33,7 @@ absl::StatusOr<RecordPage> SqliteStore::List(const ListOp& op) {
   const int limit = VisitLimit(op);
   std::optional<RecordPlace> after = FirstPlace(op);
   if (walk == ListWalk::kScope) after->scope = *op.scope;
-  const std::string_view first_part =
-      walk == ListWalk::kChildren ? op.parent->key : op.name_space;
+  const std::string_view first_part = walk == ListWalk::kChildren ? op.parent->key : op.name_space;
   auto rows = reader_.records->Walk(walk, first_part, after, limit);
   if (!rows.ok()) return rows.status();
   const absl::Time now = Now();

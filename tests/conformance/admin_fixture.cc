@@ -8,10 +8,18 @@
 namespace idempotency::internal {
 
 std::string AdminTest::NameOf(Situation situation) {
-  constexpr std::array<const char*, 12> kNames = {
-      "missing",   "live",     "live, recovery", "lapsed",    "lapsed, recovery",
-      "unknown",   "unknown past its expiry",    "completed", "released",
-      "paused",    "forgotten", "tombstone"};
+  constexpr std::array<const char*, 12> kNames = {"missing",
+                                                  "live",
+                                                  "live, recovery",
+                                                  "lapsed",
+                                                  "lapsed, recovery",
+                                                  "unknown",
+                                                  "unknown past its expiry",
+                                                  "completed",
+                                                  "released",
+                                                  "paused",
+                                                  "forgotten",
+                                                  "tombstone"};
   return kNames.at(static_cast<std::size_t>(situation));
 }
 

@@ -24,11 +24,12 @@ enum class Situation {
   kTombstone,
 };
 inline constexpr Situation kAllSituations[] = {
-    Situation::kMissing,   Situation::kLive,           Situation::kLiveRecovery,
-    Situation::kLapsed,    Situation::kLapsedRecovery, Situation::kUnknown,
-    Situation::kCompleted, Situation::kUnknownPastExpiry,
-    Situation::kReleased,  Situation::kPaused,         Situation::kForgotten,
-    Situation::kTombstone,
+    Situation::kMissing,        Situation::kLive,
+    Situation::kLiveRecovery,   Situation::kLapsed,
+    Situation::kLapsedRecovery, Situation::kUnknown,
+    Situation::kCompleted,      Situation::kUnknownPastExpiry,
+    Situation::kReleased,       Situation::kPaused,
+    Situation::kForgotten,      Situation::kTombstone,
 };
 
 // Stores for administrators: records in every situation, and what the audit log has.

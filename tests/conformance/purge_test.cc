@@ -46,8 +46,8 @@ class PurgeTest : public AdminTest {
   }
 
   void Try(Situation situation, bool tombstone, bool force) {
-    SCOPED_TRACE(absl::StrCat(NameOf(situation), tombstone ? ", tombstone" : "",
-                              force ? ", force" : ""));
+    SCOPED_TRACE(
+        absl::StrCat(NameOf(situation), tombstone ? ", tombstone" : "", force ? ", force" : ""));
     const std::size_t noted = Audit().size();
     const Case made = Make(situation);
     PurgeOp op = Purging(made);

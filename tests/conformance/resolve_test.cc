@@ -254,12 +254,10 @@ TEST_P(ResolveTest, OneOfThoseWhoSettleARecordWins) {
     const auto* const reserved = verdict.ok() ? std::get_if<Reserved>(&*verdict) : nullptr;
     if (reserved != nullptr && reserved->recovering) won += 1;
   }));
-  threads.push_back(each([&](const Case& made, std::atomic<int>& won) {
-    resolving(Completing(made), won);
-  }));
-  threads.push_back(each([&](const Case& made, std::atomic<int>& won) {
-    resolving(Releasing(made), won);
-  }));
+  threads.push_back(
+      each([&](const Case& made, std::atomic<int>& won) { resolving(Completing(made), won); }));
+  threads.push_back(
+      each([&](const Case& made, std::atomic<int>& won) { resolving(Releasing(made), won); }));
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(errors, 0);
   for (int i = 0; i < kRecords; ++i) EXPECT_EQ(wins[i], 1) << i;
