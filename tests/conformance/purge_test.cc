@@ -200,7 +200,7 @@ TEST_P(PurgeTest, AScopeLosesItsForgottenRecordsToo) {
 }
 
 TEST_P(PurgeTest, ACheckpointIsGoneWithItsRecord) {
-  ReserveOp op = OpFor("with a checkpoint");
+  ReserveOp op = OpFor("with-a-checkpoint");
   const Uuid token = MustReserve(op).token;
   ASSERT_THAT(Extend(op, token, absl::Minutes(1), "half"), Succeeds());
   PurgeOp purge;
