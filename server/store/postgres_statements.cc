@@ -469,8 +469,8 @@ constexpr std::string_view kListed =
     "SELECT {record}, NULL::bytea, NULL::bytea, {labels}, NULL::boolean,"
     " t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key FROM records t ";
 
-// The walks are ranges of one index. Equalities would let the planner follow the order of another
-// one, such as the primary key's, and read any number of rows that are not wanted.
+// The walks are ranges of one index, in its order: no other index has that, so the planner does not
+// sort, nor follow another one past any number of rows that are not wanted.
 //
 // $1 namespace, $2 scope and $3 id to continue after, $4 how many.
 constexpr std::string_view kWalkNamespace = R"sql(
