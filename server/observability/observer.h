@@ -152,6 +152,10 @@ class Observer {
   virtual void StoreInspected(const absl::StatusOr<StoreGauges>&) {}
   virtual void ConnectionsChanged(const StoreConnections&) {}
 
+  // The key ring's file was read for the first time, or is not as usable as it was: OK, or
+  // why the previous ring stays in use.
+  virtual void KeyRingRead(const absl::Status&) {}
+
   // The sweeper.
 
   // One step of a sweep.

@@ -14,6 +14,7 @@
 #include "server/observability/log.h"
 #include "server/process/listener_options.h"
 #include "server/process/network_address.h"
+#include "server/sealing/sealing_options.h"
 #include "server/service/store_address.h"
 
 namespace idempotency::internal {
@@ -35,6 +36,7 @@ struct ServeOptions : ServiceOptions {
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   TlsFiles tls;
+  SealingOptions sealing;
   // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;
@@ -74,12 +76,22 @@ struct HealthOptions {
   absl::Duration timeout = absl::Seconds(2);
 };
 
+// The options of `idempotencyd keyring`, validated.
+struct KeyRingOptions {
+  enum class Action { kGenerate, kCheck };
+
+  Action action = Action::kCheck;
+  std::string file;
+  // kGenerate: when the new key begins to seal; nullopt: see NewKey.
+  std::optional<absl::Duration> seals_in;
+};
+
 // Text to print on stdout: --help, --version.
 struct ShowText {
   std::string text;
 };
 
-using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, ShowText>;
+using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, KeyRingOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are checked by the code that uses them. INVALID_ARGUMENT names the wrong

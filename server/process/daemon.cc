@@ -51,7 +51,8 @@ absl::Status Daemon::StartParts() {
   auto credentials = ListenerCredentials::Make(options_.tls);
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
-  auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_);
+  auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_,
+                                   options_.sealing);
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
   WarnIfExposed(options_);
@@ -78,7 +79,10 @@ absl::Status Daemon::StartParts() {
        {"store", options_.store.Display()},
        {"tls", options_.tls.certificate.empty() ? "off"
                : options_.tls.client_ca.empty() ? "on"
-                                                : "mutual"}});
+                                                : "mutual"},
+       {"sealing", options_.sealing.key_ring.empty()     ? "off"
+                   : options_.sealing.accept_unsealed ? "on, unsealed rows are accepted"
+                                                         : "on"}});
   return absl::OkStatus();
 }
 

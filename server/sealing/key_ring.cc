@@ -167,6 +167,14 @@ const SealingKey* KeyRing::Find(std::uint32_t id) const {
   return key == keys_.end() ? nullptr : key->get();
 }
 
+bool KeyRing::IsSameAs(const KeyRing& other) const {
+  return std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
+                    [](const auto& a, const auto& b) {
+                      return a->id() == b->id() && a->seals_from() == b->seals_from() &&
+                             a->check_value() == b->check_value();
+                    });
+}
+
 absl::Status KeyRing::CheckSuccessorOf(const KeyRing& before) const {
   for (const auto& key : keys_) {
     const SealingKey* const former = before.Find(key->id());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "grpc_idempotency/limits.h"
+#include "server/sealing/sealed_store.h"
 
 namespace idempotency::internal {
 namespace {
@@ -19,9 +20,12 @@ int WorkersFor(const StoreAddress& address, const ServiceOptions& options) {
 absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAddress& address,
                                                                   const ServiceOptions& options,
                                                                   SchemaPolicy schema,
-                                                                  Observer& observer) {
+                                                                  Observer& observer,
+                                                                  const SealingOptions& sealing) {
   // Private constructor.
-  std::unique_ptr<ServiceStack> stack(new ServiceStack(address, options, schema, observer));
+  std::unique_ptr<ServiceStack> stack(
+      new ServiceStack(address, options, schema, observer, sealing));
+  if (absl::Status keys = stack->StartKeyRing(); !keys.ok()) return keys;
   stack->first_look_ = stack->store_->Inspect();
   const absl::Status& seen = stack->first_look_.status();
   if (!seen.ok() && !MayRecover(seen)) return seen;
@@ -30,16 +34,30 @@ absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAdd
 }
 
 ServiceStack::ServiceStack(const StoreAddress& address, const ServiceOptions& options,
-                           SchemaPolicy schema, Observer& observer)
-    : address_(address), options_(options), schema_(schema), observer_(observer), store_([this] {
-        return Open();
-      }) {}
+                           SchemaPolicy schema, Observer& observer, const SealingOptions& sealing)
+    : address_(address),
+      options_(options),
+      schema_(schema),
+      observer_(observer),
+      sealing_(sealing),
+      store_([this] { return Open(); }) {}
+
+absl::Status ServiceStack::StartKeyRing() {
+  if (sealing_.key_ring.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<KeyRingWatch>> started = KeyRingWatch::Start(sealing_, observer_);
+  if (!started.ok()) return started.status();
+  key_ring_ = *std::move(started);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
   absl::StatusOr<OpenedStore> opened = OpenStore(address_, options_.store_connections, schema_);
   if (!opened.ok()) return opened.status();
   connections_ = std::move(opened->connections);
-  return std::move(opened->store);
+  if (key_ring_ == nullptr) return std::move(opened->store);
+  SealedStoreOptions options;
+  options.accept_unsealed = sealing_.accept_unsealed;
+  return std::make_unique<SealedStore>(std::move(opened->store), key_ring_->rings(), options);
 }
 
 void ServiceStack::StartParts() {

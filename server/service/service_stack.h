@@ -14,7 +14,9 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/idempotency_service.h"
+#include "server/sealing/sealing_options.h"
 #include "server/service/deferred_store.h"
+#include "server/service/key_ring_watch.h"
 #include "server/service/store_address.h"
 #include "server/service/store_factory.h"
 #include "server/service/store_monitor.h"
@@ -33,14 +35,15 @@ class ServiceStack {
   // Called after every inspection of the store.
   using OnInspected = StoreMonitor::OnInspected;
 
-  // Inspects the store, and starts everything but the gRPC server. Also when the
+  // Reads the key ring, if there is one, inspects the store, and starts everything but the gRPC server. Also when the
   // store cannot be reached yet: calls are answered STORE_UNAVAILABLE until it
-  // can. Fails with an error of OpenStore() that needs an operator. `observer`
-  // must outlive it.
+  // can. Fails with an error of OpenStore() or of KeyRingWatch::Start() that needs
+  // an operator. `observer` must outlive it.
   static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(const StoreAddress& address,
                                                              const ServiceOptions& options,
                                                              SchemaPolicy schema,
-                                                             Observer& observer);
+                                                             Observer& observer,
+                                                             const SealingOptions& sealing = {});
   // After the gRPC server that it was registered with has ended.
   ~ServiceStack() = default;
   ServiceStack(const ServiceStack&) = delete;
@@ -65,8 +68,9 @@ class ServiceStack {
 
  private:
   ServiceStack(const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
-               Observer& observer);
+               Observer& observer, const SealingOptions& sealing);
 
+  absl::Status StartKeyRing();
   absl::StatusOr<std::unique_ptr<Store>> Open();
   void StartParts();
 
@@ -74,7 +78,10 @@ class ServiceStack {
   const ServiceOptions options_;
   const SchemaPolicy schema_;
   Observer& observer_;
+  const SealingOptions sealing_;
 
+  // Null if nothing is sealed.
+  std::unique_ptr<KeyRingWatch> key_ring_;
   // Of the opened store's pool. Used only by the thread that inspects the
   // store: the starting thread, then the monitor's.
   std::function<StoreConnections()> connections_;

@@ -38,6 +38,7 @@ void SealedHarness::OpenStore() {
 StoreUnderTest Sealed(const StoreUnderTest& plain) {
   StoreUnderTest sealed = plain;
   sealed.name = "Sealed" + plain.name;
+  sealed.keys_fingerprints_because = "an HMAC of a digest is kept, so that nobody can guess it";
   sealed.make = [make = plain.make]() -> absl::StatusOr<std::unique_ptr<StoreHarness>> {
     absl::StatusOr<std::unique_ptr<StoreHarness>> harness = make();
     if (!harness.ok()) return harness.status();
