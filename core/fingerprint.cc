@@ -26,6 +26,10 @@ constexpr std::size_t kHeaderBytes = 5;
 constexpr std::uint8_t kKeyed = 0x80;
 constexpr std::size_t kKeyIdBytes = 4;
 static_assert(limits::kMaxDigestBytes < kKeyed);
+// In the version on the wire: the same.
+constexpr std::uint32_t kKeyedOnTheWire = 0x80000000;
+// HMAC-SHA256.
+constexpr std::size_t kKeyedDigestBytes = 32;
 
 bool HasDigestSize(std::size_t size) {
   return size >= limits::kMinDigestBytes && size <= limits::kMaxDigestBytes;
@@ -156,12 +160,29 @@ absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view byt
                                   : Damaged();
 }
 
-Fingerprint FromProto(const v1::Fingerprint& proto) { return {proto.version(), proto.digest()}; }
+Fingerprint FromProto(const v1::Fingerprint& proto) {
+  const std::string& digest = proto.digest();
+  if ((proto.version() & kKeyedOnTheWire) != 0 && digest.size() >= kKeyIdBytes) {
+    const std::uint32_t key_id = ReadBigEndian32(digest);
+    const std::uint32_t version = proto.version() & ~kKeyedOnTheWire;
+    const std::string rest = digest.substr(kKeyIdBytes);
+    // Otherwise it is an application's own version, which happens to be so high.
+    if (key_id != 0 && version != 0 && rest.size() == kKeyedDigestBytes) {
+      return {version, rest, key_id};
+    }
+  }
+  return {proto.version(), digest};
+}
 
 v1::Fingerprint ToProto(const Fingerprint& fingerprint) {
   v1::Fingerprint proto;
   proto.set_version(fingerprint.version);
   proto.set_digest(fingerprint.digest);
+  if (fingerprint.key_id == 0) return proto;
+  proto.set_version(fingerprint.version | kKeyedOnTheWire);
+  std::string digest;
+  AppendBigEndian32(fingerprint.key_id, digest);
+  proto.set_digest(digest + fingerprint.digest);
   return proto;
 }
 

@@ -50,6 +50,8 @@ absl::Status ValidateWireFingerprints(
 std::string EncodeFingerprints(absl::Span<const Fingerprint> fingerprints);
 absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view bytes);
 
+// To and from the wire. Under a key, the version there has its highest bit set, and the digest has
+// the key's id (4 bytes big-endian) before it: what Get() shows can be sent in a Reserve.
 Fingerprint FromProto(const v1::Fingerprint& proto);
 v1::Fingerprint ToProto(const Fingerprint& fingerprint);
 

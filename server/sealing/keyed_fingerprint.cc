@@ -11,6 +11,7 @@ FingerprintKey::FingerprintKey(const SealingKey& key, const RecordKey& record, c
       identity_(RecordIdentity("fingerprint", record, id)) {}
 
 Fingerprint FingerprintKey::Apply(const Fingerprint& fingerprint) const {
+  if (fingerprint.key_id != 0) return fingerprint;
   std::string version;
   AppendBigEndian32(fingerprint.version, version);
   const Sha256Digest digest = of_namespace_.Sign({identity_, version, fingerprint.digest});

@@ -19,7 +19,7 @@ class FingerprintKey {
  public:
   FingerprintKey(const SealingKey& key, const RecordKey& record, const RecordId& id);
 
-  // `fingerprint` is one that a caller sent, without a key.
+  // One that is under a key already stays as it is: a caller read it with the record.
   Fingerprint Apply(const Fingerprint& fingerprint) const;
 
  private:

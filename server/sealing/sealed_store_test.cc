@@ -229,6 +229,24 @@ TEST_F(SealedStoreTest, ACheckpointFromBeforeIsReadWhereThatIsAccepted) {
   EXPECT_EQ(As<Reserved>(next)->checkpoint, "step 1");
 }
 
+// An operator who recovers a record sends the fingerprints that Get shows.
+TEST_F(SealedStoreTest, TheFingerprintOfTheRecordIsThatOfTheRequest) {
+  const auto store = Open();
+  ReserveOp op = ReserveNamed("order-1");
+  const CompleteOp complete = CompleteNamed("order-1", TokenOf(Reserve(*store, op)));
+  ASSERT_TRUE(Complete(*store, complete).ok());
+  const GetOp get = GetNamed("order-1");
+  const absl::StatusOr<Record> record = store->Get({&get, 1}).at(0);
+  ASSERT_TRUE(record.ok());
+  op.fingerprints = {FromProto(ToProto(record->fingerprints.at(0)))};
+  for (const char* const ring : {"its own", "the next"}) {
+    const auto replay = Reserve(*store, op);
+    ASSERT_NE(As<Replay>(replay), nullptr) << ring << ": " << replay.status();
+    EXPECT_EQ(store->MatchRequest(*record, op), FingerprintMatch::kSame);
+    UseRing(absl::StrCat(TestKey(1, start_), TestKey(2, start_)));
+  }
+}
+
 // Threads that reserve, complete, repeat and read, on two replicas that get each new key at
 // different times, before it seals.
 TEST_F(SealedStoreTest, ARotationUnderLoadChangesNoAnswer) {
