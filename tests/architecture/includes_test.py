@@ -37,7 +37,7 @@ ORDERS = {
     ],
     "server/": [
         ("process",), ("service",), ("rpc",), ("operation",), ("queue",), ("observability",),
-        ("store",),
+        ("sealing",), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],
 }
