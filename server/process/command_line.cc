@@ -186,10 +186,11 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
               "it, a client without a certificate cannot connect.");
-  set.AddText("keyring", "FILE", &options->sealing.key_ring,
-              "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
-              "store; `idempotencyd keyring generate` makes it. Empty: nothing is sealed. A change\n"
-              "of the file applies within two seconds.");
+  set.AddText(
+      "keyring", "FILE", &options->sealing.key_ring,
+      "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
+      "store; `idempotencyd keyring generate` makes it. Empty: nothing is sealed. A change\n"
+      "of the file applies within two seconds.");
   set.AddSwitch("accept_unsealed", &options->sealing.accept_unsealed,
                 "Also read what was stored before --keyring was set, and store unsealed until the\n"
                 "first key seals. Remove it once the longest retention has passed: until then who\n"
@@ -358,10 +359,11 @@ absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args
 struct KeyRingFlags {
   explicit KeyRingFlags(KeyRingOptions* options) {
     set.AddText("file", "FILE", &options->file, "The key ring. Required.");
-    set.AddText("seals_in", "DURATION", &seals_in,
-                "generate: how long after now the new key begins to seal, such as 0s or 24h. Every\n"
-                "replica must have the file by then. Empty: at once for the first key of a file,\n"
-                "in 1h for others.");
+    set.AddText(
+        "seals_in", "DURATION", &seals_in,
+        "generate: how long after now the new key begins to seal, such as 0s or 24h. Every\n"
+        "replica must have the file by then. Empty: at once for the first key of a file,\n"
+        "in 1h for others.");
   }
 
   std::string seals_in;
@@ -440,8 +442,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
   if (command == "keyring") return AsksForHelp(rest) ? ShowText{KeyRingHelp()} : ParseKeyRing(rest);
   if (command == "--help") return ShowText{std::string(kSummary)};
   if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", command, "' is not a command; the commands are serve, migrate, health and keyring"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", command, "' is not a command; the commands are serve, migrate, health and keyring"));
 }
 
 }  // namespace idempotency::internal

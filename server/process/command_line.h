@@ -91,7 +91,8 @@ struct ShowText {
   std::string text;
 };
 
-using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, KeyRingOptions, ShowText>;
+using CommandLine =
+    std::variant<ServeOptions, MigrateOptions, HealthOptions, KeyRingOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are checked by the code that uses them. INVALID_ARGUMENT names the wrong

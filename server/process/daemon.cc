@@ -80,9 +80,9 @@ absl::Status Daemon::StartParts() {
        {"tls", options_.tls.certificate.empty() ? "off"
                : options_.tls.client_ca.empty() ? "on"
                                                 : "mutual"},
-       {"sealing", options_.sealing.key_ring.empty()     ? "off"
+       {"sealing", options_.sealing.key_ring.empty()  ? "off"
                    : options_.sealing.accept_unsealed ? "on, unsealed rows are accepted"
-                                                         : "on"}});
+                                                      : "on"}});
   return absl::OkStatus();
 }
 

@@ -48,7 +48,7 @@ class SealedBoxTest : public ::testing::Test {
 TEST_F(SealedBoxTest, OpensWithTheSameKeyAndAssociatedBytes) {
   for (const std::string& text : {std::string(), std::string("x"), std::string(100'000, 'y')}) {
     std::string box = "before";
-    AppendBox(key_, "associated", text, box);
+    AppendBox(key_, RandomNonces(1), "associated", text, box);
     EXPECT_EQ(box.size(), 6 + text.size() + kBoxBytes);
     const std::string_view sealed = std::string_view(box).substr(6);
     EXPECT_EQ(OpenBox(key_, "associated", sealed), text);
@@ -63,8 +63,8 @@ TEST_F(SealedBoxTest, OpensWithTheSameKeyAndAssociatedBytes) {
 // The test vector of AES-256-GCM with a text and associated bytes: McGrew and Viega, "The
 // Galois/Counter Mode of Operation", test case 16.
 TEST_F(SealedBoxTest, OpensAsTheStandardDoes) {
-  const std::string bytes = absl::HexStringToBytes(
-      "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
+  const std::string bytes =
+      absl::HexStringToBytes("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
   Secret key;
   std::copy(bytes.begin(), bytes.end(), key.data());
   const std::string box = absl::HexStringToBytes(
@@ -83,8 +83,8 @@ TEST_F(SealedBoxTest, OpensAsTheStandardDoes) {
 TEST_F(SealedBoxTest, TwoBoxesOfATextDiffer) {
   std::string one;
   std::string two;
-  AppendBox(key_, "", "text", one);
-  AppendBox(key_, "", "text", two);
+  AppendBox(key_, RandomNonces(1), "", "text", one);
+  AppendBox(key_, RandomNonces(1), "", "text", two);
   EXPECT_NE(one.substr(0, kBoxNonceBytes), two.substr(0, kBoxNonceBytes));
   EXPECT_NE(one.substr(kBoxNonceBytes), two.substr(kBoxNonceBytes));
 }

@@ -100,8 +100,8 @@ std::string Utc(absl::Time time) {
 void AppendKey(std::uint32_t id, absl::Time now, absl::Time seals_from, std::string& text) {
   Secret secret;
   if (RAND_priv_bytes(secret.data(), static_cast<int>(Secret::kBytes)) != 1) std::abort();
-  std::string encoded = absl::Base64Escape(
-      absl::string_view(secret.view().data(), secret.view().size()));
+  std::string encoded =
+      absl::Base64Escape(absl::string_view(secret.view().data(), secret.view().size()));
   const WipedAtEnd wiped(encoded);
   absl::StrAppend(&text, "keys {\n  id: ", id, "\n  secret: \"", encoded, "\"\n");
   absl::StrAppend(&text, "  created: \"", Utc(now), "\"\n");
@@ -131,8 +131,8 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view text,
   Descriptor made(open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (made.number() < 0) {
     if (errno != EEXIST) return WrongBySystem(beside, "cannot be made");
-    return Wrong(beside,
-                 "exists: another command adds a key, or one was interrupted; remove it if none is");
+    return Wrong(
+        beside, "exists: another command adds a key, or one was interrupted; remove it if none is");
   }
   const bool owned = !former || fchown(made.number(), former->st_uid, former->st_gid) == 0;
   const bool restricted = !former || fchmod(made.number(), former->st_mode & 0640) == 0;
@@ -206,7 +206,7 @@ absl::StatusOr<std::string> DescribeKeyRingFile(const std::string& path, absl::T
   const SealingKey* const sealing = (*ring)->SealsAt(now);
   std::string text;
   for (const auto& key : (*ring)->keys()) {
-    const char* const does = key.get() == sealing         ? "seals since"
+    const char* const does = key.get() == sealing      ? "seals since"
                              : key->seals_from() > now ? "seals from"
                                                        : "opens, sealed from";
     absl::StrAppendFormat(&text, "key %d: %s %s, check value %s\n", key->id(), does,

@@ -56,8 +56,8 @@ TEST(KeyRingTest, EveryUseHasAKeyOfItsOwn) {
   const auto ring = TestKeyRing(absl::StrCat(TestKey(1, kStart), TestKey(2, kStart)));
   std::set<Sha256Digest> signatures;
   for (const auto& key : ring->keys()) {
-    for (const HmacKey* const use : {&key->replies(), &key->checkpoints(), &key->reply_digests(),
-                                     &key->fingerprints()}) {
+    for (const HmacKey* const use :
+         {&key->replies(), &key->checkpoints(), &key->reply_digests(), &key->fingerprints()}) {
       signatures.insert(use->Sign({"text"}));
     }
   }
@@ -82,7 +82,8 @@ TEST(KeyRingTest, NamesWhatIsWrongAndQuotesNothing) {
       {Key("1", kSecret, "yesterday"), "keys[0].created must be a time in RFC 3339"},
       {absl::StrCat(TestKey(3, kStart), TestKey(4, kStart), TestKey(3, kStart, 5)),
        "keys[2].id is that of keys[0]"},
-      {absl::StrCat(TestKey(3, kStart), TestKey(4, kStart, 3)), "keys[1].secret is that of keys[0]"},
+      {absl::StrCat(TestKey(3, kStart), TestKey(4, kStart, 3)),
+       "keys[1].secret is that of keys[0]"},
   };
   for (const auto& [text, wrong] : cases) {
     const absl::Status status = KeyRing::Parse(text).status();
@@ -106,8 +107,7 @@ TEST(KeyRingTest, AnIdIsNeverAnotherSecret) {
   const auto added = TestKeyRing(absl::StrCat(TestKey(2, kStart), TestKey(3, kStart)));
   EXPECT_TRUE(added->CheckSuccessorOf(*before).ok());
   EXPECT_FALSE(added->IsSameAs(*before));
-  EXPECT_TRUE(
-      TestKeyRing(absl::StrCat(TestKey(2, kStart), TestKey(1, kStart)))->IsSameAs(*before));
+  EXPECT_TRUE(TestKeyRing(absl::StrCat(TestKey(2, kStart), TestKey(1, kStart)))->IsSameAs(*before));
   const auto other = TestKeyRing(absl::StrCat(TestKey(1, kStart), TestKey(2, kStart, 8)));
   EXPECT_FALSE(other->IsSameAs(*before));
   EXPECT_THAT(std::string(other->CheckSuccessorOf(*before).message()),

@@ -6,9 +6,9 @@ namespace idempotency::internal {
 
 std::string RecordIdentity(std::string_view use, const RecordKey& key, const RecordId& id) {
   std::string identity;
-  for (const std::string_view part : {use, std::string_view(key.name_space),
-                                      std::string_view(key.scope), std::string_view(key.operation),
-                                      std::string_view(key.key)}) {
+  for (const std::string_view part :
+       {use, std::string_view(key.name_space), std::string_view(key.scope),
+        std::string_view(key.operation), std::string_view(key.key)}) {
     AppendPart(part, identity);
   }
   return identity.append(BytesOf(id));

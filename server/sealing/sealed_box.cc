@@ -38,17 +38,22 @@ unsigned char* Bytes(std::string& text, std::size_t at) {
 
 }  // namespace
 
-void AppendBox(const Secret& key, std::string_view associated, std::string_view plaintext,
-               std::string& out) {
-  const std::size_t nonce_at = out.size();
-  const std::size_t text_at = nonce_at + kBoxNonceBytes;
+std::string RandomNonces(std::size_t boxes) {
+  std::string nonces(boxes * kBoxNonceBytes, '\0');
+  if (RAND_bytes(Bytes(nonces, 0), static_cast<int>(nonces.size())) != 1) std::abort();
+  return nonces;
+}
+
+void AppendBox(const Secret& key, std::string_view nonce, std::string_view associated,
+               std::string_view plaintext, std::string& out) {
+  if (nonce.size() != kBoxNonceBytes) std::abort();
+  out.append(nonce);
+  const std::size_t text_at = out.size();
   const std::size_t tag_at = text_at + plaintext.size();
   out.resize(tag_at + kBoxTagBytes);
   const Context context = NewContext();
   int size = 0;
-  if (RAND_bytes(Bytes(out, nonce_at), static_cast<int>(kBoxNonceBytes)) != 1 ||
-      EVP_EncryptInit_ex2(context.get(), Algorithm(), key.data(), Bytes(out, nonce_at), nullptr) !=
-          1 ||
+  if (EVP_EncryptInit_ex2(context.get(), Algorithm(), key.data(), Bytes(nonce), nullptr) != 1 ||
       EVP_EncryptUpdate(context.get(), nullptr, &size, Bytes(associated),
                         static_cast<int>(associated.size())) != 1 ||
       EVP_EncryptUpdate(context.get(), Bytes(out, text_at), &size, Bytes(plaintext),

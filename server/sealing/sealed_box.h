@@ -18,9 +18,14 @@ inline constexpr std::size_t kBoxNonceBytes = 12;
 inline constexpr std::size_t kBoxTagBytes = 16;
 inline constexpr std::size_t kBoxBytes = kBoxNonceBytes + kBoxTagBytes;
 
-// Adds the box of `plaintext` to `out`.
-void AppendBox(const Secret& key, std::string_view associated, std::string_view plaintext,
-               std::string& out);
+// The random bytes of the nonces of `boxes` boxes, drawn at once: each draw costs as much as
+// sealing 1 KiB.
+std::string RandomNonces(std::size_t boxes);
+
+// Adds the box of `plaintext` to `out`. `nonce` has kBoxNonceBytes, which no other box of this key
+// has.
+void AppendBox(const Secret& key, std::string_view nonce, std::string_view associated,
+               std::string_view plaintext, std::string& out);
 
 // The plaintext, or nullopt unless the box was made with this key and these associated bytes.
 std::optional<std::string> OpenBox(const Secret& key, std::string_view associated,

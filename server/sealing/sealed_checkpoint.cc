@@ -20,9 +20,9 @@ constexpr std::size_t kHeaderBytes = 8;
 static_assert(kSealedCheckpointBytes == kHeaderBytes + kBoxBytes);
 
 absl::Status Damaged(std::string_view what) {
-  return MakeError(Reason::kRecordDamaged,
-                   absl::StrCat("the stored checkpoint ", absl::string_view(what.data(), what.size()),
-                                "; the operation will not run again"));
+  return MakeError(Reason::kRecordDamaged, absl::StrCat("the stored checkpoint ",
+                                                        absl::string_view(what.data(), what.size()),
+                                                        "; the operation will not run again"));
 }
 
 std::string Associated(const RecordKey& record, const RecordId& id, std::string_view header) {
@@ -37,7 +37,7 @@ std::string SealCheckpoint(const SealingKey& key, const RecordKey& record, const
   key.checkpoints().Expand(BytesOf(id), record_key);
   std::string sealed(kMagic);
   AppendBigEndian32(key.id(), sealed);
-  AppendBox(record_key, Associated(record, id, sealed), checkpoint, sealed);
+  AppendBox(record_key, RandomNonces(1), Associated(record, id, sealed), checkpoint, sealed);
   return sealed;
 }
 

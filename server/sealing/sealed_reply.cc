@@ -73,9 +73,12 @@ absl::StatusOr<EncodedReply> SealReply(const SealingKey& key, const ReplyOwner& 
   const std::string header = EnvelopeHeader(key.id(), sealed.digest, status_bytes);
   sealed.bytes.reserve(header.size() + status_bytes + reply.bytes.size() + kBoxBytes);
   sealed.bytes = header;
-  AppendBox(attempt_key, OfStatus(owner, header), outcome, sealed.bytes);
+  const std::string nonces = RandomNonces(2);
+  const std::string_view first(nonces.data(), kBoxNonceBytes);
+  const std::string_view second(nonces.data() + kBoxNonceBytes, kBoxNonceBytes);
+  AppendBox(attempt_key, first, OfStatus(owner, header), outcome, sealed.bytes);
   const std::string status = sealed.bytes.substr(header.size());
-  AppendBox(attempt_key, OfContent(owner, header, status), reply.bytes, sealed.bytes);
+  AppendBox(attempt_key, second, OfContent(owner, header, status), reply.bytes, sealed.bytes);
   return sealed;
 }
 
@@ -93,10 +96,9 @@ absl::StatusOr<EncodedReply> OpenReply(const KeyRing& ring, const ReplyOwner& ow
   Secret attempt_key;
   AttemptKey(*key, owner, attempt_key);
   std::optional<std::string> opened =
-      envelope->content
-          ? OpenBox(attempt_key, OfContent(owner, envelope->header, envelope->status),
-                    *envelope->content)
-          : OpenBox(attempt_key, OfStatus(owner, envelope->header), envelope->status);
+      envelope->content ? OpenBox(attempt_key, OfContent(owner, envelope->header, envelope->status),
+                                  *envelope->content)
+                        : OpenBox(attempt_key, OfStatus(owner, envelope->header), envelope->status);
   if (!opened) return Damaged();
   return Encoded(*std::move(opened));
 }

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/sealing/key_ring_source.h"
 #include "server/sealing/sealed_store.h"
+#include "server/store/reply_envelope.h"
 #include "server/store/sqlite_store.h"
 #include "server/testing/operations.h"
 #include "server/testing/test_key_ring.h"
@@ -52,8 +55,8 @@ class SealedRowsTest : public ::testing::Test {
     SealedStoreOptions sealing;
     sealing.clock = &clock_;
     sealing.accept_unsealed = accept_unsealed_;
-    store_ = std::make_unique<SealedStore>(SqliteStore::Open(path_, options).value(), rings_,
-                                           sealing);
+    store_ =
+        std::make_unique<SealedStore>(SqliteStore::Open(path_, options).value(), rings_, sealing);
   }
 
   // Runs the statement; the rows' first column, as text.
@@ -61,7 +64,8 @@ class SealedRowsTest : public ::testing::Test {
     std::vector<std::string> rows;
     char* error = nullptr;
     const auto add = [](void* to, int, char** values, char**) {
-      static_cast<std::vector<std::string>*>(to)->emplace_back(values[0] == nullptr ? "" : values[0]);
+      static_cast<std::vector<std::string>*>(to)->emplace_back(values[0] == nullptr ? ""
+                                                                                    : values[0]);
       return 0;
     };
     EXPECT_EQ(sqlite3_exec(hand_, sql.c_str(), add, &rows, &error), SQLITE_OK)
@@ -73,9 +77,8 @@ class SealedRowsTest : public ::testing::Test {
     return absl::StrCat("x'", absl::BytesToHexString({bytes.data(), bytes.size()}), "'");
   }
   static std::string Where(const std::string& name) {
-    return absl::StrCat(" WHERE id = ", Blob({reinterpret_cast<const char*>(
-                                                  IdNamed(name).bytes().data()),
-                                              16}));
+    return absl::StrCat(" WHERE id = ",
+                        Blob({reinterpret_cast<const char*>(IdNamed(name).bytes().data()), 16}));
   }
   std::string Column(const std::string& column, const std::string& name) {
     const auto rows = Sql(absl::StrCat("SELECT hex(", column, ") FROM records", Where(name)));
@@ -110,7 +113,8 @@ class SealedRowsTest : public ::testing::Test {
     EXPECT_EQ(ReasonOf(Get(name).status()), Reason::kRecordDamaged) << how;
   }
   // Its own reply, or a refusal; no other reply, and no second run.
-  void ExpectOwnOrRefused(const std::string& name, const std::string& body, const std::string& how) {
+  void ExpectOwnOrRefused(const std::string& name, const std::string& body,
+                          const std::string& how) {
     const absl::StatusOr<Verdict> verdict = Reserve(ReserveNamed(name));
     if (verdict.ok() && As<Mismatch>(verdict) == nullptr) {
       ASSERT_NE(As<Replay>(verdict), nullptr) << how << ": verdict " << verdict->index();
@@ -136,8 +140,7 @@ class SealedRowsTest : public ::testing::Test {
   sqlite3* hand_ = nullptr;
 };
 
-class EitherWaySealedRowsTest : public SealedRowsTest,
-                                public ::testing::WithParamInterface<bool> {
+class EitherWaySealedRowsTest : public SealedRowsTest, public ::testing::WithParamInterface<bool> {
  protected:
   EitherWaySealedRowsTest() { accept_unsealed_ = GetParam(); }
 };
@@ -307,9 +310,8 @@ TEST_P(SwappedColumnsTest, NoColumnOfAnotherRowOpens) {
 // The columns that make up an attempt and its reply, in every combination; and with the key's parts
 // as well, a whole row under another id.
 TEST_P(SwappedColumnsTest, NoColumnsOfAnotherRowTogetherOpen) {
-  const std::vector<std::string> attempt = {"token",        "attempt",      "request_token",
-                                            "fingerprints", "completed_at", "reply_digest",
-                                            "reply"};
+  const std::vector<std::string> attempt = {
+      "token", "attempt", "request_token", "fingerprints", "completed_at", "reply_digest", "reply"};
   for (unsigned set = 1; set < 1U << attempt.size(); ++set) {
     std::vector<std::string> swapped;
     for (std::size_t i = 0; i < attempt.size(); ++i) {
@@ -330,14 +332,16 @@ TEST_F(SealedRowsTest, EveryBitAndLengthOfACheckpointCounts) {
   ExtendOp extend = ExtendNamed("order-1", As<Reserved>(first)->token);
   extend.checkpoint = "step 1";
   ASSERT_TRUE(store_->Extend({&extend, 1}).at(0).ok());
-  const std::string stored = absl::HexStringToBytes(Sql("SELECT hex(checkpoint) FROM checkpoints")[0]);
+  const std::string stored =
+      absl::HexStringToBytes(Sql("SELECT hex(checkpoint) FROM checkpoints")[0]);
   std::vector<std::string> damaged;
   for (std::size_t bit = 0; bit < stored.size() * 8; ++bit) {
     damaged.push_back(stored);
     char& byte = damaged.back()[bit / 8];
     byte = static_cast<char>(byte ^ (1 << (bit % 8)));
   }
-  for (std::size_t size = 1; size < stored.size(); ++size) damaged.push_back(stored.substr(0, size));
+  for (std::size_t size = 1; size < stored.size(); ++size)
+    damaged.push_back(stored.substr(0, size));
   for (const std::string& bytes : damaged) {
     Sql(absl::StrCat("UPDATE checkpoints SET checkpoint = ", Blob(bytes)));
     clock_.Advance(absl::Minutes(1));
@@ -411,6 +415,21 @@ TEST_F(SealedRowsTest, EqualRepliesAndRequestsLookDifferent) {
   for (const char* const column : {"reply_digest", "fingerprints", "reply"}) {
     EXPECT_NE(Column(column, "order-1"), Column(column, "order-2")) << column;
   }
+}
+
+// One nonce for two texts under one key would give both away.
+TEST_F(SealedRowsTest, NoNonceIsUsedTwiceUnderTheKeyOfAnAttempt) {
+  const Uuid token = Uuid::Random();
+  const Sealer sealer(rings_->Current(), clock_.Now(), /*accept_unsealed=*/false);
+  std::set<std::string> nonces;
+  for (int i = 0; i < 10; ++i) {
+    const EncodedReply sealed = sealer.Seal(CompleteNamed("order-1", token))->reply;
+    const auto envelope = ReplyEnvelope::Parse(sealed);
+    ASSERT_TRUE(envelope.ok());
+    nonces.emplace(envelope->status.substr(0, ReplyEnvelope::kNonceBytes));
+    nonces.emplace(envelope->content->substr(0, ReplyEnvelope::kNonceBytes));
+  }
+  EXPECT_EQ(nonces.size(), 20U);
 }
 
 }  // namespace

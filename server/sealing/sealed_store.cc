@@ -23,8 +23,7 @@ Sealer SealedStore::NewSealer() const {
   return Sealer(rings_->Current(), latest_, options_.accept_unsealed);
 }
 
-std::vector<ReserveOp> SealedStore::SealAll(const Sealer& sealer,
-                                            absl::Span<const ReserveOp> ops) {
+std::vector<ReserveOp> SealedStore::SealAll(const Sealer& sealer, absl::Span<const ReserveOp> ops) {
   std::vector<ReserveOp> sealed;
   sealed.reserve(ops.size());
   for (const ReserveOp& op : ops) sealed.push_back(sealer.Seal(op));

@@ -86,8 +86,7 @@ absl::StatusOr<Verdict> Sealer::Open(const ReserveOp& op, Verdict verdict) const
     if (!reply.ok()) return reply.status();
     replay->reply = *std::move(reply);
   } else if (auto* const reserved = std::get_if<Reserved>(&verdict)) {
-    absl::StatusOr<std::string> checkpoint =
-        OpenCheckpoint(op, std::move(reserved->checkpoint));
+    absl::StatusOr<std::string> checkpoint = OpenCheckpoint(op, std::move(reserved->checkpoint));
     if (!checkpoint.ok()) return checkpoint.status();
     reserved->checkpoint = *std::move(checkpoint);
   }

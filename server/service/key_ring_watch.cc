@@ -16,8 +16,7 @@ absl::Status CheckSeals(const SealingOptions& options, const KeyRing& ring, absl
   if (options.accept_unsealed || ring.SealsAt(now) != nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       options.key_ring, ": no key seals yet, the first one from ",
-      absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", ring.keys().back()->seals_from(),
-                       absl::UTCTimeZone()),
+      absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", ring.keys().back()->seals_from(), absl::UTCTimeZone()),
       " on; wait until then, or set --accept_unsealed, with which rows are stored unsealed until "
       "then"));
 }

@@ -89,8 +89,7 @@ TEST_F(KeyRingWatchTest, ABadFileLeavesThePreviousRingAndIsReportedOnce) {
   (*watch)->Refresh();
   Write(TestKey(1, start_));
   (*watch)->Refresh();
-  EXPECT_THAT(observer_.read,
-              ElementsAre(HasSubstr("chmod 600"), HasSubstr("cannot be read"), ""));
+  EXPECT_THAT(observer_.read, ElementsAre(HasSubstr("chmod 600"), HasSubstr("cannot be read"), ""));
 }
 
 // Else one wrong file would store the next replies unsealed.
@@ -126,8 +125,7 @@ TEST_F(KeyRingWatchTest, TheRingOutlivesTheWatch) {
 
 // The thread reads it by itself.
 TEST_F(KeyRingWatchTest, TheFileIsReadAgainWithoutBeingAsked) {
-  const auto watch =
-      KeyRingWatch::Start(options_, observer_, clock_, absl::Milliseconds(1));
+  const auto watch = KeyRingWatch::Start(options_, observer_, clock_, absl::Milliseconds(1));
   ASSERT_TRUE(watch.ok()) << watch.status();
   Write(absl::StrCat(TestKey(1, start_), TestKey(2, start_)));
   while (Sealing(**watch, start_) != 2) std::this_thread::yield();

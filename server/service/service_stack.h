@@ -35,10 +35,10 @@ class ServiceStack {
   // Called after every inspection of the store.
   using OnInspected = StoreMonitor::OnInspected;
 
-  // Reads the key ring, if there is one, inspects the store, and starts everything but the gRPC server. Also when the
-  // store cannot be reached yet: calls are answered STORE_UNAVAILABLE until it
-  // can. Fails with an error of OpenStore() or of KeyRingWatch::Start() that needs
-  // an operator. `observer` must outlive it.
+  // Reads the key ring, if there is one, inspects the store, and starts everything but the gRPC
+  // server. Also when the store cannot be reached yet: calls are answered STORE_UNAVAILABLE until
+  // it can. Fails with an error of OpenStore() or of KeyRingWatch::Start() that needs an operator.
+  // `observer` must outlive it.
   static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(const StoreAddress& address,
                                                              const ServiceOptions& options,
                                                              SchemaPolicy schema,

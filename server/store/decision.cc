@@ -193,9 +193,9 @@ ReserveDecision DecideCompleted(absl::Time now, StoredRecord stored) {
     if (!rest.ok()) return AnswerWith(rest.status());
     record.reply = *std::move(rest);
   }
-  return AnswerWith(Verdict(Replay{std::move(*record.reply), *record.completed_at,
-                                   record.expires_at, record.attempt, std::move(record.labels),
-                                   stored.token}));
+  return AnswerWith(
+      Verdict(Replay{std::move(*record.reply), *record.completed_at, record.expires_at,
+                     record.attempt, std::move(record.labels), stored.token}));
 }
 
 // Lines 10 to 12.

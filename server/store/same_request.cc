@@ -12,9 +12,8 @@ FingerprintMatch CompareRequest(absl::Span<const Fingerprint> stored, const Rese
 }
 
 bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const CompleteOp& op) {
-  return stored == op.reply.digest ||
-         std::find(op.other_digests.begin(), op.other_digests.end(), stored) !=
-             op.other_digests.end();
+  return stored == op.reply.digest || std::find(op.other_digests.begin(), op.other_digests.end(),
+                                                stored) != op.other_digests.end();
 }
 
 }  // namespace idempotency::internal

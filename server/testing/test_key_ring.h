@@ -18,11 +18,10 @@ namespace idempotency::internal {
 inline std::string TestKey(std::uint32_t id, absl::Time seals_from, std::uint32_t seed = 0) {
   const Sha256Digest secret = Sha256(absl::StrCat("test key ", seed == 0 ? id : seed));
   const std::string time = absl::FormatTime(absl::RFC3339_full, seals_from, absl::UTCTimeZone());
-  return absl::StrCat(
-      "keys {\n  id: ", id, "\n  secret: \"",
-      absl::Base64Escape(
-          absl::string_view(reinterpret_cast<const char*>(secret.data()), secret.size())),
-      "\"\n  created: \"", time, "\"\n}\n");
+  return absl::StrCat("keys {\n  id: ", id, "\n  secret: \"",
+                      absl::Base64Escape(absl::string_view(
+                          reinterpret_cast<const char*>(secret.data()), secret.size())),
+                      "\"\n  created: \"", time, "\"\n}\n");
 }
 
 // The ring of such keys.

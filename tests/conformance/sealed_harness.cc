@@ -11,9 +11,9 @@ namespace idempotency::internal {
 
 SealedHarness::SealedHarness(std::unique_ptr<StoreHarness> sealed) : harness_(std::move(sealed)) {
   const absl::Time start = clock_.Now();
-  rings_ = std::make_shared<KeyRingSource>(TestKeyRing(absl::StrCat(
-      TestKey(1, start), TestKey(2, start + absl::Milliseconds(1)),
-      TestKey(3, start + absl::Seconds(31)), TestKey(4, start + absl::Hours(2)))));
+  rings_ = std::make_shared<KeyRingSource>(TestKeyRing(
+      absl::StrCat(TestKey(1, start), TestKey(2, start + absl::Milliseconds(1)),
+                   TestKey(3, start + absl::Seconds(31)), TestKey(4, start + absl::Hours(2)))));
   OpenStore();
 }
 
