@@ -138,8 +138,7 @@ void WriteExtension(const Extension& extension, v1::ExtendResponse& response) {
   ToWire(extension.lease_remaining, *response.mutable_lease_remaining());
 }
 
-absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response) {
-  v1::Record& proto = *response.mutable_record();
+absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::Record& proto) {
   proto.set_record_id(record.id.ToString());
   *proto.mutable_record_key() = ToProto(record.key);
   proto.set_state(ToProto(record.state));

@@ -143,7 +143,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
              ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres for calls, which share them in batches, so that few are\n"
              "enough; the default is one for each processor, from 2 to 4. One more connection\n"
-             "sweeps and one more monitors the store. SQLite always has one writer.");
+             "sweeps, one monitors the store, and one serves administrators. SQLite always has\n"
+             "one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two sweeps, which remove expired records. One replica sweeps at a\n"

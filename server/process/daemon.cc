@@ -55,6 +55,7 @@ absl::Status Daemon::StartParts() {
                                    &access_, &tenants_);
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
+  stack_->ServeAdmin();
   const bool exposed = options_.tls.certificate.empty() && !options_.listen.IsLocal();
   metrics_.PlaintextServed(exposed);
   if (exposed) WarnIfExposed(options_);

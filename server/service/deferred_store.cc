@@ -63,6 +63,30 @@ absl::StatusOr<SweepProgress> DeferredStore::Sweep(const SweepOp& op) {
   return NotOpen();
 }
 
+absl::StatusOr<RecordPage> DeferredStore::List(const ListOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->List(op);
+  return NotOpen();
+}
+
+absl::StatusOr<Resolution> DeferredStore::Resolve(const ResolveOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->Resolve(op);
+  return NotOpen();
+}
+
+absl::StatusOr<PurgeStep> DeferredStore::Purge(const PurgeOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->Purge(op);
+  return NotOpen();
+}
+
+absl::StatusOr<AuditPage> DeferredStore::ReadAudit(const AuditOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->ReadAudit(op);
+  return NotOpen();
+}
+
 absl::StatusOr<StoreGauges> DeferredStore::Inspect() {
   Store* store = opened();
   if (store == nullptr) {

@@ -65,20 +65,29 @@ void ServiceStack::StartParts() {
   service_.emplace(*batcher_, *waiters_, observer_, serving);
 }
 
+void ServiceStack::ServeAdmin() {
+  administration_.emplace(*store_, *waiters_, observer_);
+  admin_worker_.emplace();
+  admin_service_.emplace(*administration_, *admin_worker_, batcher_->budget(), *access_);
+}
+
 void ServiceStack::Register(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   // A Get answers up to a whole reply.
   builder.SetMaxSendMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   builder.RegisterService(&*service_);
+  if (admin_service_) builder.RegisterService(&*admin_service_);
 }
 
 void ServiceStack::StopWaiting() {
   service_->DrainSessions();
   waiters_->Close();
+  if (admin_worker_) admin_worker_->Hurry();
 }
 
 void ServiceStack::Close() {
   StopWaiting();
+  if (admin_worker_) admin_worker_->Close();
   batcher_->Close();
   sweeper_->Stop();
   store_.reset();

@@ -12,8 +12,11 @@
 #include "grpc_idempotency/embedded/service_options.h"
 #include "server/access/access_control.h"
 #include "server/observability/observer.h"
+#include "server/operation/administration.h"
+#include "server/queue/admin_worker.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
+#include "server/rpc/admin_service.h"
 #include "server/rpc/idempotency_service.h"
 #include "server/service/deferred_store.h"
 #include "server/service/store_address.h"
@@ -45,6 +48,9 @@ class ServiceStack {
   ~ServiceStack() = default;
   ServiceStack(const ServiceStack&) = delete;
   ServiceStack& operator=(const ServiceStack&) = delete;
+
+  // Serves administrators too, by the access that Start() was given. Before Register(), once.
+  void ServeAdmin();
 
   // Registers the service on a server, and sets its message size limits.
   void Register(grpc::ServerBuilder& builder);
@@ -87,6 +93,10 @@ class ServiceStack {
   std::optional<Batcher> batcher_;
   std::optional<InFlightWaiters> waiters_;
   std::optional<IdempotencyService> service_;
+  // If administrators are served.
+  std::optional<Administration> administration_;
+  std::optional<AdminWorker> admin_worker_;
+  std::optional<IdempotencyAdminService> admin_service_;
 };
 
 }  // namespace idempotency::internal

@@ -85,11 +85,13 @@ absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& pa
   return configured.ok() ? configured : CannotUse(path, "cannot be configured");
 }
 
-absl::StatusOr<std::unique_ptr<SqliteRecords>> PrepareRecords(SqliteConnection& connection,
-                                                              const std::string& path) {
-  absl::StatusOr<SqliteRecords> records = SqliteRecords::Prepare(connection);
-  if (!records.ok()) return CannotUse(path, "lacks the tables of this schema version");
-  return std::make_unique<SqliteRecords>(*std::move(records));
+// `Statements::Prepare` for a connection.
+template <typename Statements>
+absl::StatusOr<std::unique_ptr<Statements>> PrepareFor(SqliteConnection& connection,
+                                                       const std::string& path) {
+  absl::StatusOr<Statements> statements = Statements::Prepare(connection);
+  if (!statements.ok()) return CannotUse(path, "lacks the tables of this schema version");
+  return std::make_unique<Statements>(*std::move(statements));
 }
 
 // The failure of a read belongs to its operation if the row is damaged, and to
@@ -125,9 +127,12 @@ absl::StatusOr<SqliteStore::Session> SqliteStore::OpenWriter(const std::string& 
   if (status.ok()) status = ConfigureWriter(connection, file);
   if (status.ok()) status = MigrateSqliteSchema(connection, file);
   if (!status.ok()) return status;
-  auto records = PrepareRecords(connection, file);
+  auto records = PrepareFor<SqliteRecords>(connection, file);
   if (!records.ok()) return records.status();
   session.records = *std::move(records);
+  auto audit = PrepareFor<SqliteAudit>(connection, file);
+  if (!audit.ok()) return audit.status();
+  session.audit = *std::move(audit);
   return session;
 }
 
@@ -140,9 +145,12 @@ absl::StatusOr<SqliteStore::Session> SqliteStore::OpenReader(const std::string& 
   if (!connection.Execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF").ok()) {
     return CannotUse(file, "cannot be configured");
   }
-  auto records = PrepareRecords(connection, file);
+  auto records = PrepareFor<SqliteRecords>(connection, file);
   if (!records.ok()) return records.status();
   session.records = *std::move(records);
+  auto audit = PrepareFor<SqliteAudit>(connection, file);
+  if (!audit.ok()) return audit.status();
+  session.audit = *std::move(audit);
   return session;
 }
 
