@@ -340,8 +340,9 @@ TEST_F(SealedRowsTest, EveryBitAndLengthOfACheckpointCounts) {
     char& byte = damaged.back()[bit / 8];
     byte = static_cast<char>(byte ^ (1 << (bit % 8)));
   }
-  for (std::size_t size = 1; size < stored.size(); ++size)
+  for (std::size_t size = 1; size < stored.size(); ++size) {
     damaged.push_back(stored.substr(0, size));
+  }
   for (const std::string& bytes : damaged) {
     Sql(absl::StrCat("UPDATE checkpoints SET checkpoint = ", Blob(bytes)));
     clock_.Advance(absl::Minutes(1));
