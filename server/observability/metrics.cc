@@ -289,10 +289,9 @@ void Metrics::TenantAdmitted(absl::string_view name_space) {
 }
 
 void Metrics::QuotaExceeded(absl::string_view name_space, QuotaLimit limit) {
-  const char* const name = limit == QuotaLimit::kRate       ? "rate"
-                           : limit == QuotaLimit::kInFlight ? "in_flight"
-                                                            : "waiting";
-  exceeded_.Add({{"namespace", std::string(name_space)}, {"limit", name}}).Increment();
+  exceeded_
+      .Add({{"namespace", std::string(name_space)}, {"limit", std::string(QuotaLimitName(limit))}})
+      .Increment();
 }
 
 }  // namespace idempotency::internal

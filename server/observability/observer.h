@@ -51,6 +51,20 @@ constexpr std::string_view OperationName(OperationKind kind) {
 
 // A limit of a namespace.
 enum class QuotaLimit { kRate, kInFlight, kWaiting };
+inline constexpr QuotaLimit kAllQuotaLimits[] = {QuotaLimit::kRate, QuotaLimit::kInFlight,
+                                                 QuotaLimit::kWaiting};
+
+constexpr std::string_view QuotaLimitName(QuotaLimit limit) {
+  switch (limit) {
+    case QuotaLimit::kRate:
+      return "rate";
+    case QuotaLimit::kInFlight:
+      return "in_flight";
+    case QuotaLimit::kWaiting:
+      return "waiting";
+  }
+  return "";
+}
 
 // The current state of the store's connection pool.
 struct StoreConnections {

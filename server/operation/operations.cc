@@ -43,8 +43,8 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
   if (!max_wait.ok()) return Refuse(pending, max_wait.status());
   if (options_.tenants != nullptr) {
-    absl::StatusOr<Tenants::Place> place =
-        options_.tenants->AdmitReservation(*op, request.has_retention(), *max_wait);
+    absl::StatusOr<Tenants::Place> place = options_.tenants->AdmitReservation(
+        *op, {request.has_lease(), request.has_retention()}, *max_wait);
     if (!place.ok()) return Refuse(pending, place.status());
     pending.place_ = *std::move(place);
   }

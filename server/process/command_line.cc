@@ -216,6 +216,9 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                 "Also read what was stored before --keyring was set, and store unsealed until the\n"
                 "first key seals. Remove it once the longest retention has passed: until then who\n"
                 "can write the database can put an unsealed reply in.");
+  set.AddSwitch("core_dumps", &options->core_dumps,
+                "Let a crash leave a core dump, within the limits of the process. It contains\n"
+                "callers' keys and replies, tokens and the key ring.");
   set.AddText("log_level", "LEVEL", &log_level,
               "Lowest severity that is logged: debug, info, warn or error.");
 }

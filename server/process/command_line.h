@@ -41,6 +41,8 @@ struct ServeOptions : ServiceOptions {
   // Accept calls from other machines without TLS.
   bool allow_plaintext = false;
   SealingOptions sealing;
+  // A crash may leave a core dump, with callers' data and secrets in it.
+  bool core_dumps = false;
   // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;

@@ -14,6 +14,7 @@
 #include "server/config/config_file.h"
 #include "server/observability/log.h"
 #include "server/process/command_line.h"
+#include "server/process/core_dumps.h"
 #include "server/process/daemon.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/health_probe.h"
@@ -66,6 +67,7 @@ void SetUpProcess() {
 int Run(const ServeOptions& options) {
   SetUpProcess();
   StartLog(options.log_level);
+  if (!options.core_dumps) DisableCoreDumps();
   DescriptorLimit::Raise();
   StopRequest stop;
   const SignalThread signals([&stop](int number) {

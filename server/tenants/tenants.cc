@@ -28,6 +28,18 @@ absl::Status Exceeded(absl::string_view name_space, absl::string_view limit,
                    std::move(details));
 }
 
+// What the caller left open.
+void SetRetention(const NamespaceSettings& settings, const Tenants::StatedTerms& stated,
+                  ReserveOp& op) {
+  if (!stated.retention) {
+    op.retention = settings.default_retention;
+    // A record outlives its lease.
+    if (stated.lease) op.retention = std::max(op.retention, op.lease);
+    if (!stated.lease) op.lease = std::min(op.lease, op.retention);
+  }
+  if (op.reply_retention > op.retention) op.reply_retention = op.retention;
+}
+
 absl::Status CheckRetention(const NamespaceSettings& settings, absl::Duration retention) {
   if (retention >= settings.min_retention && retention <= settings.max_retention) {
     return absl::OkStatus();
@@ -116,7 +128,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
   return Place(std::move(tenant), /*waiting=*/false);
 }
 
-absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, bool retention_is_set,
+absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const StatedTerms& stated,
                                                          absl::Duration& max_wait) {
   std::shared_ptr<Tenant> tenant = Find(op.key.name_space);
   if (tenant == nullptr) return Place();
@@ -125,8 +137,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, bool ret
     MutexLock lock(tenant->mutex);
     const std::shared_ptr<const NamespaceSettings> snapshot = tenant->settings;
     const NamespaceSettings& settings = *snapshot;
-    if (!retention_is_set) op.retention = std::max(settings.default_retention, op.lease);
-    if (op.reply_retention > op.retention) op.reply_retention = op.retention;
+    SetRetention(settings, stated, op);
     if (absl::Status valid = CheckRetention(settings, op.retention); !valid.ok()) return valid;
     op.window = settings.window;
     const std::optional<absl::Time> made = KeyTime(op.key);

@@ -30,6 +30,12 @@ class Tenants {
   struct Tenant;
 
  public:
+  // The terms of a reservation that its caller stated; it leaves the others to the namespace.
+  struct StatedTerms {
+    bool lease = false;
+    bool retention = false;
+  };
+
   // One place among a namespace's unanswered operations, until it is destroyed.
   class Place {
    public:
@@ -63,9 +69,8 @@ class Tenants {
   absl::StatusOr<Place> AdmitRead(absl::string_view name_space) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same for a reservation, whose window and default retention are set. A caller that is over
   // the number of waiting ones does not wait: `max_wait` becomes zero. INVALID_ARGUMENT /
-  // REQUEST_INVALID if its retention is out of the namespace's bounds. `retention_is_set` is false
-  // if the caller leaves it to the namespace.
-  absl::StatusOr<Place> AdmitReservation(ReserveOp& op, bool retention_is_set,
+  // REQUEST_INVALID if its retention is out of the namespace's bounds.
+  absl::StatusOr<Place> AdmitReservation(ReserveOp& op, const StatedTerms& stated,
                                          absl::Duration& max_wait) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

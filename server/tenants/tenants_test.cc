@@ -32,12 +32,15 @@ ReserveOp OpIn(const std::string& name_space, const std::string& key = "order-1"
   return op;
 }
 
+constexpr Tenants::StatedTerms kAll{true, true};
+constexpr Tenants::StatedTerms kNone{};
+
 class TenantsTest : public ::testing::Test {
  protected:
   void Configure(const NamespaceSettings& settings) { tenants_.Configure({{"n", settings}}); }
   absl::StatusOr<Tenants::Place> Reserve(absl::Duration max_wait = absl::ZeroDuration()) {
     ReserveOp op = OpIn("n");
-    return tenants_.AdmitReservation(op, /*retention_is_set=*/true, max_wait);
+    return tenants_.AdmitReservation(op, kAll, max_wait);
   }
   static std::optional<absl::Duration> DelayOf(const absl::Status& status) {
     EXPECT_EQ(ReasonOf(status), Reason::kQuotaExceeded) << status;
@@ -58,7 +61,7 @@ TEST_F(TenantsTest, WithoutSettingsEverythingIsAdmittedWithTheDefaults) {
     for (int i = 0; i < 100; ++i) {
       ReserveOp op = OpIn("other");
       absl::Duration wait = absl::Seconds(1);
-      auto place = tenants_.AdmitReservation(op, false, wait);
+      auto place = tenants_.AdmitReservation(op, kNone, wait);
       ASSERT_TRUE(place.ok());
       places.push_back(*std::move(place));
       EXPECT_EQ(op.retention, limits::kDefaultRetention);
@@ -136,7 +139,7 @@ TEST_F(TenantsTest, TooManyWaitingCallersDoNotWait) {
   const auto wait_of = [this](std::vector<Tenants::Place>& places) {
     ReserveOp op = OpIn("n");
     absl::Duration wait = absl::Seconds(5);
-    auto place = tenants_.AdmitReservation(op, true, wait);
+    auto place = tenants_.AdmitReservation(op, kAll, wait);
     EXPECT_TRUE(place.ok());
     places.push_back(*std::move(place));
     return wait;
@@ -157,10 +160,11 @@ TEST_F(TenantsTest, RetentionHasBoundsAndADefault) {
   settings.max_retention = absl::Hours(1);
   settings.default_retention = absl::Minutes(10);
   Configure(settings);
-  const auto admit = [this](std::optional<absl::Duration> retention, ReserveOp& op) {
+  const auto admit = [this](std::optional<absl::Duration> retention, ReserveOp& op,
+                            bool stated_lease = true) {
     if (retention.has_value()) op.retention = *retention;
     absl::Duration wait;
-    return tenants_.AdmitReservation(op, retention.has_value(), wait).status();
+    return tenants_.AdmitReservation(op, {stated_lease, retention.has_value()}, wait).status();
   };
   ReserveOp op = OpIn("n");
   EXPECT_TRUE(admit(std::nullopt, op).ok());
@@ -178,6 +182,16 @@ TEST_F(TenantsTest, RetentionHasBoundsAndADefault) {
   EXPECT_TRUE(admit(std::nullopt, op).ok());
   EXPECT_EQ(op.retention, absl::Minutes(20));
   EXPECT_EQ(op.reply_retention, absl::Minutes(20));
+  // A lease that nobody stated gives way.
+  settings.default_retention = settings.min_retention = absl::Seconds(5);
+  settings.max_retention = absl::Seconds(10);
+  Configure(settings);
+  ReserveOp plain = OpIn("n");
+  EXPECT_TRUE(admit(std::nullopt, plain, /*stated_lease=*/false).ok());
+  EXPECT_EQ(plain.retention, absl::Seconds(5));
+  EXPECT_EQ(plain.lease, absl::Seconds(5));
+  plain.lease = absl::Seconds(20);
+  EXPECT_EQ(ReasonOf(admit(std::nullopt, plain)), Reason::kRequestInvalid);
 }
 
 TEST_F(TenantsTest, KeysFromBeforeARestoreHaveNoWindow) {
@@ -195,10 +209,10 @@ TEST_F(TenantsTest, KeysFromBeforeARestoreHaveNoWindow) {
     Configure(settings);
     ReserveOp op = OpIn("n", key);
     absl::Duration wait;
-    ASSERT_TRUE(tenants_.AdmitReservation(op, true, wait).ok());
+    ASSERT_TRUE(tenants_.AdmitReservation(op, kAll, wait).ok());
     EXPECT_EQ(op.window, window);
     ReserveOp opaque = OpIn("n");
-    ASSERT_TRUE(tenants_.AdmitReservation(opaque, true, wait).ok());
+    ASSERT_TRUE(tenants_.AdmitReservation(opaque, kAll, wait).ok());
     EXPECT_EQ(opaque.window, absl::Hours(48));
   }
 }

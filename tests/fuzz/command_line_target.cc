@@ -65,7 +65,8 @@ void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a
 bool IsSwitch(absl::string_view argument) {
   return argument == "--status" || argument == "--help" || argument == "--yes" ||
          argument == "--tls" || argument == "--allow_plaintext" ||
-         argument == "--accept_unsealed" || argument == "--print_config";
+         argument == "--accept_unsealed" || argument == "--core_dumps" ||
+         argument == "--print_config";
 }
 
 // The same with every --name value as --name=value.

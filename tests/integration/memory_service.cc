@@ -15,9 +15,9 @@ BatcherOptions Batching(std::size_t max_queued, const Clock& clock) {
 
 }  // namespace
 
-MemoryService::MemoryService(std::size_t max_queued, const AccessControl* access)
+MemoryService::MemoryService(std::size_t max_queued, const AccessControl* access, Tenants* tenants)
     : batcher_(gate_, observer_, Batching(max_queued, clock_)),
-      service_(batcher_, waiters_, observer_, ServiceOn(clock_, access)) {
+      service_(batcher_, waiters_, observer_, ServiceOn(clock_, access, tenants)) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   builder.RegisterService(&service_);
@@ -48,11 +48,12 @@ InFlightWaitersOptions MemoryService::On(const Clock& clock) {
   return options;
 }
 
-IdempotencyServiceOptions MemoryService::ServiceOn(const Clock& clock,
-                                                   const AccessControl* access) {
+IdempotencyServiceOptions MemoryService::ServiceOn(const Clock& clock, const AccessControl* access,
+                                                   Tenants* tenants) {
   IdempotencyServiceOptions options;
   options.clock = &clock;
   options.access = access;
+  options.tenants = tenants;
   return options;
 }
 

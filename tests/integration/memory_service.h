@@ -22,9 +22,10 @@ namespace idempotency::internal::testing {
 // stand still until the test moves them. Thread-safe once made.
 class MemoryService {
  public:
-  // Over `max_queued` operations it is overloaded. `access`, if set, outlives it.
+  // Over `max_queued` operations it is overloaded. `access` and `tenants`, if set,
+  // outlive it.
   explicit MemoryService(std::size_t max_queued = limits::kMaxQueuedOperations,
-                         const AccessControl* access = nullptr);
+                         const AccessControl* access = nullptr, Tenants* tenants = nullptr);
   ~MemoryService();
 
   // A connection to the service; every call makes another one. Destroy it before the service.
@@ -44,7 +45,8 @@ class MemoryService {
 
  private:
   static InFlightWaitersOptions On(const Clock& clock);
-  static IdempotencyServiceOptions ServiceOn(const Clock& clock, const AccessControl* access);
+  static IdempotencyServiceOptions ServiceOn(const Clock& clock, const AccessControl* access,
+                                             Tenants* tenants);
 
   ManualClock clock_;
   ManualClock store_clock_;
