@@ -16,7 +16,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       libgrpc++1.51 libprotobuf32 libabsl20220623 libssl3 libpqxx-6.4 libpq5 libsqlite3-0 \
       libprometheus-cpp-core1.0 libspdlog1.10 libfmt9 \
-      ca-certificates \
+      ca-certificates openssl \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --home-dir /var/lib/idempotency --create-home idempotency
 COPY --from=build /src/build/release/bin/idempotencyd /usr/bin/
@@ -31,4 +31,5 @@ EXPOSE 7411 9464
 HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=3 \
   CMD ["idempotencyd", "health"]
 ENTRYPOINT ["idempotencyd"]
-CMD ["serve", "--listen=0.0.0.0:7411", "--metrics=0.0.0.0:9464", "--store=sqlite:/var/lib/idempotency/records.db"]
+# Needs these files, because other machines reach it: docs/access.md.
+CMD ["serve", "--listen=0.0.0.0:7411", "--metrics=0.0.0.0:9464", "--store=sqlite:/var/lib/idempotency/records.db", "--config=/etc/idempotency/idempotencyd.textproto", "--tls_cert=/etc/idempotency/server.pem", "--tls_key=/etc/idempotency/server.key", "--tls_client_ca=/etc/idempotency/clients.pem"]

@@ -56,6 +56,7 @@ AnswerKind KindOfAnswer(const absl::Status& status) {
     case Reason::kOverloaded:
     case Reason::kQuotaExceeded:
     case Reason::kInFlight:
+    case Reason::kCredentialsInvalid:
       return AnswerKind::kBusy;
     default:
       return AnswerKind::kRefused;

@@ -28,7 +28,7 @@ enum class AnswerKind {
 //                                     code (kStatusCodeDetail)
 //   OUTCOME_NOT_RECORDED              kNone
 //   OVERLOADED, QUOTA_EXCEEDED,
-//   IN_FLIGHT                         kBusy
+//   IN_FLIGHT, CREDENTIALS_INVALID    kBusy (credentials are renewed)
 //   every other reason                kRefused, whatever its code
 //   no reason: UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN, INTERNAL: kNone;
 //              RESOURCE_EXHAUSTED, ABORTED: kBusy; every other code: kRefused

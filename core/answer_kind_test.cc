@@ -20,6 +20,7 @@ TEST(AnswerKindTest, OfEveryReason) {
       {Reason::kOverloaded, AnswerKind::kBusy},
       {Reason::kQuotaExceeded, AnswerKind::kBusy},
       {Reason::kInFlight, AnswerKind::kBusy},
+      {Reason::kCredentialsInvalid, AnswerKind::kBusy},
   };
   for (const Reason reason : AllReasons()) {
     const auto found = not_refused.find(reason);

@@ -57,6 +57,8 @@ constexpr std::array kCatalogue = {
     Entry{Reason::kRecordDamaged, "RECORD_DAMAGED", absl::StatusCode::kDataLoss},
     Entry{Reason::kRecordIdCollision, "RECORD_ID_COLLISION", absl::StatusCode::kInternal},
     Entry{Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
+    Entry{Reason::kCredentialsInvalid, "CREDENTIALS_INVALID", absl::StatusCode::kUnauthenticated},
+    Entry{Reason::kAccessDenied, "ACCESS_DENIED", absl::StatusCode::kPermissionDenied},
 };
 
 constexpr bool IsInOrder() {

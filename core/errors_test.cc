@@ -46,6 +46,8 @@ constexpr CatalogueLine kExpected[] = {
     {Reason::kRecordDamaged, "RECORD_DAMAGED", absl::StatusCode::kDataLoss},
     {Reason::kRecordIdCollision, "RECORD_ID_COLLISION", absl::StatusCode::kInternal},
     {Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
+    {Reason::kCredentialsInvalid, "CREDENTIALS_INVALID", absl::StatusCode::kUnauthenticated},
+    {Reason::kAccessDenied, "ACCESS_DENIED", absl::StatusCode::kPermissionDenied},
 };
 
 absl::Status WithPayload(std::string_view bytes) {

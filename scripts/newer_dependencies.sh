@@ -119,7 +119,7 @@ mapfile -t targets < <(
   done | tr ' ;' '\n' | sed '/^$/d'
 )
 inside bash -c "${build[*]} cmake --build build/newer --target $(printf '%s\n' "${targets[@]}" |
-  sort -u | tr '\n' ' ')"
+  sort -u | tr '\n' ' ') -- -k 0"
 
 step "test"
 inside bash -c "${build[*]} ctest --test-dir build/newer --output-on-failure \

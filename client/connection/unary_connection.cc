@@ -77,6 +77,11 @@ class UnaryConnection final : public Connection {
   void SendRpc(Rpc<Request, Response> rpc, const Request& request, Deadline deadline,
                Callback<Response> done) {
     if (absl::Status valid = ValidateTexts(request); !valid.ok()) return done(std::move(valid));
+    if (deadline <= std::chrono::steady_clock::now()) {
+      // gRPC 1.83 may send such a call, and return its answer.
+      return done(transport_errors_.Failed(
+          grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "the deadline has passed")));
+    }
     if (transport_errors_.fails() && !Connected()) return done(NotConnected());
     // Where nothing was ever answered, a call that fails may have had no
     // connection at all.

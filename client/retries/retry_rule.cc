@@ -19,6 +19,8 @@ bool IsRetryable(Reason reason) {
     case Reason::kStoreUnavailable:
     case Reason::kQuotaExceeded:
     case Reason::kOverloaded:
+    // A token that was renewed meanwhile is presented with the next try.
+    case Reason::kCredentialsInvalid:
       return true;
     // Bugs of the client.
     case Reason::kKeyMissing:
@@ -26,6 +28,7 @@ bool IsRetryable(Reason reason) {
     case Reason::kKeyReused:
     case Reason::kRequestInvalid:
     case Reason::kDownstreamRefused:
+    case Reason::kAccessDenied:
     // An operator must determine the outcome.
     case Reason::kKeyExpired:
     case Reason::kOutcomeUnknown:

@@ -23,6 +23,7 @@ const std::map<Reason, bool>& Promised() {
       {Reason::kRequestInvalid, false},    {Reason::kFingerprintUnknown, false},
       {Reason::kRecordNotFound, false},    {Reason::kRecordDamaged, false},
       {Reason::kRecordIdCollision, false}, {Reason::kDownstreamRefused, false},
+      {Reason::kCredentialsInvalid, true}, {Reason::kAccessDenied, false},
   };
   return promised;
 }

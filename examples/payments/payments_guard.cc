@@ -18,10 +18,15 @@
 
 #include "examples/payments/payments.grpc.pb.h"
 #include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_credentials.h"
 #include "grpc_idempotency/error_reflection.h"
 #include "grpc_idempotency/limits.h"
 
 ABSL_FLAG(std::string, idempotencyd, "127.0.0.1:7411", "Where idempotencyd serves.");
+ABSL_FLAG(std::string, idempotencyd_ca, "",
+          "PEM file of the authorities of idempotencyd's certificate. With it calls use TLS.");
+ABSL_FLAG(std::string, idempotencyd_cert, "", "PEM file of this service's own certificate.");
+ABSL_FLAG(std::string, idempotencyd_key, "", "PEM file of that certificate's private key.");
 ABSL_FLAG(absl::Duration, lease, idempotency::limits::kDefaultLease,
           "How long a crashed attempt keeps its key.");
 ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
@@ -59,14 +64,23 @@ absl::StatusOr<idempotency::GuardOptions> OptionsFromFlags() {
   return options;
 }
 
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFromFlags() {
+  const std::string authority = absl::GetFlag(FLAGS_idempotencyd_ca);
+  if (authority.empty()) return grpc::InsecureChannelCredentials();
+  return idempotency::IdempotencydChannelCredentials(
+      {authority, absl::GetFlag(FLAGS_idempotencyd_cert), absl::GetFlag(FLAGS_idempotencyd_key),
+       /*token=*/""});
+}
+
 absl::StatusOr<std::unique_ptr<idempotency::ServerGuard>> Guard(grpc::ServerBuilder& builder,
                                                                 grpc::Service* payments) {
   auto options = OptionsFromFlags();
   if (!options.ok()) return options.status();
   // With it grpcurl prints the reason of a refusal.
   idempotency::ReflectErrorDetails();
-  auto channel = grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
-                                           grpc::InsecureChannelCredentials(),
+  const auto credentials = CredentialsFromFlags();
+  if (!credentials.ok()) return credentials.status();
+  auto channel = grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd), *credentials,
                                            idempotency::IdempotencydChannelArguments());
   auto guard = idempotency::ServerGuard::Create(channel, *std::move(options));
   if (!guard.ok()) return guard.status();

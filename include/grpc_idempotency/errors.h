@@ -38,6 +38,8 @@ enum class Reason {
   kRecordDamaged,       // RECORD_DAMAGED, DATA_LOSS
   kRecordIdCollision,   // RECORD_ID_COLLISION, INTERNAL
   kDownstreamRefused,   // DOWNSTREAM_REFUSED, INTERNAL
+  kCredentialsInvalid,  // CREDENTIALS_INVALID, UNAUTHENTICATED
+  kAccessDenied,        // ACCESS_DENIED, PERMISSION_DENIED
 };
 
 // All of them, in the order of the enumeration.

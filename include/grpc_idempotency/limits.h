@@ -118,6 +118,14 @@ inline constexpr std::size_t kMaxScrapes = 32;
 inline constexpr absl::Duration kScrapeTimeout = absl::Seconds(10);
 inline constexpr std::size_t kMaxScrapeRequestBytes = 8 * 1024;
 
+// Access. A bearer token, of which each session keeps one; gRPC by default accepts as much metadata
+// in all.
+inline constexpr std::size_t kMaxTokenBytes = 8 * 1024;
+// More keys than an issuer of tokens publishes while it rotates them.
+inline constexpr std::size_t kMaxJsonWebKeys = 64;
+// The configuration file, and the file with an issuer's keys: enough for thousands of identities.
+inline constexpr std::size_t kMaxConfigBytes = 4 * 1024 * 1024;
+
 // A Session stream. Unanswered reservations and reads of one session: a quarter of the queue
 // that all sessions share.
 inline constexpr std::size_t kMaxSessionInFlight = 4 * 1024;

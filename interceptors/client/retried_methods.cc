@@ -40,7 +40,9 @@ bool IsRetried(const MethodDescriptor& method, bool named) {
 void AddMethods(const ServiceDescriptor& service, bool named, std::set<RetriedName>& names) {
   for (int i = 0; i < service.method_count(); ++i) {
     const MethodDescriptor& method = *service.method(i);
-    if (IsRetried(method, named)) names.insert({service.full_name(), method.name()});
+    if (IsRetried(method, named)) {
+      names.insert({std::string(service.full_name()), std::string(method.name())});
+    }
   }
 }
 

@@ -107,6 +107,16 @@ Metrics::Metrics()
                    "Age of the oldest record under a live lease, since its reservation.")),
       unknown_records_(NewGauge("idempotency_unknown_records",
                                 "Records whose outcome is unknown, counted up to 1,000.")),
+      config_valid_(NewGauge("idempotency_config_valid",
+                             "1 if the configuration file was valid when it was last read. "
+                             "Otherwise an earlier one applies, or none.")),
+      admitted_(Counters(*registry_, "idempotency_namespace_operations_total",
+                         "Reservations and reads by key that were admitted, by namespace of the "
+                         "configuration file.")),
+      exceeded_(Counters(*registry_, "idempotency_quota_exceeded_total",
+                         "Operations over a limit of their namespace, by limit.")),
+      plaintext_exposed_(NewGauge("idempotency_plaintext_exposed",
+                                  "1 if calls from other machines are accepted without TLS.")),
       connections_(Gauges(*registry_, "idempotency_store_connections",
                           "Connections to the store, by state.")) {
   prometheus::Family<prometheus::Counter>& verdicts =
@@ -262,6 +272,17 @@ void Metrics::ConnectionsChanged(const StoreConnections& connections) {
   connections_.Add({{"state", "in_use"}}).Set(connections.in_use);
   connections_.Add({{"state", "idle"}}).Set(connections.idle);
   connections_.Add({{"state", "broken"}}).Set(connections.broken);
+}
+
+void Metrics::TenantAdmitted(absl::string_view name_space) {
+  admitted_.Add({{"namespace", std::string(name_space)}}).Increment();
+}
+
+void Metrics::QuotaExceeded(absl::string_view name_space, QuotaLimit limit) {
+  const char* const name = limit == QuotaLimit::kRate       ? "rate"
+                           : limit == QuotaLimit::kInFlight ? "in_flight"
+                                                            : "waiting";
+  exceeded_.Add({{"namespace", std::string(name_space)}, {"limit", name}}).Increment();
 }
 
 }  // namespace idempotency::internal

@@ -53,6 +53,10 @@ class Metrics : public Observer {
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
   void ConnectionsChanged(const StoreConnections& connections) override;
+  void TenantAdmitted(absl::string_view name_space) override;
+  void QuotaExceeded(absl::string_view name_space, QuotaLimit limit) override;
+  void ConfigRead(bool valid) override { config_valid_.Set(valid ? 1 : 0); }
+  void PlaintextServed(bool exposed) override { plaintext_exposed_.Set(exposed ? 1 : 0); }
 
  private:
   static constexpr std::size_t kVerdicts = std::variant_size_v<Verdict>;
@@ -108,6 +112,11 @@ class Metrics : public Observer {
   prometheus::Gauge& store_up_;
   prometheus::Gauge& oldest_reservation_age_;
   prometheus::Gauge& unknown_records_;
+  prometheus::Gauge& config_valid_;
+  // By namespaces of the configuration, so that there are few.
+  prometheus::Family<prometheus::Counter>& admitted_;
+  prometheus::Family<prometheus::Counter>& exceeded_;
+  prometheus::Gauge& plaintext_exposed_;
   prometheus::Family<prometheus::Gauge>& connections_;
 };
 

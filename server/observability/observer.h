@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "grpc_idempotency/uuid.h"
@@ -42,6 +43,9 @@ constexpr std::string_view OperationName(OperationKind kind) {
   }
   return "";
 }
+
+// A limit of a namespace.
+enum class QuotaLimit { kRate, kInFlight, kWaiting };
 
 // The current state of the store's connection pool.
 struct StoreConnections {
@@ -151,6 +155,16 @@ class Observer {
   // Whether it answered, and its gauges.
   virtual void StoreInspected(const absl::StatusOr<StoreGauges>&) {}
   virtual void ConnectionsChanged(const StoreConnections&) {}
+
+  // The namespaces that the configuration lists, and only these: an operation was admitted, or was
+  // not (kWaiting: it was, but its caller does not wait).
+  virtual void TenantAdmitted(absl::string_view /*name_space*/) {}
+  virtual void QuotaExceeded(absl::string_view /*name_space*/, QuotaLimit) {}
+
+  // The configuration file was read.
+  virtual void ConfigRead(bool /*valid*/) {}
+  // At start-up: whether a network beyond this machine carries calls in plaintext.
+  virtual void PlaintextServed(bool /*exposed*/) {}
 
   // The sweeper.
 

@@ -20,6 +20,10 @@ constexpr std::size_t kCopiesOfAReply = 2;
 // replies.
 constexpr absl::Duration kUnreadRetryDelay = absl::Milliseconds(500);
 
+Permission PermissionFor(v1::RecordView view) {
+  return view == v1::RECORD_VIEW_FULL ? Permission::kReadContent : Permission::kRead;
+}
+
 }  // namespace
 
 // The callbacks below hold two pointers at most: as much as std::function keeps
@@ -33,8 +37,17 @@ void Operations::Reserve(const v1::ReserveRequest& request,
                          PendingResponse<v1::ReserveResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<ReserveOp> op = ReserveOpFrom(request, options_.window);
   if (!op.ok()) return Refuse(pending, op.status());
-  const absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
+  if (const absl::Status denied = Check(pending, op->key, Permission::kWrite); !denied.ok()) {
+    return Refuse(pending, denied);
+  }
+  absl::StatusOr<absl::Duration> max_wait = MaxWaitFrom(request);
   if (!max_wait.ok()) return Refuse(pending, max_wait.status());
+  if (options_.tenants != nullptr) {
+    absl::StatusOr<Tenants::Place> place =
+        options_.tenants->AdmitReservation(*op, request.has_retention(), *max_wait);
+    if (!place.ok()) return Refuse(pending, place.status());
+    pending.place_ = *std::move(place);
+  }
   pending.request_hold_.Release();
   pending.id_ = op->id;
   pending.max_reply_bytes_ = request.max_reply_bytes();
@@ -73,6 +86,9 @@ void Operations::Complete(const v1::CompleteRequest& request,
                           PendingResponse<v1::CompleteResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<CompleteOp> op = CompleteOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  if (const absl::Status denied = Check(pending, op->key, Permission::kWrite); !denied.ok()) {
+    return Refuse(pending, denied);
+  }
   pending.request_hold_.Release();
   pending.id_ = op->id;
   batcher_.Complete(
@@ -91,6 +107,9 @@ void Operations::Release(const v1::ReleaseRequest& request,
                          PendingResponse<v1::ReleaseResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<ReleaseOp> op = ReleaseOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  if (const absl::Status denied = Check(pending, op->key, Permission::kWrite); !denied.ok()) {
+    return Refuse(pending, denied);
+  }
   pending.request_hold_.Release();
   pending.id_ = op->id;
   batcher_.Release(
@@ -108,6 +127,9 @@ void Operations::Extend(const v1::ExtendRequest& request,
                         PendingResponse<v1::ExtendResponse>& pending, Batcher::Group* group) {
   absl::StatusOr<ExtendOp> op = ExtendOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  if (const absl::Status denied = Check(pending, op->key, Permission::kWrite); !denied.ok()) {
+    return Refuse(pending, denied);
+  }
   pending.request_hold_.Release();
   batcher_.Extend(
       *std::move(op), pending.deadline_,
@@ -123,6 +145,14 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
                      Batcher::Group* group) {
   absl::StatusOr<GetOp> op = GetOpFrom(request);
   if (!op.ok()) return Refuse(pending, op.status());
+  if (const absl::Status denied = CheckRead(pending, *op, request.view()); !denied.ok()) {
+    return Refuse(pending, denied);
+  }
+  if (options_.tenants != nullptr && op->key.has_value()) {
+    absl::StatusOr<Tenants::Place> place = options_.tenants->AdmitRead(op->key->name_space);
+    if (!place.ok()) return Refuse(pending, place.status());
+    pending.place_ = *std::move(place);
+  }
   pending.request_hold_.Release();
   batcher_.Get(
       *std::move(op), pending.deadline_,
@@ -133,9 +163,24 @@ void Operations::Get(const v1::GetRequest& request, PendingResponse<v1::GetRespo
       group);
 }
 
+absl::Status Operations::Check(const PendingOperation& pending, const RecordKey& key,
+                               Permission permission) {
+  if (pending.caller_ == nullptr) return absl::OkStatus();
+  return pending.caller_->Check(key, permission);
+}
+
+absl::Status Operations::CheckRead(const PendingOperation& pending, const GetOp& op,
+                                   v1::RecordView view) {
+  if (pending.caller_ == nullptr) return absl::OkStatus();
+  if (op.key.has_value()) return pending.caller_->Check(*op.key, PermissionFor(view));
+  return pending.caller_->CheckAnywhere(PermissionFor(view));
+}
+
 absl::Status Operations::Write(const absl::StatusOr<Record>& answer, v1::RecordView view,
                                PendingResponse<v1::GetResponse>& pending) {
   if (!answer.ok()) return answer.status();
+  // A record of another namespace looks like none.
+  if (!Check(pending, answer->key, PermissionFor(view)).ok()) return NoSuchRecord();
   if (view == v1::RECORD_VIEW_FULL && answer->reply.has_value()) {
     const absl::Status held = HoldReply(*answer->reply, answer->key.name_space, pending);
     if (!held.ok()) return held;
@@ -165,6 +210,7 @@ void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
 }
 
 void Operations::Finish(PendingOperation& pending, const absl::Status& status) {
+  pending.place_.Release();
   observer_.RpcFinished(pending.kind_, status,
                         absl::FromChrono(options_.clock->Monotonic() - pending.arrived_));
   pending.Finish(status);

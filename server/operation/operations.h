@@ -10,10 +10,12 @@
 #include "core/clock.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "server/access/permission.h"
 #include "server/observability/observer.h"
 #include "server/operation/pending_operation.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
+#include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
 
@@ -26,6 +28,8 @@ struct OperationsOptions {
   absl::Duration min_retry_after = absl::Milliseconds(100);
   absl::Duration max_retry_after = absl::Seconds(1);
   const Clock* clock = &Clock::System();
+  // Outlives the operations. nullptr: no namespace has settings of its own.
+  Tenants* tenants = nullptr;
 };
 
 // The five operations of the service between the wire and the batcher, the same
@@ -60,6 +64,11 @@ class Operations {
   const Clock& clock() const { return *options_.clock; }
 
  private:
+  static absl::Status Check(const PendingOperation& pending, const RecordKey& key,
+                            Permission permission);
+  // Of a read by record id the namespace is not known yet: Write() checks it.
+  static absl::Status CheckRead(const PendingOperation& pending, const GetOp& op,
+                                v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
   absl::Status Write(const absl::StatusOr<Verdict>& answer,
                      PendingResponse<v1::ReserveResponse>& pending);

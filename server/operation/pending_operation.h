@@ -7,10 +7,12 @@
 #include "absl/status/status.h"
 
 #include "grpc_idempotency/uuid.h"
+#include "server/access/access_control.h"
 #include "server/observability/observer.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
+#include "server/tenants/tenants.h"
 
 namespace idempotency::internal {
 
@@ -36,6 +38,9 @@ class PendingOperation {
   // request was translated: the result is counted with the operation.
   void HoldRequest(MemoryBudget::Hold hold) { request_hold_ = std::move(hold); }
 
+  // The caller, which outlives this. Without one everything is permitted.
+  void SetCaller(Caller* caller) { caller_ = caller; }
+
  protected:
   // The size of the response, from right before Finish(): the owner of the response
   // keeps this until it was written. Empty for a response without a reply.
@@ -55,6 +60,9 @@ class PendingOperation {
   // Of a reservation: the replay size that its caller accepts.
   std::uint64_t max_reply_bytes_ = 0;
   InFlightWaiters::WaiterPtr waiting_;
+  Caller* caller_ = nullptr;
+  // Among the operations of its namespace, until it is over.
+  Tenants::Place place_;
   MemoryBudget::Hold request_hold_;
   MemoryBudget::Hold hold_;
 };

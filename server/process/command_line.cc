@@ -21,6 +21,7 @@ complete it; every later call with that key gets the same reply.
 Usage:
   idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
   idempotencyd migrate --store=ADDRESS [flags]  migrate a Postgres schema
+  idempotencyd check-config --config=FILE       check a configuration file
   idempotencyd health [flags]                   check whether a server is SERVING
   idempotencyd --help | --version
 
@@ -34,7 +35,7 @@ Examples:
   export PGPASSWORD=...
   idempotencyd migrate --store=postgresql://idempotency@db/idempotency
   idempotencyd serve --store=postgresql://idempotency@db/idempotency \
-      --listen=0.0.0.0:7411 --metrics=0.0.0.0:9464 \
+      --listen=0.0.0.0:7411 --metrics=0.0.0.0:9464 --config=idempotencyd.textproto \
       --tls_cert=server.pem --tls_key=server.key --tls_client_ca=clients.pem
 
 Exit status: 0 success, or stopped by SIGTERM or SIGINT; 2 failure, with the
@@ -67,6 +68,15 @@ when it opens it.
 Flags:
 )";
 
+constexpr absl::string_view kCheckConfigSummary =
+    R"(idempotencyd check-config --config=FILE [flags]
+
+Checks a configuration file, and the files that it names, as `serve` does. Exits 0 if it
+is valid; otherwise it prints each fault with its line and exits 2.
+
+Flags:
+)";
+
 constexpr absl::string_view kHealthSummary =
     R"(idempotencyd health [flags]
 
@@ -88,6 +98,12 @@ constexpr absl::string_view kStoreHelp =
   postgresql://...  a libpq URI; run `idempotencyd migrate` first. Do not include
                     the password: other users of the machine can read command
                     lines. Use PGPASSWORD or a PGPASSFILE.)";
+
+constexpr absl::string_view kConfigHelp =
+    R"(File in protobuf text format: who may do what, and settings of namespaces; see
+docs/configuration.md. Read again when it changes. Required for a --listen
+address that other machines reach; without it, on an address of this machine
+alone, every caller may do everything.)";
 
 absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
   if (text == "debug") return LogLevel::kDebug;
@@ -172,6 +188,10 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddText("tls_client_ca", "FILE", &options->tls.client_ca,
               "PEM file of the authorities whose client certificates are accepted (mTLS). With\n"
               "it, a client without a certificate cannot connect.");
+  set.AddText("config", "FILE", &options->config, kConfigHelp);
+  set.AddSwitch("allow_plaintext", &options->allow_plaintext,
+                "Accept calls from other machines without TLS. Tokens and replies can then be\n"
+                "read on the network: only for a network that encrypts them itself.");
   set.AddText("log_level", "LEVEL", &log_level,
               "Lowest severity that is logged: debug, info, warn or error.");
 }
@@ -208,6 +228,22 @@ absl::Status ValidateTls(const TlsFiles& tls) {
   return absl::OkStatus();
 }
 
+// Beyond this machine nothing is permitted unless it is configured.
+absl::Status ValidateExposure(const ServeOptions& options) {
+  if (options.listen.IsLocal()) return absl::OkStatus();
+  if (options.config.empty()) {
+    return absl::InvalidArgumentError(
+        "--listen is reached by other machines: --config must state who may do what; "
+        "docs/configuration.md has an example");
+  }
+  if (options.tls.certificate.empty() && !options.allow_plaintext) {
+    return absl::InvalidArgumentError(
+        "--listen is reached by other machines: set --tls_cert and --tls_key, or "
+        "--allow_plaintext");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args) {
   ServeOptions options;
   ServeFlags flags(&options);
@@ -230,6 +266,7 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   options.log_level = *level;
 
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
+  if (const absl::Status exposed = ValidateExposure(options); !exposed.ok()) return exposed;
   options.listener.max_bytes = static_cast<std::size_t>(flags.transport_mib) * kMib;
   options.session_age = options.listener.session_age();
   return options;
@@ -278,6 +315,27 @@ absl::StatusOr<CommandLine> ParseMigrate(absl::Span<const absl::string_view> arg
   }
   if (options.yes && !options.to.has_value()) {
     return absl::InvalidArgumentError("--yes confirms a downgrade: set the version with --to");
+  }
+  return options;
+}
+
+// The command line of `check-config` before validation.
+struct CheckConfigFlags {
+  explicit CheckConfigFlags(CheckConfigOptions* options) {
+    set.AddText("config", "FILE", &options->config, "The file to check. Required.");
+    set.AddSwitch("print_config", &options->print,
+                  "Print the configuration in full, with the digests of tokens left out.");
+  }
+
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseCheckConfig(absl::Span<const absl::string_view> args) {
+  CheckConfigOptions options;
+  CheckConfigFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+  if (options.config.empty()) {
+    return absl::InvalidArgumentError("--config is missing; write --config=FILE");
   }
   return options;
 }
@@ -338,6 +396,11 @@ std::string MigrateHelp() {
   return absl::StrCat(kMigrateSummary, MigrateFlags(&options).set.Help());
 }
 
+std::string CheckConfigHelp() {
+  CheckConfigOptions options;
+  return absl::StrCat(kCheckConfigSummary, CheckConfigFlags(&options).set.Help());
+}
+
 std::string HealthHelp() {
   HealthOptions options;
   return absl::StrCat(kHealthSummary, HealthFlags(&options).set.Help());
@@ -358,11 +421,16 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
   const absl::Span<const absl::string_view> rest = args.subspan(1);
   if (command == "serve") return AsksForHelp(rest) ? ShowText{ServeHelp()} : ParseServe(rest);
   if (command == "migrate") return AsksForHelp(rest) ? ShowText{MigrateHelp()} : ParseMigrate(rest);
+  if (command == "check-config") {
+    return AsksForHelp(rest) ? ShowText{CheckConfigHelp()} : ParseCheckConfig(rest);
+  }
   if (command == "health") return AsksForHelp(rest) ? ShowText{HealthHelp()} : ParseHealth(rest);
   if (command == "--help") return ShowText{std::string(kSummary)};
   if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
   return absl::InvalidArgumentError(
-      absl::StrCat("'", command, "' is not a command; the commands are serve, migrate and health"));
+      absl::StrCat("'", command,
+                   "' is not a command; the commands are serve, migrate, check-config and "
+                   "health"));
 }
 
 }  // namespace idempotency::internal

@@ -35,6 +35,10 @@ struct ServeOptions : ServiceOptions {
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   TlsFiles tls;
+  // The configuration file; empty: none.
+  std::string config;
+  // Accept calls from other machines without TLS.
+  bool allow_plaintext = false;
   // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;
@@ -53,6 +57,13 @@ struct MigrateOptions {
   // A role that does not own the schema and gets the privileges to serve it;
   // may be empty.
   std::string grant_to;
+};
+
+// The options of `idempotencyd check-config`, validated.
+struct CheckConfigOptions {
+  std::string config;
+  // Prints the configuration, without digests of tokens.
+  bool print = false;
 };
 
 // The options of `idempotencyd health`, validated.
@@ -79,7 +90,8 @@ struct ShowText {
   std::string text;
 };
 
-using CommandLine = std::variant<ServeOptions, MigrateOptions, HealthOptions, ShowText>;
+using CommandLine =
+    std::variant<ServeOptions, MigrateOptions, CheckConfigOptions, HealthOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are checked by the code that uses them. INVALID_ARGUMENT names the wrong

@@ -49,7 +49,8 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   const auto options = ParseAs<ServeOptions>(
       {"serve", "--store", "postgresql://db/records", "--listen=unix:/run/d.sock",
        "--metrics=", "--store_connections", "64", "--sweep_interval=500ms", "--drain_timeout=0",
-       "--log_level=debug", "--tls_cert=c.pem", "--tls_key", "k.pem", "--tls_client_ca=ca.pem"});
+       "--log_level=debug", "--tls_cert=c.pem", "--tls_key", "k.pem", "--tls_client_ca=ca.pem",
+       "--config=c.textproto", "--allow_plaintext"});
   EXPECT_EQ(options.store.kind, StoreAddress::Kind::kPostgres);
   EXPECT_EQ(options.listen.unix_path, "/run/d.sock");
   EXPECT_FALSE(options.metrics.has_value());
@@ -60,6 +61,38 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   EXPECT_EQ(options.tls.certificate, "c.pem");
   EXPECT_EQ(options.tls.key, "k.pem");
   EXPECT_EQ(options.tls.client_ca, "ca.pem");
+  EXPECT_EQ(options.config, "c.textproto");
+  EXPECT_TRUE(options.allow_plaintext);
+}
+
+// Beyond this machine: rules, and TLS unless the operator forgoes it.
+TEST(CommandLineTest, AnAddressThatOthersReachNeedsRulesAndTls) {
+  const std::vector<absl::string_view> all = {"serve", "--store=sqlite:r.db",
+                                              "--config=c.textproto", "--tls_cert=c.pem",
+                                              "--tls_key=k.pem"};
+  for (const char* listen : {"--listen=0.0.0.0:1", "--listen=[::]:1", "--listen=10.0.0.1:1",
+                             "--listen=idempotencyd.example:1"}) {
+    SCOPED_TRACE(listen);
+    std::vector<absl::string_view> args = all;
+    args.push_back(listen);
+    EXPECT_TRUE(Parse(args).ok());
+    args.erase(args.begin() + 2);
+    EXPECT_THAT(std::string(Parse(args).status().message()), HasSubstr("--config must state"));
+    args = {all[0], all[1], all[2], listen};
+    EXPECT_THAT(std::string(Parse(args).status().message()), HasSubstr("or --allow_plaintext"));
+    args.push_back("--allow_plaintext");
+    EXPECT_TRUE(Parse(args).ok());
+  }
+  for (const char* listen : {"--listen=127.0.0.1:1", "--listen=[::1]:1", "--listen=unix:/run/d"}) {
+    EXPECT_TRUE(Parse({all[0], all[1], listen}).ok()) << listen;
+  }
+}
+
+TEST(CommandLineTest, CheckConfigTakesAFile) {
+  const auto options = ParseAs<CheckConfigOptions>({"check-config", "--config=c.textproto"});
+  EXPECT_EQ(options.config, "c.textproto");
+  EXPECT_FALSE(options.print);
+  EXPECT_TRUE(ParseAs<CheckConfigOptions>({"check-config", "--config=c", "--print_config"}).print);
 }
 
 TEST(CommandLineTest, MigrateTakesATargetOrPrintsTheStatus) {
@@ -123,6 +156,8 @@ TEST(CommandLineTest, ReportsTheFault) {
       {"health --address=a:1 --tls_name=n", "--tls_name needs --tls_ca"},
       {"health --address=7411", "--address: '7411' is not an address"},
       {"health --address=a:1 --timeout=2m", "10ms to 1m"},
+      {"check-config", "--config is missing"},
+      {"check-config --config=c --store=sqlite:r.db", "there is no flag --store"},
       {"migrate", "--store is missing"},
       {"migrate --store=postgresql://db --to=-2", "must be a number"},
       {"migrate --store=postgresql://db --status=maybe", "must be true, false"},
@@ -149,7 +184,8 @@ TEST(CommandLineTest, HelpNamesEveryFlagWithItsDefaultAndLimits) {
         "--metrics=ADDRESS  (default 127.0.0.1:9464)", "--store_connections=N  (default ",
         "1 to 64", "--sweep_interval=DURATION  (default 1m)", "100ms to 24h",
         "--drain_timeout=DURATION  (default 25s)", "0 to 10m", "--tls_cert=FILE", "--tls_key=FILE",
-        "--tls_client_ca=FILE", "--log_level=LEVEL  (default info)"}) {
+        "--tls_client_ca=FILE", "--config=FILE", "--allow_plaintext",
+        "--log_level=LEVEL  (default info)"}) {
     EXPECT_THAT(serve, HasSubstr(text));
   }
   const std::string migrate = TextOf({"migrate", "--help"});

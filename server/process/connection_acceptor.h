@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 
+#include "server/files/file_descriptor.h"
 #include "server/observability/observer.h"
 #include "server/process/connection_table.h"
-#include "server/process/file_descriptor.h"
 #include "server/process/listening_sockets.h"
 
 namespace idempotency::internal {

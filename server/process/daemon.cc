@@ -13,10 +13,9 @@ namespace idempotency::internal {
 namespace {
 
 void WarnIfExposed(const ServeOptions& options) {
-  if (!options.tls.client_ca.empty() || options.listen.IsLocal()) return;
-  Log(LogLevel::kWarn, "any client that reaches the address may read and complete records",
+  Log(LogLevel::kWarn, "calls from other machines are accepted without TLS",
       {{"listen", options.listen.ToString()},
-       {"advice", "set --tls_cert, --tls_key and --tls_client_ca"}});
+       {"advice", "set --tls_cert and --tls_key, unless the network encrypts"}});
 }
 
 ListenerOptions BoundListener(const ServeOptions& options) {
@@ -51,10 +50,14 @@ absl::Status Daemon::StartParts() {
   auto credentials = ListenerCredentials::Make(options_.tls);
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
-  auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_);
+  if (absl::Status started = StartAccess(); !started.ok()) return started;
+  auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_,
+                                   &access_, &tenants_);
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
-  WarnIfExposed(options_);
+  const bool exposed = options_.tls.certificate.empty() && !options_.listen.IsLocal();
+  metrics_.PlaintextServed(exposed);
+  if (exposed) WarnIfExposed(options_);
 
   if (options_.metrics.has_value()) {
     auto exposer = MetricsExposer::Start(*options_.metrics, metrics_.registry(), {}, metrics_);
@@ -79,6 +82,16 @@ absl::Status Daemon::StartParts() {
        {"tls", options_.tls.certificate.empty() ? "off"
                : options_.tls.client_ca.empty() ? "on"
                                                 : "mutual"}});
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::StartAccess() {
+  if (options_.config.empty()) return absl::OkStatus();
+  absl::StatusOr<LoadedConfig> loaded = LoadConfig(options_.config);
+  if (!loaded.ok()) return loaded.status();
+  access_.Restrict(std::make_shared<AccessPolicy>(loaded->access), Clock::System());
+  tenants_.Configure(loaded->namespaces);
+  config_ = std::make_unique<ConfigWatcher>(options_.config, *loaded, access_, tenants_, metrics_);
   return absl::OkStatus();
 }
 

@@ -6,6 +6,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "server/access/access_control.h"
+#include "server/config/config_watcher.h"
 #include "server/process/command_line.h"
 #include "server/process/grpc_listener.h"
 #include "server/process/listener_credentials.h"
@@ -46,12 +48,17 @@ class Daemon {
   Daemon(const ServeOptions& options, StopRequest* stop);
 
   absl::Status StartParts();
+  // Before a call can arrive.
+  absl::Status StartAccess();
   void Inspected(const absl::Status& store);
 
   const ServeOptions options_;
   StopRequest* const stop_;
 
   LoggingMetrics metrics_;
+  AccessControl access_;
+  Tenants tenants_{metrics_};
+  std::unique_ptr<ConfigWatcher> config_;
   std::unique_ptr<ListenerCredentials> credentials_;
   std::unique_ptr<ServiceStack> stack_;
   std::unique_ptr<MetricsExposer> exposer_;

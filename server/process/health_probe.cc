@@ -17,7 +17,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 
 #include "grpc_idempotency/deadline.h"
-#include "server/process/file_content.h"
+#include "server/files/file_content.h"
 #include "server/process/serving_process.h"
 
 namespace idempotency::internal {

@@ -95,6 +95,10 @@ TEST_F(IdempotencydTest, HelpAndVersionGoToStdout) {
 
 TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
   const std::string missing = folder_.File("missing.pem");
+  Write("wrong", "\nrules { identity: \"a\" namespaces: \"n\" permissions: READ }");
+  Write("empty", "");
+  const std::string wrong = folder_.File("wrong");
+  const std::string empty = folder_.File("empty");
   const struct {
     std::vector<std::string> arguments;
     std::string message;
@@ -104,8 +108,14 @@ TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
       {{"serve", "--store=mysql://db"}, "sqlite:PATH or postgresql://"},
       {{"serve", "--store=sqlite:/no/such/folder/r.db"}, "/no/such/folder"},
       {{"serve", Store(), "--tls_cert=" + missing, "--tls_key=" + missing}, "cannot be read"},
+      {{"serve", Store(), "--listen=0.0.0.0:0"}, "--config must state who may do what"},
+      {{"serve", Store(), "--config=" + missing}, missing + ": cannot be read"},
+      {{"serve", Store(), "--config=" + wrong}, wrong + ":2: identity must be the name of one"},
+      {{"check-config", "--config=" + wrong}, wrong + ":2: identity must be the name of one"},
       // TEST-NET-1: an address of no machine.
-      {{"serve", Store(), "--listen=192.0.2.1:0", "--metrics="}, "cannot listen on 192.0.2.1:0"},
+      {{"serve", Store(), "--listen=192.0.2.1:0", "--metrics=", "--allow_plaintext",
+        "--config=" + empty},
+       "cannot listen on 192.0.2.1:0"},
       {{"serve", Store(), "--listen=127.0.0.1:0", "--metrics=192.0.2.1:0"},
        "cannot listen on 192.0.2.1:0 for metrics"},
   };
@@ -115,6 +125,20 @@ TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
     EXPECT_EQ(ended.out, "");
     EXPECT_THAT(ended.err, HasSubstr(mistake.message));
   }
+}
+
+TEST_F(IdempotencydTest, ChecksAndPrintsAConfiguration) {
+  const std::string digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+  Write("config", "identities { name: \"a\" tokens { sha256: \"" + digest + "\" } }");
+  const std::string config = "--config=" + folder_.File("config");
+  const Ended checked = Run({"check-config", config});
+  EXPECT_EQ(checked.code, 0);
+  EXPECT_EQ(checked.out, "");
+  EXPECT_THAT(checked.err, HasSubstr("valid"));
+  const Ended printed = Run({"check-config", config, "--print_config"});
+  EXPECT_EQ(printed.code, 0);
+  EXPECT_THAT(printed.out, HasSubstr("name: \"a\""));
+  EXPECT_THAT(printed.out, ::testing::Not(HasSubstr(digest)));
 }
 
 TEST_F(IdempotencydTest, ServesUntilSigterm) {

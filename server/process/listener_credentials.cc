@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
+#include "server/files/file_content.h"
 #include "server/observability/log.h"
-#include "server/process/file_content.h"
 
 namespace idempotency::internal {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "server/files/memory_file.h"
 #include "server/process/command_line.h"
-#include "server/process/memory_file.h"
 #include "server/service/stop_latch.h"
 
 namespace idempotency::internal {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "server/process/file_descriptor.h"
+#include "server/files/file_descriptor.h"
 #include "server/process/network_address.h"
 
 namespace idempotency::internal {

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 
+#include "server/config/config_file.h"
 #include "server/observability/log.h"
 #include "server/process/command_line.h"
 #include "server/process/daemon.h"
@@ -85,6 +86,14 @@ int Run(const MigrateOptions& options) {
   const absl::StatusOr<std::string> report = Migrate(options);
   if (!report.ok()) return Refuse(report.status());
   Print(stdout, *report);
+  return kDone;
+}
+
+int Run(const CheckConfigOptions& options) {
+  const absl::StatusOr<LoadedConfig> loaded = LoadConfig(options.config);
+  if (!loaded.ok()) return Refuse(loaded.status());
+  if (options.print) Print(stdout, PrintConfig(loaded->config));
+  Print(stderr, absl::StrCat(options.config, ": valid\n"));
   return kDone;
 }
 

@@ -16,9 +16,9 @@
 
 #include "core/mutex.h"
 #include "grpc_idempotency/limits.h"
+#include "server/files/file_descriptor.h"
 #include "server/observability/observer.h"
 #include "server/process/connection_acceptor.h"
-#include "server/process/file_descriptor.h"
 #include "server/process/network_address.h"
 #include "server/process/scrape.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "server/process/file_descriptor.h"
+#include "server/files/file_descriptor.h"
 
 namespace idempotency::internal {
 namespace {

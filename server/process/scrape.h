@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "server/process/file_descriptor.h"
+#include "server/files/file_descriptor.h"
 
 namespace idempotency::internal {
 

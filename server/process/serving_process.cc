@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "server/process/file_content.h"
+#include "server/files/file_content.h"
 
 namespace idempotency::internal {
 namespace {
@@ -61,7 +61,7 @@ absl::StatusOr<ServeOptions> OptionsOf(const fs::path& process,
   std::error_code gone;
   const fs::path folder = fs::read_symlink(process / "cwd", gone);
   for (std::string* const file : {&options.listen.unix_path, &options.tls.certificate,
-                                  &options.tls.key, &options.tls.client_ca}) {
+                                  &options.tls.key, &options.tls.client_ca, &options.config}) {
     Resolve(folder, *file);
   }
   return options;

@@ -35,7 +35,7 @@ TEST_F(ServingProcessTest, TakesTheFlagsOfTheOneThatServes) {
   AddProcess("1", {"/sbin/init"});
   AddProcess(
       "7", {"/usr/bin/idempotencyd", "serve", "--listen=0.0.0.0:7500", "--store=sqlite:records.db",
-            "--tls_cert=server.pem", "--tls_key=/etc/server.key"});
+            "--tls_cert=server.pem", "--tls_key=/etc/server.key", "--config=c.textproto"});
   AddProcess("9", {"idempotencyd", "health"});
   AddProcess("self", {"idempotencyd", "serve"});
   const auto found = FindServingProcess(folder_.path());
@@ -44,6 +44,7 @@ TEST_F(ServingProcessTest, TakesTheFlagsOfTheOneThatServes) {
   EXPECT_EQ(found->tls.certificate, "/srv/data/server.pem");
   EXPECT_EQ(found->tls.key, "/etc/server.key");
   EXPECT_EQ(found->tls.client_ca, "");
+  EXPECT_EQ(found->config, "/srv/data/c.textproto");
 }
 
 TEST_F(ServingProcessTest, ReportsTheRemedyWithoutOne) {

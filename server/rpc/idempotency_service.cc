@@ -1,6 +1,7 @@
 #include "server/rpc/idempotency_service.h"
 
 #include <memory>
+#include <utility>
 
 #include "server/rpc/unary_call.h"
 
@@ -11,6 +12,7 @@ IdempotencyService::IdempotencyService(Batcher& batcher, InFlightWaiters& waiter
     : operations_(batcher, waiters, observer, options),
       sessions_(observer),
       session_options_(options.session),
+      access_(options.access),
       max_request_parsed_bytes_(options.max_request_parsed_bytes) {}
 
 template <typename Request, typename Response>
@@ -20,7 +22,7 @@ grpc::ServerUnaryReactor* IdempotencyService::Answer(
     void (Operations::*ask)(const Request&, PendingResponse<Response>&, Batcher::Group*)) {
   // It deletes itself in OnDone.
   auto* const call =
-      std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_, response)
+      std::make_unique<UnaryCall<Request, Response>>(kind, context, operations_, access_, response)
           .release();
   // gRPC made the buffer for this call alone, and not const. Any rest in it stays until
   // the call has ended.
@@ -59,10 +61,13 @@ grpc::ServerUnaryReactor* IdempotencyService::Get(grpc::CallbackServerContext* c
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* IdempotencyService::Session(
-    grpc::CallbackServerContext*) {
+    grpc::CallbackServerContext* context) {
+  std::unique_ptr<Caller> caller;
+  if (access_ != nullptr) caller = std::make_unique<Caller>(*access_, *context);
   // It deletes itself in OnDone.
   auto* const stream =
-      std::make_unique<SessionCall>(operations_, sessions_, session_options_).release();
+      std::make_unique<SessionCall>(operations_, sessions_, session_options_, std::move(caller))
+          .release();
   stream->Start();
   return stream;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "server/access/access_control.h"
 #include "server/observability/observer.h"
 #include "server/operation/operations.h"
 #include "server/queue/batcher.h"
@@ -17,6 +18,8 @@ namespace idempotency::internal {
 
 struct IdempotencyServiceOptions : OperationsOptions {
   SessionOptions session;
+  // Outlives the service. nullptr: everything is permitted.
+  const AccessControl* access = nullptr;
   // The memory limit of a unary call's parsed request: that of a frame.
   std::size_t max_request_parsed_bytes = SessionOptions().max_frame_parsed_bytes;
 };
@@ -74,6 +77,7 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   Operations operations_;
   SessionRegistry sessions_;
   const SessionOptions session_options_;
+  const AccessControl* const access_;
   const std::size_t max_request_parsed_bytes_;
 };
 

@@ -211,7 +211,9 @@ class SessionCall::CallFor final : public Call, private PendingResponse<Response
           Batcher::Deadline arrived, Batcher::Deadline deadline)
       : Call(id, bytes, IsCounted(kind)),
         PendingResponse<Response>(kind, arrived, deadline),
-        stream_(stream) {}
+        stream_(stream) {
+    this->SetCaller(stream.caller_.get());
+  }
 
   PendingOperation& pending() override { return *this; }
   void Begin(Operations& operations, const v1::SessionOperation& operation,
@@ -323,10 +325,11 @@ class SessionCall::Frame {
 };
 
 SessionCall::SessionCall(Operations& operations, SessionRegistry& registry,
-                         const SessionOptions& options)
+                         const SessionOptions& options, std::unique_ptr<Caller> caller)
     : operations_(operations),
       registry_(registry),
       options_(options),
+      caller_(std::move(caller)),
       began_(operations.clock().Monotonic()),
       frame_block_(kFrameBlockBytes),
       frames_(options.max_answer_frame_bytes) {}
@@ -568,8 +571,11 @@ void SessionCall::Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls) {
 // The next actions.
 
 bool SessionCall::ComesOfAge() {
-  if (of_age_ || options_.max_age == absl::InfiniteDuration()) return false;
-  of_age_ = operations_.clock().Monotonic() - began_ >= absl::ToChronoNanoseconds(options_.max_age);
+  if (of_age_) return false;
+  of_age_ =
+      (caller_ != nullptr && caller_->MustRenew()) ||
+      (options_.max_age != absl::InfiniteDuration() &&
+       operations_.clock().Monotonic() - began_ >= absl::ToChronoNanoseconds(options_.max_age));
   return of_age_;
 }
 

@@ -19,6 +19,7 @@
 #include "core/mutex.h"
 #include "grpc_idempotency/limits.h"
 #include "idempotency/v1/idempotency_service.pb.h"
+#include "server/access/access_control.h"
 #include "server/operation/operations.h"
 #include "server/queue/memory_budget.h"
 #include "server/rpc/answer_frames.h"
@@ -63,8 +64,9 @@ struct SessionOptions {
 // answered. Thread-safe.
 class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // Both must outlive it.
-  SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options);
+  // The first two must outlive it. Without a caller everything is permitted.
+  SessionCall(Operations& operations, SessionRegistry& registry, const SessionOptions& options,
+              std::unique_ptr<Caller> caller = nullptr);
   ~SessionCall() override;
 
   // Sends the limits and begins to read.
@@ -109,7 +111,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   std::vector<InFlightWaiters::WaiterPtr> Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Cancel(const std::vector<InFlightWaiters::WaiterPtr>& calls);
 
-  // True once: when max_age is over.
+  // True once: when max_age is over, or the caller's credentials are about to end.
   bool ComesOfAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -121,6 +123,7 @@ class SessionCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   Operations& operations_;
   SessionRegistry& registry_;
   const SessionOptions options_;
+  const std::unique_ptr<Caller> caller_;
   const Batcher::Deadline began_;
 
   // For the frame that is being taken, used again for the next one.

@@ -16,6 +16,7 @@
 #include "grpc_idempotency/deadline.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/idempotency_key.h"
+#include "server/access/access_control.h"
 #include "server/operation/operations.h"
 #include "server/operation/pending_operation.h"
 #include "server/rpc/unary_request.h"
@@ -30,10 +31,13 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
  public:
   using Ask = void (Operations::*)(const Request&, PendingResponse<Response>&, Batcher::Group*);
 
-  // `operations` and, until OnDone(), the rest outlive it. `response` is empty.
+  // `operations`, `access` and, until OnDone(), the rest outlive it. `response` is empty. Without
+  // `access` everything is permitted.
   UnaryCall(OperationKind kind, grpc::CallbackServerContext* context, Operations& operations,
-            grpc::ByteBuffer* response)
-      : UnaryCall(kind, context, operations, response, operations.clock().Monotonic()) {}
+            const AccessControl* access, grpc::ByteBuffer* response)
+      : UnaryCall(kind, context, operations, response, operations.clock().Monotonic()) {
+    if (access != nullptr) this->SetCaller(&caller_.emplace(*access, *context));
+  }
 
   // Takes the request's bytes, and answers now or when it is over.
   void Begin(grpc::ByteBuffer& request, std::size_t max_parsed_bytes, Ask ask) {
@@ -104,6 +108,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
   grpc::CallbackServerContext* const context_;
   Operations& operations_;
   grpc::ByteBuffer* const bytes_;
+  std::optional<Caller> caller_;
   std::optional<Response> response_;
   // The response's part of the memory budget, until OnDone.
   MemoryBudget::Hold hold_;

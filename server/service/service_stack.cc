@@ -16,12 +16,12 @@ int WorkersFor(const StoreAddress& address, const ServiceOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAddress& address,
-                                                                  const ServiceOptions& options,
-                                                                  SchemaPolicy schema,
-                                                                  Observer& observer) {
+absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(
+    const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
+    Observer& observer, const AccessControl* access, Tenants* tenants) {
   // Private constructor.
-  std::unique_ptr<ServiceStack> stack(new ServiceStack(address, options, schema, observer));
+  std::unique_ptr<ServiceStack> stack(
+      new ServiceStack(address, options, schema, observer, access, tenants));
   stack->first_look_ = stack->store_->Inspect();
   const absl::Status& seen = stack->first_look_.status();
   if (!seen.ok() && !MayRecover(seen)) return seen;
@@ -30,10 +30,15 @@ absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAdd
 }
 
 ServiceStack::ServiceStack(const StoreAddress& address, const ServiceOptions& options,
-                           SchemaPolicy schema, Observer& observer)
-    : address_(address), options_(options), schema_(schema), observer_(observer), store_([this] {
-        return Open();
-      }) {}
+                           SchemaPolicy schema, Observer& observer, const AccessControl* access,
+                           Tenants* tenants)
+    : address_(address),
+      options_(options),
+      schema_(schema),
+      observer_(observer),
+      access_(access),
+      tenants_(tenants),
+      store_([this] { return Open(); }) {}
 
 absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
   absl::StatusOr<OpenedStore> opened = OpenStore(address_, options_.store_connections, schema_);
@@ -55,6 +60,8 @@ void ServiceStack::StartParts() {
   waiters_.emplace(*batcher_, observer_);
   IdempotencyServiceOptions serving;
   serving.session.max_age = options_.session_age;
+  serving.access = access_;
+  serving.tenants = tenants_;
   service_.emplace(*batcher_, *waiters_, observer_, serving);
 }
 

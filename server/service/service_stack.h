@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "grpc_idempotency/embedded/service_options.h"
+#include "server/access/access_control.h"
 #include "server/observability/observer.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
@@ -36,11 +37,10 @@ class ServiceStack {
   // Inspects the store, and starts everything but the gRPC server. Also when the
   // store cannot be reached yet: calls are answered STORE_UNAVAILABLE until it
   // can. Fails with an error of OpenStore() that needs an operator. `observer`
-  // must outlive it.
-  static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(const StoreAddress& address,
-                                                             const ServiceOptions& options,
-                                                             SchemaPolicy schema,
-                                                             Observer& observer);
+  // the last two must outlive it; without `access` every caller may do everything.
+  static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(
+      const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
+      Observer& observer, const AccessControl* access = nullptr, Tenants* tenants = nullptr);
   // After the gRPC server that it was registered with has ended.
   ~ServiceStack() = default;
   ServiceStack(const ServiceStack&) = delete;
@@ -65,7 +65,7 @@ class ServiceStack {
 
  private:
   ServiceStack(const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
-               Observer& observer);
+               Observer& observer, const AccessControl* access, Tenants* tenants);
 
   absl::StatusOr<std::unique_ptr<Store>> Open();
   void StartParts();
@@ -74,6 +74,8 @@ class ServiceStack {
   const ServiceOptions options_;
   const SchemaPolicy schema_;
   Observer& observer_;
+  const AccessControl* const access_;
+  Tenants* const tenants_;
 
   // Of the opened store's pool. Used only by the thread that inspects the
   // store: the starting thread, then the monitor's.

@@ -356,11 +356,16 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
   return {until, Extension{until - now}};
 }
 
+absl::Status NoSuchRecord() {
+  return MakeError(Reason::kRecordNotFound,
+                   "there is no such record, it has expired, or you may not read it");
+}
+
 absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
                                  std::optional<StoredRecord> record) {
   if (record && op.key && record->record.key != *op.key) return Collision();
   if (!record || IsForgotten(*record, now)) {
-    return MakeError(Reason::kRecordNotFound, "there is no such record, or it has expired");
+    return NoSuchRecord();
   }
   if (ReplyIsOver(record->record, now)) {
     absl::StatusOr<EncodedReply> rest = WithoutContent(*record->record.reply);

@@ -332,7 +332,7 @@ absl::StatusOr<Record> MemoryStore::GetOne(const GetOp& op) {
   if (row != nullptr && op.key && row->record.key != *op.key) return IdCollision();
   const absl::Time now = clock_.Now();
   if (row == nullptr || Forgotten(row->record, now)) {
-    return MakeError(Reason::kRecordNotFound, "there is no such record");
+    return NoSuchRecord();
   }
   Record record = row->record;
   if (record.reply && ReplyIsOver(record, now)) {

@@ -269,6 +269,10 @@ class Store {
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
 
+// NOT_FOUND / RECORD_NOT_FOUND: the record does not exist, or the caller may not read it. One
+// text for both.
+absl::Status NoSuchRecord();
+
 }  // namespace idempotency::internal
 
 #endif  // IDEMPOTENCY_SERVER_STORE_STORE_H_

@@ -36,8 +36,9 @@ ORDERS = {
         ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
     ],
     "server/": [
-        ("process",), ("service",), ("rpc",), ("operation",), ("queue",), ("observability",),
-        ("store",),
+        ("process",), ("config",), ("service",), ("rpc",), ("operation",), ("access", "tenants"),
+        ("queue",),
+        ("observability", "files"), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],
 }

@@ -31,12 +31,19 @@ void RequireGood(const ServeOptions& options) {
       options.drain_timeout >= absl::ZeroDuration() && options.drain_timeout <= absl::Minutes(10),
       "draining has its bounds");
   Require(options.tls.certificate.empty() == options.tls.key.empty(), "a certificate has a key");
+  Require(options.listen.IsLocal() || !options.config.empty(), "others need rules");
+  Require(options.listen.IsLocal() || options.allow_plaintext || !options.tls.key.empty(),
+          "others need TLS");
 }
 
 void RequireGood(const MigrateOptions& options) {
   Require(!options.store.location.empty(), "migrate has a store");
   Require(!options.to || *options.to >= 0, "a version is a number");
   Require(!options.status || !options.to, "asking changes nothing");
+}
+
+void RequireGood(const CheckConfigOptions& options) {
+  Require(!options.config.empty(), "check-config has a file");
 }
 
 void RequireGood(const HealthOptions& options) {
@@ -50,7 +57,7 @@ void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a
 // Has no value.
 bool IsSwitch(absl::string_view argument) {
   return argument == "--status" || argument == "--help" || argument == "--yes" ||
-         argument == "--tls";
+         argument == "--tls" || argument == "--allow_plaintext" || argument == "--print_config";
 }
 
 // The same with every --name value as --name=value.

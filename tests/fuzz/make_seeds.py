@@ -72,6 +72,19 @@ def texts():
     write("parent_and_trace", "parent_with_opaque_key",
           encode("idempotency.v1.RecordKey", KEY % "key-1"))
 
+    claims = ('{"iss":"https://issuer.example","aud":"idempotencyd","sub":"payments",'
+              '"exp":1700000600,"nbf":1700000000}')
+    write("access_tokens", "claims", claims)
+    write("access_tokens", "claims_several_audiences",
+          claims.replace('"idempotencyd"', '["a","idempotencyd"]'))
+    write("access_tokens", "header", '{"alg":"EdDSA","kid":"key-1"}\n' + claims)
+    write("access_tokens", "header_none", '{"alg":"none"}\n' + claims)
+    write("access_tokens", "header_critical", '{"alg":"EdDSA","crit":["exp"]}\n' + claims)
+    write("access_tokens", "keys", '{"keys":[{"kid":"a","kty":"OKP","crv":"Ed25519","x":"'
+          + "A" * 43 + '"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA"},'
+          '{"kty":"RSA","n":"' + "w" * 342 + '","e":"AQAB"},{"kty":"oct"}]}')
+    write("access_tokens", "token", "eyJhbGciOiJub25lIn0.e30.")
+
     write("addresses", "ipv4", "127.0.0.1:7411")
     write("addresses", "ipv6", "[::1]:7411")
     write("addresses", "unix", "unix:/run/idempotencyd.sock")
@@ -84,7 +97,8 @@ def texts():
     write("command_line", "serve_with_everything", serve +
           "--listen\n[::1]:0\n--metrics=\n--store_connections=8\n--sweep_interval=1m\n"
           "--queue_mib=64\n--drain_timeout=25s\n--tls_cert=a\n--tls_key=b\n--tls_client_ca=c\n"
-          "--log_level=debug\n")
+          "--log_level=debug\n--config=c\n--allow_plaintext\n")
+    write("command_line", "check_config", "check-config\n--config\nc\n--print_config\n")
     write("command_line", "migrate", "migrate\n--store=postgres://h/d\n--to\n1\n")
     write("command_line", "migrate_status", "migrate\n--store=postgres://h/d\n--status\n")
     write("command_line", "health", "health\n--address=unix:/s\n--service=a\n--timeout=1s\n")

@@ -20,6 +20,7 @@ std::vector<Target> AllTargets();
 // Call it once before the first input. Turns logging off: logged lines are no findings.
 void Prepare();
 
+void AccessTokens(std::string_view input);
 void Addresses(std::string_view input);
 void ClientSession(std::string_view input);
 void CommandLineArguments(std::string_view input);

@@ -91,6 +91,14 @@ class ErrorStack : public ::testing::Test {
   };
   static const std::map<Reason, Producer>& Producers();
 
+  // A reservation at a service with these rules.
+  Outcome AskRestricted(const AccessRules& rules) {
+    AccessControl access;
+    access.Restrict(std::make_shared<AccessPolicy>(rules), Clock::System());
+    MemoryService restricted(limits::kMaxQueuedOperations, &access);
+    return Ask(restricted.channel(), &Stub::Reserve, SomeReserve(kKey));
+  }
+
   // A guarded server over the service in this process.
   GuardedServer& Serve(const ProbeHandler& handler = Done,
                        const std::function<void(GuardedServer::Options&)>& change = nullptr) {
@@ -317,6 +325,18 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
             return step->Act(&call, {}, &reply);
           });
           return test.Act();
+        }}},
+      {Reason::kCredentialsInvalid,
+       {{StatusCode::UNAUTHENTICATED},
+        [](ErrorStack& test) { return test.AskRestricted(AccessRules()); }}},
+      {Reason::kAccessDenied,
+       {{StatusCode::PERMISSION_DENIED},
+        [](ErrorStack& test) {
+          AccessRules rules;
+          rules.identities.resize(1);
+          rules.identities[0].name = "network";
+          rules.identities[0].anonymous = true;
+          return test.AskRestricted(rules);
         }}},
   };
   return *producers;

@@ -15,8 +15,9 @@ BatcherOptions Batching(std::size_t max_queued, const Clock& clock) {
 
 }  // namespace
 
-MemoryService::MemoryService(std::size_t max_queued)
-    : batcher_(gate_, observer_, Batching(max_queued, clock_)) {
+MemoryService::MemoryService(std::size_t max_queued, const AccessControl* access)
+    : batcher_(gate_, observer_, Batching(max_queued, clock_)),
+      service_(batcher_, waiters_, observer_, ServiceOn(clock_, access)) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
   builder.RegisterService(&service_);
@@ -47,9 +48,11 @@ InFlightWaitersOptions MemoryService::On(const Clock& clock) {
   return options;
 }
 
-IdempotencyServiceOptions MemoryService::ServiceOn(const Clock& clock) {
+IdempotencyServiceOptions MemoryService::ServiceOn(const Clock& clock,
+                                                   const AccessControl* access) {
   IdempotencyServiceOptions options;
   options.clock = &clock;
+  options.access = access;
   return options;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/testing/manual_clock.h"
 #include "grpc_idempotency/limits.h"
+#include "server/access/access_control.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/idempotency_service.h"
@@ -21,8 +22,9 @@ namespace idempotency::internal::testing {
 // stand still until the test moves them. Thread-safe once made.
 class MemoryService {
  public:
-  // Over `max_queued` operations it is overloaded.
-  explicit MemoryService(std::size_t max_queued = limits::kMaxQueuedOperations);
+  // Over `max_queued` operations it is overloaded. `access`, if set, outlives it.
+  explicit MemoryService(std::size_t max_queued = limits::kMaxQueuedOperations,
+                         const AccessControl* access = nullptr);
   ~MemoryService();
 
   // A connection to the service; every call makes another one. Destroy it before the service.
@@ -42,7 +44,7 @@ class MemoryService {
 
  private:
   static InFlightWaitersOptions On(const Clock& clock);
-  static IdempotencyServiceOptions ServiceOn(const Clock& clock);
+  static IdempotencyServiceOptions ServiceOn(const Clock& clock, const AccessControl* access);
 
   ManualClock clock_;
   ManualClock store_clock_;
@@ -51,7 +53,7 @@ class MemoryService {
   CountingObserver observer_;
   Batcher batcher_;
   InFlightWaiters waiters_{batcher_, observer_, On(clock_)};
-  IdempotencyService service_{batcher_, waiters_, observer_, ServiceOn(clock_)};
+  IdempotencyService service_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "server/process/file_descriptor.h"
+#include "server/files/file_descriptor.h"
 #include "server/process/listening_sockets.h"
 
 namespace idempotency::internal::testing {

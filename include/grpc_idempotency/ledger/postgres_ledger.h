@@ -42,8 +42,9 @@ struct PostgresLedgerOptions {
   // The maximum number of connections, each opened at its first use. 8: one for each thread
   // that queries the ledger (GuardThreads::ledger).
   int connections = 8;
+  // 2 s: within GuardOptions::verdict_timeout, for which a call waits anyway.
   absl::Duration connect_timeout = absl::Seconds(2);
-  // The timeout of one lookup; a session that exceeds it is closed.
+  // The timeout of one lookup, for the same reason; a session that exceeds it is closed.
   absl::Duration statement_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;

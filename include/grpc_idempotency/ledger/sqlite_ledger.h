@@ -30,7 +30,8 @@ absl::Status InsertLedgerRow(sqlite3* database, const absl::StatusOr<LedgerRow>&
 LedgerCommit CommitLedgerTransaction(sqlite3* database, const LedgerCommitPermit& permit);
 
 struct SqliteLedgerOptions {
-  // The maximum wait of a lookup for a writer; in WAL mode lookups do not wait.
+  // The maximum wait of a lookup for a writer; in WAL mode lookups do not wait. 2 s:
+  // within GuardOptions::verdict_timeout, for which a call waits anyway.
   absl::Duration busy_timeout = absl::Seconds(2);
   // As GuardOptions::log.
   LogSink log;

@@ -82,7 +82,8 @@ struct GuardOptions {
   absl::Duration verdict_timeout = absl::Seconds(2);
 
   // How long the guard withholds the reply until idempotencyd acknowledges its recording. After
-  // that the caller gets OUTCOME_NOT_RECORDED (the recording goes on).
+  // that the caller gets OUTCOME_NOT_RECORDED (the recording goes on). 5 s: longer than
+  // verdict_timeout, because the operation has run and its retry would find it in flight.
   absl::Duration recording_timeout = absl::Seconds(5);
 
   // The maximum size of a stored reply: 1 byte to 8 MiB. A larger one is completed without its
@@ -113,6 +114,7 @@ struct GuardOptions {
   std::shared_ptr<CompletionLedger> ledger;
 
   // How long the guard's destructor waits for recordings that the store has not acknowledged.
+  // 30 s: the default lease, after which the store treats them as lost in any case.
   absl::Duration closing_timeout = absl::Seconds(30);
 };
 

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_PROCESS_MEMORY_FILE_H_
-#define IDEMPOTENCY_SERVER_PROCESS_MEMORY_FILE_H_
+#ifndef IDEMPOTENCY_SERVER_FILES_MEMORY_FILE_H_
+#define IDEMPOTENCY_SERVER_FILES_MEMORY_FILE_H_
 
 #include <ctime>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "server/process/file_descriptor.h"
+#include "server/files/file_descriptor.h"
 
 namespace idempotency::internal {
 
@@ -34,4 +34,4 @@ class MemoryFile {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_PROCESS_MEMORY_FILE_H_
+#endif  // IDEMPOTENCY_SERVER_FILES_MEMORY_FILE_H_

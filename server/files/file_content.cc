@@ -1,4 +1,4 @@
-#include "server/process/file_content.h"
+#include "server/files/file_content.h"
 
 #include <array>
 #include <cerrno>
@@ -21,6 +21,10 @@ absl::StatusOr<std::string> FileContent(const std::string& path) {
   std::string content;
   std::array<char, 4096> part;
   while (const std::size_t read = std::fread(part.data(), 1, part.size(), file.get())) {
+    if (content.size() + read > kMaxFileBytes) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot be read: it is larger than ", kMaxFileBytes, " bytes"));
+    }
     content.append(part.data(), read);
   }
   if (std::ferror(file.get()) != 0) return unreadable();

@@ -1,4 +1,4 @@
-#include "server/process/memory_file.h"
+#include "server/files/memory_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "server/process/memory_file.h"
+#include "server/files/memory_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

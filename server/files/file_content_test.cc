@@ -1,4 +1,4 @@
-#include "server/process/file_content.h"
+#include "server/files/file_content.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,6 +27,10 @@ TEST(FileContentTest, MayBeEmpty) {
   std::ofstream(path, std::ios::binary).flush();
   EXPECT_EQ(FileContent(path).value_or("unreadable"), "");
   EXPECT_TRUE(FileContent("/proc/self/oom_score").ok()) << "without a size";
+}
+
+TEST(FileContentTest, AFileWithoutEndIsAnError) {
+  EXPECT_THAT(std::string(FileContent("/dev/zero").status().message()), HasSubstr("larger than"));
 }
 
 TEST(FileContentTest, WhatCannotBeReadIsAnError) {

@@ -1,0 +1,40 @@
+#ifndef IDEMPOTENCY_SERVER_ACCESS_CREDENTIALS_H_
+#define IDEMPOTENCY_SERVER_ACCESS_CREDENTIALS_H_
+
+#include <grpcpp/server_context.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace idempotency::internal {
+
+// The credentials that a caller presents. The names of a certificate are those of one that the
+// handshake verified; a token is not verified yet. A value type.
+struct Credentials {
+  // A certificate was presented, whatever names it has.
+  bool certificate = false;
+  // The subject alternative names of the certificate.
+  std::vector<std::string> uris;
+  std::vector<std::string> dns_names;
+  // The subject of the certificate as RFC 4514 writes it; empty if it has none.
+  std::string subject;
+  // The token of `authorization: Bearer TOKEN`.
+  std::string token;
+  // `authorization` was present but is not one bearer token of at most limits::kMaxTokenBytes.
+  bool malformed = false;
+  // The connection comes from this machine: a loopback address or a Unix socket.
+  bool local = false;
+};
+
+// The credentials of a call or of a stream.
+Credentials CredentialsOf(const grpc::ServerContextBase& context);
+
+// True for gRPC's text of a peer on this machine, such as "ipv4:127.0.0.1:4000" or
+// "unix:/run/x".
+bool IsLocalPeer(absl::string_view peer);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_ACCESS_CREDENTIALS_H_

@@ -1,0 +1,248 @@
+#include "server/config/config_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "grpc_idempotency/limits.h"
+#include "server/access/testing/token_signer.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kValid[] = R"(
+# Comments are allowed.
+identities {
+  name: "payments"
+  certificates { uri: "spiffe://example/payments" }
+  certificates { dns: "payments.example" }
+  certificates { subject: "CN=payments" }
+  tokens { sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }
+  token_subjects { issuer: "https://issuer.example" subject: "payments" }
+}
+identities { name: "others" certificates { any: true } }
+identities { name: "machine" local: true }
+identities { name: "network" anonymous: true }
+token_issuers {
+  issuer: "https://issuer.example" audience: "idempotencyd" keys_file: "keys.json"
+}
+rules { identity: "payments" namespaces: ["payments", "orders"] permissions: [WRITE, READ] }
+rules { identity: "machine" namespaces: "*" permissions: [READ_CONTENT, ADMIN] }
+namespaces { name: "payments" scope_from: PEER }
+namespaces { name: "orders" scope_from: CALLER }
+)";
+
+class ConfigFileTest : public ::testing::Test {
+ protected:
+  ConfigFileTest() { Write("keys.json", signer_.KeySet()); }
+
+  std::string Write(const std::string& name, const std::string& content) const {
+    std::ofstream(folder_.File(name)) << content;
+    return folder_.File(name);
+  }
+  absl::StatusOr<LoadedConfig> Load(const std::string& text) const {
+    return LoadConfig(Write("config.textproto", text));
+  }
+  // The faults without the file's name: "LINE: fault".
+  std::vector<std::string> FaultsOf(const std::string& text) const {
+    const absl::Status status = Load(text).status();
+    EXPECT_FALSE(status.ok()) << text;
+    std::vector<std::string> faults;
+    for (const auto line : absl::StrSplit(status.message(), '\n')) {
+      const std::string start = absl::StrCat(folder_.File("config.textproto"), ":");
+      EXPECT_THAT(std::string(line), HasSubstr(start));
+      faults.emplace_back(line.substr(std::min(start.size(), line.size())));
+    }
+    return faults;
+  }
+
+  testing::TempFolder folder_;
+  testing::TokenSigner signer_{testing::TokenSigner::Kind::kEd25519};
+};
+
+TEST_F(ConfigFileTest, IsTranslated) {
+  const auto loaded = Load(kValid);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const AccessRules& access = loaded->access;
+  ASSERT_EQ(access.identities.size(), 4u);
+  EXPECT_TRUE(access.identities[3].anonymous);
+  EXPECT_THAT(access.identities[0].uris, ElementsAre("spiffe://example/payments"));
+  EXPECT_THAT(access.identities[0].dns_names, ElementsAre("payments.example"));
+  EXPECT_THAT(access.identities[0].subjects, ElementsAre("CN=payments"));
+  EXPECT_THAT(access.identities[0].token_digests, ElementsAre(Sha256("test")));
+  ASSERT_EQ(access.identities[0].token_subjects.size(), 1u);
+  EXPECT_TRUE(access.identities[1].any_certificate);
+  EXPECT_TRUE(access.identities[2].local);
+  EXPECT_FALSE(access.identities[0].local || access.identities[0].any_certificate ||
+               access.identities[0].anonymous);
+  EXPECT_THAT(access.peer_scoped, ElementsAre("payments"));
+  ASSERT_EQ(access.issuers.size(), 1u);
+  const AccessPolicy policy(access);
+  EXPECT_TRUE(policy.Allows(0, "orders", Permission::kWrite));
+  EXPECT_TRUE(policy.Allows(0, "orders", Permission::kRead));
+  EXPECT_FALSE(policy.Allows(0, "orders", Permission::kReadContent));
+  EXPECT_FALSE(policy.Allows(0, "orders", Permission::kAdmin));
+  EXPECT_TRUE(policy.Allows(2, "anything", Permission::kReadContent));
+  EXPECT_TRUE(policy.Allows(2, "anything", Permission::kAdmin));
+  EXPECT_FALSE(policy.Allows(2, "anything", Permission::kWrite));
+}
+
+TEST_F(ConfigFileTest, SettingsOfNamespaces) {
+  const auto loaded = Load(R"(
+namespaces { name: "all" window { seconds: 3600 } not_before: "2026-01-01T00:00:00Z"
+  limits { max_rate: 10.5 max_in_flight: 7 max_waiting: 0 }
+  retention { min { seconds: 60 } max { seconds: 3600 } } }
+namespaces { name: "burst" limits { max_rate: 10 burst: 99 } }
+namespaces { name: "defaults" })");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const NamespaceSettings& all = loaded->namespaces.at("all");
+  EXPECT_EQ(all.window, absl::Hours(1));
+  EXPECT_EQ(all.not_before, absl::FromUnixSeconds(1767225600));
+  EXPECT_EQ(all.max_rate, 10.5);
+  EXPECT_EQ(all.burst, 11u);
+  EXPECT_EQ(all.max_in_flight, 7u);
+  EXPECT_EQ(all.max_waiting, 0u);
+  EXPECT_EQ(all.min_retention, absl::Minutes(1));
+  EXPECT_EQ(all.max_retention, absl::Hours(1));
+  EXPECT_EQ(all.default_retention, absl::Hours(1)) << "the nearest bound";
+  EXPECT_EQ(loaded->namespaces.at("burst").burst, 99u);
+  const NamespaceSettings& defaults = loaded->namespaces.at("defaults");
+  EXPECT_FALSE(defaults.max_rate || defaults.max_in_flight || defaults.max_waiting ||
+               defaults.not_before);
+  EXPECT_EQ(defaults.default_retention, limits::kDefaultRetention);
+  EXPECT_EQ(defaults.window, limits::kDefaultWindow);
+}
+
+TEST_F(ConfigFileTest, AnEmptyFilePermitsNothing) {
+  const auto loaded = Load("");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(loaded->access.identities.empty());
+}
+
+TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {
+  const std::string identity = "identities { name: \"a\" local: true }\n";
+  const std::vector<std::pair<std::string, std::string>> faults = {
+      {"identities { name: \"a\"\n", "2:1: "},
+      {"identity { }", "1:10: "},
+      {"rules { permissions: FLY }", "1:26: "},
+      {"\nidentities { local: true }", "2: identities.name must be 1 to 64"},
+      {"identities {\n local: true\n name: \"a b\" }", "3: identities.name must be"},
+      {"identities { name: \"a/b\" local: true }", "1: identities.name must be"},
+      {identity + identity, "2: identity \"a\" is listed twice"},
+      {"identities { name: \"a\" }", "1: identity \"a\" has no credential; add"},
+      {"identities { name: \"a\" certificates { } }", "1: certificates needs one of"},
+      {"identities { name: \"a\"\n certificates { uri: \"\" } }", "2: uri must not be empty"},
+      {"identities { name: \"a\" certificates { any: false } }", "1: any must be true"},
+      {"identities { name: \"a\"\n\n tokens { sha256: \"abc\" } }", "3: sha256 must be 64"},
+      {absl::StrCat("identities { name: \"a\" tokens { sha256: \"", std::string(64, 'g'), "\" } }"),
+       "1: sha256 must be 64"},
+      {"identities { name: \"a\" tokens { sha256: "
+       "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\" } }",
+       "1: sha256 is that of an empty token"},
+      {"identities { name: \"a\" token_subjects { issuer: \"x\" subject: \"y\" } }",
+       "1: issuer must be that of an entry of token_issuers"},
+      {identity + "identities { name: \"b\" local: true }",
+       "2: this credential is also identity \"a\"'s"},
+      {"identities { name: \"a\" certificates { dns: \"x\" } }\n"
+       "identities { name: \"b\" certificates { dns: \"x\" } }",
+       "2: this credential is also identity \"a\"'s"},
+      {"rules { identity: \"a\" namespaces: \"n\" permissions: READ }",
+       "1: identity must be the name of one"},
+      {identity + "rules { identity: \"a\" permissions: READ }", "2: namespaces must not be empty"},
+      {identity + "rules { identity: \"a\"\n namespaces: [\n\"n\",\n\"n n\"] permissions: READ }",
+       "3: is not a namespace"},
+      {"identities: [\n{ name: \"a\" local: true }, { name: \"b\" }]", "2: a list of messages"},
+      {"identities: []", "1: a list of messages, or an empty list"},
+      {"identities { name: \"a\" local: true tokens: [] }", "1: a list of messages, or"},
+      {identity + "rules { identity: \"a\" namespaces: \"n\" }",
+       "2: permissions must not be empty"},
+      {identity + "rules { identity: \"a\" namespaces: \"n\" permissions: PERMISSION_UNSPECIFIED }",
+       "2: must be WRITE"},
+      {"namespaces { }", "1: is not a namespace"},
+      {"namespaces { name: \"n\"\n limits {\n max_rate: 0 } }", "3: max_rate must be"},
+      {"namespaces { name: \"n\" limits { max_rate: nan } }", "1: max_rate must be"},
+      {"namespaces { name: \"n\" limits { max_rate: 1e9 } }", "1: max_rate must be"},
+      {"namespaces { name: \"n\" limits { max_rate: 1 burst: 0 } }", "1: burst must be at least"},
+      {"namespaces { name: \"n\" limits { burst: 1 } }", "1: burst has no effect without"},
+      {"namespaces { name: \"n\" limits { max_in_flight: 0 } }", "1: max_in_flight must be"},
+      {"namespaces { name: \"n\"\n retention {\n min { seconds: 0 } } }", "3: min must be 1s to"},
+      {"namespaces { name: \"n\" retention { max { seconds: 99999999 } } }", "1: max must be 1s"},
+      {"namespaces { name: \"n\" retention { max { seconds: 1 nanos: -1 } } }", "1: max must be"},
+      {"namespaces { name: \"n\"\n retention { min { seconds: 2 } max { seconds: 1 } } }",
+       "2: min must not be over max"},
+      {"namespaces { name: \"n\" retention { max { seconds: 9 } default { seconds: 10 } } }",
+       "1: default must be 1s to 9s"},
+      {"namespaces { name: \"n\" window { seconds: 1 } }", "1: window must be 1m to"},
+      {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
+      {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",
+       "1: not_before must not be in the future"},
+      {"namespaces { name: \"n\" }\nnamespaces { name: \"n\" }",
+       "2: this namespace is listed twice"},
+      {"token_issuers { issuer: \"x\" }", "1: token_issuers needs issuer, audience and keys_file"},
+      {"token_issuers { issuer: \"x\" audience: \"y\"\n keys_file: \"none.json\" }",
+       "2: keys_file "},
+  };
+  for (const auto& [text, fault] : faults) {
+    const std::vector<std::string> found = FaultsOf(text);
+    ASSERT_FALSE(found.empty()) << text;
+    EXPECT_THAT(found.front(), ::testing::StartsWith(fault)) << text;
+  }
+}
+
+TEST_F(ConfigFileTest, AllFaultsAreListedUpToABound) {
+  EXPECT_EQ(FaultsOf("namespaces { }\nrules { identity: \"x\" }").size(), 4u);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&many, "identities { name: \"\" }\n");
+  EXPECT_EQ(FaultsOf(many).size(), 20u);
+}
+
+// Whatever an operator writes is refused with a reason.
+TEST_F(ConfigFileTest, NoCutOrChangedFileEndsTheProcess) {
+  const std::string valid = kValid;
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    Load(valid.substr(0, i)).status().IgnoreError();
+    for (const char byte : {'[', ']', '{', '}', '<', '\0', '"', '\xff', '1'}) {
+      std::string changed = valid;
+      changed[i] = byte;
+      Load(changed).status().IgnoreError();
+    }
+  }
+}
+
+TEST_F(ConfigFileTest, FilesThatCannotBeRead) {
+  EXPECT_THAT(std::string(LoadConfig(folder_.File("none")).status().message()),
+              HasSubstr(folder_.File("none")));
+  EXPECT_FALSE(LoadConfig(folder_.path()).ok());
+  EXPECT_FALSE(Load(std::string(limits::kMaxConfigBytes + 1, '#')).ok());
+  Write("keys.json", "{}");
+  EXPECT_THAT(FaultsOf(kValid).front(), HasSubstr("keys.json has no list \"keys\""));
+}
+
+TEST_F(ConfigFileTest, TheDigestChangesWithEveryFile) {
+  const Sha256Digest first = Load(kValid).value().digest;
+  EXPECT_EQ(Load(kValid).value().digest, first);
+  EXPECT_NE(Load(absl::StrCat(kValid, "\n")).value().digest, first);
+  Write("keys.json", testing::TokenSigner(testing::TokenSigner::Kind::kEc).KeySet());
+  EXPECT_NE(Load(kValid).value().digest, first);
+}
+
+TEST_F(ConfigFileTest, PrintsNoDigestOfAToken) {
+  const std::string printed = PrintConfig(Load(kValid).value().config);
+  EXPECT_THAT(printed, HasSubstr("spiffe://example/payments"));
+  EXPECT_THAT(printed, HasSubstr("REDACTED"));
+  EXPECT_THAT(printed, ::testing::Not(HasSubstr("9f86d081884c")));
+}
+
+}  // namespace
+}  // namespace idempotency::internal

@@ -1,0 +1,109 @@
+#include "server/config/namespace_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+#include "core/wire_time.h"
+
+namespace idempotency::internal {
+namespace {
+
+// A million per second is more than one replica answers; a rate under one per day is a typing
+// error.
+constexpr double kMaxRate = 1e6;
+constexpr double kMinRate = 1e-5;
+constexpr absl::Duration kMinWindow = absl::Minutes(1);
+
+void ReadLimits(const config::v1::Limits& limits, const ConfigPlace& place,
+                NamespaceSettings& settings, ConfigFaults& faults) {
+  if (limits.has_max_rate()) {
+    settings.max_rate = limits.max_rate();
+    // Also false for NaN.
+    if (!(limits.max_rate() >= kMinRate && limits.max_rate() <= kMaxRate)) {
+      faults.Add(place.LineOf("max_rate"), "max_rate must be 0.00001 to 1000000 per second");
+      settings.max_rate.reset();
+    } else {
+      settings.burst = static_cast<std::uint32_t>(std::ceil(limits.max_rate()));
+    }
+  }
+  if (limits.has_burst()) {
+    settings.burst = limits.burst();
+    if (limits.burst() == 0) faults.Add(place.LineOf("burst"), "burst must be at least 1");
+    if (!limits.has_max_rate()) {
+      faults.Add(place.LineOf("burst"), "burst has no effect without max_rate; set both");
+    }
+  }
+  if (limits.has_max_in_flight()) {
+    settings.max_in_flight = limits.max_in_flight();
+    if (limits.max_in_flight() == 0) {
+      faults.Add(place.LineOf("max_in_flight"),
+                 "max_in_flight must be at least 1; to exclude callers, remove their rule");
+    }
+  }
+  if (limits.has_max_waiting()) settings.max_waiting = limits.max_waiting();
+}
+
+// A duration within bounds, or `fallback` if it is not set.
+absl::Duration ReadDuration(const std::string& field, bool is_set,
+                            const google::protobuf::Duration& value, absl::Duration fallback,
+                            absl::Duration min, absl::Duration max, const ConfigPlace& place,
+                            ConfigFaults& faults) {
+  if (!is_set) return fallback;
+  const absl::Duration duration = FromWire(value);
+  if (IsValid(value) && duration >= min && duration <= max) return duration;
+  faults.Add(place.LineOf(field), absl::StrCat(field, " must be ", absl::FormatDuration(min),
+                                               " to ", absl::FormatDuration(max)));
+  return fallback;
+}
+
+void ReadRetention(const config::v1::Retention& retention, const ConfigPlace& place,
+                   NamespaceSettings& settings, ConfigFaults& faults) {
+  settings.min_retention =
+      ReadDuration("min", retention.has_min(), retention.min(), settings.min_retention,
+                   limits::kMinRetention, limits::kMaxRetention, place, faults);
+  settings.max_retention =
+      ReadDuration("max", retention.has_max(), retention.max(), settings.max_retention,
+                   limits::kMinRetention, limits::kMaxRetention, place, faults);
+  if (settings.min_retention > settings.max_retention) {
+    faults.Add(place.own_line(), "min must not be over max");
+    return;
+  }
+  settings.default_retention = ReadDuration(
+      "default", retention.has_default_(), retention.default_(),
+      std::clamp(limits::kDefaultRetention, settings.min_retention, settings.max_retention),
+      settings.min_retention, settings.max_retention, place, faults);
+}
+
+}  // namespace
+
+NamespaceSettings ReadNamespace(const config::v1::Namespace& name_space, const ConfigPlace& place,
+                                ConfigFaults& faults) {
+  NamespaceSettings settings;
+  if (name_space.has_limits()) {
+    ReadLimits(name_space.limits(), place.In("limits"), settings, faults);
+  }
+  if (name_space.has_retention()) {
+    ReadRetention(name_space.retention(), place.In("retention"), settings, faults);
+  }
+  settings.window = ReadDuration("window", name_space.has_window(), name_space.window(),
+                                 settings.window, kMinWindow, limits::kMaxRetention, place, faults);
+  if (!name_space.not_before().empty()) {
+    absl::Time time;
+    std::string fault;
+    if (!absl::ParseTime(absl::RFC3339_full, name_space.not_before(), &time, &fault)) {
+      faults.Add(place.LineOf("not_before"),
+                 "not_before must be a time such as \"2026-11-23T10:00:00Z\"");
+    } else if (time > absl::Now()) {
+      faults.Add(place.LineOf("not_before"), "not_before must not be in the future");
+    }
+    settings.not_before = time;
+  }
+  return settings;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,16 @@
+#ifndef IDEMPOTENCY_SERVER_CONFIG_NAMESPACE_CONFIG_H_
+#define IDEMPOTENCY_SERVER_CONFIG_NAMESPACE_CONFIG_H_
+
+#include "idempotency/config/v1/config.pb.h"
+#include "server/config/config_faults.h"
+#include "server/tenants/namespace_settings.h"
+
+namespace idempotency::internal {
+
+// Checks the settings of one namespace and translates them.
+NamespaceSettings ReadNamespace(const config::v1::Namespace& name_space, const ConfigPlace& place,
+                                ConfigFaults& faults);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_CONFIG_NAMESPACE_CONFIG_H_

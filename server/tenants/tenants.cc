@@ -1,0 +1,143 @@
+#include "server/tenants/tenants.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/record_key.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Until one of the operations in progress has probably been answered.
+constexpr absl::Duration kInFlightRetryDelay = absl::Milliseconds(100);
+// A caller cannot measure less, and a delay of zero would be a flood.
+constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
+
+absl::Status Exceeded(absl::string_view name_space, absl::string_view limit,
+                      absl::Duration retry_delay) {
+  ErrorDetails details;
+  details.retry_delay = std::max(retry_delay, kMinRetryDelay);
+  details.metadata["limit"] = std::string(limit);
+  return MakeError(Reason::kQuotaExceeded,
+                   absl::StrCat("namespace \"", name_space, "\" is over its ", limit,
+                                ". Nothing was done; try again after the delay, or raise the "
+                                "limit in the configuration of idempotencyd."),
+                   std::move(details));
+}
+
+absl::Status CheckRetention(const NamespaceSettings& settings, absl::Duration retention) {
+  if (retention >= settings.min_retention && retention <= settings.max_retention) {
+    return absl::OkStatus();
+  }
+  return InvalidField(
+      "retention",
+      absl::StrCat("must be ", absl::FormatDuration(settings.min_retention), " to ",
+                   absl::FormatDuration(settings.max_retention), " in this namespace"));
+}
+
+}  // namespace
+
+Tenants::Place& Tenants::Place::operator=(Place&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  tenant_ = std::move(other.tenant_);
+  waiting_ = other.waiting_;
+  return *this;
+}
+
+void Tenants::Place::Release() {
+  const std::shared_ptr<Tenant> tenant = std::exchange(tenant_, nullptr);
+  if (tenant == nullptr) return;
+  MutexLock lock(tenant->mutex);
+  --tenant->in_flight;
+  if (waiting_) --tenant->waiting;
+}
+
+void Tenants::Configure(const NamespaceSettingsMap& settings) {
+  MutexLock lock(mutex_);
+  absl::flat_hash_map<std::string, std::shared_ptr<Tenant>> configured;
+  for (const auto& [name, wanted] : settings) {
+    const auto known = tenants_.find(name);
+    std::shared_ptr<Tenant> tenant =
+        known == tenants_.end() ? std::make_shared<Tenant>() : known->second;
+    MutexLock tenant_lock(tenant->mutex);
+    const bool same_rate =
+        tenant->settings.max_rate == wanted.max_rate && tenant->settings.burst == wanted.burst;
+    tenant->settings = wanted;
+    // A file that is read again is no new burst.
+    if (!same_rate) {
+      tenant->rate.reset();
+      if (wanted.max_rate.has_value()) tenant->rate.emplace(*wanted.max_rate, wanted.burst);
+    }
+    configured.emplace(name, tenant);
+  }
+  tenants_ = std::move(configured);
+  empty_.store(tenants_.empty(), std::memory_order_release);
+}
+
+std::shared_ptr<Tenants::Tenant> Tenants::Find(absl::string_view name_space) const {
+  if (empty_.load(std::memory_order_acquire)) return nullptr;
+  MutexLock lock(mutex_);
+  const auto found = tenants_.find(name_space);
+  return found == tenants_.end() ? nullptr : found->second;
+}
+
+absl::Status Tenants::Take(Tenant& tenant, absl::string_view name_space) const {
+  const NamespaceSettings& settings = tenant.settings;
+  if (settings.max_in_flight.has_value() && tenant.in_flight >= *settings.max_in_flight) {
+    observer_.QuotaExceeded(name_space, QuotaLimit::kInFlight);
+    return Exceeded(name_space, "number of operations in flight", kInFlightRetryDelay);
+  }
+  if (tenant.rate.has_value()) {
+    const absl::Duration early = tenant.rate->Admit(clock_.Monotonic());
+    if (early > absl::ZeroDuration()) {
+      observer_.QuotaExceeded(name_space, QuotaLimit::kRate);
+      return Exceeded(name_space, "rate", early);
+    }
+  }
+  observer_.TenantAdmitted(name_space);
+  ++tenant.in_flight;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) {
+  std::shared_ptr<Tenant> tenant = Find(name_space);
+  if (tenant == nullptr) return Place();
+  {
+    MutexLock lock(tenant->mutex);
+    if (absl::Status taken = Take(*tenant, name_space); !taken.ok()) return taken;
+  }
+  return Place(std::move(tenant), /*waiting=*/false);
+}
+
+absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, bool retention_is_set,
+                                                         absl::Duration& max_wait) {
+  std::shared_ptr<Tenant> tenant = Find(op.key.name_space);
+  if (tenant == nullptr) return Place();
+  bool waits = max_wait > absl::ZeroDuration();
+  {
+    MutexLock lock(tenant->mutex);
+    const NamespaceSettings& settings = tenant->settings;
+    if (!retention_is_set) op.retention = std::max(settings.default_retention, op.lease);
+    if (op.reply_retention > op.retention) op.reply_retention = op.retention;
+    if (absl::Status valid = CheckRetention(settings, op.retention); !valid.ok()) return valid;
+    op.window = settings.window;
+    const std::optional<absl::Time> made = KeyTime(op.key);
+    // No window: if it is unknown, it is expired.
+    if (made.has_value() && settings.not_before.has_value() && *made < *settings.not_before) {
+      op.window = absl::ZeroDuration();
+    }
+    if (absl::Status taken = Take(*tenant, op.key.name_space); !taken.ok()) return taken;
+    if (waits && settings.max_waiting.has_value() && tenant->waiting >= *settings.max_waiting) {
+      observer_.QuotaExceeded(op.key.name_space, QuotaLimit::kWaiting);
+      max_wait = absl::ZeroDuration();
+      waits = false;
+    }
+    if (waits) ++tenant->waiting;
+  }
+  return Place(std::move(tenant), waits);
+}
+
+}  // namespace idempotency::internal

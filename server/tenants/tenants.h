@@ -1,0 +1,94 @@
+#ifndef IDEMPOTENCY_SERVER_TENANTS_TENANTS_H_
+#define IDEMPOTENCY_SERVER_TENANTS_TENANTS_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "core/clock.h"
+#include "core/mutex.h"
+#include "server/observability/observer.h"
+#include "server/store/store.h"
+#include "server/tenants/namespace_settings.h"
+#include "server/tenants/rate_limit.h"
+
+namespace idempotency::internal {
+
+// The namespaces that the configuration lists, with their limits and what they use of them.
+// Operations of other namespaces are admitted with the defaults. Thread-safe.
+class Tenants {
+ private:
+  struct Tenant;
+
+ public:
+  // One place among a namespace's unanswered operations, until it is destroyed.
+  class Place {
+   public:
+    Place() = default;
+    Place(Place&& other) noexcept { *this = std::move(other); }
+    Place& operator=(Place&& other) noexcept;
+    ~Place() { Release(); }
+
+    void Release();
+
+   private:
+    friend class Tenants;
+    Place(std::shared_ptr<Tenant> tenant, bool waiting)
+        : tenant_(std::move(tenant)), waiting_(waiting) {}
+
+    std::shared_ptr<Tenant> tenant_;
+    bool waiting_ = false;
+  };
+
+  // Both outlive this.
+  explicit Tenants(Observer& observer, const Clock& clock = Clock::System())
+      : observer_(observer), clock_(clock) {}
+  Tenants(const Tenants&) = delete;
+  Tenants& operator=(const Tenants&) = delete;
+
+  // Operations in progress keep their places, and count for the new limits.
+  void Configure(const NamespaceSettingsMap& settings) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // A place for a read. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED with a retry delay if the namespace is
+  // over its rate or its number of operations.
+  absl::StatusOr<Place> AdmitRead(absl::string_view name_space) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same for a reservation, whose window and default retention are set. A caller that is over
+  // the number of waiting ones does not wait: `max_wait` becomes zero. INVALID_ARGUMENT /
+  // REQUEST_INVALID if its retention is out of the namespace's bounds. `retention_is_set` is false
+  // if the caller leaves it to the namespace.
+  absl::StatusOr<Place> AdmitReservation(ReserveOp& op, bool retention_is_set,
+                                         absl::Duration& max_wait) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Tenant {
+    Mutex mutex;
+    NamespaceSettings settings ABSL_GUARDED_BY(mutex);
+    std::optional<RateLimit> rate ABSL_GUARDED_BY(mutex);
+    std::uint32_t in_flight ABSL_GUARDED_BY(mutex) = 0;
+    std::uint32_t waiting ABSL_GUARDED_BY(mutex) = 0;
+  };
+
+  std::shared_ptr<Tenant> Find(absl::string_view name_space) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Take(Tenant& tenant, absl::string_view name_space) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
+
+  Observer& observer_;
+  const Clock& clock_;
+  // Nothing is configured: no lock is needed.
+  std::atomic<bool> empty_{true};
+  mutable Mutex mutex_;
+  absl::flat_hash_map<std::string, std::shared_ptr<Tenant>> tenants_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_TENANTS_TENANTS_H_

@@ -1,0 +1,229 @@
+#include "server/tenants/tenants.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/testing/manual_clock.h"
+#include "grpc_idempotency/errors.h"
+
+namespace idempotency::internal {
+namespace {
+
+class CountedQuotas final : public Observer {
+ public:
+  void TenantAdmitted(absl::string_view name_space) override {
+    ++admitted[std::string(name_space)];
+  }
+  void QuotaExceeded(absl::string_view name_space, QuotaLimit limit) override {
+    ++exceeded[{std::string(name_space), limit}];
+  }
+
+  std::map<std::string, int> admitted;
+  std::map<std::pair<std::string, QuotaLimit>, int> exceeded;
+};
+
+ReserveOp OpIn(const std::string& name_space, const std::string& key = "order-1") {
+  ReserveOp op;
+  op.key = {name_space, "scope", "operation", key};
+  return op;
+}
+
+class TenantsTest : public ::testing::Test {
+ protected:
+  void Configure(const NamespaceSettings& settings) { tenants_.Configure({{"n", settings}}); }
+  absl::StatusOr<Tenants::Place> Reserve(absl::Duration max_wait = absl::ZeroDuration()) {
+    ReserveOp op = OpIn("n");
+    return tenants_.AdmitReservation(op, /*retention_is_set=*/true, max_wait);
+  }
+  static std::optional<absl::Duration> DelayOf(const absl::Status& status) {
+    EXPECT_EQ(ReasonOf(status), Reason::kQuotaExceeded) << status;
+    return DetailsOf(status).retry_delay;
+  }
+
+  ManualClock clock_;
+  CountedQuotas observer_;
+  Tenants tenants_{observer_, clock_};
+};
+
+TEST_F(TenantsTest, WithoutSettingsEverythingIsAdmittedWithTheDefaults) {
+  NamespaceSettings one;
+  one.max_in_flight = 1;
+  for (const bool configured : {false, true}) {
+    if (configured) Configure(one);
+    std::vector<Tenants::Place> places;
+    for (int i = 0; i < 100; ++i) {
+      ReserveOp op = OpIn("other");
+      absl::Duration wait = absl::Seconds(1);
+      auto place = tenants_.AdmitReservation(op, false, wait);
+      ASSERT_TRUE(place.ok());
+      places.push_back(*std::move(place));
+      EXPECT_EQ(op.retention, limits::kDefaultRetention);
+      EXPECT_EQ(op.window, limits::kDefaultWindow);
+      EXPECT_EQ(wait, absl::Seconds(1));
+      ASSERT_TRUE(tenants_.AdmitRead("other").ok());
+    }
+  }
+  EXPECT_TRUE(observer_.admitted.empty()) << "names that callers choose are no labels";
+  EXPECT_TRUE(observer_.exceeded.empty());
+}
+
+TEST_F(TenantsTest, OperationsInFlightAreBounded) {
+  NamespaceSettings settings;
+  settings.max_in_flight = 2;
+  Configure(settings);
+  auto first = Reserve();
+  auto second = tenants_.AdmitRead("n");
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_GT(DelayOf(Reserve().status()), absl::ZeroDuration());
+  EXPECT_GT(DelayOf(tenants_.AdmitRead("n").status()), absl::ZeroDuration());
+  first->Release();
+  first->Release();
+  auto third = Reserve();
+  EXPECT_TRUE(third.ok());
+  EXPECT_FALSE(Reserve().ok()) << "a place is given back once";
+  { const Tenants::Place moved = *std::move(third); }
+  EXPECT_TRUE(Reserve().ok());
+  EXPECT_EQ((observer_.exceeded[{"n", QuotaLimit::kInFlight}]), 3);
+  EXPECT_EQ(observer_.admitted["n"], 4);
+}
+
+// The delay of a refusal is enough, and no less is.
+TEST_F(TenantsTest, TheRateIsKept) {
+  NamespaceSettings settings;
+  settings.max_rate = 10;
+  settings.burst = 3;
+  Configure(settings);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Reserve().ok()) << i;
+  const auto delay = DelayOf(Reserve().status());
+  EXPECT_EQ(delay, absl::Milliseconds(100));
+  clock_.Advance(*delay - absl::Microseconds(1));
+  EXPECT_FALSE(Reserve().ok());
+  clock_.Advance(absl::Microseconds(1));
+  EXPECT_TRUE(Reserve().ok());
+  EXPECT_FALSE(Reserve().ok());
+  int admitted = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    clock_.Advance(absl::Milliseconds(1));
+    admitted += Reserve().ok() ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 100);
+  // A pause saves up a burst, not more.
+  clock_.Advance(absl::Hours(1));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Reserve().ok()) << i;
+  EXPECT_FALSE(Reserve().ok());
+  EXPECT_GT((observer_.exceeded[{"n", QuotaLimit::kRate}]), 0);
+}
+
+TEST_F(TenantsTest, ARefusalForTheRateTakesNoPlace) {
+  NamespaceSettings settings;
+  settings.max_rate = 1;
+  settings.max_in_flight = 2;
+  Configure(settings);
+  EXPECT_TRUE(Reserve().ok());
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(Reserve().ok());
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(Reserve().ok());
+}
+
+TEST_F(TenantsTest, TooManyWaitingCallersDoNotWait) {
+  NamespaceSettings settings;
+  settings.max_waiting = 1;
+  Configure(settings);
+  const auto wait_of = [this](std::vector<Tenants::Place>& places) {
+    ReserveOp op = OpIn("n");
+    absl::Duration wait = absl::Seconds(5);
+    auto place = tenants_.AdmitReservation(op, true, wait);
+    EXPECT_TRUE(place.ok());
+    places.push_back(*std::move(place));
+    return wait;
+  };
+  std::vector<Tenants::Place> places;
+  EXPECT_EQ(wait_of(places), absl::Seconds(5));
+  EXPECT_EQ(wait_of(places), absl::ZeroDuration());
+  places.pop_back();
+  EXPECT_EQ(wait_of(places), absl::ZeroDuration()) << "the first one still waits";
+  places.clear();
+  EXPECT_EQ(wait_of(places), absl::Seconds(5));
+  EXPECT_EQ((observer_.exceeded[{"n", QuotaLimit::kWaiting}]), 2);
+}
+
+TEST_F(TenantsTest, RetentionHasBoundsAndADefault) {
+  NamespaceSettings settings;
+  settings.min_retention = absl::Minutes(1);
+  settings.max_retention = absl::Hours(1);
+  settings.default_retention = absl::Minutes(10);
+  Configure(settings);
+  const auto admit = [this](std::optional<absl::Duration> retention, ReserveOp& op) {
+    if (retention.has_value()) op.retention = *retention;
+    absl::Duration wait;
+    return tenants_.AdmitReservation(op, retention.has_value(), wait).status();
+  };
+  ReserveOp op = OpIn("n");
+  EXPECT_TRUE(admit(std::nullopt, op).ok());
+  EXPECT_EQ(op.retention, absl::Minutes(10));
+  for (const absl::Duration within : {absl::Minutes(1), absl::Hours(1)}) {
+    EXPECT_TRUE(admit(within, op).ok());
+    EXPECT_EQ(op.retention, within);
+  }
+  for (const absl::Duration outside : {absl::Seconds(59), absl::Minutes(61)}) {
+    EXPECT_EQ(ReasonOf(admit(outside, op)), Reason::kRequestInvalid);
+  }
+  // The record outlives its lease, and the reply's content does not outlive the record.
+  op.lease = absl::Minutes(20);
+  op.reply_retention = absl::Hours(20);
+  EXPECT_TRUE(admit(std::nullopt, op).ok());
+  EXPECT_EQ(op.retention, absl::Minutes(20));
+  EXPECT_EQ(op.reply_retention, absl::Minutes(20));
+}
+
+TEST_F(TenantsTest, KeysFromBeforeARestoreHaveNoWindow) {
+  NamespaceSettings settings;
+  settings.window = absl::Hours(48);
+  // The time of a key is in milliseconds.
+  const std::string key = "018bcfe5-6800-7000-8000-00c04fd430c8";
+  const absl::Time made = *KeyTime(OpIn("n", key).key);
+  for (const auto& [not_before, window] :
+       std::vector<std::pair<std::optional<absl::Time>, absl::Duration>>{
+           {std::nullopt, absl::Hours(48)},
+           {made, absl::Hours(48)},
+           {made + absl::Milliseconds(1), absl::ZeroDuration()}}) {
+    settings.not_before = not_before;
+    Configure(settings);
+    ReserveOp op = OpIn("n", key);
+    absl::Duration wait;
+    ASSERT_TRUE(tenants_.AdmitReservation(op, true, wait).ok());
+    EXPECT_EQ(op.window, window);
+    ReserveOp opaque = OpIn("n");
+    ASSERT_TRUE(tenants_.AdmitReservation(opaque, true, wait).ok());
+    EXPECT_EQ(opaque.window, absl::Hours(48));
+  }
+}
+
+TEST_F(TenantsTest, ReadingTheFileAgainChangesNothingThatIsCounted) {
+  NamespaceSettings settings;
+  settings.max_in_flight = 1;
+  settings.max_rate = 1;
+  Configure(settings);
+  auto place = Reserve();
+  ASSERT_TRUE(place.ok());
+  Configure(settings);
+  EXPECT_FALSE(Reserve().ok());
+  place->Release();
+  Configure(settings);
+  EXPECT_EQ(DelayOf(Reserve().status()), absl::Seconds(1)) << "no new burst";
+  settings.max_rate.reset();
+  Configure(settings);
+  auto next = Reserve();
+  EXPECT_TRUE(next.ok());
+  // A namespace that is removed while an operation is in progress.
+  tenants_.Configure({});
+  next->Release();
+  EXPECT_TRUE(Reserve().ok());
+}
+
+}  // namespace
+}  // namespace idempotency::internal

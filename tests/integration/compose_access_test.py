@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Runs the daemon and the payments service of docker-compose.yml on this machine, with the flags,
+certificates and rules of that file, over SQLite.
+
+usage: compose_access_test.py PROJECT_ROOT BIN_FOLDER
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import yaml
+
+ROOT, BIN = sys.argv[1:3]
+
+
+class Running:
+    """A program until the end of its block; `line` is the first line that matches."""
+
+    def __init__(self, command, pattern):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True)
+        self.line = None
+        for line in self.process.stdout:
+            self.line = re.search(pattern, line)
+            if self.line:
+                return
+        raise AssertionError(f"{command} ended")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate(timeout=60)
+
+
+class ComposeAccessTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="idempotency-compose.")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        subprocess.run([os.path.join(ROOT, "deploy/compose/certificates.sh"), self.folder],
+                       check=True)
+        with open(os.path.join(ROOT, "docker-compose.yml"), encoding="utf-8") as file:
+            self.services = yaml.safe_load(file)["services"]
+
+    def command(self, service, program, replaced, tenant="payments"):
+        """The command of a service with addresses and paths of this machine."""
+        words = [os.path.join(BIN, program)]
+        for word in self.services[service]["command"]:
+            flag, _, value = word.partition("=")
+            value = replaced.get(flag, value)
+            value = value.replace("/run/certificates/payments.", f"/run/certificates/{tenant}.")
+            value = value.replace("/run/certificates", self.folder)
+            value = value.replace("/etc/idempotency", os.path.join(ROOT, "deploy/compose"))
+            words.append(f"{flag}={value}" if value else flag)
+        return words
+
+    def daemon(self):
+        return Running(self.command("idempotencyd-1", "idempotencyd", {
+            "--listen": "127.0.0.1:0", "--metrics": "127.0.0.1:0",
+            "--store": f"sqlite:{self.folder}/records.db"}), r"serving on ([\d.:]+)")
+
+    def charge(self, daemon, tenant):
+        with Running(self.command("payments", "payments_server", {
+                "--listen": "127.0.0.1:0", "--idempotencyd": daemon.line[1],
+                "--database": f"{self.folder}/{tenant}.db"}, tenant), r"(127\.0\.0\.1:\d+)") as server:
+            return subprocess.run(
+                [os.path.join(BIN, "payments_client"), "charge", f"--server={server.line[1]}",
+                 "--account=alice", "--amount=500"],
+                capture_output=True, text=True, timeout=60, check=False)
+
+    def test_the_payments_service_charges(self):
+        with self.daemon() as daemon:
+            charged = self.charge(daemon, "payments")
+            self.assertEqual(charged.returncode, 0, charged.stdout + charged.stderr)
+
+    def test_another_tenant_does_not_write_its_records(self):
+        with self.daemon() as daemon:
+            charged = self.charge(daemon, "orders")
+            self.assertNotEqual(charged.returncode, 0)
+            self.assertIn("ACCESS_DENIED", charged.stdout + charged.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
