@@ -12,6 +12,10 @@ function(_idempotency_package_files)
     DESTINATION /lib/systemd/system COMPONENT daemon_package EXCLUDE_FROM_ALL)
   install(FILES "${PROJECT_SOURCE_DIR}/deploy/debian/idempotencyd.default"
     DESTINATION /etc/default RENAME idempotencyd COMPONENT daemon_package EXCLUDE_FROM_ALL)
+  install(FILES "${PROJECT_SOURCE_DIR}/deploy/debian/idempotencyd.textproto"
+    DESTINATION /etc/idempotency COMPONENT daemon_package EXCLUDE_FROM_ALL)
+  install(FILES "${PROJECT_SOURCE_DIR}/docs/configuration.md" "${PROJECT_SOURCE_DIR}/docs/access.md"
+    DESTINATION /usr/share/doc/idempotencyd COMPONENT daemon_package EXCLUDE_FROM_ALL)
   install(DIRECTORY DESTINATION /etc/idempotency/credentials COMPONENT daemon_package
     DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE EXCLUDE_FROM_ALL)
 endfunction()
@@ -92,7 +96,6 @@ set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS "adduser, init-system-helpers (>= 1.54~)
 set(_scripts "${PROJECT_SOURCE_DIR}/deploy/debian/idempotencyd")
 set(CPACK_DEBIAN_DAEMON_PACKAGE_CONTROL_EXTRA
   "${_scripts}/conffiles;${_scripts}/postinst;${_scripts}/postrm;${_scripts}/prerm")
-set(CPACK_DEBIAN_DAEMON_DEBUGINFO_PACKAGE ON)
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libgrpc-idempotency-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 import yaml
@@ -17,8 +18,19 @@ BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
 NAME = "shop-grpc-idempotency"
 URL = "postgresql://idempotency@db:5432/idempotency"
 
-MINIMAL = {"store": {"url": URL}, "tls": {"insecure": True}}
+CONFIG = """identities { name: "payments" certificates { uri: "spiffe://example.org/payments" } }
+rules { identity: "payments" namespaces: "payments" permissions: [WRITE, READ] }
+"""
+ISSUER = """token_issuers { issuer: "https://issuer.example" audience: "idempotency" keys_file: "keys.json" }
+"""
+# RFC 8037, A.2.
+KEYS = """{"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": "1", "use": "sig",
+  "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}
+"""
+
+MINIMAL = {"store": {"url": URL}, "tls": {"insecure": True}, "config": {"text": CONFIG}}
 TLS = {
+    "config": {"text": CONFIG},
     "store": {"url": URL + "?sslmode=verify-full&sslrootcert=/etc/idempotency/postgres/ca.crt",
               "passwordSecret": {"name": "db-password"}, "caSecret": {"name": "db-ca"}},
     "tls": {"existingSecret": "server-tls", "clientCaSecret": {"name": "clients-ca"}},
@@ -26,6 +38,7 @@ TLS = {
 SCALED = {**MINIMAL, "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 9}}
 EVERYTHING = {
     **TLS,
+    "config": {"text": CONFIG + ISSUER, "files": {"keys.json": KEYS}},
     "tls": {**TLS["tls"], "probeSecret": "probe-tls"},
     "image": {"repository": "registry.example/idempotencyd", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
@@ -44,7 +57,7 @@ EVERYTHING = {
     "topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "zone",
                                    "whenUnsatisfiable": "DoNotSchedule"}],
 }
-NONE = {**MINIMAL, "migrate": {"enabled": False}, "podDisruptionBudget": {"enabled": False},
+NONE = {**MINIMAL, "config": {"existingConfigMap": "rules"}, "migrate": {"enabled": False}, "podDisruptionBudget": {"enabled": False},
         "networkPolicy": {"enabled": False}, "serviceAccount": {"create": False}}
 SETS = {"minimal": MINIMAL, "tls": TLS, "scaled": SCALED, "everything": EVERYTHING, "none": NONE}
 
@@ -52,12 +65,16 @@ SETS = {"minimal": MINIMAL, "tls": TLS, "scaled": SCALED, "everything": EVERYTHI
 REFUSED = [
     ({}, "store.url is missing"),
     ({"store": {"url": URL}}, "tls.existingSecret is missing"),
+    ({**MINIMAL, "config": {}}, "config.text is missing"),
+    ({**MINIMAL, "config": {"text": CONFIG, "existingConfigMap": "rules"}}, "excludes config.text"),
     ({**TLS, "tls": {"existingSecret": "a", "insecure": True}}, "exclude each other"),
     ({**MINIMAL, "tls": {"insecure": True, "probeSecret": "a"}}, "need tls.existingSecret"),
     ({**MINIMAL, "terminationGracePeriodSeconds": 25}, "longer than drainTimeoutSeconds"),
     ({**SCALED, "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 2}},
      "lower than autoscaling.minReplicas"),
     # By the schema.
+    ({**MINIMAL, "config": {"text": CONFIG, "files": {"../keys": ""}}}, "config.files"),
+    ({**MINIMAL, "config": CONFIG}, "config"),
     ({**MINIMAL, "store": {"url": "postgresql://user:secret@db/x"}}, "store.url"),
     ({**MINIMAL, "store": {"url": "mysql://db"}}, "store.url"),
     ({**MINIMAL, "store": {"url": URL, "password": "secret"}}, "password"),
@@ -123,7 +140,7 @@ class ChartTest(unittest.TestCase):
 
     def test_renders_the_objects_that_are_enabled(self):
         always = ["Deployment", "Pod", "Service"]
-        usual = [*always, "Job", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount"]
+        usual = [*always, "ConfigMap", "Job", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount"]
         self.assertEqual(self.kinds("none"), always)
         self.assertEqual(self.kinds("minimal"), sorted(usual))
         self.assertEqual(self.kinds("scaled"), sorted([*usual, "HorizontalPodAutoscaler"]))
@@ -155,7 +172,7 @@ class ChartTest(unittest.TestCase):
                     self.assertFalse(pod["automountServiceAccountToken"])
                     self.assertFalse({"hostNetwork", "hostPID", "hostIPC"} & set(pod))
                     for volume in pod.get("volumes", []):
-                        self.assertIn("secret", volume)
+                        self.assertTrue({"secret", "configMap"} & set(volume), volume)
                     for container in pod["containers"]:
                         self.assertEqual(container["securityContext"],
                                          {"allowPrivilegeEscalation": False,
@@ -196,6 +213,36 @@ class ChartTest(unittest.TestCase):
         for name in SETS:
             # The health of gRPC includes the store's: a restart would not mend it.
             self.assertEqual(self.container(name)["livenessProbe"]["tcpSocket"], {"port": "grpc"})
+
+    def test_the_configuration_is_mounted_as_it_is_and_valid(self):
+        for name in SETS:
+            volume, = [volume for volume in self.deployment(name)["template"]["spec"]["volumes"]
+                       if "configMap" in volume]
+            file, = [argument.removeprefix("--config=") for argument in self.container(name)["args"]
+                     if argument.startswith("--config=")]
+            mount, = [mount for mount in self.container(name)["volumeMounts"]
+                      if mount["name"] == volume["name"]]
+            # Not a subPath, which would not change with the ConfigMap.
+            self.assertEqual(mount, {"name": "config", "readOnly": True,
+                                     "mountPath": os.path.dirname(file)})
+            if name == "none":
+                self.assertEqual(volume["configMap"], {"name": "rules"})
+                continue
+            data = self.objects[name][("ConfigMap", volume["configMap"]["name"])]["data"]
+            with tempfile.TemporaryDirectory() as folder:
+                for key, content in data.items():
+                    pathlib.Path(folder, key).write_text(content)
+                done = subprocess.run(
+                    [BIN / "idempotencyd", "check-config",
+                     f"--config={folder}/{os.path.basename(file)}"],
+                    capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(CONFIG, data["idempotencyd.textproto"])
+
+    def test_plaintext_is_served_only_where_it_is_chosen(self):
+        self.assertIn("--allow_plaintext", self.container("minimal")["args"])
+        for name in ("tls", "everything"):
+            self.assertNotIn("--allow_plaintext", self.container(name)["args"])
 
     def test_selectors_find_the_server_only(self):
         for name, objects in self.objects.items():

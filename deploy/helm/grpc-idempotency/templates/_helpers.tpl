@@ -91,6 +91,10 @@ env:
   readOnly: true
 {{- end -}}
 
+{{- define "idempotency.configMap" -}}
+{{- default (include "idempotency.fullname" .) .Values.config.existingConfigMap -}}
+{{- end -}}
+
 {{/* A client's flags for `idempotencyd health`. */}}
 {{- define "idempotency.healthFlags" -}}
 {{- if .Values.tls.existingSecret }}
@@ -139,7 +143,13 @@ env:
 {{- fail "store.url is missing: set it to postgresql://USER@HOST:PORT/DATABASE" -}}
 {{- end -}}
 {{- if and (not .Values.tls.existingSecret) (not .Values.tls.insecure) -}}
-{{- fail "tls.existingSecret is missing: set it to the Secret of the server's certificate, or set tls.insecure=true, with which every pod that reaches the port may read and complete records" -}}
+{{- fail "tls.existingSecret is missing: set it to the Secret of the server's certificate, or set tls.insecure=true, with which tokens and replies can be read on the network" -}}
+{{- end -}}
+{{- if and (not .Values.config.text) (not .Values.config.existingConfigMap) -}}
+{{- fail "config.text is missing: no caller may do anything without a rule; docs/configuration.md has an example, and --set-file config.text=FILE passes a file" -}}
+{{- end -}}
+{{- if and .Values.config.existingConfigMap (or .Values.config.text .Values.config.files) -}}
+{{- fail "config.existingConfigMap excludes config.text and config.files" -}}
 {{- end -}}
 {{- if and .Values.tls.existingSecret .Values.tls.insecure -}}
 {{- fail "tls.existingSecret and tls.insecure exclude each other" -}}
