@@ -18,11 +18,12 @@ build_packages=(
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )
 # The tests are built by clang: its sanitizers and its gcov are in packages of their own.
-# faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. systemd: it scores the
-# sandbox of the units; no service of it is started.
+# faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
+# client of docs/testing_your_service.md. systemd: it scores the sandbox of the units; no service of
+# it is started.
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
-  procps faketime python3-h2 systemd
+  procps faketime python3-h2 python3-grpcio systemd
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
