@@ -59,6 +59,8 @@ constexpr std::array kCatalogue = {
     Entry{Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
     Entry{Reason::kCredentialsInvalid, "CREDENTIALS_INVALID", absl::StatusCode::kUnauthenticated},
     Entry{Reason::kAccessDenied, "ACCESS_DENIED", absl::StatusCode::kPermissionDenied},
+    Entry{Reason::kRecordChanged, "RECORD_CHANGED", absl::StatusCode::kFailedPrecondition},
+    Entry{Reason::kForceRequired, "FORCE_REQUIRED", absl::StatusCode::kFailedPrecondition},
 };
 
 constexpr bool IsInOrder() {

@@ -48,6 +48,8 @@ constexpr CatalogueLine kExpected[] = {
     {Reason::kDownstreamRefused, "DOWNSTREAM_REFUSED", absl::StatusCode::kInternal},
     {Reason::kCredentialsInvalid, "CREDENTIALS_INVALID", absl::StatusCode::kUnauthenticated},
     {Reason::kAccessDenied, "ACCESS_DENIED", absl::StatusCode::kPermissionDenied},
+    {Reason::kRecordChanged, "RECORD_CHANGED", absl::StatusCode::kFailedPrecondition},
+    {Reason::kForceRequired, "FORCE_REQUIRED", absl::StatusCode::kFailedPrecondition},
 };
 
 absl::Status WithPayload(std::string_view bytes) {

@@ -183,6 +183,12 @@ absl::Status ValidateCheckpoint(std::string_view checkpoint, std::string_view fi
                       absl::StrCat("must be at most ", limits::kMaxCheckpointBytes, " bytes"));
 }
 
+absl::Status ValidateReply(const v1::Reply& reply) {
+  FieldFaults faults;
+  CheckReply(reply, faults);
+  return faults.status();
+}
+
 absl::Status ValidateParent(const RecordKey& parent, std::string_view field) {
   const absl::Status valid = ValidateRecordKey(parent, field);
   FieldFaults faults;

@@ -41,6 +41,8 @@ absl::Status ValidateLabels(const std::map<std::string, std::string>& labels,
 absl::Status ValidateReleaseReason(std::string_view reason, std::string_view field = "reason");
 // Any bytes, within limits::kMaxCheckpointBytes.
 absl::Status ValidateCheckpoint(std::string_view checkpoint, std::string_view field = "checkpoint");
+// A reply that can be sent and stored, of any size. The field is `reply`.
+absl::Status ValidateReply(const v1::Reply& reply);
 // A record key. REQUEST_INVALID for its key too: KEY_MISSING and KEY_INVALID are
 // reserved for the call's own key.
 absl::Status ValidateParent(const RecordKey& parent, std::string_view field = "parent");

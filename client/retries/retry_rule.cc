@@ -34,6 +34,8 @@ bool IsRetryable(Reason reason) {
     case Reason::kOutcomeUnknown:
     case Reason::kRecordDamaged:
     case Reason::kRecordIdCollision:
+    case Reason::kRecordChanged:
+    case Reason::kForceRequired:
     // It happened; the reply is not available.
     case Reason::kReplyNotKept:
     case Reason::kFingerprintUnknown:

@@ -24,6 +24,7 @@ const std::map<Reason, bool>& Promised() {
       {Reason::kRecordNotFound, false},    {Reason::kRecordDamaged, false},
       {Reason::kRecordIdCollision, false}, {Reason::kDownstreamRefused, false},
       {Reason::kCredentialsInvalid, true}, {Reason::kAccessDenied, false},
+      {Reason::kRecordChanged, false},     {Reason::kForceRequired, false},
   };
   return promised;
 }

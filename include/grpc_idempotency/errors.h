@@ -40,6 +40,8 @@ enum class Reason {
   kDownstreamRefused,   // DOWNSTREAM_REFUSED, INTERNAL
   kCredentialsInvalid,  // CREDENTIALS_INVALID, UNAUTHENTICATED
   kAccessDenied,        // ACCESS_DENIED, PERMISSION_DENIED
+  kRecordChanged,       // RECORD_CHANGED, FAILED_PRECONDITION
+  kForceRequired,       // FORCE_REQUIRED, FAILED_PRECONDITION
 };
 
 // All of them, in the order of the enumeration.

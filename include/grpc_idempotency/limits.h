@@ -85,6 +85,23 @@ inline constexpr std::size_t kMaxQueuedOperations = 16 * 1024;
 inline constexpr std::size_t kDefaultQueuedBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kMaxWaiters = 64 * 1024;
 
+// The admin service. Records of one page: 200 of the largest, without their replies, stay below
+// the 4 MiB that gRPC receives by default.
+inline constexpr int kDefaultListPage = 50;
+inline constexpr int kMaxListPage = 200;
+// Records that one page examines where filters leave some out.
+inline constexpr int kMaxListVisited = 500;
+// Records of one step of a purge, which is one transaction.
+inline constexpr int kMaxPurgeStep = 500;
+// The time in which one call of Purge begins steps; the caller continues with its token.
+inline constexpr absl::Duration kPurgeCallTime = absl::Seconds(2);
+// Calls of the admin service that wait or run. They run one at a time.
+inline constexpr std::size_t kMaxAdminCalls = 16;
+// The name of an administrator in the audit log.
+inline constexpr std::size_t kMaxActorBytes = 255;
+// The reason of an administrator, as that of a release, which it may become.
+inline constexpr std::size_t kMaxAdminReasonBytes = kMaxReleaseReasonBytes;
+
 // The listener. Descriptors that are reserved for the store's sessions, files, metrics and gRPC
 // itself; connections never get them.
 inline constexpr int kReservedDescriptors = 256;

@@ -17,7 +17,7 @@ enum class Permission {
   kRead,
   // The content of replies as well.
   kReadContent,
-  // Resolve and Purge.
+  // Resolve, Purge, ListAudit.
   kAdmin,
 };
 

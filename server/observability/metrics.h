@@ -51,6 +51,7 @@ class Metrics : public Observer {
   void MemoryHeldChanged(std::size_t bytes) override;
   void WaitersChanged(std::size_t waiters) override;
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
+  void KeyRingRead(const absl::Status& status) override;
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
   void ConnectionsChanged(const StoreConnections& connections) override;
   void TenantAdmitted(absl::string_view name_space) override;
@@ -109,6 +110,8 @@ class Metrics : public Observer {
   prometheus::Counter& sweep_errors_;
   prometheus::Histogram& sweep_latency_;
 
+  prometheus::Gauge& key_ring_up_;
+  prometheus::Counter& key_ring_errors_;
   prometheus::Gauge& store_up_;
   prometheus::Gauge& oldest_reservation_age_;
   prometheus::Gauge& unknown_records_;

@@ -1,9 +1,14 @@
 #ifndef IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_
 #define IDEMPOTENCY_SERVER_OBSERVABILITY_OBSERVER_H_
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -79,6 +84,18 @@ constexpr std::string_view RefusalName(ConnectionRefusal refusal) {
   return "";
 }
 
+// What an administrator did, in one transaction. Only loggable values; never a key or a scope.
+struct AdminAct {
+  AuditAction action = AuditAction::kPurged;
+  AdminNote note;
+  std::string name_space;
+  bool forced = false;
+  // At least one.
+  std::vector<RecordId> records;
+  // Of the key, if the act was on one record.
+  std::optional<std::array<std::uint8_t, 32>> key_hmac;
+};
+
 // The events that the parts of the service report, so that only one class
 // depends on how numbers are published. Every method does nothing by default.
 //
@@ -100,6 +117,11 @@ class Observer {
   // to VerdictGiven. Only loggable values; never the key.
   virtual void MismatchSeen(std::string_view /*name_space*/, std::string_view /*operation*/,
                             const RecordId&) {}
+
+  // Administrators.
+
+  // Records were settled or purged; the audit log has it.
+  virtual void AdminActed(const AdminAct&) {}
 
   // The listener.
 
@@ -165,6 +187,9 @@ class Observer {
   virtual void ConfigRead(bool /*valid*/) {}
   // At start-up: whether a network beyond this machine carries calls in plaintext.
   virtual void PlaintextServed(bool /*exposed*/) {}
+  // The key ring's file was read for the first time, or is not as usable as it was: OK, or
+  // why the previous ring stays in use.
+  virtual void KeyRingRead(const absl::Status&) {}
 
   // The sweeper.
 

@@ -185,7 +185,7 @@ absl::Status Operations::Write(const absl::StatusOr<Record>& answer, v1::RecordV
     const absl::Status held = HoldReply(*answer->reply, answer->key.name_space, pending);
     if (!held.ok()) return held;
   }
-  return WriteRecord(*answer, view, pending.response());
+  return WriteRecord(*answer, view, *pending.response().mutable_record());
 }
 
 absl::Status Operations::HoldReply(const EncodedReply& reply, std::string_view name_space,

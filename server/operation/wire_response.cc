@@ -88,10 +88,8 @@ void Write(const OutcomeUnknown& unknown, v1::OutcomeUnknown& proto) {
 
 void WriteFingerprints(const Record& record, v1::Record& proto) {
   for (const Fingerprint& fingerprint : record.fingerprints) {
-    *proto.add_fingerprints() = ToProto(fingerprint);
-    if (fingerprint.version >= proto.fingerprint().version()) {
-      *proto.mutable_fingerprint() = ToProto(fingerprint);
-    }
+    const v1::Fingerprint& added = *proto.add_fingerprints() = ToProto(fingerprint);
+    if (added.version() >= proto.fingerprint().version()) *proto.mutable_fingerprint() = added;
   }
 }
 
@@ -138,8 +136,7 @@ void WriteExtension(const Extension& extension, v1::ExtendResponse& response) {
   ToWire(extension.lease_remaining, *response.mutable_lease_remaining());
 }
 
-absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response) {
-  v1::Record& proto = *response.mutable_record();
+absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::Record& proto) {
   proto.set_record_id(record.id.ToString());
   *proto.mutable_record_key() = ToProto(record.key);
   proto.set_state(ToProto(record.state));

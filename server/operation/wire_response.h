@@ -37,7 +37,7 @@ void WriteCompletion(const Completion& completion, v1::CompleteResponse& respons
 void WriteExtension(const Extension& extension, v1::ExtendResponse& response);
 // Without RECORD_VIEW_FULL only the reply's code, message and content are
 // given.
-absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::GetResponse& response);
+absl::Status WriteRecord(const Record& record, v1::RecordView view, v1::Record& proto);
 
 }  // namespace idempotency::internal
 

@@ -24,6 +24,8 @@ Usage:
   idempotencyd migrate --store=ADDRESS [flags]  migrate a Postgres schema
   idempotencyd check-config --config=FILE       check a configuration file
   idempotencyd health [flags]                   check whether a server is SERVING
+  idempotencyd keyring generate|check --file=FILE
+                                                make and check keys for --keyring
   idempotencyd --help | --version
 
 `idempotencyd COMMAND --help` lists a command's flags.
@@ -105,6 +107,18 @@ and --tls_key.
 Flags:
 )";
 
+constexpr absl::string_view kKeyRingSummary =
+    R"(idempotencyd keyring generate --file=FILE [--seals_in=DURATION]
+idempotencyd keyring check --file=FILE
+
+generate adds a key to a key ring for `serve --keyring`, and makes the file if there
+is none. check says whether the file can be used, and prints for each key its id, when
+it seals, and a check value that is the same wherever the secret is the same. Neither
+prints a secret. docs/sealing.md describes a rotation.
+
+Flags:
+)";
+
 constexpr absl::string_view kStoreHelp =
     R"(Where the records are stored. Required.
   sqlite:PATH       a file that only this process uses; created if missing
@@ -156,7 +170,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
              ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres for calls, which share them in batches, so that few are\n"
              "enough; the default is one for each processor, from 2 to 4. One more connection\n"
-             "sweeps and one more monitors the store. SQLite always has one writer.");
+             "sweeps, one monitors the store, and one serves administrators. SQLite always has\n"
+             "one writer.");
   set.AddDuration("sweep_interval", &options->sweep_interval, ServiceOptions::kMinSweepInterval,
                   ServiceOptions::kMaxSweepInterval,
                   "Time between two sweeps, which remove expired records. One replica sweeps at a\n"
@@ -205,6 +220,15 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddSwitch("allow_plaintext", &options->allow_plaintext,
                 "Accept calls from other machines without TLS. Tokens and replies can then be\n"
                 "read on the network: only for a network that encrypts them itself.");
+  set.AddText(
+      "keyring", "FILE", &options->sealing.key_ring,
+      "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
+      "store; `idempotencyd keyring generate` makes it. Empty: nothing is sealed. A change\n"
+      "of the file applies within two seconds.");
+  set.AddSwitch("accept_unsealed", &options->sealing.accept_unsealed,
+                "Also read what was stored before --keyring was set, and store unsealed until the\n"
+                "first key seals. Remove it once the longest retention has passed: until then who\n"
+                "can write the database can put an unsealed reply in.");
   set.AddText("log_level", "LEVEL", &log_level,
               "Lowest severity that is logged: debug, info, warn or error.");
 }
@@ -280,6 +304,10 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
 
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
   if (const absl::Status exposed = ValidateExposure(options); !exposed.ok()) return exposed;
+  if (options.sealing.accept_unsealed && options.sealing.key_ring.empty()) {
+    return absl::InvalidArgumentError(
+        "--accept_unsealed needs --keyring: without it nothing is sealed");
+  }
   options.listener.max_bytes = static_cast<std::size_t>(flags.transport_mib) * kMib;
   options.session_age = options.listener.session_age();
   return options;
@@ -427,6 +455,59 @@ absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args
   return options;
 }
 
+// The command line of `keyring` before validation.
+struct KeyRingFlags {
+  explicit KeyRingFlags(KeyRingOptions* options) {
+    set.AddText("file", "FILE", &options->file, "The key ring. Required.");
+    set.AddText(
+        "seals_in", "DURATION", &seals_in,
+        "generate: how long after now the new key begins to seal, such as 0s or 24h. Every\n"
+        "replica must have the file by then. Empty: at once for the first key of a file,\n"
+        "in 1h for others.");
+  }
+
+  std::string seals_in;
+  FlagSet set;
+};
+
+absl::StatusOr<absl::Duration> ParseSealsIn(absl::string_view text) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(std::string(text), &duration) || duration < absl::ZeroDuration() ||
+      duration > limits::kMaxRetention) {
+    return absl::InvalidArgumentError("--seals_in must be a duration with its unit, 0s to 8784h");
+  }
+  return duration;
+}
+
+absl::StatusOr<CommandLine> ParseKeyRing(absl::Span<const absl::string_view> args) {
+  KeyRingOptions options;
+  if (args.empty() || (args.front() != "generate" && args.front() != "check")) {
+    return absl::InvalidArgumentError(
+        "write `idempotencyd keyring generate --file=FILE` or `idempotencyd keyring check "
+        "--file=FILE`");
+  }
+  if (args.front() == "generate") options.action = KeyRingOptions::Action::kGenerate;
+  KeyRingFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args.subspan(1)); !parsed.ok()) return parsed;
+  if (options.file.empty()) {
+    return absl::InvalidArgumentError(
+        "--file is missing; write for example --file=/etc/idempotencyd/keyring");
+  }
+  if (flags.seals_in.empty()) return options;
+  if (options.action == KeyRingOptions::Action::kCheck) {
+    return absl::InvalidArgumentError("--seals_in is a flag of `keyring generate`");
+  }
+  const absl::StatusOr<absl::Duration> seals_in = ParseSealsIn(flags.seals_in);
+  if (!seals_in.ok()) return seals_in.status();
+  options.seals_in = *seals_in;
+  return options;
+}
+
+std::string KeyRingHelp() {
+  KeyRingOptions options;
+  return absl::StrCat(kKeyRingSummary, KeyRingFlags(&options).set.Help());
+}
+
 std::string ServeHelp() {
   ServeOptions options;
   return absl::StrCat(kServeSummary, ServeFlags(&options).set.Help());
@@ -474,12 +555,13 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
     return AsksForHelp(rest) ? ShowText{CheckConfigHelp()} : ParseCheckConfig(rest);
   }
   if (command == "health") return AsksForHelp(rest) ? ShowText{HealthHelp()} : ParseHealth(rest);
+  if (command == "keyring") return AsksForHelp(rest) ? ShowText{KeyRingHelp()} : ParseKeyRing(rest);
   if (command == "--help") return ShowText{std::string(kSummary)};
   if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", command,
-      "' is not a command; the commands are serve, serve-testing, migrate, check-config "
-      "and health"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", command,
+                   "' is not a command; the commands are serve, serve-testing, migrate, "
+                   "check-config, health and keyring"));
 }
 
 }  // namespace idempotency::internal

@@ -15,6 +15,7 @@
 #include "server/observability/log.h"
 #include "server/process/listener_options.h"
 #include "server/process/network_address.h"
+#include "server/sealing/sealing_options.h"
 #include "server/service/store_address.h"
 
 namespace idempotency::internal {
@@ -40,6 +41,7 @@ struct ServeOptions : ServiceOptions {
   std::string config;
   // Accept calls from other machines without TLS.
   bool allow_plaintext = false;
+  SealingOptions sealing;
   // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;
@@ -96,13 +98,23 @@ struct HealthOptions {
   absl::Duration timeout = absl::Seconds(2);
 };
 
+// The options of `idempotencyd keyring`, validated.
+struct KeyRingOptions {
+  enum class Action { kGenerate, kCheck };
+
+  Action action = Action::kCheck;
+  std::string file;
+  // kGenerate: when the new key begins to seal; nullopt: see NewKey.
+  std::optional<absl::Duration> seals_in;
+};
+
 // Text to print on stdout: --help, --version.
 struct ShowText {
   std::string text;
 };
 
 using CommandLine = std::variant<ServeOptions, ServeTestingOptions, MigrateOptions,
-                                 CheckConfigOptions, HealthOptions, ShowText>;
+                                 CheckConfigOptions, HealthOptions, KeyRingOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are checked by the code that uses them. INVALID_ARGUMENT names the wrong

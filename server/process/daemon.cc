@@ -52,9 +52,10 @@ absl::Status Daemon::StartParts() {
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
   auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_,
-                                   &access_, &tenants_);
+                                   {&access_, &tenants_, options_.sealing});
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
+  stack_->ServeAdmin();
   const bool exposed = options_.tls.certificate.empty() && !options_.listen.IsLocal();
   metrics_.PlaintextServed(exposed);
   if (exposed) WarnIfExposed(options_);
@@ -82,7 +83,10 @@ absl::Status Daemon::StartParts() {
        {"store", options_.store.Display()},
        {"tls", options_.tls.certificate.empty() ? "off"
                : options_.tls.client_ca.empty() ? "on"
-                                                : "mutual"}});
+                                                : "mutual"},
+       {"sealing", options_.sealing.key_ring.empty()  ? "off"
+                   : options_.sealing.accept_unsealed ? "on, unsealed rows are accepted"
+                                                      : "on"}});
   return absl::OkStatus();
 }
 

@@ -2,11 +2,31 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+
+#include "absl/strings/escaping.h"
 
 #include "core/absl_view.h"
 #include "server/observability/log.h"
 
 namespace idempotency::internal {
+namespace {
+
+constexpr std::string_view ActionName(AuditAction action) {
+  switch (action) {
+    case AuditAction::kResolvedCompleted:
+      return "RESOLVED_COMPLETED";
+    case AuditAction::kResolvedReleased:
+      return "RESOLVED_RELEASED";
+    case AuditAction::kPurged:
+      return "PURGED";
+    case AuditAction::kPurgedToTombstone:
+      break;
+  }
+  return "PURGED_TO_TOMBSTONE";
+}
+
+}  // namespace
 
 void LoggingMetrics::MismatchSeen(std::string_view name_space, std::string_view operation,
                                   const RecordId& id) {
@@ -18,6 +38,25 @@ void LoggingMetrics::MismatchSeen(std::string_view name_space, std::string_view 
        {"operation", AbslView(operation)},
        {"record", id.ToString()},
        {"left_out", *left_out}});
+}
+
+void LoggingMetrics::AdminActed(const AdminAct& act) {
+  Metrics::AdminActed(act);
+  std::string hmac;
+  if (act.key_hmac.has_value()) {
+    hmac = absl::BytesToHexString(absl::string_view(
+        reinterpret_cast<const char*>(act.key_hmac->data()), act.key_hmac->size()));
+  }
+  Log(LogLevel::kInfo, "administrator",
+      {{"action", AbslView(ActionName(act.action))},
+       {"actor", act.note.actor},
+       {"reason", act.note.reason},
+       {"forced", act.forced ? "true" : "false"},
+       {"namespace", act.name_space},
+       {"records", act.records.size()},
+       {"record", act.records.front().ToString()},
+       {"last_record", act.records.back().ToString()},
+       {"key_hmac", hmac}});
 }
 
 void LoggingMetrics::ConnectionRefused(ConnectionRefusal refusal) {

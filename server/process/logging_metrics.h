@@ -14,6 +14,8 @@ class LoggingMetrics final : public Metrics {
  public:
   void MismatchSeen(std::string_view name_space, std::string_view operation,
                     const RecordId& id) override;
+  // One line for each.
+  void AdminActed(const AdminAct& act) override;
   void ConnectionRefused(ConnectionRefusal refusal) override;
   void StoreFailed(OperationKind kind, const absl::Status& status) override;
 

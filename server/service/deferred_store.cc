@@ -57,9 +57,38 @@ std::vector<absl::StatusOr<Record>> DeferredStore::Get(absl::Span<const GetOp> o
   return std::vector<absl::StatusOr<Record>>(ops.size(), NotOpen());
 }
 
+FingerprintMatch DeferredStore::MatchRequest(const Record& record, const ReserveOp& op) const {
+  Store* const store = opened();
+  return store == nullptr ? Store::MatchRequest(record, op) : store->MatchRequest(record, op);
+}
+
 absl::StatusOr<SweepProgress> DeferredStore::Sweep(const SweepOp& op) {
   Store* const store = opened();
   if (store != nullptr) return store->Sweep(op);
+  return NotOpen();
+}
+
+absl::StatusOr<RecordPage> DeferredStore::List(const ListOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->List(op);
+  return NotOpen();
+}
+
+absl::StatusOr<Resolution> DeferredStore::Resolve(const ResolveOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->Resolve(op);
+  return NotOpen();
+}
+
+absl::StatusOr<PurgeStep> DeferredStore::Purge(const PurgeOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->Purge(op);
+  return NotOpen();
+}
+
+absl::StatusOr<AuditPage> DeferredStore::ReadAudit(const AuditOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->ReadAudit(op);
   return NotOpen();
 }
 

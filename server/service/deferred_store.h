@@ -36,7 +36,12 @@ class DeferredStore : public Store {
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  absl::StatusOr<RecordPage> List(const ListOp& op) override;
+  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
+  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   // The error of opening it, while it is not open.
   absl::StatusOr<StoreGauges> Inspect() override;
 

@@ -27,7 +27,7 @@ absl::Status PrepareSchema(const PostgresOptions& options, SchemaPolicy policy) 
 absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connections,
                                          SchemaPolicy policy) {
   PostgresOptions options = PostgresOptionsFor(address);
-  options.connections = connections + 2;
+  options.connections = connections + 3;
   const absl::Status schema = PrepareSchema(options, policy);
   if (!schema.ok()) return schema;
   absl::StatusOr<std::unique_ptr<PostgresStore>> store = PostgresStore::Create(options);

@@ -34,9 +34,9 @@ enum class SchemaPolicy {
 //                 migrate it, correct the path or its permissions, use the
 //                 matching build.
 //   Other errors  It cannot be reached now (Postgres): try again.
-// `connections` is for Postgres: the number of concurrent calls. Two more
-// connections are opened, for sweeping and for inspections, which must not wait
-// for calls: otherwise a busy store would appear unavailable.
+// `connections` is for Postgres: the number of concurrent calls. Three more
+// may be opened, for sweeping, for inspections, which must not wait for calls
+// (otherwise a busy store would appear unavailable), and for administrators.
 absl::StatusOr<OpenedStore> OpenStore(const StoreAddress& address, int connections,
                                       SchemaPolicy schema);
 

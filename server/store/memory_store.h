@@ -36,6 +36,10 @@ class MemoryStore final : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  absl::StatusOr<RecordPage> List(const ListOp& op) override;
+  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
+  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<StoreGauges> Inspect() override;
 
  private:
@@ -64,6 +68,13 @@ class MemoryStore final : public Store {
   absl::StatusOr<Record> GetOne(const GetOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True if the row is to be removed.
   bool SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now, SweepProgress& progress);
+  absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(const PurgeOp& op, const RecordId& id, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds an entry to the audit log.
+  void Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,
+            absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The row under `id`, nullptr if there is none; forgotten or not.
   Row* Find(const RecordId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -71,6 +82,8 @@ class MemoryStore final : public Store {
   const absl::Duration clock_step_margin_;
   Mutex mutex_;
   std::map<RecordId, Row> rows_ ABSL_GUARDED_BY(mutex_);
+  const std::string audit_key_ = Uuid::Random().ToString();
+  std::vector<AuditEntry> audit_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

@@ -147,6 +147,7 @@ absl::Status PostgresMigrator::GrantTo(const std::string& role) {
   auto connection = OpenAlone();
   if (!connection.ok()) return connection.status();
   const std::string to = absl::StrCat(" TO \"", absl::StrReplaceAll(role, {{"\"", "\"\""}}), "\"");
+  const std::string from = to.substr(sizeof(" TO") - 1);
   const std::string& schema = options_.schema;
   const auto granted =
       (*connection)
@@ -154,8 +155,12 @@ absl::Status PostgresMigrator::GrantTo(const std::string& role) {
               "GRANT USAGE ON SCHEMA ", schema, to,
               ";GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ", schema, to,
               // Only the schema's owner may change the schema.
-              ";REVOKE INSERT, UPDATE, DELETE ON ", schema, ".schema_migrations FROM",
-              to.substr(sizeof(" TO") - 1)));
+              ";REVOKE INSERT, UPDATE, DELETE ON ", schema, ".schema_migrations FROM", from,
+              // The log is only added to. (An older version of the schema has none.)
+              ";DO $$ BEGIN IF to_regclass('", schema, ".audit_log') IS NOT NULL THEN",
+              " REVOKE UPDATE, DELETE ON ", schema, ".audit_log FROM", from, ";",
+              " REVOKE INSERT, UPDATE, DELETE ON ", schema, ".audit_key FROM", from, ";",
+              " END IF; END $$"));
   if (granted.ok()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("cannot grant the use of the postgres schema ",
                                                     schema, to, ": ", granted.status().message()));

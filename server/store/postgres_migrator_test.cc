@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -60,19 +61,19 @@ TEST(PostgresMigratorOptionsTest, AMigrationWaitsForLessThanTrafficDoes) {
 
 TEST_F(PostgresMigratorTest, UpDownUp) {
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("idempotencyd migrate"));
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
   EXPECT_THAT(*Migrator().Up(), IsEmpty());
-  EXPECT_THAT(*Migrator().Down(1), ElementsAre(4, 3, 2));
+  EXPECT_THAT(*Migrator().Down(1), ElementsAre(6, 5, 4, 3, 2));
   const auto states = Migrator().Status();
   ASSERT_TRUE(states.ok());
-  ASSERT_EQ(states->size(), 4u);
+  ASSERT_EQ(states->size(), 6u);
   EXPECT_TRUE((*states)[0].applied);
   EXPECT_FALSE((*states)[0].applied_at.empty());
   EXPECT_FALSE((*states)[1].applied);
   EXPECT_THAT(std::string(Migrator().CheckSchema().message()), HasSubstr("is at version 1"));
   EXPECT_THAT(*Migrator().Down(0), ElementsAre(1));
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_TRUE(Migrator().CheckSchema().ok());
 }
 
@@ -89,10 +90,10 @@ TEST_F(PostgresMigratorTest, TakingTheRetentionsBackLeavesRowsThatAnOlderProgram
   Execute(insert + "'dropped', 2" + middle +
           "'f', now(), 'status', sha256('whole'), sha256('status'), now() + '1s', NULL");
   Execute(insert + "'tombstone', 3" + middle + "'', NULL, NULL, NULL, NULL, NULL, now() + '2h'");
-  EXPECT_THAT(*Migrator().Down(2), ElementsAre(4, 3));
+  EXPECT_THAT(*Migrator().Down(2), ElementsAre(6, 5, 4, 3));
   EXPECT_EQ(schema_->Value("SELECT string_agg(key, ',') FROM records"), "dropped");
   EXPECT_EQ(schema_->Value("SELECT reply_digest = sha256(reply) FROM records"), "t");
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(3, 4));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(3, 4, 5, 6));
 }
 
 TEST_F(PostgresMigratorTest, ReplicasMayMigrateAtOnce) {
@@ -118,7 +119,7 @@ TEST_F(PostgresMigratorTest, ReplicasMayMigrateAtOnce) {
 
 TEST_F(PostgresMigratorTest, ANewerSchemaIsRefused) {
   ASSERT_TRUE(Migrator().Up().ok());
-  Execute("INSERT INTO schema_migrations VALUES (5, 'later', 'x', now())");
+  Execute("INSERT INTO schema_migrations VALUES (99, 'later', 'x', now())");
   ExpectRefused("run a newer idempotencyd");
 }
 
@@ -151,7 +152,7 @@ TEST_F(PostgresMigratorTest, ANewerSchemaThatServesOlderProgramsIsServed) {
 TEST_F(PostgresMigratorTest, AHistoryOfAnEarlyBuildIsCompleted) {
   ASSERT_TRUE(PostgresMigrator(schema_->options(), AllMigrations().first(2)).Up().ok());
   Execute("ALTER TABLE schema_migrations DROP COLUMN serves_from");
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(3, 4));
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(3, 4, 5, 6));
   EXPECT_TRUE(Migrator().CheckSchema().ok());
 }
 
@@ -222,8 +223,10 @@ TEST_F(PostgresMigratorTest, AnIndexIsBuiltBesideTraffic) {
             "t");
   EXPECT_TRUE(Migrator().CheckSchema().ok()) << Migrator().CheckSchema();
   // A half-finished step is started again.
-  Execute("DELETE FROM schema_migrations WHERE version = 4");
-  EXPECT_THAT(*Migrator().Up(), ElementsAre(4));
+  const std::string audit_key = schema_->Value("SELECT key FROM audit_key");
+  Execute("DELETE FROM schema_migrations WHERE version >= 4");
+  EXPECT_THAT(*Migrator().Up(), ElementsAre(4, 5, 6));
+  EXPECT_EQ(schema_->Value("SELECT key FROM audit_key"), audit_key);
 }
 
 TEST_F(PostgresMigratorTest, NothingIsTakenBackWhileAStoreHasSessions) {
@@ -267,7 +270,28 @@ TEST_F(PostgresMigratorTest, ARoleThatDoesNotOwnTheSchemaMayServeItOnceItIsGrant
   }
   EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'SELECT')"), "t");
   EXPECT_EQ(schema_->Value("SELECT has_table_privilege('schema_migrations', 'DELETE')"), "f");
+  // Its administrators' acts stay as they were written, and under the same audit key.
+  for (const auto& [table, rights] :
+       std::map<std::string, std::string>{{"audit_log", "SELECT t,INSERT t,UPDATE f,DELETE f"},
+                                          {"audit_key", "SELECT t,INSERT f,UPDATE f,DELETE f"}}) {
+    EXPECT_EQ(
+        schema_->Value(absl::StrCat(
+            "SELECT string_agg(r || ' ' || left(has_table_privilege('", table,
+            "', r)::text, 1), ',') FROM unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE']) r")),
+        rights)
+        << table;
+  }
+  Execute(
+      "INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac,"
+      " state, attempt) VALUES (now(), 'a', 'r', 3, false, 'n', gen_random_uuid(), sha256('k'), 2,"
+      " 1)");
   Execute("RESET ROLE");
+  // Also for the owner.
+  for (const char* const change :
+       {"UPDATE audit_log SET actor = 'b'", "DELETE FROM audit_log", "TRUNCATE audit_log"}) {
+    EXPECT_FALSE(schema_->Execute(change).ok()) << change;
+  }
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM audit_log WHERE actor = 'a'"), "1");
   Execute(absl::StrCat("DROP OWNED BY \"", quoted, "\"; DROP ROLE \"", quoted, "\""));
   EXPECT_EQ(Migrator().GrantTo("nobody-of-this-name").code(),
             absl::StatusCode::kFailedPrecondition);

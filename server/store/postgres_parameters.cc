@@ -89,6 +89,19 @@ void PostgresParameters::Add(absl::Time value) {
   AppendBigEndian(ToPostgresMicros(value), values_.emplace_back());
 }
 
+void PostgresParameters::AddInt8(std::int64_t value) {
+  std::string bytes;
+  AppendBigEndian(value, bytes);
+  values_.push_back(std::move(bytes));
+}
+
+void PostgresParameters::AddInterval(absl::Duration value) {
+  std::string bytes;
+  AppendBigEndian(absl::ToInt64Microseconds(value), bytes);
+  AppendBigEndian(std::int64_t{0}, bytes);
+  values_.push_back(std::move(bytes));
+}
+
 void PostgresParameters::Add(std::int32_t value) { AppendBigEndian(value, values_.emplace_back()); }
 
 }  // namespace idempotency::internal

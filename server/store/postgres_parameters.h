@@ -58,6 +58,11 @@ class PostgresParameters {
   void Add(const Uuid& value);
   void Add(absl::Time value);
   void Add(std::int32_t value);
+  void AddInt8(std::int64_t value);
+  void AddBool(bool value) { values_.emplace_back(1, value ? '\1' : '\0'); }
+  void AddInterval(absl::Duration value);  // to the microsecond, rounded down
+  // A text or a bytea.
+  void AddBytes(std::string_view value) { values_.emplace_back(value); }
 
   // Those of another statement, after these.
   void Append(const PostgresParameters& others) {

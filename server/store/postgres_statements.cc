@@ -25,6 +25,9 @@ namespace {
 //   {held}        t is the record of $1 to $6 (ids, tokens, the four parts), and its
 //                 token holds it; the ids are sorted
 //   {confirmed}   the row t that was read is on every node that commits must reach
+//   {entomb}      the columns that a tombstone loses
+//   {at_risk}     once t is forgotten, its operation may run twice (NeedsForce)
+//   {audit_hmac}  AuditHmac() of t
 //   {record}      the columns of every read, in the order of record_column
 // States are numbers: 1 RESERVED, 2 COMPLETED, 3 RELEASED, 4 UNKNOWN.
 
@@ -310,6 +313,14 @@ constexpr std::string_view kVisited = R"sql(
     END AS due
   FROM records t WHERE (SELECT l.alone FROM sweep_lock l))sql";
 
+// What a tombstone is without.
+constexpr std::string_view kEntomb = R"sql(
+    state = 3, watched = false, open_for_long = false, completed_at = NULL, fingerprints = '',
+    request_token = NULL, reply = NULL, reply_digest = NULL, status_digest = NULL,
+    reply_until = NULL, labels = NULL,
+    release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
+    parent_key = NULL)sql";
+
 // A step of the sweep, {visit} being how it walks: one statement, which reads the
 // next records without locking them, then locks and changes those that need it. So a
 // step holds locks only while the server works on it: a sweeper that is stopped, or
@@ -334,12 +345,7 @@ removed AS (
     AND {sweepable}
   RETURNING t.id),
 entombed AS (
-  UPDATE records t SET
-    state = 3, watched = false, open_for_long = false, completed_at = NULL, fingerprints = '',
-    request_token = NULL, reply = NULL, reply_digest = NULL, status_digest = NULL,
-    reply_until = NULL, labels = NULL,
-    release_reason = NULL, parent_namespace = NULL, parent_scope = NULL, parent_operation = NULL,
-    parent_key = NULL
+  UPDATE records t SET {entomb}
   WHERE t.id = ANY({wanting 2})
     AND NOT {remembered} AND t.expires_at <= {now} - {margin}
     AND t.tombstone_until IS NOT NULL AND octet_length(t.fingerprints) > 0
@@ -458,6 +464,144 @@ SELECT {now},
      SELECT t.state FROM records t WHERE t.watched ORDER BY t.created_at LIMIT {inspected}) n)
 )sql";
 
+// The columns of read_whole, without the reply.
+constexpr std::string_view kListed =
+    "SELECT {record}, NULL::bytea, NULL::bytea, {labels}, NULL::boolean,"
+    " t.parent_namespace, t.parent_scope, t.parent_operation, t.parent_key FROM records t ";
+
+// The walks are ranges of one index, in its order: no other index has that, so the planner does not
+// sort, nor follow another one past any number of rows that are not wanted.
+//
+// $1 namespace, $2 scope and $3 id to continue after, $4 how many.
+constexpr std::string_view kWalkNamespace = R"sql(
+  WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid) AND t.namespace <= $1::text
+  ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer)sql";
+// $1 namespace, $2 scope, $3 id to continue after, $4 how many.
+constexpr std::string_view kWalkScope = R"sql(
+  WHERE (t.namespace, t.scope, t.id) > ($1::text, $2::text, $3::uuid)
+    AND (t.namespace, t.scope) <= ($1::text, $2::text)
+  ORDER BY t.namespace, t.scope, t.id LIMIT $4::integer)sql";
+// $1 namespace, $2 id to continue after, $3 how many. As the predicate of records_unknown is
+// written, no other index has it.
+constexpr std::string_view kListUnknown = R"sql({listed}
+  WHERE t.watched::integer = 1
+    AND (t.namespace, t.id) > ($1::text, $2::uuid) AND t.namespace <= $1::text
+  ORDER BY t.namespace, t.id LIMIT $3::integer)sql";
+// $1 the parent's key, $2 id to continue after, $3 how many.
+constexpr std::string_view kListChildren = R"sql({listed}
+  WHERE t.parent_key IS NOT NULL
+    AND (t.parent_key, t.id) > ($1::text, $2::uuid) AND t.parent_key <= $1::text
+  ORDER BY t.parent_key, t.id LIMIT $3::integer)sql";
+
+// AuditHmac() of row {row}, between the two pads of HmacPadsOf().
+constexpr std::string_view kAuditHmac =
+    "sha256($4::bytea || sha256($3::bytea"
+    " || int4send(octet_length({row}.namespace)) || convert_to({row}.namespace, 'UTF8')"
+    " || int4send(octet_length({row}.scope)) || convert_to({row}.scope, 'UTF8')"
+    " || int4send(octet_length({row}.operation)) || convert_to({row}.operation, 'UTF8')"
+    " || int4send(octet_length({row}.key)) || convert_to({row}.key, 'UTF8')))";
+
+constexpr std::string_view kNoteAudit = R"sql(
+  INSERT INTO audit_log (at, actor, reason, action, forced, namespace, record_id, key_hmac, state,
+    attempt))sql";
+
+// $1 actor, $2 reason, $3 and $4 pads, $5 forced; $6 id, $7 token, $8 attempt, $9 state, as read;
+// $10 the new state, $11 the new token, $12 retention, $13 reply and $14 its digest, of no meaning
+// for a release. Returns expires_at.
+constexpr std::string_view kResolve = R"sql(
+WITH settled AS (
+  UPDATE records t SET
+    state = $10::integer, watched = false, open_for_long = false, token = $11::uuid,
+    completed_at = CASE WHEN $10::integer = 2 THEN {now} END,
+    reply = CASE WHEN $10::integer = 2 THEN $13::bytea END,
+    reply_digest = CASE WHEN $10::integer = 2 THEN $14::bytea END,
+    release_reason = CASE WHEN $10::integer = 3 THEN $2::text ELSE t.release_reason END,
+    lease_until = CASE WHEN $10::integer = 3 THEN {now} ELSE t.lease_until END,
+    expires_at = greatest(t.expires_at, {now} + $12::interval),
+    tombstone_until = greatest(t.expires_at, {now} + $12::interval)
+      + (t.tombstone_until - t.expires_at)
+  WHERE t.id = $6::uuid AND t.token = $7::uuid AND t.attempt = $8::integer
+    AND t.state = $9::integer AND t.state IN (1, 4)
+    AND (t.state = 4 OR $5::boolean OR t.lease_until <= {now}) AND {remembered}
+  RETURNING t.id, t.namespace, t.scope, t.operation, t.key, t.attempt, t.expires_at),
+noted AS ({note_audit}
+  SELECT {now}, $1::text, $2::text, $10::integer - 1, $5::boolean, t.namespace, t.id,
+    {audit_hmac}, $9::integer, t.attempt FROM settled t)
+SELECT t.expires_at FROM settled t
+)sql";
+
+// What becomes of a visited row without force.
+constexpr std::string_view kAtRisk =
+    "(t.state = 4 OR (t.state = 1 AND (t.require_recovery OR t.lease_until > {now})))";
+
+// A step of a purge, {visit} being its rows: id, scope, and whether they are of the target. The
+// rows are locked first, without waiting, and judged as they are then. $1 actor, $2 reason, $3 and
+// $4 pads, $5 forced, $6 tombstone, zero for none. Returns one row: how many were visited, the
+// last one's scope and id, how many are of the target, how many of those were locked, and the ids
+// of those that are purged.
+constexpr std::string_view kPurge = R"sql(
+WITH visited AS MATERIALIZED ({visit}),
+clock AS MATERIALIZED (SELECT {now} AS now),
+locked AS MATERIALIZED (
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt, t.require_recovery,
+    t.lease_until
+  FROM records t WHERE t.id = ANY(ARRAY(SELECT v.id FROM visited v WHERE v.wanted))
+  ORDER BY t.id FOR UPDATE SKIP LOCKED),
+chosen AS MATERIALIZED (
+  SELECT t.id, t.namespace, t.scope, t.operation, t.key, t.state, t.attempt FROM locked t
+  WHERE $5::boolean OR NOT {at_risk}),
+removed AS (
+  DELETE FROM records t
+  WHERE t.id = ANY(ARRAY(SELECT c.id FROM chosen c WHERE $6::interval <= interval '0'))
+  RETURNING t.id),
+entombed AS (
+  UPDATE records t SET {entomb},
+    created_at = least(t.created_at, (SELECT k.now FROM clock k)),
+    expires_at = least(t.expires_at, (SELECT k.now FROM clock k)),
+    lease_until = least(t.lease_until, t.expires_at, (SELECT k.now FROM clock k)),
+    tombstone_until = greatest(t.tombstone_until, (SELECT k.now FROM clock k) + $6::interval)
+  WHERE t.id = ANY(ARRAY(SELECT c.id FROM chosen c WHERE $6::interval > interval '0'))
+  RETURNING t.id),
+gone AS MATERIALIZED (SELECT r.id FROM removed r UNION ALL SELECT e.id FROM entombed e),
+cleared AS (
+  DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT g.id FROM gone g))),
+noted AS ({note_audit}
+  SELECT (SELECT k.now FROM clock k), $1::text, $2::text,
+    CASE WHEN $6::interval > interval '0' THEN 4 ELSE 3 END, $5::boolean, t.namespace, t.id,
+    {audit_hmac}, t.state, t.attempt
+  FROM chosen t WHERE t.id = ANY(ARRAY(SELECT g.id FROM gone g)) ORDER BY t.id)
+SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
+  count(*) FILTER (WHERE v.wanted), (SELECT count(*) FROM locked),
+  ARRAY(SELECT g.id FROM gone g)
+FROM visited v
+)sql";
+
+// The same columns for a purge that only counts. $1 whether it is forced.
+constexpr std::string_view kCount = R"sql(
+WITH visited AS MATERIALIZED ({visit})
+SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
+  count(*) FILTER (WHERE v.wanted), count(*) FILTER (WHERE v.wanted),
+  array_agg(v.id) FILTER (WHERE v.wanted AND ($1::boolean OR NOT v.at_risk))
+FROM visited v
+)sql";
+
+constexpr std::string_view kVisitOf =
+    "SELECT t.id, t.scope, {wanted} AS wanted, {at_risk} AS at_risk FROM records t {walk}";
+
+// Behind the parameters of kPurge: $7 id, $8 token, $9 attempt, as read.
+constexpr std::string_view kVisitOne =
+    "WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer";
+
+// $1 namespace, $2 the sequence to continue after, $3 how many.
+constexpr std::string_view kReadAudit = R"sql(
+SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.record_id,
+  a.key_hmac, a.state, a.attempt
+FROM audit_log a WHERE a.namespace = $1::text AND a.sequence > $2::bigint
+ORDER BY a.sequence LIMIT $3::integer
+)sql";
+
+constexpr std::string_view kReadAuditKey = "SELECT k.key FROM audit_key k WHERE k.id";
+
 std::string ReplyWithin(std::size_t bytes) {
   return absl::StrReplaceAll(AbslView(kReply), {{"{weight}", absl::StrCat(bytes)}});
 }
@@ -500,16 +644,32 @@ std::string SweepOf(std::string_view visit) {
                               {"{to_watch}", where("v.watch AND v.want IS NULL")}});
 }
 
+std::string ListOf(std::string_view walk) { return absl::StrCat("{listed}", AbslView(walk)); }
+
+// A statement over the rows of a walk, whose parameters stand behind `parameters` others.
+std::string PurgeOf(std::string_view sql, std::string_view walk, std::string_view wanted,
+                    int parameters) {
+  const std::string visit = absl::StrReplaceAll(
+      AbslView(kVisitOf),
+      {{"{wanted}", AbslView(wanted)}, {"{walk}", Shifted(std::string(walk), parameters)}});
+  return absl::StrReplaceAll(AbslView(sql), {{"{visit}", visit}});
+}
+
 std::string Fill(std::string_view sql, const std::string& clock_sql) {
   // In the order of nesting: a piece may hold those after it.
-  std::string text =
-      absl::StrReplaceAll(AbslView(sql), {{"{record}", AbslView(kRecord)},
-                                          {"{visited}", AbslView(kVisited)},
-                                          {"{reply}", ReplyWithin(limits::kMaxBatchReplyBytes)},
-                                          {"{few_replies}", ReplyWithin(kDroppedAtOnceBytes)},
-                                          {"{labels}", AbslView(kLabels)},
-                                          {"{confirmed}", AbslView(kConfirmed)},
-                                          {"{held}", AbslView(kHeld)}});
+  std::string text = absl::StrReplaceAll(
+      AbslView(sql), {{"{listed}", AbslView(kListed)},
+                      {"{note_audit}", AbslView(kNoteAudit)},
+                      {"{audit_hmac}", absl::StrReplaceAll(AbslView(kAuditHmac), {{"{row}", "t"}})},
+                      {"{entomb}", AbslView(kEntomb)},
+                      {"{at_risk}", AbslView(kAtRisk)}});
+  text = absl::StrReplaceAll(text, {{"{record}", AbslView(kRecord)},
+                                    {"{visited}", AbslView(kVisited)},
+                                    {"{reply}", ReplyWithin(limits::kMaxBatchReplyBytes)},
+                                    {"{few_replies}", ReplyWithin(kDroppedAtOnceBytes)},
+                                    {"{labels}", AbslView(kLabels)},
+                                    {"{confirmed}", AbslView(kConfirmed)},
+                                    {"{held}", AbslView(kHeld)}});
   text = absl::StrReplaceAll(text, {{"{gone}", AbslView(kGone)},
                                     {"{sweepable}", AbslView(kSweepable)},
                                     {"{is_open_for_long}", AbslView(kIsOpenForLong)}});
@@ -554,6 +714,22 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
       sweep_hashed{"sweep_hashed", Fill(SweepOf(kVisitHashed), clock_sql)},
       read_to_drop{"read_to_drop", Fill(kReadToDrop, clock_sql)},
       drop_replies{"drop_replies", Fill(kDropReplies, clock_sql)},
+      list_namespace{"list_namespace", Fill(ListOf(kWalkNamespace), clock_sql)},
+      list_scope{"list_scope", Fill(ListOf(kWalkScope), clock_sql)},
+      list_unknown{"list_unknown", Fill(kListUnknown, clock_sql)},
+      list_children{"list_children", Fill(kListChildren, clock_sql)},
+      resolve{"resolve", Fill(kResolve, clock_sql)},
+      purge_one{"purge_one", Fill(PurgeOf(kPurge, kVisitOne, "true", 0), clock_sql)},
+      purge_scope{"purge_scope", Fill(PurgeOf(kPurge, kWalkScope, "true", 6), clock_sql)},
+      purge_namespace{
+          "purge_namespace",
+          Fill(PurgeOf(kPurge, kWalkNamespace, "t.created_at < $11::timestamptz", 6), clock_sql)},
+      count_scope{"count_scope", Fill(PurgeOf(kCount, kWalkScope, "true", 1), clock_sql)},
+      count_namespace{
+          "count_namespace",
+          Fill(PurgeOf(kCount, kWalkNamespace, "t.created_at < $6::timestamptz", 1), clock_sql)},
+      read_audit{"read_audit", Fill(kReadAudit, clock_sql)},
+      read_audit_key{"read_audit_key", Fill(kReadAuditKey, clock_sql)},
       begin_session{"begin_session", Fill(kBeginSession, clock_sql)},
       read_schema{"read_schema", Fill(kReadSchema, clock_sql)},
       probe_commit{"probe_commit", Fill(kProbeCommit, clock_sql)},
@@ -579,6 +755,18 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &sweep_hashed,
           &read_to_drop,
           &drop_replies,
+          &list_namespace,
+          &list_scope,
+          &list_unknown,
+          &list_children,
+          &resolve,
+          &purge_one,
+          &purge_scope,
+          &purge_namespace,
+          &count_scope,
+          &count_namespace,
+          &read_audit,
+          &read_audit_key,
           &probe_commit,
           &inspect};
 }

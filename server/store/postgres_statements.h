@@ -65,6 +65,21 @@ struct PostgresStatements {
   PostgresStatement read_to_drop;
   PostgresStatement drop_replies;
 
+  // Administrators. Walks by index, one for each ListWalk, and what they change with its entry
+  // of the audit log.
+  PostgresStatement list_namespace;
+  PostgresStatement list_scope;
+  PostgresStatement list_unknown;
+  PostgresStatement list_children;
+  PostgresStatement resolve;
+  PostgresStatement purge_one;
+  PostgresStatement purge_scope;
+  PostgresStatement purge_namespace;
+  PostgresStatement count_scope;
+  PostgresStatement count_namespace;
+  PostgresStatement read_audit;
+  PostgresStatement read_audit_key;
+
   // The begin of a session; the check of its schema; the test commit.
   PostgresStatement begin_session;
   PostgresStatement read_schema;

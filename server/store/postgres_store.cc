@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
+#include "server/store/postgres_admin.h"
 #include "server/store/postgres_reserve.h"
 #include "server/store/postgres_rows.h"
 #include "server/store/postgres_settle.h"
@@ -222,6 +223,30 @@ absl::StatusOr<SweepProgress> PostgresStore::Sweep(const SweepOp& op) {
   const absl::StatusOr<Pool::Lease> connection = Acquire();
   if (!connection.ok()) return connection.status();
   return PostgresSweep(**connection, statements_).Step(op);
+}
+
+absl::StatusOr<RecordPage> PostgresStore::List(const ListOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  return PostgresAdmin(**connection, statements_).List(op);
+}
+
+absl::StatusOr<Resolution> PostgresStore::Resolve(const ResolveOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  return PostgresAdmin(**connection, statements_).Resolve(op);
+}
+
+absl::StatusOr<PurgeStep> PostgresStore::Purge(const PurgeOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  return PostgresAdmin(**connection, statements_).Purge(op);
+}
+
+absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  return PostgresAdmin(**connection, statements_).ReadAudit(op);
 }
 
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {

@@ -55,6 +55,10 @@ class PostgresStore final : public Store {
   // `next` of a pass is a place in this store's own order, not always the id of
   // a record: records whose ids are hashed are walked by age.
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  absl::StatusOr<RecordPage> List(const ListOp& op) override;
+  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
+  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   // Commits a dummy row if no commit succeeded within PostgresOptions::commit_proof,
   // and waits for the standby as completions do; also checks whether the schema is
   // still the same. Reads a bounded number of rows. In a table that is not small a

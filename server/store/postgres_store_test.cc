@@ -162,6 +162,34 @@ class PostgresPlanTest : public PostgresStoreTest {
         EXPECT_THAT(plan, HasSubstr("Index Cond")) << statement->name;
       }
     }
+    ExpectWalks(**connection, statements);
+  }
+  // Pages of administrators are ranges of one index, in its order.
+  static void ExpectWalks(PostgresConnection& connection, const PostgresStatements& statements) {
+    const std::pair<const PostgresStatement*, const char*> walks[] = {
+        {&statements.list_namespace, "records_by_scope"},
+        {&statements.list_scope, "records_by_scope"},
+        {&statements.list_unknown, "records_unknown"},
+        {&statements.list_children, "records_by_parent"},
+        {&statements.purge_scope, "records_by_scope"},
+        {&statements.purge_namespace, "records_by_scope"},
+        {&statements.count_scope, "records_by_scope"},
+        {&statements.count_namespace, "records_by_scope"},
+        {&statements.read_audit, "audit_log_by_namespace"},
+    };
+    for (const auto& [statement, index] : walks) {
+      const std::string plan = PlanOf(connection, *statement);
+      // Below the limit there is the scan alone.
+      const std::size_t limit = plan.find("Limit");
+      const std::size_t scan = plan.find(absl::StrCat("Index Scan using ", index, " on "));
+      ASSERT_NE(limit, std::string::npos) << statement->name << plan;
+      ASSERT_NE(scan, std::string::npos) << statement->name << plan;
+      EXPECT_THAT(plan.substr(limit, scan - limit), Not(HasSubstr("Sort")))
+          << statement->name << plan;
+      EXPECT_THAT(plan.substr(scan, plan.find('\n', plan.find('\n', scan) + 1) - scan),
+                  HasSubstr("Index Cond"))
+          << statement->name << plan;
+    }
   }
 
  private:
@@ -202,6 +230,60 @@ TEST_F(PostgresPlanTest, OnATableOfItsRealSize) {
   Fill();
   ASSERT_TRUE(schema_->Execute("ANALYZE records; ANALYZE checkpoints").ok());
   ExpectIndexLookups();
+}
+
+// A purge waits for no row, and an administrator for a locked one as long as any caller.
+TEST_F(PostgresStoreTest, AdministratorsLeaveLockedRows) {
+  lock_timeout_ = absl::Milliseconds(100);
+  Open(testing::TestPostgresUrl());
+  std::vector<ReserveOp> ops = {OpFor("one"), OpFor("two"), OpFor("three")};
+  for (const auto& verdict : store_->Reserve(ops)) ASSERT_TRUE(verdict.ok());
+  const std::string locked = ops[1].id.ToString();
+  ASSERT_TRUE(schema_
+                  ->Execute(absl::StrCat("BEGIN; SELECT id FROM records WHERE id = '", locked,
+                                         "' FOR UPDATE"))
+                  .ok());
+  ResolveOp resolve;
+  resolve.key = ops[1].key;
+  resolve.id = ops[1].id;
+  resolve.expected_attempt = 1;
+  resolve.force = true;
+  resolve.note = {"alice", "ticket 42"};
+  EXPECT_EQ(ReasonOf(store_->Resolve(resolve).status()), Reason::kStoreUnavailable);
+  PurgeOp purge;
+  purge.name_space = "payments";
+  purge.key = ops[1].key;
+  purge.force = true;
+  purge.note = {"alice", "ticket 42"};
+  EXPECT_EQ(ReasonOf(store_->Purge(purge).status()), Reason::kStoreUnavailable);
+  purge.key.reset();
+  purge.scope = "tenant-1";
+  const absl::StatusOr<PurgeStep> step = store_->Purge(purge);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(step->purged.size(), 2u);
+  EXPECT_EQ(step->busy, 1);
+  EXPECT_EQ(step->refused, 0);
+  ASSERT_TRUE(schema_->Execute("COMMIT").ok());
+  EXPECT_EQ(schema_->Value("SELECT string_agg(id::text, ',') FROM records"), locked);
+  EXPECT_EQ(schema_->Value("SELECT count(*) FROM audit_log"), "2");
+  EXPECT_EQ(store_->Purge(purge)->purged.size(), 1u);
+}
+
+// The database computes the HMAC of a purge, this side that of an answer.
+TEST_F(PostgresStoreTest, TheAuditLogHasTheHmacOfTheKey) {
+  const ReserveOp op = OpFor("h\xC3\xA4sh");
+  ASSERT_TRUE(Reserve(op).ok());
+  PurgeOp purge;
+  purge.name_space = "payments";
+  purge.key = op.key;
+  purge.force = true;
+  purge.note = {"alice", "ticket 42"};
+  const absl::StatusOr<PurgeStep> step = store_->Purge(purge);
+  ASSERT_TRUE(step.ok()) << step.status();
+  const absl::StatusOr<AuditPage> page = store_->ReadAudit({"payments"});
+  ASSERT_TRUE(page.ok()) << page.status();
+  ASSERT_EQ(page->entries.size(), 1u);
+  EXPECT_EQ(page->entries[0].key_hmac, step->key_hmac);
 }
 
 TEST_F(PostgresStoreTest, OneUnstorableOperationFailsAlone) {

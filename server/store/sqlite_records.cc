@@ -34,8 +34,8 @@ constexpr char kFromRecords[] = " FROM records AS r WHERE id = ?1";
 constexpr char kInsert[] =
     "INSERT INTO records (id, namespace, scope, operation, key, state, attempt, token,"
     " request_token, recovering, on_lease_expiry, created_at, lease_expires_at, expires_at,"
-    " fingerprints, annotations, reply_until, tombstone_until)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    " fingerprints, annotations, reply_until, tombstone_until, parent_key)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 constexpr char kRemove[] = "DELETE FROM records WHERE id = ?1 AND token = ?2 AND attempt = ?3";
 constexpr char kGrantNext[] =
     "UPDATE records SET state = 1, attempt = ?4, token = ?5, request_token = ?6, recovering = ?7,"
@@ -66,8 +66,35 @@ constexpr char kSweepPage[] =
 constexpr char kEntomb[] =
     "UPDATE records SET state = 3, request_token = NULL, recovering = 0, completed_at = NULL,"
     " fingerprints = x'', release_reason = '', annotations = NULL, reply_digest = NULL,"
-    " reply = NULL, reply_until = NULL, status_digest = NULL"
+    " reply = NULL, reply_until = NULL, status_digest = NULL, parent_key = NULL"
     " WHERE id = ?1 AND token = ?2 AND attempt = ?3";
+// The walks of an administrator: ?1 namespace or parent's key, ?2 scope, ?3 id, ?4 how many.
+// Behind the columns of a row whether there is a reply, and the id. The index is named, so that
+// none is ever a scan of the table.
+constexpr char kWalkNamespace[] =
+    " FROM records AS r INDEXED BY records_by_scope"
+    " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
+constexpr char kWalkScope[] =
+    " FROM records AS r INDEXED BY records_by_scope"
+    " WHERE namespace = ?1 AND scope = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
+constexpr char kWalkUnknown[] =
+    " FROM records AS r INDEXED BY records_unknown_by_namespace"
+    " WHERE state = 4 AND namespace = ?1 AND ?2 IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4";
+constexpr char kWalkChildren[] =
+    " FROM records AS r INDEXED BY records_by_parent"
+    " WHERE parent_key = ?1 AND ?2 IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4";
+constexpr char kSettle[] =
+    "UPDATE records SET state = ?4, token = ?5, expires_at = ?6,"
+    " tombstone_until = ?6 + (tombstone_until - expires_at),"
+    " completed_at = ?7, reply_digest = ?8, reply = ?9,"
+    " release_reason = CASE ?4 WHEN 3 THEN ?10 ELSE release_reason END,"
+    " lease_expires_at = CASE ?4 WHEN 3 THEN ?11 ELSE lease_expires_at END"
+    " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state IN (1, 4)";
+constexpr char kSetTombstone[] =
+    "UPDATE records SET created_at = min(created_at, ?4 - 1), expires_at = ?4,"
+    " tombstone_until = ?5,"
+    " lease_expires_at = min(lease_expires_at, ?4)"
+    " WHERE id = ?1 AND token = ?2 AND attempt = ?3 AND state = 3";
 constexpr char kRemoveCheckpoint[] = "DELETE FROM checkpoints WHERE id = ?1";
 constexpr char kDropReply[] =
     "UPDATE records SET reply = ?4, status_digest = ?5"
@@ -244,6 +271,13 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
   const std::string find_whole =
       absl::StrCat("SELECT ", kRowColumns, kReplyAndCheckpoint, kFromRecords);
   const std::string find_slim = absl::StrCat("SELECT ", kRowColumns, kHasReply, kFromRecords);
+  const auto walk = [](const char* from) {
+    return absl::StrCat("SELECT ", kRowColumns, kHasReply, ", id", from);
+  };
+  const std::string walk_namespace = walk(kWalkNamespace);
+  const std::string walk_scope = walk(kWalkScope);
+  const std::string walk_unknown = walk(kWalkUnknown);
+  const std::string walk_children = walk(kWalkChildren);
   SqliteRecords records;
   const std::pair<SqliteStatement*, const char*> statements[] = {
       {&records.find_whole_, find_whole.c_str()},
@@ -259,6 +293,12 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
       {&records.store_checkpoint_, kStoreCheckpoint},
       {&records.sweep_page_, kSweepPage},
       {&records.entomb_, kEntomb},
+      {&records.walk_namespace_, walk_namespace.c_str()},
+      {&records.walk_scope_, walk_scope.c_str()},
+      {&records.walk_unknown_, walk_unknown.c_str()},
+      {&records.walk_children_, walk_children.c_str()},
+      {&records.settle_, kSettle},
+      {&records.set_tombstone_, kSetTombstone},
       {&records.remove_checkpoint_, kRemoveCheckpoint},
       {&records.drop_reply_, kDropReply},
       {&records.oldest_reserved_, kOldestReserved},
@@ -301,6 +341,7 @@ absl::Status SqliteRecords::Insert(const ReserveOp& op, const Grant& grant, cons
   if (!annotations.empty()) run->BindBlob(14, annotations);
   if (grant.reply_expires_at) run->Bind(15, *grant.reply_expires_at);
   if (grant.tombstone_until) run->Bind(16, *grant.tombstone_until);
+  if (op.parent) run->BindText(17, op.parent->key);
   return run->ChangeOne();
 }
 
@@ -443,6 +484,81 @@ absl::Status SqliteRecords::DropReply(const RecordId& id, const EncodedReply& re
   run->Bind(3, std::int64_t{guard.attempt});
   run->BindBlob(4, rest.bytes);
   run->BindBlob(5, digest);
+  return run->ChangeOne();
+}
+
+SqliteStatement& SqliteRecords::StatementOf(ListWalk walk) {
+  switch (walk) {
+    case ListWalk::kNamespace:
+      return walk_namespace_;
+    case ListWalk::kScope:
+      return walk_scope_;
+    case ListWalk::kUnknown:
+      return walk_unknown_;
+    case ListWalk::kChildren:
+      break;
+  }
+  return walk_children_;
+}
+
+absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
+    ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
+    int limit) {
+  std::vector<WalkRow> rows;
+  const RecordPlace place = after.value_or(RecordPlace());
+  SqliteStatement::Run run(StatementOf(walk));
+  run->BindText(1, first_part);
+  run->BindText(2, place.scope);
+  // Below every id.
+  if (place.id.is_nil()) {
+    run->BindBlob(3, "");
+  } else {
+    run->Bind(3, place.id);
+  }
+  run->Bind(4, std::int64_t{limit});
+  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+    if (!row.ok()) return row.status();
+    if (!*row) return rows;
+    const RecordId id = run->UuidBlob(22).value_or(RecordId());
+    WalkRow read{{std::string(run->Text(1).value_or("")), id}, std::nullopt};
+    absl::StatusOr<std::optional<StoredRecord>> stored = ReadRow(*run, id, Detail::kSlim);
+    if (stored.ok()) read.stored = *std::move(stored);
+    rows.push_back(std::move(read));
+  }
+}
+
+absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& decision,
+                                   absl::Time now) {
+  std::string_view digest;
+  if (op.reply) {
+    digest = {reinterpret_cast<const char*>(op.reply->digest.data()), op.reply->digest.size()};
+  }
+  SqliteStatement::Run run(settle_);
+  run->Bind(1, op.id);
+  run->Bind(2, decision.guard.token);
+  run->Bind(3, std::int64_t{decision.guard.attempt});
+  run->Bind(4, ToProto(decision.answer->state));
+  run->Bind(5, op.token);
+  run->Bind(6, decision.answer->expires_at);
+  if (op.reply) {
+    run->Bind(7, now);
+    run->BindBlob(8, digest);
+    run->BindBlob(9, op.reply->bytes);
+  }
+  run->BindText(10, op.note.reason);
+  run->Bind(11, now);
+  return run->ChangeOne();
+}
+
+absl::Status SqliteRecords::LeaveTombstone(const RecordId& id, const Guard& guard,
+                                           const TombstoneTimes& times) {
+  if (const absl::Status left = LeaveTombstone(id, guard); !left.ok()) return left;
+  SqliteStatement::Run run(set_tombstone_);
+  run->Bind(1, id);
+  run->Bind(2, guard.token);
+  run->Bind(3, std::int64_t{guard.attempt});
+  run->Bind(4, times.expires_at);
+  run->Bind(5, times.tombstone_until);
   return run->ChangeOne();
 }
 

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "server/store/admin_decision.h"
 #include "server/store/decision.h"
 #include "server/store/sqlite_connection.h"
 #include "server/store/sqlite_statement.h"
@@ -70,12 +72,28 @@ class SqliteRecords {
   // Puts `rest` in the reply's place.
   absl::Status DropReply(const RecordId& id, const EncodedReply& rest, const Guard& guard);
 
+  // A row of an administrator's walk; no record if it is damaged.
+  struct WalkRow {
+    RecordPlace place;
+    std::optional<StoredRecord> stored;
+  };
+  // Up to `limit` rows behind `after`. `first_part` is the namespace, or the parent's key for
+  // kChildren. For kScope `after` has the scope, with the nil id for its first record.
+  absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
+                                            const std::optional<RecordPlace>& after, int limit);
+  // As DecideResolve() decided.
+  absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, absl::Time now);
+  // The tombstone of a record that is forgotten from now on.
+  absl::Status LeaveTombstone(const RecordId& id, const Guard& guard, const TombstoneTimes& times);
+
   // When the oldest currently RESERVED record was created.
   absl::StatusOr<std::optional<absl::Time>> OldestReserved(absl::Time now);
   absl::StatusOr<std::int64_t> CountUnknown();
 
  private:
   SqliteRecords() = default;
+
+  SqliteStatement& StatementOf(ListWalk walk);
 
   SqliteStatement find_whole_;
   SqliteStatement find_slim_;
@@ -90,6 +108,12 @@ class SqliteRecords {
   SqliteStatement store_checkpoint_;
   SqliteStatement sweep_page_;
   SqliteStatement entomb_;
+  SqliteStatement walk_namespace_;
+  SqliteStatement walk_scope_;
+  SqliteStatement walk_unknown_;
+  SqliteStatement walk_children_;
+  SqliteStatement settle_;
+  SqliteStatement set_tombstone_;
   SqliteStatement remove_checkpoint_;
   SqliteStatement drop_reply_;
   SqliteStatement oldest_reserved_;

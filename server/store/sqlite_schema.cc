@@ -4,10 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
+#include "idempotency/v1/record.pb.h"
+#include "server/store/sqlite_statement.h"
 #include "server/store/sqlite_transaction.h"
 
 namespace idempotency::internal {
@@ -19,7 +23,7 @@ namespace {
 // The CHECKs are the state machine's invariants: a bug shows as a refused
 // write, not as a strange record a month later. Small columns come before the
 // large ones, so that reading them never follows a reply's overflow pages.
-constexpr std::array<const char*, 2> kSteps = {
+constexpr std::array<const char*, 3> kSteps = {
     R"sql(
 CREATE TABLE records (
   -- 16 bytes. Those of UUIDv7 keys are ordered by time.
@@ -82,8 +86,45 @@ ALTER TABLE records ADD COLUMN status_digest BLOB
   CHECK (status_digest IS NULL
     OR (length(status_digest) = 32 AND state = 2 AND reply_until IS NOT NULL));
 )sql",
+    R"sql(
+-- The parent's key, which is in annotations too: for the index.
+ALTER TABLE records ADD COLUMN parent_key TEXT;
+CREATE INDEX records_by_scope ON records (namespace, scope, id);
+CREATE INDEX records_by_parent ON records (parent_key, id) WHERE parent_key IS NOT NULL;
+CREATE INDEX records_unknown_by_namespace ON records (namespace, id) WHERE state = 4;
+-- The key of the HMACs in audit_log.
+CREATE TABLE audit_key (
+  id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+  key BLOB NOT NULL CHECK (length(key) = 32)
+) STRICT;
+INSERT INTO audit_key (id, key) VALUES (1, randomblob(32));
+-- What administrators did, a row for each record. Only added to.
+CREATE TABLE audit_log (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  -- idempotency.v1.AuditAction.
+  action INTEGER NOT NULL CHECK (action BETWEEN 1 AND 4),
+  forced INTEGER NOT NULL CHECK (forced IN (0, 1)),
+  namespace TEXT NOT NULL,
+  record_id BLOB NOT NULL CHECK (length(record_id) = 16),
+  -- HMAC-SHA256 of the record key under audit_key: server/store/audit_hmac.h.
+  key_hmac BLOB NOT NULL CHECK (length(key_hmac) = 32),
+  -- The record before.
+  state INTEGER NOT NULL CHECK (state BETWEEN 1 AND 4),
+  attempt INTEGER NOT NULL
+) STRICT;
+CREATE INDEX audit_log_by_namespace ON audit_log (namespace, sequence);
+CREATE TRIGGER audit_log_not_changed BEFORE UPDATE ON audit_log
+BEGIN SELECT RAISE(ABORT, 'audit_log is only added to'); END;
+CREATE TRIGGER audit_log_not_removed BEFORE DELETE ON audit_log
+BEGIN SELECT RAISE(ABORT, 'audit_log is only added to'); END;
+)sql",
 };
 constexpr std::int64_t kVersion = kSteps.size();
+// The version whose step added parent_key.
+constexpr std::int64_t kParentKeysSince = 3;
 
 // "IDMP", in the file's header.
 constexpr std::int64_t kApplicationId = 0x49444d50;
@@ -114,6 +155,35 @@ absl::Status Unreadable(const SqliteConnection& connection, const std::string& p
   }
 }
 
+// Records of before step 3 have their parent in annotations alone.
+absl::Status FillParentKeys(SqliteConnection& connection) {
+  auto read = connection.Prepare(
+      "SELECT id, annotations FROM records WHERE annotations IS NOT NULL AND parent_key IS NULL"
+      " AND id > ?1 ORDER BY id LIMIT 1");
+  if (!read.ok()) return read.status();
+  auto write = connection.Prepare("UPDATE records SET parent_key = ?2 WHERE id = ?1");
+  if (!write.ok()) return write.status();
+  std::string last;
+  while (true) {
+    SqliteStatement::Run reading(*read);
+    reading->BindBlob(1, last);
+    const absl::StatusOr<bool> row = reading->Step();
+    if (!row.ok() || !*row) return row.status();
+    const std::string id(reading->Blob(0).value_or(""));
+    const std::string_view bytes = reading->Blob(1).value_or("");
+    v1::Record annotations;
+    // A damaged one stays unchanged; a read of that record reports it.
+    if (annotations.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+        annotations.has_parent()) {
+      SqliteStatement::Run writing(*write);
+      writing->BindBlob(1, id);
+      writing->BindText(2, annotations.parent().key());
+      if (const absl::Status written = writing->ChangeOne(); !written.ok()) return written;
+    }
+    last = id;
+  }
+}
+
 absl::Status ApplySteps(SqliteConnection& connection) {
   SqliteTransaction transaction(connection);
   if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
@@ -122,6 +192,9 @@ absl::Status ApplySteps(SqliteConnection& connection) {
   for (std::size_t step = static_cast<std::size_t>(*version); step < kSteps.size(); ++step) {
     const absl::Status applied = connection.Execute(kSteps[step]);
     if (!applied.ok()) return applied;
+  }
+  if (*version < kParentKeysSince) {
+    if (const absl::Status filled = FillParentKeys(connection); !filled.ok()) return filled;
   }
   const absl::Status marked = connection.Execute(
       absl::StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion)

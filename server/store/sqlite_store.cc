@@ -16,6 +16,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
+#include "server/store/reply_envelope.h"
 #include "server/store/sqlite_schema.h"
 #include "server/store/sqlite_transaction.h"
 
@@ -85,11 +86,13 @@ absl::Status ConfigureWriter(SqliteConnection& connection, const std::string& pa
   return configured.ok() ? configured : CannotUse(path, "cannot be configured");
 }
 
-absl::StatusOr<std::unique_ptr<SqliteRecords>> PrepareRecords(SqliteConnection& connection,
-                                                              const std::string& path) {
-  absl::StatusOr<SqliteRecords> records = SqliteRecords::Prepare(connection);
-  if (!records.ok()) return CannotUse(path, "lacks the tables of this schema version");
-  return std::make_unique<SqliteRecords>(*std::move(records));
+// `Statements::Prepare` for a connection.
+template <typename Statements>
+absl::StatusOr<std::unique_ptr<Statements>> PrepareFor(SqliteConnection& connection,
+                                                       const std::string& path) {
+  absl::StatusOr<Statements> statements = Statements::Prepare(connection);
+  if (!statements.ok()) return CannotUse(path, "lacks the tables of this schema version");
+  return std::make_unique<Statements>(*std::move(statements));
 }
 
 // The failure of a read belongs to its operation if the row is damaged, and to
@@ -125,9 +128,12 @@ absl::StatusOr<SqliteStore::Session> SqliteStore::OpenWriter(const std::string& 
   if (status.ok()) status = ConfigureWriter(connection, file);
   if (status.ok()) status = MigrateSqliteSchema(connection, file);
   if (!status.ok()) return status;
-  auto records = PrepareRecords(connection, file);
+  auto records = PrepareFor<SqliteRecords>(connection, file);
   if (!records.ok()) return records.status();
   session.records = *std::move(records);
+  auto audit = PrepareFor<SqliteAudit>(connection, file);
+  if (!audit.ok()) return audit.status();
+  session.audit = *std::move(audit);
   return session;
 }
 
@@ -140,9 +146,12 @@ absl::StatusOr<SqliteStore::Session> SqliteStore::OpenReader(const std::string& 
   if (!connection.Execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF").ok()) {
     return CannotUse(file, "cannot be configured");
   }
-  auto records = PrepareRecords(connection, file);
+  auto records = PrepareFor<SqliteRecords>(connection, file);
   if (!records.ok()) return records.status();
   session.records = *std::move(records);
+  auto audit = PrepareFor<SqliteAudit>(connection, file);
+  if (!audit.ok()) return audit.status();
+  session.audit = *std::move(audit);
   return session;
 }
 
@@ -368,7 +377,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
   const auto stored = records.Find(row.id, SqliteRecords::Detail::kWhole);
   // A damaged one stays unchanged; a read of that record reports it.
   if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
-  const absl::StatusOr<EncodedReply> rest = WithoutContent(*(*stored)->record.reply);
+  const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*(*stored)->record.reply);
   if (!rest.ok()) return absl::OkStatus();
   progress.replies_dropped += 1;
   return records.DropReply(row.id, *rest, row.guard);

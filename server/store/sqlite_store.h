@@ -15,6 +15,7 @@
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "server/store/file_lock.h"
+#include "server/store/sqlite_audit.h"
 #include "server/store/sqlite_connection.h"
 #include "server/store/sqlite_records.h"
 #include "server/store/store.h"
@@ -61,6 +62,10 @@ class SqliteStore final : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
+  absl::StatusOr<RecordPage> List(const ListOp& op) override;
+  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;
+  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
+  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<StoreGauges> Inspect() override;
 
  private:
@@ -68,6 +73,7 @@ class SqliteStore final : public Store {
   struct Session {
     SqliteConnection connection;
     std::unique_ptr<SqliteRecords> records;
+    std::unique_ptr<SqliteAudit> audit;
   };
 
   static absl::StatusOr<Session> OpenWriter(const std::string& file, const SqliteOptions& options);
@@ -89,6 +95,17 @@ class SqliteStore final : public Store {
   absl::StatusOr<SweepProgress> SweepPage(const SweepOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::Status SweepOne(const SqliteRecords::SweepRow& row, absl::Time now, SweepProgress& progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+
+  // Inside a transaction, which the caller commits.
+  absl::StatusOr<Resolution> ResolveHere(const ResolveOp& op)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::StatusOr<PurgeStep> PurgeHere(const PurgeOp& op)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  // Removes a record, or reduces it to a tombstone, and notes it.
+  absl::Status Forget(const PurgeOp& op, const StoredRecord& stored, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
 
   // Answers `ops` inside a transaction; a failure fails all of it.

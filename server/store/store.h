@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_STORE_H_
 #define IDEMPOTENCY_SERVER_STORE_STORE_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,15 +19,11 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
-#include "idempotency/v1/record.pb.h"
+#include "server/store/admin_operations.h"
+#include "server/store/record.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {
-
-// How to handle a record whose lease has expired. Stored with the record.
-enum class LeaseExpiry { kTakeOver, kRequireRecovery };
-
-enum class RecordState { kReserved, kCompleted, kReleased, kUnknown };
 
 // Operations. `id` is always RecordIdFor(key): callers compute it once. Fields are
 // already validated (grpc_idempotency/limits.h); durations are whole microseconds.
@@ -35,6 +32,9 @@ struct ReserveOp {
   RecordKey key;
   RecordId id;
   std::vector<Fingerprint> fingerprints;
+  // Compared like `fingerprints` and never stored: the same request under keys that no longer
+  // seal, and under none (server/sealing).
+  std::vector<Fingerprint> compared_fingerprints;
   std::optional<Uuid> request_token;
   absl::Duration lease = limits::kDefaultLease;
   absl::Duration retention = limits::kDefaultRetention;
@@ -56,6 +56,9 @@ struct CompleteOp {
   RecordId id;
   Uuid token;
   EncodedReply reply;
+  // Digests of the same reply under keys that no longer seal, and under none
+  // (server/sealing): a completed record that has one of them has this reply.
+  std::vector<std::array<std::uint8_t, 32>> other_digests = {};
 };
 
 struct ReleaseOp {
@@ -111,31 +114,12 @@ struct Extension {
   absl::Duration lease_remaining;
 };
 
-struct Record {
-  RecordId id;
-  RecordKey key;
-  RecordState state = RecordState::kReserved;
-  std::uint32_t attempt = 0;
-  std::vector<Fingerprint> fingerprints;
-  LeaseExpiry on_lease_expiry = LeaseExpiry::kRequireRecovery;
-  std::optional<RecordKey> parent;
-  std::map<std::string, std::string> labels;
-  // Of the last ended attempt; empty if its lease expired.
-  std::string release_reason;
-  absl::Time created_at;
-  // Of a record that was released: the time of the release, or the end of its
-  // pause. Never after `expires_at`.
-  absl::Time lease_expires_at;
-  std::optional<absl::Time> completed_at;
-  absl::Time expires_at;
-  // From then on the reply has no content; nullopt: it keeps it until the end.
-  std::optional<absl::Time> reply_expires_at;
-  // The key is refused until then; nullopt: it has no tombstone. Moves with
-  // expires_at.
-  std::optional<absl::Time> tombstone_until;
-  // Set exactly when COMPLETED.
-  std::optional<EncodedReply> reply;
-};
+// The comparison of a record's fingerprints with all those of a request.
+FingerprintMatch CompareRequest(absl::Span<const Fingerprint> stored, const ReserveOp& op);
+
+// Whether a completed record, `stored` being the digest of its reply, has the reply of `op`.
+bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const CompleteOp& op);
+bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const ResolveOp& op);
 
 // A store's answers to completions and reservations of one call.
 struct SharedAnswers {
@@ -255,6 +239,11 @@ class Store {
   // is none, or it is forgotten.
   virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
 
+  // Compares a record that Get() answered with a request, as Reserve() does.
+  virtual FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const {
+    return CompareRequest(record.fingerprints, op);
+  }
+
   // Removes forgotten records whose tombstone is over (or reduces them to it),
   // limits::kClockStepMargin later, so that a clock that steps back by less finds
   // every record whose window it opens again; drops the content of replies whose
@@ -263,6 +252,36 @@ class Store {
   // a record that a Reserve has just revived. Only frees space: no answer depends
   // on whether it ran.
   virtual absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) = 0;
+
+  // For administrators (server/store/admin_operations.h): rare, and not in batches. What
+  // changes a record writes its entry of the audit log in the same transaction.
+  // Each also fails with STORE_UNAVAILABLE; repeating it is safe.
+
+  // A page of the records that `op` selects, without their replies, in the order
+  // of their places. Reads at most limits::kMaxListVisited records by an index, so a
+  // page may have fewer records than its limit, or none, and yet a next one. Over a
+  // pass no record appears twice, and every record that matched all the time appears.
+  // A damaged record is left out: Get reports it. Not confirmed by a standby.
+  virtual absl::StatusOr<RecordPage> List(const ListOp& op) = 0;
+
+  // Settles a record whose attempt cannot. A new token replaces that of the attempt:
+  // neither it nor a recovery that began before writes any more.
+  //   NOT_FOUND / RECORD_NOT_FOUND          As in Get
+  //   FAILED_PRECONDITION / RECORD_CHANGED  Another state or attempt than expected,
+  //                                         or neither RESERVED nor UNKNOWN
+  //   FAILED_PRECONDITION / FORCE_REQUIRED  RESERVED under a live lease
+  // A repetition finds the record settled in the same way: OK, and writes nothing.
+  virtual absl::StatusOr<Resolution> Resolve(const ResolveOp& op) = 0;
+
+  // One step of a purge, one transaction: examines the next `limit` records of the
+  // target by an index, and forgets those that it may. For one record:
+  //   NOT_FOUND / RECORD_NOT_FOUND          As in Get
+  //   FAILED_PRECONDITION / FORCE_REQUIRED  It may run twice (NeedsForce)
+  // Also removes forgotten records and tombstones of a scope.
+  virtual absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) = 0;
+
+  // A page of the audit log, oldest entries first.
+  virtual absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) = 0;
 
   // OK while the next completion can be made durable: a write of this process was
   // committed recently, or a test write succeeds in time. Also the gauges.

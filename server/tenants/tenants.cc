@@ -1,6 +1,7 @@
 #include "server/tenants/tenants.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -62,10 +63,12 @@ void Tenants::Configure(const NamespaceSettingsMap& settings) {
     const auto known = tenants_.find(name);
     std::shared_ptr<Tenant> tenant =
         known == tenants_.end() ? std::make_shared<Tenant>() : known->second;
+    auto snapshot = std::make_shared<const NamespaceSettings>(wanted);
     MutexLock tenant_lock(tenant->mutex);
+    const std::shared_ptr<const NamespaceSettings> before =
+        std::exchange(tenant->settings, std::move(snapshot));
     const bool same_rate =
-        tenant->settings.max_rate == wanted.max_rate && tenant->settings.burst == wanted.burst;
-    tenant->settings = wanted;
+        before != nullptr && before->max_rate == wanted.max_rate && before->burst == wanted.burst;
     // A file that is read again is no new burst.
     if (!same_rate) {
       tenant->rate.reset();
@@ -84,8 +87,8 @@ std::shared_ptr<Tenants::Tenant> Tenants::Find(absl::string_view name_space) con
   return found == tenants_.end() ? nullptr : found->second;
 }
 
-absl::Status Tenants::Take(Tenant& tenant, absl::string_view name_space) const {
-  const NamespaceSettings& settings = tenant.settings;
+absl::Status Tenants::Take(Tenant& tenant, const NamespaceSettings& settings,
+                           absl::string_view name_space) const {
   if (settings.max_in_flight.has_value() && tenant.in_flight >= *settings.max_in_flight) {
     observer_.QuotaExceeded(name_space, QuotaLimit::kInFlight);
     return Exceeded(name_space, "number of operations in flight", kInFlightRetryDelay);
@@ -107,7 +110,8 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
   if (tenant == nullptr) return Place();
   {
     MutexLock lock(tenant->mutex);
-    if (absl::Status taken = Take(*tenant, name_space); !taken.ok()) return taken;
+    const std::shared_ptr<const NamespaceSettings> settings = tenant->settings;
+    if (absl::Status taken = Take(*tenant, *settings, name_space); !taken.ok()) return taken;
   }
   return Place(std::move(tenant), /*waiting=*/false);
 }
@@ -119,7 +123,8 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, bool ret
   bool waits = max_wait > absl::ZeroDuration();
   {
     MutexLock lock(tenant->mutex);
-    const NamespaceSettings& settings = tenant->settings;
+    const std::shared_ptr<const NamespaceSettings> snapshot = tenant->settings;
+    const NamespaceSettings& settings = *snapshot;
     if (!retention_is_set) op.retention = std::max(settings.default_retention, op.lease);
     if (op.reply_retention > op.retention) op.reply_retention = op.retention;
     if (absl::Status valid = CheckRetention(settings, op.retention); !valid.ok()) return valid;
@@ -129,7 +134,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, bool ret
     if (made.has_value() && settings.not_before.has_value() && *made < *settings.not_before) {
       op.window = absl::ZeroDuration();
     }
-    if (absl::Status taken = Take(*tenant, op.key.name_space); !taken.ok()) return taken;
+    if (absl::Status taken = Take(*tenant, settings, op.key.name_space); !taken.ok()) return taken;
     if (waits && settings.max_waiting.has_value() && tenant->waiting >= *settings.max_waiting) {
       observer_.QuotaExceeded(op.key.name_space, QuotaLimit::kWaiting);
       max_wait = absl::ZeroDuration();

@@ -71,15 +71,16 @@ class Tenants {
  private:
   struct Tenant {
     Mutex mutex;
-    NamespaceSettings settings ABSL_GUARDED_BY(mutex);
+    // Replaced as a whole, never changed: who has the pointer reads them without the lock.
+    std::shared_ptr<const NamespaceSettings> settings ABSL_GUARDED_BY(mutex);
     std::optional<RateLimit> rate ABSL_GUARDED_BY(mutex);
     std::uint32_t in_flight ABSL_GUARDED_BY(mutex) = 0;
     std::uint32_t waiting ABSL_GUARDED_BY(mutex) = 0;
   };
 
   std::shared_ptr<Tenant> Find(absl::string_view name_space) const ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Take(Tenant& tenant, absl::string_view name_space) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
+  absl::Status Take(Tenant& tenant, const NamespaceSettings& settings,
+                    absl::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
 
   Observer& observer_;
   const Clock& clock_;

@@ -20,8 +20,8 @@ namespace idempotency::internal {
 //     return (store().*method)(ops);
 //   }
 //
-// A batch of CompleteAndReserve() passes it twice, unless `Derived` overrides that. Sweep() and
-// Inspect() are passed on. As thread-safe as the hook.
+// A batch of CompleteAndReserve() passes it twice, unless `Derived` overrides that. Sweep(),
+// Inspect() and what administrators do are passed on. As thread-safe as the hook.
 template <typename Derived>
 class StoreDecorator : public Store {
  public:
@@ -43,7 +43,14 @@ class StoreDecorator : public Store {
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
     return derived().Around(OperationKind::kGet, &Store::Get, ops);
   }
+  FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override {
+    return store_.MatchRequest(record, op);
+  }
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
+  absl::StatusOr<RecordPage> List(const ListOp& op) override { return store_.List(op); }
+  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return store_.Resolve(op); }
+  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return store_.Purge(op); }
+  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return store_.ReadAudit(op); }
   absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  protected:

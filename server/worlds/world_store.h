@@ -41,6 +41,12 @@ class WorldStore final : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return Memory()->Sweep(op); }
+  absl::StatusOr<RecordPage> List(const ListOp& op) override { return Memory()->List(op); }
+  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return Memory()->Resolve(op); }
+  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return Memory()->Purge(op); }
+  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override {
+    return Memory()->ReadAudit(op);
+  }
   absl::StatusOr<StoreGauges> Inspect() override { return Memory()->Inspect(); }
 
  private:

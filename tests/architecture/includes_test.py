@@ -38,7 +38,7 @@ ORDERS = {
     "server/": [
         ("process",), ("config",), ("service", "worlds"), ("rpc",), ("operation",), ("access", "tenants"),
         ("queue",),
-        ("observability", "files"), ("store",),
+        ("observability", "files"), ("sealing",), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],
 }

@@ -14,6 +14,9 @@ namespace idempotency::internal {
 //
 // These bypass the wire, which has no field for them:
 //   Sweep, Inspect        have no method: the store behind answers.
+//   List, Resolve, Purge, ReadAudit
+//                         are of another service, which a client has no connection for: the
+//                         store behind answers; admin_service_test has the wire.
 //   ids that are forced   passed to the store behind; the errors come by wire.
 //   ReserveOp::window     the same, unless it is the service's.
 //   Reserved::took_over, after_expiry, repeated; Completion::lease_overrun,
@@ -38,6 +41,10 @@ class WireStore final : public Store {
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return behind_.Sweep(op); }
+  absl::StatusOr<RecordPage> List(const ListOp& op) override { return behind_.List(op); }
+  absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return behind_.Resolve(op); }
+  absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return behind_.Purge(op); }
+  absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return behind_.ReadAudit(op); }
   absl::StatusOr<StoreGauges> Inspect() override { return behind_.Inspect(); }
 
  private:

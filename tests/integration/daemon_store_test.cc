@@ -110,7 +110,7 @@ TEST_F(SqliteFile, NotADatabase) {
 TEST_F(SqliteFile, ANewerSchema) {
   // user_version is at 60 in the header, application_id at 68.
   Overwrite(60, std::string("\0\0\0\x63", 4));
-  ExpectRefused(store_, "has schema version 99, this build supports at most 2");
+  ExpectRefused(store_, "has schema version 99, this build supports at most 3");
 }
 
 TEST_F(SqliteFile, AnotherProgramsDatabase) {
@@ -162,7 +162,7 @@ TEST_F(PostgresSchemas, None) { ExpectRefused(store_, "run `idempotencyd migrate
 TEST_F(PostgresSchemas, Older) {
   auto migrate = Process::Start({"idempotencyd", "migrate", "--store=" + store_, "--to=1"});
   ASSERT_EQ((*migrate)->Wait()->code, 0) << (*migrate)->Stderr();
-  ExpectRefused(store_, "is at version 1, this program needs 4: run `idempotencyd migrate`");
+  ExpectRefused(store_, "is at version 1, this program needs 6: run `idempotencyd migrate`");
 }
 
 TEST_F(PostgresSchemas, Newer) {
@@ -170,7 +170,7 @@ TEST_F(PostgresSchemas, Newer) {
   ExecuteSql(store_,
              "INSERT INTO idempotency.schema_migrations (version, name, checksum)"
              " VALUES (99, 'future', 'x')");
-  ExpectRefused(store_, "is at version 99, this program supports versions up to 4: run a newer");
+  ExpectRefused(store_, "is at version 99, this program supports versions up to 6: run a newer");
 }
 
 // A newer one that allows this build to serve it: a rollback starts, also where `migrate` runs
@@ -179,7 +179,7 @@ TEST_F(PostgresSchemas, NewerAndCompatible) {
   MigrateStore(store_);
   ExecuteSql(store_,
              "INSERT INTO idempotency.schema_migrations (version, name, checksum, serves_from)"
-             " VALUES (5, 'future', 'x', 1)");
+             " VALUES (99, 'future', 'x', 1)");
   const Ended migrated = RunMigrate(store_);
   EXPECT_EQ(migrated.code, 0) << migrated.err;
   EXPECT_THAT(migrated.out, HasSubstr("newer than this build's"));
@@ -207,7 +207,7 @@ TEST_F(PostgresSchemas, GoingBackRequiresConfirmationAndIsRefusedWhileADaemonSer
   while ((back = RunMigrate(store_, {"--to=0", "--yes"})).code != 0 && Clock::now() < deadline) {
   }
   EXPECT_EQ(back.code, 0) << back.err;
-  EXPECT_THAT(back.out, HasSubstr("reverted 4, 3, 2, 1"));
+  EXPECT_THAT(back.out, HasSubstr("reverted 6, 5, 4, 3, 2, 1"));
 }
 
 // A transaction that a client forgot to end.
@@ -230,7 +230,7 @@ TEST_F(PostgresSchemas, MigrateReportsItsWaitForALockAndContinuesAfterIt) {
   const auto exit = migrate->Wait(std::chrono::seconds(60));
   ASSERT_TRUE(exit.ok()) << exit.status();
   EXPECT_EQ(exit->code, 0) << migrate->Stderr();
-  EXPECT_THAT(migrate->Stdout(), HasSubstr("applied 4"));
+  EXPECT_THAT(migrate->Stdout(), HasSubstr("applied 4, 5"));
 }
 
 TEST_F(PostgresSchemas, RecreatedUnderADaemonIsDetected) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -19,6 +20,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/fingerprint_algorithm.h"
 #include "grpc_idempotency/server_guard/execution.h"
+#include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "idempotency/wire/rpc_status.pb.h"
 #include "tests/integration/memory_service.h"
@@ -131,6 +133,24 @@ class ErrorStack : public ::testing::Test {
     Outcome outcome;
     outcome.status =
         (stub.get()->*method)(&context, request, response == nullptr ? &unused : response);
+    for (const auto& [key, value] : context.GetServerTrailingMetadata()) {
+      outcome.trailing_metadata.emplace(std::string(key.data(), key.size()),
+                                        std::string(value.data(), value.size()));
+    }
+    return outcome;
+  }
+  // An administrator settles SomeReserve(kKey).
+  Outcome Release(std::uint32_t attempt) {
+    v1::ResolveRequest request;
+    *request.mutable_record_key() = SomeRecordKey(kKey);
+    request.set_outcome(v1::RESOLVE_OUTCOME_RELEASED);
+    request.set_reason("tried by hand");
+    request.set_expected_attempt(attempt);
+    grpc::ClientContext context;
+    v1::ResolveResponse response;
+    Outcome outcome;
+    outcome.status = v1::IdempotencyAdminService::NewStub(DaemonChannel())
+                         ->Resolve(&context, request, &response);
     for (const auto& [key, value] : context.GetServerTrailingMetadata()) {
       outcome.trailing_metadata.emplace(std::string(key.data(), key.size()),
                                         std::string(value.data(), value.size()));
@@ -306,6 +326,20 @@ const std::map<Reason, ErrorStack::Producer>& ErrorStack::Producers() {
           op.key.key = "another key";
           test.Reserve(op);
           return test.Act();
+        }}},
+      {Reason::kRecordChanged,
+       {{StatusCode::FAILED_PRECONDITION},
+        [](ErrorStack& test) {
+          v1::ReserveRequest reserve = SomeReserve(kKey);
+          EXPECT_TRUE(test.Ask(test.DaemonChannel(), &Stub::Reserve, reserve).status.ok());
+          return test.Release(/*attempt=*/2);
+        }}},
+      {Reason::kForceRequired,
+       {{StatusCode::FAILED_PRECONDITION},
+        [](ErrorStack& test) {
+          v1::ReserveRequest reserve = SomeReserve(kKey);
+          EXPECT_TRUE(test.Ask(test.DaemonChannel(), &Stub::Reserve, reserve).status.ok());
+          return test.Release(/*attempt=*/1);
         }}},
       {Reason::kDownstreamRefused,
        {{StatusCode::INTERNAL},

@@ -1,0 +1,68 @@
+#ifndef IDEMPOTENCY_SERVER_OPERATION_ADMINISTRATION_H_
+#define IDEMPOTENCY_SERVER_OPERATION_ADMINISTRATION_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "core/clock.h"
+#include "idempotency/v1/admin_service.pb.h"
+#include "server/observability/observer.h"
+#include "server/operation/admin_request.h"
+#include "server/queue/in_flight_waiters.h"
+#include "server/store/store.h"
+
+namespace idempotency::internal {
+
+// What Administration needs to know of one call.
+struct AdminCaller {
+  // The caller's name if it may make this call in the namespace, or the refusal.
+  std::function<absl::StatusOr<std::string>(std::string_view name_space)> authorize;
+  // The caller no longer waits.
+  std::function<bool()> gone;
+  // Waits between two steps; false: end with what was done.
+  std::function<bool(absl::Duration)> pause;
+};
+
+// The operations of administrators between the wire and the store: a request is checked, its
+// caller authorised, the answer translated, and what was done reported. Blocks. Thread-safe.
+class Administration {
+ public:
+  // All of them outlive it. `waiters` are of callers that wait for records.
+  Administration(Store& store, InFlightWaiters& waiters, Observer& observer,
+                 const Clock& clock = Clock::System())
+      : store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
+
+  absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request, const AdminCaller& caller);
+  absl::StatusOr<v1::ResolveResponse> Resolve(const v1::ResolveRequest& request,
+                                              const AdminCaller& caller);
+  absl::StatusOr<v1::PurgeResponse> Purge(const v1::PurgeRequest& request,
+                                          const AdminCaller& caller);
+  absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request,
+                                                  const AdminCaller& caller);
+
+ private:
+  // A record that the caller may administer.
+  struct Authorised {
+    RecordKey key;
+    std::string actor;
+  };
+  // NOT_FOUND for a record id of a namespace that the caller may not administer, in the words of
+  // one that does not exist.
+  absl::StatusOr<Authorised> Authorise(RecordTarget target, const AdminCaller& caller);
+  absl::StatusOr<v1::PurgeResponse> PurgeSteps(const v1::PurgeRequest& request, PurgeOp op,
+                                               const AdminCaller& caller);
+  void Report(const PurgeOp& op, const PurgeStep& step);
+
+  Store& store_;
+  InFlightWaiters& waiters_;
+  Observer& observer_;
+  const Clock& clock_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_OPERATION_ADMINISTRATION_H_

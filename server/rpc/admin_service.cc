@@ -1,0 +1,149 @@
+#include "server/rpc/admin_service.h"
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "core/absl_view.h"
+#include "core/grpc_headers.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/idempotency_key.h"
+#include "grpc_idempotency/limits.h"
+#include "server/access/permission.h"
+#include "server/observability/observer.h"
+#include "server/rpc/unary_request.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The memory of a parsed request: that of a frame.
+constexpr std::size_t kMaxParsedBytes = 4 * limits::kMaxMessageBytes;
+// A call of the worker may be over by then.
+constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
+
+}  // namespace
+
+// One call. Deletes itself when gRPC is done with it.
+template <typename Request, typename Response>
+class IdempotencyAdminService::Call final : public grpc::ServerUnaryReactor {
+ public:
+  using Method = absl::StatusOr<Response> (Administration::*)(const Request&, const AdminCaller&);
+
+  Call(IdempotencyAdminService& service, grpc::CallbackServerContext* context,
+       grpc::ByteBuffer* response, Method method, Permission permission)
+      : service_(service),
+        context_(context),
+        bytes_(response),
+        method_(method),
+        permission_(permission),
+        caller_(service.access_, *context) {}
+
+  // Takes the request's bytes; answers on the worker, or at once if it is refused. A caller that
+  // may do this nowhere takes no place in the worker's queue.
+  void Begin(grpc::ByteBuffer& request) {
+    if (absl::Status permitted = caller_.CheckAnywhere(permission_); !permitted.ok()) {
+      request.Clear();
+      return Refuse(permitted);
+    }
+    absl::StatusOr<MemoryBudget::Hold> hold = AdmitRequest(
+        request, *Request::descriptor(), kMaxParsedBytes, OperationKind::kGet, service_.budget_);
+    if (!hold.ok()) {
+      request.Clear();
+      return Refuse(hold.status());
+    }
+    hold_ = *std::move(hold);
+    if (absl::Status readable = parsed_.emplace().Parse(request); !readable.ok()) {
+      return Refuse(readable);
+    }
+    if (service_.worker_.TryRun([this] { Run(); })) return;
+    Refuse(MakeError(Reason::kOverloaded,
+                     "other calls of administrators wait or run; nothing was done, try again "
+                     "later",
+                     {kBusyRetryDelay, {}, {}}));
+  }
+
+  void OnCancel() override { gone_.store(true, std::memory_order_relaxed); }
+  void OnDone() override { delete this; }
+
+ private:
+  void Run() {
+    if (gone_.load(std::memory_order_relaxed)) return Refuse(absl::CancelledError("cancelled"));
+    AdminCaller caller;
+    caller.authorize = [this](std::string_view name_space) {
+      return caller_.CheckNamespace(AbslView(name_space), permission_);
+    };
+    caller.gone = [this] { return gone_.load(std::memory_order_relaxed); };
+    caller.pause = [this](absl::Duration rest) { return service_.worker_.Pause(rest); };
+    const absl::StatusOr<Response> answer =
+        (service_.administration_.*method_)(parsed_->message(), caller);
+    if (!answer.ok()) return Refuse(answer.status());
+    bool own_buffer = false;
+    grpc::Status serialised =
+        grpc::SerializationTraits<Response>::Serialize(*answer, bytes_, &own_buffer);
+    hold_ = service_.budget_.HoldAnswer(bytes_->Length());
+    Finish(serialised);
+  }
+
+  // Nothing may be used afterwards.
+  void Refuse(const absl::Status& status) {
+    if (const std::optional<std::string> pushback = PushbackOf(status)) {
+      context_->AddTrailingMetadata(std::string(kPushbackMetadata), *pushback);
+    }
+    Finish(ToGrpcStatus(status));
+  }
+
+  IdempotencyAdminService& service_;
+  grpc::CallbackServerContext* const context_;
+  grpc::ByteBuffer* const bytes_;
+  const Method method_;
+  const Permission permission_;
+  Caller caller_;
+  // The request's part of the memory budget, then the answer's.
+  MemoryBudget::Hold hold_;
+  std::optional<UnaryRequest<Request>> parsed_;
+  std::atomic<bool> gone_{false};
+};
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* IdempotencyAdminService::Answer(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response,
+    absl::StatusOr<Response> (Administration::*method)(const Request&, const AdminCaller&),
+    Permission permission) {
+  // It deletes itself in OnDone.
+  auto* const call =
+      std::make_unique<Call<Request, Response>>(*this, context, response, method, permission)
+          .release();
+  // gRPC made the buffer for this call alone, and not const.
+  call->Begin(const_cast<grpc::ByteBuffer&>(*request));
+  return call;
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::List(grpc::CallbackServerContext* context,
+                                                        const grpc::ByteBuffer* request,
+                                                        grpc::ByteBuffer* response) {
+  return Answer(context, request, response, &Administration::List, Permission::kRead);
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::Resolve(grpc::CallbackServerContext* context,
+                                                           const grpc::ByteBuffer* request,
+                                                           grpc::ByteBuffer* response) {
+  return Answer(context, request, response, &Administration::Resolve, Permission::kAdmin);
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::Purge(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request,
+                                                         grpc::ByteBuffer* response) {
+  return Answer(context, request, response, &Administration::Purge, Permission::kAdmin);
+}
+
+grpc::ServerUnaryReactor* IdempotencyAdminService::ListAudit(grpc::CallbackServerContext* context,
+                                                             const grpc::ByteBuffer* request,
+                                                             grpc::ByteBuffer* response) {
+  return Answer(context, request, response, &Administration::ListAudit, Permission::kAdmin);
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,81 @@
+// The rules of an administrator's operations as pure functions, for the stores that read a
+// record, decide and write (decision.h). Time is the store's.
+#ifndef IDEMPOTENCY_SERVER_STORE_ADMIN_DECISION_H_
+#define IDEMPOTENCY_SERVER_STORE_ADMIN_DECISION_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "grpc_idempotency/uuid.h"
+#include "server/store/admin_operations.h"
+#include "server/store/decision.h"
+#include "server/store/record.h"
+
+namespace idempotency::internal {
+
+// List.
+
+// The index that a pass follows.
+enum class ListWalk {
+  // The records of the namespace, by scope and id.
+  kNamespace,
+  // Those of one scope, by id.
+  kScope,
+  // The UNKNOWN ones, by id.
+  kUnknown,
+  // Those whose parent has a key, by id.
+  kChildren,
+};
+ListWalk WalkOf(const ListOp& op);
+
+// Where a page begins: behind op.after. In a walk by id, time-ordered ids whose age excludes
+// them are skipped. nullopt: at the first record.
+std::optional<RecordPlace> FirstPlace(const ListOp& op);
+
+// How many records a page reads at most.
+int VisitLimit(const ListOp& op);
+
+// Whether a record of the walk is in the list. Forgotten records never are.
+bool IsListed(const ListOp& op, const Record& record, absl::Time now);
+
+// Resolve.
+
+struct ResolveDecision {
+  // Write the answer's state and expires_at (tombstone_until moves with it), a new token, and
+  // the reply and completed_at, or the reason and a lease that is over. Guard: token, attempt,
+  // RESERVED or UNKNOWN, and without op.force no live lease. False: nothing to write.
+  bool store = false;
+  Guard guard;
+  // Once written, or at once if there is nothing to write.
+  absl::StatusOr<Resolution> answer;
+};
+
+ResolveDecision DecideResolve(const ResolveOp& op, absl::Time now,
+                              const std::optional<StoredRecord>& record);
+
+// Purge.
+
+// Forgetting the record may run its operation twice: it is UNKNOWN, its lease is live, or it
+// expired under REQUIRE_RECOVERY.
+bool NeedsForce(const Record& record, absl::Time now);
+
+// Whether a record of the walk is part of the target.
+bool IsTarget(const PurgeOp& op, const Record& record);
+
+// Whether the one record of `op` may be purged: OK, RECORD_NOT_FOUND, RECORD_ID_COLLISION or
+// FORCE_REQUIRED.
+absl::Status CheckPurge(const PurgeOp& op, absl::Time now,
+                        const std::optional<StoredRecord>& record);
+
+// The times of a record that is reduced to a tombstone (SweepAction::kEntomb).
+struct TombstoneTimes {
+  absl::Time expires_at;
+  absl::Time tombstone_until;
+};
+TombstoneTimes TombstoneOf(const Record& record, absl::Duration tombstone, absl::Time now);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_STORE_ADMIN_DECISION_H_
