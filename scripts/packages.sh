@@ -41,7 +41,7 @@ ls -l "$build"/packages/*
 if $test; then
   export IDEMPOTENCY_BUILD="$PWD/$build" PYTHONDONTWRITEBYTECODE=1
   case "$build" in /*) IDEMPOTENCY_BUILD=$build ;; esac
-  for suite in unit_test contents_test sbom_test installation_test; do
+  for suite in unit_test contents_test sbom_test system_calls_test installation_test; do
     python3 tests/support/subreaper.py python3 -m unittest "tests.packages.$suite"
   done
 fi

@@ -42,6 +42,7 @@ EVERYTHING = {
     "tls": {**TLS["tls"], "probeSecret": "probe-tls"},
     "image": {"repository": "registry.example/idempotencyd", "digest": "sha256:" + "a" * 64},
     "imagePullSecrets": [{"name": "registry"}],
+    "keyring": {"existingSecret": "seals"},
     "migrate": {"url": "postgresql://owner@db:5432/idempotency",
                 "passwordSecret": {"name": "owner-password"}, "grantTo": "idempotency"},
     "autoscaling": {"enabled": True},
@@ -75,6 +76,7 @@ REFUSED = [
     # By the schema.
     ({**MINIMAL, "config": {"text": CONFIG, "files": {"../keys": ""}}}, "config.files"),
     ({**MINIMAL, "config": CONFIG}, "config"),
+    ({**MINIMAL, "keyring": {"secret": "word"}}, "keyring"),
     ({**MINIMAL, "store": {"url": "postgresql://user:secret@db/x"}}, "store.url"),
     ({**MINIMAL, "store": {"url": "mysql://db"}}, "store.url"),
     ({**MINIMAL, "store": {"url": URL, "password": "secret"}}, "password"),
@@ -238,6 +240,16 @@ class ChartTest(unittest.TestCase):
                     capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(CONFIG, data["idempotencyd.textproto"])
+
+    def test_the_key_ring_is_a_secret(self):
+        self.assertNotIn("--keyring", " ".join(self.container("tls")["args"]))
+        self.assertIn("--keyring=/etc/idempotency/keyring/keyring",
+                      self.container("everything")["args"])
+        volume, = [volume["secret"] for volume
+                   in self.deployment("everything")["template"]["spec"]["volumes"]
+                   if volume["name"] == "keyring"]
+        self.assertEqual(volume, {"secretName": "seals", "defaultMode": 0o440,
+                                  "items": [{"key": "keyring", "path": "keyring"}]})
 
     def test_plaintext_is_served_only_where_it_is_chosen(self):
         self.assertIn("--allow_plaintext", self.container("minimal")["args"])
