@@ -20,6 +20,7 @@ complete it; every later call with that key gets the same reply.
 
 Usage:
   idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
+  idempotencyd serve-testing [flags]            serve the tests of your service
   idempotencyd migrate --store=ADDRESS [flags]  migrate a Postgres schema
   idempotencyd check-config --config=FILE       check a configuration file
   idempotencyd health [flags]                   check whether a server is SERVING
@@ -55,6 +56,18 @@ The gRPC server also provides reflection, channelz and grpc.health.v1.Health.
 Health is NOT_SERVING while the store cannot commit (it is unreachable, read-only, or
 waits for an absent standby); calls then fail with UNAVAILABLE / STORE_UNAVAILABLE.
 The server recovers without a restart.
+
+Flags:
+)";
+
+constexpr absl::string_view kServeTestingSummary =
+    R"(idempotencyd serve-testing [flags]
+
+Serves tests, on 127.0.0.1 only: records are in memory and end with the process. The
+metadata `idempotency-test-world` of a call names its world, which has its own records
+and its own clock; idempotency.testing.v1.TestingService moves that clock and empties the
+world. When ready, it prints one line on stdout with its address. It ends on SIGTERM,
+and with the process that started it.
 
 Flags:
 )";
@@ -303,6 +316,34 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   return options;
 }
 
+// The command line of `serve-testing` before validation.
+struct ServeTestingFlags {
+  explicit ServeTestingFlags(ServeTestingOptions* options) {
+    set.AddInt("port", &port, 0, 65'535, "The port on 127.0.0.1; 0 chooses a free one.");
+    set.AddSwitch("exit_with_parent", &options->exit_with_parent,
+                  "End when the process ends that started this one.");
+    set.AddSwitch("exit_with_stdin", &options->exit_with_stdin,
+                  "End when stdin ends: for a test that holds the other end of a pipe.");
+    set.AddText("log_level", "LEVEL", &log_level,
+                "Lowest severity that is logged: debug, info, warn or error.");
+  }
+
+  int port = 0;
+  std::string log_level = "warn";
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseServeTesting(absl::Span<const absl::string_view> args) {
+  ServeTestingOptions options;
+  ServeTestingFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+  options.port = static_cast<std::uint16_t>(flags.port);
+  const absl::StatusOr<LogLevel> level = ParseLogLevel(flags.log_level);
+  if (!level.ok()) return AboutFlag("log_level", level.status());
+  options.log_level = *level;
+  return options;
+}
+
 // The command line of `migrate` before validation.
 struct MigrateFlags {
   explicit MigrateFlags(MigrateOptions* options) {
@@ -475,6 +516,11 @@ std::string ServeHelp() {
   return absl::StrCat(kServeSummary, ServeFlags(&options).set.Help());
 }
 
+std::string ServeTestingHelp() {
+  ServeTestingOptions options;
+  return absl::StrCat(kServeTestingSummary, ServeTestingFlags(&options).set.Help());
+}
+
 std::string MigrateHelp() {
   MigrateOptions options;
   return absl::StrCat(kMigrateSummary, MigrateFlags(&options).set.Help());
@@ -504,6 +550,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
   const absl::string_view command = args.front();
   const absl::Span<const absl::string_view> rest = args.subspan(1);
   if (command == "serve") return AsksForHelp(rest) ? ShowText{ServeHelp()} : ParseServe(rest);
+  if (command == "serve-testing") {
+    return AsksForHelp(rest) ? ShowText{ServeTestingHelp()} : ParseServeTesting(rest);
+  }
   if (command == "migrate") return AsksForHelp(rest) ? ShowText{MigrateHelp()} : ParseMigrate(rest);
   if (command == "check-config") {
     return AsksForHelp(rest) ? ShowText{CheckConfigHelp()} : ParseCheckConfig(rest);
@@ -514,8 +563,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
   if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
   return absl::InvalidArgumentError(
       absl::StrCat("'", command,
-                   "' is not a command; the commands are serve, migrate, check-config, health and "
-                   "keyring"));
+                   "' is not a command; the commands are serve, serve-testing, migrate, "
+                   "check-config, health and keyring"));
 }
 
 }  // namespace idempotency::internal

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_PROCESS_COMMAND_LINE_H_
 #define IDEMPOTENCY_SERVER_PROCESS_COMMAND_LINE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -46,6 +47,16 @@ struct ServeOptions : ServiceOptions {
   // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;
+};
+
+// The options of `idempotencyd serve-testing`, validated. It has no address: it serves on loopback.
+struct ServeTestingOptions {
+  // 0: a free one.
+  std::uint16_t port = 0;
+  // When to end, beside SIGTERM.
+  bool exit_with_parent = true;
+  bool exit_with_stdin = false;
+  LogLevel log_level = LogLevel::kWarn;
 };
 
 // The options of `idempotencyd migrate`, validated.
@@ -104,8 +115,8 @@ struct ShowText {
   std::string text;
 };
 
-using CommandLine = std::variant<ServeOptions, MigrateOptions, CheckConfigOptions, HealthOptions,
-                                 KeyRingOptions, ShowText>;
+using CommandLine = std::variant<ServeOptions, ServeTestingOptions, MigrateOptions,
+                                 CheckConfigOptions, HealthOptions, KeyRingOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are checked by the code that uses them. INVALID_ARGUMENT names the wrong

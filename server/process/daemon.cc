@@ -66,9 +66,10 @@ absl::Status Daemon::StartParts() {
     exposer_ = *std::move(exposer);
   }
 
-  auto listener =
-      GrpcListener::Start(options_.listen, credentials_->credentials(), BoundListener(options_),
-                          *stack_, metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
+  auto listener = GrpcListener::Start(
+      options_.listen, credentials_->credentials(), BoundListener(options_),
+      [this](grpc::ServerBuilder& builder) { stack_->Register(builder); }, metrics_,
+      [this](const absl::Status& why) { stop_->Ask(why); });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
 

@@ -20,8 +20,10 @@
 #include "server/process/health_probe.h"
 #include "server/process/key_ring_command.h"
 #include "server/process/migrate_command.h"
+#include "server/process/parent_watch.h"
 #include "server/process/signal_thread.h"
 #include "server/process/stop_request.h"
+#include "server/process/testing_daemon.h"
 
 namespace idempotency::internal {
 namespace {
@@ -82,6 +84,23 @@ int Run(const ServeOptions& options) {
   if (!reason.ok()) return Refuse(reason);
   Log(LogLevel::kInfo, "stopped");
   return kDone;
+}
+
+int Run(const ServeTestingOptions& options) {
+  SetUpProcess();
+  StartLog(options.log_level);
+  DescriptorLimit::Raise();
+  StopRequest stop;
+  const SignalThread signals([&stop](int /*number*/) { stop.Ask(absl::OkStatus()); });
+  const ParentWatch parent({options.exit_with_parent, options.exit_with_stdin},
+                           [&stop] { stop.Ask(absl::OkStatus()); });
+  absl::StatusOr<std::unique_ptr<TestingDaemon>> daemon = TestingDaemon::Start(options, &stop);
+  if (!daemon.ok()) return Refuse(daemon.status());
+  Print(stdout, absl::StrCat("idempotencyd: serving tests on ",
+                             (*daemon)->listen_address().ToString(), "\n"));
+  const absl::Status reason = stop.Wait();
+  daemon->reset();
+  return reason.ok() ? kDone : Refuse(reason);
 }
 
 int Run(const MigrateOptions& options) {

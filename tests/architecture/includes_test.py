@@ -36,7 +36,7 @@ ORDERS = {
         ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
     ],
     "server/": [
-        ("process",), ("config",), ("service",), ("rpc",), ("operation",), ("access", "tenants"),
+        ("process",), ("config",), ("service", "worlds"), ("rpc",), ("operation",), ("access", "tenants"),
         ("queue",),
         ("observability", "files"), ("sealing",), ("store",),
     ],

@@ -59,6 +59,9 @@ void RequireGood(const KeyRingOptions& options) {
   Require(!options.seals_in || *options.seals_in >= absl::ZeroDuration(), "keys seal from now on");
 }
 
+// Every value is good.
+void RequireGood(const ServeTestingOptions&) {}
+
 void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a text"); }
 
 // Has no value.
