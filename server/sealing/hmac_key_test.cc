@@ -1,9 +1,13 @@
 #include "server/sealing/hmac_key.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "absl/strings/escaping.h"
 
@@ -48,15 +52,21 @@ class SealedBoxTest : public ::testing::Test {
 TEST_F(SealedBoxTest, OpensWithTheSameKeyAndAssociatedBytes) {
   for (const std::string& text : {std::string(), std::string("x"), std::string(100'000, 'y')}) {
     std::string box = "before";
-    AppendBox(key_, RandomNonces(1), "associated", text, box);
+    BoxKey(key_).Append("associated", text, box);
     EXPECT_EQ(box.size(), 6 + text.size() + kBoxBytes);
     const std::string_view sealed = std::string_view(box).substr(6);
-    EXPECT_EQ(OpenBox(key_, "associated", sealed), text);
-    EXPECT_EQ(OpenBox(key_, "associate", sealed), std::nullopt);
-    EXPECT_EQ(OpenBox(key_, "", sealed), std::nullopt);
+    BoxKey key(key_);
+    EXPECT_EQ(key.Open("associated", sealed), text);
+    EXPECT_EQ(key.Open("associate", sealed), std::nullopt);
+    EXPECT_EQ(key.Open("", sealed), std::nullopt);
     Secret other;
     HmacKey("a").Expand("c", other);
-    EXPECT_EQ(OpenBox(other, "associated", sealed), std::nullopt);
+    EXPECT_EQ(BoxKey(other).Open("associated", sealed), std::nullopt);
+    // One key does both, in any order.
+    std::string next;
+    key.Append("next", text, next);
+    EXPECT_EQ(key.Open("next", next), text);
+    EXPECT_EQ(key.Open("associated", sealed), text);
   }
 }
 
@@ -73,7 +83,7 @@ TEST_F(SealedBoxTest, OpensAsTheStandardDoes) {
       "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662"
       "76fc6ece0f4e1768cddf8853bb2d551b");
   const auto text =
-      OpenBox(key, absl::HexStringToBytes("feedfacedeadbeeffeedfacedeadbeefabaddad2"), box);
+      BoxKey(key).Open(absl::HexStringToBytes("feedfacedeadbeeffeedfacedeadbeefabaddad2"), box);
   ASSERT_TRUE(text.has_value());
   EXPECT_EQ(Hex(*text),
             "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72"
@@ -83,10 +93,54 @@ TEST_F(SealedBoxTest, OpensAsTheStandardDoes) {
 TEST_F(SealedBoxTest, TwoBoxesOfATextDiffer) {
   std::string one;
   std::string two;
-  AppendBox(key_, RandomNonces(1), "", "text", one);
-  AppendBox(key_, RandomNonces(1), "", "text", two);
+  BoxKey key(key_);
+  key.Append("", "text", one);
+  key.Append("", "text", two);
   EXPECT_NE(one.substr(0, kBoxNonceBytes), two.substr(0, kBoxNonceBytes));
   EXPECT_NE(one.substr(kBoxNonceBytes), two.substr(kBoxNonceBytes));
+}
+
+// More than are drawn at once, by several threads, and by a child of this process.
+TEST_F(SealedBoxTest, NoNonceComesTwice) {
+  constexpr int kBoxes = 300;
+  const auto nonces = [this] {
+    std::string all;
+    BoxKey key(key_);
+    for (int i = 0; i < kBoxes; ++i) {
+      std::string box;
+      key.Append("", "", box);
+      all += box.substr(0, kBoxNonceBytes);
+    }
+    return all;
+  };
+  std::string all = nonces();
+  std::string of_another_thread;
+  std::thread([&] { of_another_thread = nonces(); }).join();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string own = nonces();
+    _exit(write(ends[1], own.data(), own.size()) == static_cast<ssize_t>(own.size()) ? 0 : 1);
+  }
+  all += nonces();
+  std::string of_the_child(kBoxes * kBoxNonceBytes, '\0');
+  for (std::size_t at = 0; at < of_the_child.size();) {
+    const ssize_t got = read(ends[0], &of_the_child[at], of_the_child.size() - at);
+    ASSERT_GT(got, 0);
+    at += static_cast<std::size_t>(got);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  close(ends[0]);
+  close(ends[1]);
+  all += of_another_thread + of_the_child;
+  std::set<std::string> distinct;
+  for (std::size_t at = 0; at < all.size(); at += kBoxNonceBytes) {
+    distinct.insert(all.substr(at, kBoxNonceBytes));
+  }
+  EXPECT_EQ(distinct.size(), 4U * kBoxes);
 }
 
 TEST(RecordIdentityTest, DiffersWhereverAPartDoes) {

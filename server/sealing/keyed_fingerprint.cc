@@ -5,9 +5,14 @@
 
 namespace idempotency::internal {
 
-FingerprintKey::FingerprintKey(const SealingKey& key, const RecordKey& record, const RecordId& id)
+HmacKey KeyOfNamespace(const SealingKey& key, std::string_view name_space) {
+  return key.fingerprints().Expand(name_space);
+}
+
+FingerprintKey::FingerprintKey(const SealingKey& key, const HmacKey& of_namespace,
+                               const RecordKey& record, const RecordId& id)
     : key_id_(key.id()),
-      of_namespace_(key.fingerprints().Expand(record.name_space)),
+      of_namespace_(of_namespace),
       identity_(RecordIdentity("fingerprint", record, id)) {}
 
 Fingerprint FingerprintKey::Apply(const Fingerprint& fingerprint) const {

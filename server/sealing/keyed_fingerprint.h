@@ -17,16 +17,21 @@ namespace idempotency::internal {
 // For one record, since all its fingerprints have that part in common. Thread-compatible.
 class FingerprintKey {
  public:
-  FingerprintKey(const SealingKey& key, const RecordKey& record, const RecordId& id);
+  // `of_namespace` is the key of the record's namespace (KeyOfNamespace()), and outlives this.
+  FingerprintKey(const SealingKey& key, const HmacKey& of_namespace, const RecordKey& record,
+                 const RecordId& id);
 
   // One that is under a key already stays as it is: a caller read it with the record.
   Fingerprint Apply(const Fingerprint& fingerprint) const;
 
  private:
   const std::uint32_t key_id_;
-  const HmacKey of_namespace_;
+  const HmacKey& of_namespace_;
   const std::string identity_;
 };
+
+// The key of the fingerprints of a namespace.
+HmacKey KeyOfNamespace(const SealingKey& key, std::string_view name_space);
 
 }  // namespace idempotency::internal
 

@@ -37,7 +37,8 @@ std::string SealCheckpoint(const SealingKey& key, const RecordKey& record, const
   key.checkpoints().Expand(BytesOf(id), record_key);
   std::string sealed(kMagic);
   AppendBigEndian32(key.id(), sealed);
-  AppendBox(record_key, RandomNonces(1), Associated(record, id, sealed), checkpoint, sealed);
+  const std::string associated = Associated(record, id, sealed);
+  BoxKey(record_key).Append(associated, checkpoint, sealed);
   return sealed;
 }
 
@@ -59,8 +60,9 @@ absl::StatusOr<std::string> OpenCheckpoint(const KeyRing& ring, const RecordKey&
   Secret record_key;
   key->checkpoints().Expand(BytesOf(id), record_key);
   std::optional<std::string> opened =
-      OpenBox(record_key, Associated(record, id, stored.substr(0, kHeaderBytes)),
-              stored.substr(kHeaderBytes));
+      BoxKey(record_key)
+          .Open(Associated(record, id, stored.substr(0, kHeaderBytes)),
+                stored.substr(kHeaderBytes));
   if (!opened) return Damaged("is damaged, or is that of another record");
   return *std::move(opened);
 }

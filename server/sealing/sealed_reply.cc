@@ -30,8 +30,9 @@ void AttemptKey(const SealingKey& key, const ReplyOwner& owner, Secret& attempt_
   key.replies().Expand(std::string(BytesOf(owner.id)).append(BytesOf(owner.token)), attempt_key);
 }
 
-std::string Associated(std::string_view use, const ReplyOwner& owner, std::string_view header) {
-  return RecordIdentity(use, owner.key, owner.id).append(BytesOf(owner.token)).append(header);
+std::string Associated(std::string_view use, const ReplyOwner& owner, std::string_view header,
+                       std::string_view status = {}) {
+  return RecordIdentity(use, owner.key, owner.id, {BytesOf(owner.token), header, status});
 }
 
 std::string OfStatus(const ReplyOwner& owner, std::string_view header) {
@@ -40,7 +41,7 @@ std::string OfStatus(const ReplyOwner& owner, std::string_view header) {
 
 // With the status, so that neither part can be put beside another's.
 std::string OfContent(const ReplyOwner& owner, std::string_view header, std::string_view status) {
-  return Associated("reply content", owner, header).append(status);
+  return Associated("reply content", owner, header, status);
 }
 
 EncodedReply Encoded(std::string bytes) {
@@ -73,12 +74,10 @@ absl::StatusOr<EncodedReply> SealReply(const SealingKey& key, const ReplyOwner& 
   const std::string header = EnvelopeHeader(key.id(), sealed.digest, status_bytes);
   sealed.bytes.reserve(header.size() + status_bytes + reply.bytes.size() + kBoxBytes);
   sealed.bytes = header;
-  const std::string nonces = RandomNonces(2);
-  const std::string_view first(nonces.data(), kBoxNonceBytes);
-  const std::string_view second(nonces.data() + kBoxNonceBytes, kBoxNonceBytes);
-  AppendBox(attempt_key, first, OfStatus(owner, header), outcome, sealed.bytes);
+  BoxKey box_key(attempt_key);
+  box_key.Append(OfStatus(owner, header), outcome, sealed.bytes);
   const std::string status = sealed.bytes.substr(header.size());
-  AppendBox(attempt_key, second, OfContent(owner, header, status), reply.bytes, sealed.bytes);
+  box_key.Append(OfContent(owner, header, status), reply.bytes, sealed.bytes);
   return sealed;
 }
 
@@ -95,10 +94,11 @@ absl::StatusOr<EncodedReply> OpenReply(const KeyRing& ring, const ReplyOwner& ow
   }
   Secret attempt_key;
   AttemptKey(*key, owner, attempt_key);
+  BoxKey box_key(attempt_key);
   std::optional<std::string> opened =
-      envelope->content ? OpenBox(attempt_key, OfContent(owner, envelope->header, envelope->status),
-                                  *envelope->content)
-                        : OpenBox(attempt_key, OfStatus(owner, envelope->header), envelope->status);
+      envelope->content
+          ? box_key.Open(OfContent(owner, envelope->header, envelope->status), *envelope->content)
+          : box_key.Open(OfStatus(owner, envelope->header), envelope->status);
   if (!opened) return Damaged();
   return Encoded(*std::move(opened));
 }

@@ -23,15 +23,21 @@ absl::Status NotSealed(absl::string_view what) {
                                 "(--accept_unsealed); the operation will not run again"));
 }
 
-void AppendUnder(const SealingKey& key, const ReserveOp& op, std::vector<Fingerprint>& out) {
-  const FingerprintKey keyed(key, op.key, op.id);
-  for (const Fingerprint& fingerprint : op.fingerprints) out.push_back(keyed.Apply(fingerprint));
-}
-
 }  // namespace
 
 Sealer::Sealer(std::shared_ptr<const KeyRing> ring, absl::Time now, bool accept_unsealed)
     : ring_(std::move(ring)), sealing_(ring_->SealsAt(now)), accept_unsealed_(accept_unsealed) {}
+
+void Sealer::AppendUnder(const SealingKey& key, const ReserveOp& op,
+                         std::vector<Fingerprint>& out) const {
+  if (!namespace_key_ || namespace_key_->from != &key ||
+      namespace_key_->name_space != op.key.name_space) {
+    namespace_key_.emplace(
+        NamespaceKey{&key, op.key.name_space, KeyOfNamespace(key, op.key.name_space)});
+  }
+  const FingerprintKey keyed(key, namespace_key_->key, op.key, op.id);
+  for (const Fingerprint& fingerprint : op.fingerprints) out.push_back(keyed.Apply(fingerprint));
+}
 
 ReserveOp Sealer::Seal(const ReserveOp& op) const {
   ReserveOp sealed = op;

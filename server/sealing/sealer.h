@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_SEALING_SEALER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ namespace idempotency::internal {
 // What cannot be opened is DATA_LOSS / RECORD_DAMAGED: damaged, of another record, sealed under a
 // key that the ring does not have, or not sealed where that is not accepted.
 //
-// Thread-compatible.
+// Not thread-safe, as it keeps what it derived.
 class Sealer {
  public:
   // While no key of the ring seals yet, operations stay as they are.
@@ -54,6 +55,8 @@ class Sealer {
   absl::Status CheckComparable(const Record& record) const;
 
  private:
+  // Adds the fingerprints of `op` under `key`.
+  void AppendUnder(const SealingKey& key, const ReserveOp& op, std::vector<Fingerprint>& out) const;
   absl::StatusOr<EncodedReply> OpenReply(const RecordKey& key, const RecordId& id,
                                          const Uuid& token, EncodedReply stored) const;
   absl::StatusOr<std::string> OpenCheckpoint(const ReserveOp& op, std::string stored) const;
@@ -62,6 +65,16 @@ class Sealer {
   // Nullptr: none yet.
   const SealingKey* const sealing_;
   const bool accept_unsealed_;
+
+  // The key of a namespace's fingerprints.
+  struct NamespaceKey {
+    const SealingKey* from;
+    std::string name_space;
+    HmacKey key;
+  };
+  // That of the last operation: the operations of a call share few namespaces, and deriving it
+  // costs as much as using it.
+  mutable std::optional<NamespaceKey> namespace_key_;
 };
 
 }  // namespace idempotency::internal
