@@ -31,10 +31,10 @@ postgres_packages=(postgresql-15)
 bench_packages=(libbenchmark-dev valgrind python3 git)
 # libFuzzer comes with the sanitizers' libraries.
 fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
-# debootstrap, iproute2: the clean Debian of tests/packages, and its network. strace: the calls that
-# the sandbox has to permit.
-package_packages=(dpkg-dev file lintian debootstrap iproute2 strace systemd python3
-  python3-grpcio python3-protobuf)
+# debootstrap, iproute2, systemd-container: the clean Debian of tests/packages, its network, its
+# boot. strace: the calls that the sandbox has to permit.
+package_packages=(dpkg-dev file lintian debootstrap iproute2 strace systemd systemd-container
+  python3 python3-grpcio python3-protobuf)
 lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev llvm-14-dev shellcheck)
 
 usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }

@@ -29,7 +29,7 @@ def main(address, method, text):
         call = channel.unary_unary(f"/{SERVICE}/{method}",
                                    getattr(pb, f"{method}Request").SerializeToString,
                                    getattr(pb, f"{method}Response").FromString)
-        response = call(request, timeout=10)
+        response = call(request, timeout=30, wait_for_ready=True)
     print(json_format.MessageToJson(response, preserving_proto_field_name=True))
 
 

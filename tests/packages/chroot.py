@@ -35,6 +35,8 @@ class Chroot:
         else:
             output("debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm",
                    self.root, MIRROR)
+        # As mkdtemp() makes it, root alone enters it.
+        self.root.chmod(0o755)
         shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
         policy = self.root / "usr/sbin/policy-rc.d"
         policy.write_text(NO_SERVICES)

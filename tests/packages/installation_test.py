@@ -1,8 +1,8 @@
 """The packages in a clean Debian 12: installed, served from, upgraded, removed and purged; and a
 project built with the installed libraries. As root; scripts/packages.sh --test runs it.
 
-systemd cannot be process 1 there: the service is started with the user, the settings, the
-credentials and the command line of its unit, without its sandbox (unit_test.py scores that)."""
+Without systemd: the service is started with the user, the settings, the credentials and the command
+line of its unit. boot_test.py starts it by systemd, in its sandbox."""
 
 import base64
 import pathlib

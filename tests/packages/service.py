@@ -1,5 +1,4 @@
-"""The packaged service in a chroot, started as its unit says but by this test: systemd cannot be
-process 1 there. In a network of its own, so that the packaged port is free."""
+"""The packaged service in a chroot, started as its unit says, but by this test. In a network of its own, so that the packaged port is free."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 """The filter of system calls in the unit against the calls that the program makes, as strace sees
-them: systemd's filter itself cannot be entered where systemd is not process 1."""
+them: a refused call shows here by its name, and under systemd as any fault."""
 
 import os
 import pathlib
