@@ -81,6 +81,7 @@ class SqliteRecords {
   // kChildren. For kScope `after` has the scope, with the nil id for its first record.
   absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
                                             const std::optional<RecordPlace>& after, int limit);
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op, absl::Time now);
   // As DecideResolve() decided. `token` is the record's new one.
   absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, const Uuid& token,
                       absl::Time now);
@@ -113,6 +114,7 @@ class SqliteRecords {
   SqliteStatement walk_scope_;
   SqliteStatement walk_unknown_;
   SqliteStatement walk_children_;
+  SqliteStatement measure_usage_;
   SqliteStatement settle_;
   SqliteStatement set_tombstone_;
   SqliteStatement remove_checkpoint_;
