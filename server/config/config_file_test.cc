@@ -101,7 +101,8 @@ TEST_F(ConfigFileTest, IsTranslated) {
 TEST_F(ConfigFileTest, SettingsOfNamespaces) {
   const auto loaded = Load(R"(
 namespaces { name: "all" window { seconds: 3600 } not_before: "2026-01-01T00:00:00Z"
-  limits { max_rate: 10.5 max_in_flight: 7 max_waiting: 0 }
+  limits { max_rate: 10.5 max_in_flight: 7 max_waiting: 0 max_records: 9
+           max_reply_bytes: 1000000000000000 }
   retention { min { seconds: 60 } max { seconds: 3600 } } }
 namespaces { name: "burst" limits { max_rate: 10 burst: 99 } }
 namespaces { name: "defaults" })");
@@ -113,6 +114,8 @@ namespaces { name: "defaults" })");
   EXPECT_EQ(all.burst, 11u);
   EXPECT_EQ(all.max_in_flight, 7u);
   EXPECT_EQ(all.max_waiting, 0u);
+  EXPECT_EQ(all.max_records, 9);
+  EXPECT_EQ(all.max_reply_bytes, 1'000'000'000'000'000);
   EXPECT_EQ(all.min_retention, absl::Minutes(1));
   EXPECT_EQ(all.max_retention, absl::Hours(1));
   EXPECT_EQ(all.default_retention, absl::Hours(1)) << "the nearest bound";
@@ -175,6 +178,11 @@ TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {
       {"namespaces { name: \"n\" limits { max_rate: 1e9 } }", "1: max_rate must be"},
       {"namespaces { name: \"n\" limits { max_rate: 1 burst: 0 } }", "1: burst must be at least"},
       {"namespaces { name: \"n\" limits { burst: 1 } }", "1: burst has no effect without"},
+      {"namespaces { name: \"n\" limits { max_records: 0 } }", "1: max_records must be 1 to"},
+      {"namespaces { name: \"n\" limits { max_records: 10000001 } }",
+       "1: max_records must be 1 to 10000000"},
+      {"namespaces { name: \"n\" limits { max_reply_bytes: 1000000000000001 } }",
+       "1: max_reply_bytes must be 1 to"},
       {"namespaces { name: \"n\" limits { max_in_flight: 0 } }", "1: max_in_flight must be"},
       {"namespaces { name: \"n\"\n retention {\n min { seconds: 0 } } }", "3: min must be 1s to"},
       {"namespaces { name: \"n\" retention { max { seconds: 99999999 } } }", "1: max must be 1s"},

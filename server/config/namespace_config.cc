@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +19,22 @@ namespace {
 // error.
 constexpr double kMaxRate = 1e6;
 constexpr double kMinRate = 1e-5;
+// As many as a measurement counts (UsageMeter::Options::max_rows).
+constexpr std::uint64_t kMaxRecordQuota = 10'000'000;
+// More than any database holds; sums of it do not overflow.
+constexpr std::uint64_t kMaxByteQuota = 1'000'000'000'000'000;
 constexpr absl::Duration kMinWindow = absl::Minutes(1);
+
+std::optional<std::int64_t> ReadQuota(const std::string& field, bool is_set, std::uint64_t value,
+                                      std::uint64_t max, const ConfigPlace& place,
+                                      ConfigFaults& faults) {
+  if (!is_set) return std::nullopt;
+  if (value == 0 || value > max) {
+    faults.Add(place.LineOf(field), absl::StrCat(field, " must be 1 to ", max));
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(value);
+}
 
 void ReadLimits(const config::v1::Limits& limits, const ConfigPlace& place,
                 NamespaceSettings& settings, ConfigFaults& faults) {
@@ -46,6 +63,10 @@ void ReadLimits(const config::v1::Limits& limits, const ConfigPlace& place,
     }
   }
   if (limits.has_max_waiting()) settings.max_waiting = limits.max_waiting();
+  settings.max_records = ReadQuota("max_records", limits.has_max_records(), limits.max_records(),
+                                   kMaxRecordQuota, place, faults);
+  settings.max_reply_bytes = ReadQuota("max_reply_bytes", limits.has_max_reply_bytes(),
+                                       limits.max_reply_bytes(), kMaxByteQuota, place, faults);
 }
 
 // A duration within bounds, or `fallback` if it is not set.

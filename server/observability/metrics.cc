@@ -120,6 +120,11 @@ Metrics::Metrics()
                          "configuration file.")),
       exceeded_(Counters(*registry_, "idempotency_quota_exceeded_total",
                          "Operations over a limit of their namespace, by limit.")),
+      records_(Gauges(*registry_, "idempotency_namespace_records",
+                      "Live records of a namespace that has a quota, when they were last measured; "
+                      "counted until a quota is exceeded.")),
+      reply_bytes_(Gauges(*registry_, "idempotency_namespace_reply_bytes",
+                          "Bytes of their replies, measured at the same time.")),
       plaintext_exposed_(NewGauge("idempotency_plaintext_exposed",
                                   "1 if calls from other machines are accepted without TLS.")),
       connections_(Gauges(*registry_, "idempotency_store_connections",
@@ -286,6 +291,12 @@ void Metrics::ConnectionsChanged(const StoreConnections& connections) {
 
 void Metrics::TenantAdmitted(absl::string_view name_space) {
   admitted_.Add({{"namespace", std::string(name_space)}}).Increment();
+}
+
+void Metrics::UsageMeasured(absl::string_view name_space, const NamespaceUsage& usage) {
+  const prometheus::Labels labels = {{"namespace", std::string(name_space)}};
+  records_.Add(labels).Set(static_cast<double>(usage.records));
+  reply_bytes_.Add(labels).Set(static_cast<double>(usage.reply_bytes));
 }
 
 void Metrics::QuotaExceeded(absl::string_view name_space, QuotaLimit limit) {

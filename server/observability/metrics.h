@@ -56,6 +56,7 @@ class Metrics : public Observer {
   void ConnectionsChanged(const StoreConnections& connections) override;
   void TenantAdmitted(absl::string_view name_space) override;
   void QuotaExceeded(absl::string_view name_space, QuotaLimit limit) override;
+  void UsageMeasured(absl::string_view name_space, const NamespaceUsage& usage) override;
   void ConfigRead(bool valid) override { config_valid_.Set(valid ? 1 : 0); }
   void PlaintextServed(bool exposed) override { plaintext_exposed_.Set(exposed ? 1 : 0); }
 
@@ -119,6 +120,8 @@ class Metrics : public Observer {
   // By namespaces of the configuration, so that there are few.
   prometheus::Family<prometheus::Counter>& admitted_;
   prometheus::Family<prometheus::Counter>& exceeded_;
+  prometheus::Family<prometheus::Gauge>& records_;
+  prometheus::Family<prometheus::Gauge>& reply_bytes_;
   prometheus::Gauge& plaintext_exposed_;
   prometheus::Family<prometheus::Gauge>& connections_;
 };

@@ -77,6 +77,7 @@ TEST(MetricsTest, NamesTypesAndLabelsAreAContract) {
   // These series exist for the namespaces of the configuration file.
   metrics.TenantAdmitted("payments");
   for (const QuotaLimit limit : kAllQuotaLimits) metrics.QuotaExceeded("payments", limit);
+  metrics.UsageMeasured("payments", {});
   std::ifstream file(IDEMPOTENCY_TESTDATA "/metrics.golden");
   const std::string golden{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_EQ(Describe(metrics), golden)

@@ -50,9 +50,10 @@ constexpr std::string_view OperationName(OperationKind kind) {
 }
 
 // A limit of a namespace.
-enum class QuotaLimit { kRate, kInFlight, kWaiting };
+enum class QuotaLimit { kRate, kInFlight, kWaiting, kRecords, kReplyBytes };
 inline constexpr QuotaLimit kAllQuotaLimits[] = {QuotaLimit::kRate, QuotaLimit::kInFlight,
-                                                 QuotaLimit::kWaiting};
+                                                 QuotaLimit::kWaiting, QuotaLimit::kRecords,
+                                                 QuotaLimit::kReplyBytes};
 
 constexpr std::string_view QuotaLimitName(QuotaLimit limit) {
   switch (limit) {
@@ -62,6 +63,10 @@ constexpr std::string_view QuotaLimitName(QuotaLimit limit) {
       return "in_flight";
     case QuotaLimit::kWaiting:
       return "waiting";
+    case QuotaLimit::kRecords:
+      return "records";
+    case QuotaLimit::kReplyBytes:
+      return "reply_bytes";
   }
   return "";
 }
@@ -196,6 +201,9 @@ class Observer {
   // not (kWaiting: it was, but its caller does not wait).
   virtual void TenantAdmitted(absl::string_view /*name_space*/) {}
   virtual void QuotaExceeded(absl::string_view /*name_space*/, QuotaLimit) {}
+
+  // What the records of a namespace with a quota use.
+  virtual void UsageMeasured(absl::string_view /*name_space*/, const NamespaceUsage&) {}
 
   // The configuration file was read.
   virtual void ConfigRead(bool /*valid*/) {}

@@ -62,9 +62,21 @@ void Operations::Reserve(const v1::ReserveRequest& request,
   waiters_.Start(call, group);
 }
 
+absl::Status Operations::WithQuota(const absl::Status& error,
+                                   const PendingResponse<v1::ReserveResponse>& pending) const {
+  const std::optional<QuotaLimit> reached = pending.place_.reached();
+  if (ReasonOf(error) != Reason::kQuotaExceeded || !reached.has_value()) return error;
+  return options_.tenants->RefuseRecord(InFlightWaiters::OpOf(pending.waiting_).key.name_space,
+                                        *reached);
+}
+
 absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
                                PendingResponse<v1::ReserveResponse>& pending) {
-  if (!answer.ok()) return answer.status();
+  if (!answer.ok()) return WithQuota(answer.status(), pending);
+  const auto* const reserved = std::get_if<Reserved>(&*answer);
+  if (reserved != nullptr && reserved->attempt == 1 && !reserved->repeated) {
+    pending.place_.CountRecord();
+  }
   const auto* const replay = std::get_if<Replay>(&*answer);
   if (replay != nullptr) {
     const absl::Status held =
@@ -88,6 +100,9 @@ void Operations::Complete(const v1::CompleteRequest& request,
   if (!op.ok()) return Refuse(pending, op.status());
   if (const absl::Status denied = Check(pending, op->key, Permission::kWrite); !denied.ok()) {
     return Refuse(pending, denied);
+  }
+  if (options_.tenants != nullptr) {
+    options_.tenants->CountReply(op->key.name_space, op->reply.bytes.size());
   }
   pending.request_hold_.Release();
   pending.id_ = op->id;

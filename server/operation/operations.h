@@ -70,6 +70,9 @@ class Operations {
   static absl::Status CheckRead(const PendingOperation& pending, const GetOp& op,
                                 v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
+  // The quota in place of the store's refusal of a new record.
+  absl::Status WithQuota(const absl::Status& error,
+                         const PendingResponse<v1::ReserveResponse>& pending) const;
   absl::Status Write(const absl::StatusOr<Verdict>& answer,
                      PendingResponse<v1::ReserveResponse>& pending);
   absl::Status Write(const absl::StatusOr<Record>& answer, v1::RecordView view,

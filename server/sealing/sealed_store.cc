@@ -200,6 +200,10 @@ absl::StatusOr<PurgeStep> SealedStore::Purge(const PurgeOp& op) { return store_.
 
 absl::StatusOr<AuditPage> SealedStore::ReadAudit(const AuditOp& op) { return store_.ReadAudit(op); }
 
+absl::StatusOr<UsageStep> SealedStore::MeasureUsage(const UsageOp& op) {
+  return store_.MeasureUsage(op);
+}
+
 absl::StatusOr<StoreGauges> SealedStore::Inspect() { return store_.Inspect(); }
 
 }  // namespace idempotency::internal

@@ -92,6 +92,12 @@ absl::StatusOr<AuditPage> DeferredStore::ReadAudit(const AuditOp& op) {
   return NotOpen();
 }
 
+absl::StatusOr<UsageStep> DeferredStore::MeasureUsage(const UsageOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->MeasureUsage(op);
+  return NotOpen();
+}
+
 absl::StatusOr<StoreGauges> DeferredStore::Inspect() {
   Store* store = opened();
   if (store == nullptr) {

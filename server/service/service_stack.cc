@@ -67,6 +67,11 @@ void ServiceStack::StartParts() {
   sweeper_.emplace(*store_, observer_, sweeping);
   sweeper_->Start();
 
+  if (sharing_.tenants != nullptr) {
+    usage_meter_.emplace(*store_, *sharing_.tenants, UsageMeter::Options());
+    usage_meter_->Start();
+  }
+
   BatcherOptions batching;
   batching.threads = WorkersFor(address_, options_);
   batching.max_bytes = static_cast<std::size_t>(options_.queue_mib) * 1024 * 1024;
@@ -103,6 +108,7 @@ void ServiceStack::Close() {
   StopWaiting();
   if (admin_worker_) admin_worker_->Close();
   batcher_->Close();
+  if (usage_meter_) usage_meter_->Stop();
   sweeper_->Stop();
   store_.reset();
 }

@@ -25,6 +25,7 @@
 #include "server/service/store_factory.h"
 #include "server/service/store_monitor.h"
 #include "server/service/sweeper.h"
+#include "server/service/usage_meter.h"
 
 namespace idempotency::internal {
 
@@ -105,6 +106,8 @@ class ServiceStack {
   std::optional<DeferredStore> store_;
   absl::StatusOr<StoreGauges> first_look_;
   std::optional<Sweeper> sweeper_;
+  // If namespaces have settings.
+  std::optional<UsageMeter> usage_meter_;
   std::optional<Batcher> batcher_;
   std::optional<InFlightWaiters> waiters_;
   std::optional<IdempotencyService> service_;

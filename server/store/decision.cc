@@ -79,6 +79,7 @@ ReserveDecision DecideForgotten(const ReserveOp& op, absl::Time now,
                                   "check the clock of the machine that generates keys"));
     }
   }
+  if (op.only_existing) return AnswerWith(NoRoomForARecord());
   ReserveDecision decision;
   decision.grant = FirstGrant(op, now);
   decision.action = ReserveAction::kInsert;
@@ -356,6 +357,10 @@ ExtendDecision DecideExtend(const ExtendOp& op, absl::Time now,
   const absl::Time until =
       std::max(stored.lease_expires_at, LeaseEnd(now, op.lease, stored.expires_at));
   return {until, Extension{until - now}};
+}
+
+absl::Status NoRoomForARecord() {
+  return MakeError(Reason::kQuotaExceeded, "the namespace has as many records as it may");
 }
 
 absl::Status NoSuchRecord() {

@@ -239,6 +239,7 @@ absl::StatusOr<Verdict> MemoryStore::ReserveForgotten(const ReserveOp& op, absl:
   if (key_time && *key_time - now > limits::kMaxKeyAhead) {
     return MakeError(Reason::kKeyInvalid, "the key was made too far ahead");
   }
+  if (op.only_existing) return NoRoomForARecord();
   // 3
   Row row;
   row.record.id = op.id;
@@ -398,6 +399,25 @@ bool MemoryStore::SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
     }
   }
   return false;
+}
+
+absl::StatusOr<UsageStep> MemoryStore::MeasureUsage(const UsageOp& op) {
+  UsageStep step;
+  MutexLock lock(mutex_);
+  const absl::Time now = clock_.Now();
+  for (auto it = op.after ? rows_.upper_bound(op.after->id) : rows_.begin(); it != rows_.end();
+       ++it) {
+    if (step.visited == op.limit) return step;
+    step.visited += 1;
+    const Record& record = it->second.record;
+    step.next = RecordPlace{record.key.scope, it->first};
+    if (record.key.name_space != op.name_space || Forgotten(record, now)) continue;
+    step.usage.records += 1;
+    if (!record.reply) continue;
+    step.usage.reply_bytes += static_cast<std::int64_t>(record.reply->bytes.size());
+  }
+  step.next.reset();
+  return step;
 }
 
 absl::StatusOr<StoreGauges> MemoryStore::Inspect() {

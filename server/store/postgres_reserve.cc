@@ -122,7 +122,7 @@ PostgresReserve::PostgresReserve(PostgresConnection& connection,
       read_next_(read_first) {}
 
 absl::Status PostgresReserve::operator()(const Indices& pending) {
-  if (!std::exchange(read_next_, true)) return Insert(pending);
+  if (!std::exchange(read_next_, true)) return Insert(Insertable(pending));
   Plan plan;
   if (absl::Status status = MakePlan(pending, plan); !status.ok()) return status;
   if (absl::Status status = Insert(plan.insert); !status.ok()) return status;
@@ -130,6 +130,14 @@ absl::Status PostgresReserve::operator()(const Indices& pending) {
   if (absl::Status status = GrantNext(plan.grant); !status.ok()) return status;
   if (absl::Status status = RenewLeases(plan.renew_lease); !status.ok()) return status;
   return MarkUnknown(plan.mark_unknown);
+}
+
+PostgresReserve::Indices PostgresReserve::Insertable(const Indices& pending) const {
+  Indices insertable;
+  for (const std::size_t index : pending) {
+    if (!batch_.op(index).only_existing) insertable.push_back(index);
+  }
+  return insertable;
 }
 
 absl::Status PostgresReserve::MakePlan(const Indices& pending, Plan& plan) {
@@ -143,7 +151,8 @@ absl::Status PostgresReserve::MakePlan(const Indices& pending, Plan& plan) {
     const auto row = rows->find(op.id);
     if (row == rows->end()) {
       // The insert itself checks the window, by the clock of its own moment.
-      (progress_[index].insert_tried ? missing : plan.insert).push_back(index);
+      const bool decided = progress_[index].insert_tried || op.only_existing;
+      (decided ? missing : plan.insert).push_back(index);
     } else if (!row->second.ok()) {
       batch_.Settle(index, row->second.status());
     } else if (row->second->reply_left_out) {
@@ -162,7 +171,7 @@ absl::Status PostgresReserve::MakePlan(const Indices& pending, Plan& plan) {
 }
 
 // The insert did not take them, and nothing is there: outside the window, or
-// swept in between.
+// swept in between; or they may not be inserted.
 absl::Status PostgresReserve::PlanMissing(const Indices& missing, Plan& plan) {
   if (missing.empty()) return absl::OkStatus();
   const auto clock = connection_.Execute(statements_.read_clock, {});

@@ -43,6 +43,9 @@ class PostgresReserve {
   // How many of the batch's records already existed at the first read.
   std::size_t known() const { return known_; }
 
+  // Those among them that may be given a record.
+  Indices Insertable(const Indices& pending) const;
+
  private:
   // A decision to be written, and the row it is based on.
   struct Step {

@@ -28,7 +28,7 @@ bool PostgresSharedCommit::Pays(absl::Span<const CompleteOp> completions,
 void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch& reserving,
                                PostgresReserve& reserve) {
   const bool both = !completing.Unanswered(completing.All()).empty() &&
-                    !reserving.Unanswered(reserving.All()).empty();
+                    !reserve.Insertable(reserving.Unanswered(reserving.All())).empty();
   const absl::Status together =
       both ? RunTogether(completing, reserving, reserve) : absl::OkStatus();
   if (together.code() == absl::StatusCode::kUnavailable) {
@@ -59,7 +59,7 @@ void PostgresSharedCommit::Run(CompleteBatch& completing, PostgresReserve::Batch
 absl::Status PostgresSharedCommit::RunTogether(CompleteBatch& completing,
                                                PostgresReserve::Batch& reserving,
                                                PostgresReserve& reserve) {
-  const PostgresReserve::Indices all = reserving.Unanswered(reserving.All());
+  const PostgresReserve::Indices all = reserve.Insertable(reserving.Unanswered(reserving.All()));
   PostgresParameters parameters =
       CompleteParameters(completing, completing.Unanswered(completing.All()));
   parameters.Append(reserve.BeginInsert(all));

@@ -592,6 +592,18 @@ constexpr std::string_view kVisitOf =
 constexpr std::string_view kVisitOne =
     "WHERE t.id = $7::uuid AND t.token = $8::uuid AND t.attempt = $9::integer";
 
+// $1 to $4 as kWalkNamespace. Returns one row: how many rows were read, scope and id of the last
+// one, the number of live ones, the bytes of their replies. The length of a reply is known without
+// reading it.
+constexpr std::string_view kMeasureUsage = R"sql(
+WITH visited AS MATERIALIZED (
+  SELECT t.scope, t.id, {remembered} AS live, octet_length(t.reply) AS reply_bytes
+  FROM records t {walk})
+SELECT count(*), (array_agg(v.scope))[count(*)], (array_agg(v.id))[count(*)],
+  count(*) FILTER (WHERE v.live), coalesce(sum(v.reply_bytes) FILTER (WHERE v.live), 0)::bigint
+FROM visited v
+)sql";
+
 // $1 namespace, $2 the sequence to continue after, $3 how many.
 constexpr std::string_view kReadAudit = R"sql(
 SELECT a.sequence, a.at, a.actor, a.reason, a.action, a.forced, a.namespace, a.record_id,
@@ -730,6 +742,10 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
           Fill(PurgeOf(kCount, kWalkNamespace, "t.created_at < $6::timestamptz", 1), clock_sql)},
       read_audit{"read_audit", Fill(kReadAudit, clock_sql)},
       read_audit_key{"read_audit_key", Fill(kReadAuditKey, clock_sql)},
+      measure_usage{
+          "measure_usage",
+          Fill(absl::StrReplaceAll(AbslView(kMeasureUsage), {{"{walk}", AbslView(kWalkNamespace)}}),
+               clock_sql)},
       begin_session{"begin_session", Fill(kBeginSession, clock_sql)},
       read_schema{"read_schema", Fill(kReadSchema, clock_sql)},
       probe_commit{"probe_commit", Fill(kProbeCommit, clock_sql)},
@@ -767,6 +783,7 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &count_namespace,
           &read_audit,
           &read_audit_key,
+          &measure_usage,
           &probe_commit,
           &inspect};
 }

@@ -80,6 +80,9 @@ struct PostgresStatements {
   PostgresStatement read_audit;
   PostgresStatement read_audit_key;
 
+  // The quotas of namespaces.
+  PostgresStatement measure_usage;
+
   // The begin of a session; the check of its schema; the test commit.
   PostgresStatement begin_session;
   PostgresStatement read_schema;

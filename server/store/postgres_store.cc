@@ -249,6 +249,25 @@ absl::StatusOr<AuditPage> PostgresStore::ReadAudit(const AuditOp& op) {
   return PostgresAdmin(**connection, statements_).ReadAudit(op);
 }
 
+// Columns: how many were read, the last one's scope and id, live ones, bytes.
+absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  const RecordPlace after = op.after.value_or(RecordPlace());
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.AddBytes(after.scope);
+  parameters.Add(after.id);
+  parameters.Add(op.limit);
+  const auto result = (*connection)->Execute(statements_.measure_usage, parameters);
+  if (!result.ok()) return ToCallerStatus(result.status());
+  UsageStep step;
+  step.visited = result->Integer(0, 0);
+  step.usage = {result->Integer(0, 3), result->Integer(0, 4)};
+  if (step.visited == op.limit) step.next = RecordPlace{result->Text(0, 1), result->GetUuid(0, 2)};
+  return step;
+}
+
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
   if (!connection.ok()) {

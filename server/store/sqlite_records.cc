@@ -74,6 +74,12 @@ constexpr char kEntomb[] =
 constexpr char kWalkNamespace[] =
     " FROM records AS r INDEXED BY records_by_scope"
     " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
+// ?5 now. In the order of WalkNamespace; only the header of a reply is read, for its length.
+constexpr char kMeasureUsage[] =
+    "SELECT scope, id, expires_at > ?5 OR state = 4 OR (state = 1 AND on_lease_expiry = 2),"
+    " coalesce(length(reply), 0)"
+    " FROM records AS r INDEXED BY records_by_scope"
+    " WHERE namespace = ?1 AND (scope, id) > (?2, ?3) ORDER BY scope, id LIMIT ?4";
 constexpr char kWalkScope[] =
     " FROM records AS r INDEXED BY records_by_scope"
     " WHERE namespace = ?1 AND scope = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
@@ -297,6 +303,7 @@ absl::StatusOr<SqliteRecords> SqliteRecords::Prepare(SqliteConnection& connectio
       {&records.walk_scope_, walk_scope.c_str()},
       {&records.walk_unknown_, walk_unknown.c_str()},
       {&records.walk_children_, walk_children.c_str()},
+      {&records.measure_usage_, kMeasureUsage},
       {&records.settle_, kSettle},
       {&records.set_tombstone_, kSetTombstone},
       {&records.remove_checkpoint_, kRemoveCheckpoint},
@@ -501,6 +508,43 @@ SqliteStatement& SqliteRecords::StatementOf(ListWalk walk) {
   return walk_children_;
 }
 
+namespace {
+
+// Parameters ?2 and ?3 of a walk.
+void BindPlace(SqliteStatement& statement, const RecordPlace& place) {
+  statement.BindText(2, place.scope);
+  // Below every id.
+  if (place.id.is_nil()) {
+    statement.BindBlob(3, "");
+  } else {
+    statement.Bind(3, place.id);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<UsageStep> SqliteRecords::MeasureUsage(const UsageOp& op, absl::Time now) {
+  const RecordPlace place = op.after.value_or(RecordPlace());
+  SqliteStatement::Run run(measure_usage_);
+  run->BindText(1, op.name_space);
+  BindPlace(*run, place);
+  run->Bind(4, std::int64_t{op.limit});
+  run->Bind(5, now);
+  UsageStep step;
+  for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
+    if (!row.ok()) return row.status();
+    if (!*row) break;
+    step.visited += 1;
+    step.next =
+        RecordPlace{std::string(run->Text(0).value_or("")), run->UuidBlob(1).value_or(RecordId())};
+    if (run->Integer(2).value_or(0) == 0) continue;
+    step.usage.records += 1;
+    step.usage.reply_bytes += run->Integer(3).value_or(0);
+  }
+  if (step.visited < op.limit) step.next.reset();
+  return step;
+}
+
 absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
     ListWalk walk, std::string_view first_part, const std::optional<RecordPlace>& after,
     int limit) {
@@ -508,13 +552,7 @@ absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
   const RecordPlace place = after.value_or(RecordPlace());
   SqliteStatement::Run run(StatementOf(walk));
   run->BindText(1, first_part);
-  run->BindText(2, place.scope);
-  // Below every id.
-  if (place.id.is_nil()) {
-    run->BindBlob(3, "");
-  } else {
-    run->Bind(3, place.id);
-  }
+  BindPlace(*run, place);
   run->Bind(4, std::int64_t{limit});
   for (absl::StatusOr<bool> row = run->Step();; row = run->Step()) {
     if (!row.ok()) return row.status();

@@ -81,6 +81,7 @@ class SqliteRecords {
   // kChildren. For kScope `after` has the scope, with the nil id for its first record.
   absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
                                             const std::optional<RecordPlace>& after, int limit);
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op, absl::Time now);
   // As DecideResolve() decided.
   absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, absl::Time now);
   // The tombstone of a record that is forgotten from now on.
@@ -112,6 +113,7 @@ class SqliteRecords {
   SqliteStatement walk_scope_;
   SqliteStatement walk_unknown_;
   SqliteStatement walk_children_;
+  SqliteStatement measure_usage_;
   SqliteStatement settle_;
   SqliteStatement set_tombstone_;
   SqliteStatement remove_checkpoint_;

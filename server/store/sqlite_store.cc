@@ -400,6 +400,11 @@ absl::Status SqliteStore::ProveCommits() {
   return committed;
 }
 
+absl::StatusOr<UsageStep> SqliteStore::MeasureUsage(const UsageOp& op) {
+  MutexLock lock(reader_mutex_);
+  return reader_.records->MeasureUsage(op, Now());
+}
+
 absl::StatusOr<StoreGauges> SqliteStore::Inspect() {
   if (absl::Status proved = ProveCommits(); !proved.ok()) return proved;
   MutexLock lock(reader_mutex_);

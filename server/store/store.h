@@ -20,6 +20,7 @@
 #include "grpc_idempotency/reply.h"
 #include "grpc_idempotency/uuid.h"
 #include "server/store/admin_operations.h"
+#include "server/store/namespace_usage.h"
 #include "server/store/record.h"
 #include "server/store/verdict.h"
 
@@ -49,6 +50,9 @@ struct ReserveOp {
   absl::Duration tombstone = absl::ZeroDuration();
   std::optional<RecordKey> parent;
   std::map<std::string, std::string> labels;
+  // The namespace has as many records as it may: a key without a record is refused, and every
+  // other one is answered as ever.
+  bool only_existing = false;
 };
 
 struct CompleteOp {
@@ -203,6 +207,7 @@ class Store {
   //                                              limits::kMaxKeyAhead ahead
   //   FAILED_PRECONDITION / FINGERPRINT_UNKNOWN  no fingerprint version in common
   //   FAILED_PRECONDITION / RESERVATION_LOST     the request token's grant was released
+  //   RESOURCE_EXHAUSTED / QUOTA_EXCEEDED        a new or a forgotten key, and only_existing
   // Once `Reserved` is answered the grant is durable.
   virtual std::vector<absl::StatusOr<Verdict>> Reserve(absl::Span<const ReserveOp> ops) = 0;
 
@@ -283,10 +288,17 @@ class Store {
   // A page of the audit log, oldest entries first.
   virtual absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) = 0;
 
+  // One step through the records of a namespace. Reads at most `limit` rows by an index, and no
+  // reply. Not confirmed by a standby.
+  virtual absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) = 0;
+
   // OK while the next completion can be made durable: a write of this process was
   // committed recently, or a test write succeeds in time. Also the gauges.
   virtual absl::StatusOr<StoreGauges> Inspect() = 0;
 };
+
+// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: the key has no record, and the namespace has no room.
+absl::Status NoRoomForARecord();
 
 // NOT_FOUND / RECORD_NOT_FOUND: the record does not exist, or the caller may not read it. One
 // text for both.

@@ -24,6 +24,10 @@ struct NamespaceSettings {
   // Those among them that wait for a running attempt.
   std::optional<std::uint32_t> max_waiting;
 
+  // Live records, and bytes of their replies, of all replicas together.
+  std::optional<std::int64_t> max_records;
+  std::optional<std::int64_t> max_reply_bytes;
+
   // The bounds of a reservation's retention, and the retention of one that sets none.
   absl::Duration min_retention = limits::kMinRetention;
   absl::Duration max_retention = limits::kMaxRetention;

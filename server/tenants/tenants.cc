@@ -1,6 +1,7 @@
 #include "server/tenants/tenants.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,8 @@ namespace {
 
 // Until one of the operations in progress has probably been answered.
 constexpr absl::Duration kInFlightRetryDelay = absl::Milliseconds(100);
+// As often as the usage is measured (UsageMeter): an earlier retry finds the same.
+constexpr absl::Duration kQuotaRetryDelay = absl::Seconds(10);
 // A caller cannot measure less, and a delay of zero would be a flood.
 constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
 
@@ -57,6 +60,7 @@ Tenants::Place& Tenants::Place::operator=(Place&& other) noexcept {
   Release();
   tenant_ = std::move(other.tenant_);
   waiting_ = other.waiting_;
+  reached_ = other.reached_;
   return *this;
 }
 
@@ -66,6 +70,10 @@ void Tenants::Place::Release() {
   MutexLock lock(tenant->mutex);
   --tenant->in_flight;
   if (waiting_) --tenant->waiting;
+}
+
+void Tenants::Place::CountRecord() {
+  if (tenant_ != nullptr) Count(*tenant_, {1, 0});
 }
 
 void Tenants::Configure(const NamespaceSettingsMap& settings) {
@@ -125,7 +133,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitRead(absl::string_view name_space) 
     const std::shared_ptr<const NamespaceSettings> settings = tenant->settings;
     if (absl::Status taken = Take(*tenant, *settings, name_space); !taken.ok()) return taken;
   }
-  return Place(std::move(tenant), /*waiting=*/false);
+  return Place(std::move(tenant), /*waiting=*/false, std::nullopt);
 }
 
 absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const StatedTerms& stated,
@@ -133,6 +141,7 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
   std::shared_ptr<Tenant> tenant = Find(op.key.name_space);
   if (tenant == nullptr) return Place();
   bool waits = max_wait > absl::ZeroDuration();
+  std::optional<QuotaLimit> reached;
   {
     MutexLock lock(tenant->mutex);
     const std::shared_ptr<const NamespaceSettings> snapshot = tenant->settings;
@@ -152,8 +161,76 @@ absl::StatusOr<Tenants::Place> Tenants::AdmitReservation(ReserveOp& op, const St
       waits = false;
     }
     if (waits) ++tenant->waiting;
+    reached = ReachedQuota(*tenant, settings);
   }
-  return Place(std::move(tenant), waits);
+  op.only_existing = reached.has_value();
+  return Place(std::move(tenant), waits, reached);
+}
+
+std::optional<QuotaLimit> Tenants::ReachedQuota(const Tenant& tenant,
+                                                const NamespaceSettings& settings) {
+  if (!tenant.measured.has_value()) return std::nullopt;
+  const auto is_reached = [](const std::optional<std::int64_t>& most, std::int64_t used) {
+    return most.has_value() && used >= *most;
+  };
+  if (is_reached(settings.max_records, tenant.measured->records + tenant.added.records)) {
+    return QuotaLimit::kRecords;
+  }
+  if (is_reached(settings.max_reply_bytes,
+                 tenant.measured->reply_bytes + tenant.added.reply_bytes)) {
+    return QuotaLimit::kReplyBytes;
+  }
+  return std::nullopt;
+}
+
+absl::Status Tenants::RefuseRecord(absl::string_view name_space, QuotaLimit reached) const {
+  observer_.QuotaExceeded(name_space, reached);
+  return Exceeded(name_space,
+                  reached == QuotaLimit::kRecords ? "number of records" : "bytes of replies",
+                  kQuotaRetryDelay);
+}
+
+void Tenants::Count(Tenant& tenant, const NamespaceUsage& more) {
+  MutexLock lock(tenant.mutex);
+  for (NamespaceUsage* const sum : {&tenant.added, &tenant.added_since_begin}) {
+    sum->records += more.records;
+    sum->reply_bytes += more.reply_bytes;
+  }
+}
+
+void Tenants::CountReply(absl::string_view name_space, std::size_t bytes) {
+  const std::shared_ptr<Tenant> tenant = Find(name_space);
+  if (tenant != nullptr) Count(*tenant, {0, static_cast<std::int64_t>(bytes)});
+}
+
+std::vector<Tenants::Quota> Tenants::Quotas() const {
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::vector<Quota> quotas;
+  MutexLock lock(mutex_);
+  for (const auto& [name, tenant] : tenants_) {
+    MutexLock tenant_lock(tenant->mutex);
+    const NamespaceSettings& settings = *tenant->settings;
+    if (!settings.max_records && !settings.max_reply_bytes) continue;
+    quotas.push_back(
+        {name, {settings.max_records.value_or(kNone), settings.max_reply_bytes.value_or(kNone)}});
+  }
+  return quotas;
+}
+
+void Tenants::BeginMeasurement(absl::string_view name_space) {
+  const std::shared_ptr<Tenant> tenant = Find(name_space);
+  if (tenant == nullptr) return;
+  MutexLock lock(tenant->mutex);
+  tenant->added_since_begin = {};
+}
+
+void Tenants::EndMeasurement(absl::string_view name_space, const NamespaceUsage& usage) {
+  const std::shared_ptr<Tenant> tenant = Find(name_space);
+  if (tenant == nullptr) return;
+  MutexLock lock(tenant->mutex);
+  tenant->measured = usage;
+  tenant->added = tenant->added_since_begin;
+  observer_.UsageMeasured(name_space, usage);
 }
 
 }  // namespace idempotency::internal

@@ -2,10 +2,13 @@
 #define IDEMPOTENCY_SERVER_TENANTS_TENANTS_H_
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +20,7 @@
 #include "core/clock.h"
 #include "core/mutex.h"
 #include "server/observability/observer.h"
+#include "server/store/namespace_usage.h"
 #include "server/store/store.h"
 #include "server/tenants/namespace_settings.h"
 #include "server/tenants/rate_limit.h"
@@ -46,13 +50,19 @@ class Tenants {
 
     void Release();
 
+    // The quota that its namespace had reached, if the reservation is for existing records only.
+    const std::optional<QuotaLimit>& reached() const { return reached_; }
+    // Its reservation made a record. Before Release().
+    void CountRecord();
+
    private:
     friend class Tenants;
-    Place(std::shared_ptr<Tenant> tenant, bool waiting)
-        : tenant_(std::move(tenant)), waiting_(waiting) {}
+    Place(std::shared_ptr<Tenant> tenant, bool waiting, std::optional<QuotaLimit> reached)
+        : tenant_(std::move(tenant)), waiting_(waiting), reached_(reached) {}
 
     std::shared_ptr<Tenant> tenant_;
     bool waiting_ = false;
+    std::optional<QuotaLimit> reached_;
   };
 
   // Both outlive this.
@@ -69,9 +79,27 @@ class Tenants {
   absl::StatusOr<Place> AdmitRead(absl::string_view name_space) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same for a reservation, whose window and default retention are set. A caller that is over
   // the number of waiting ones does not wait: `max_wait` becomes zero. INVALID_ARGUMENT /
-  // REQUEST_INVALID if its retention is out of the namespace's bounds.
+  // REQUEST_INVALID if its retention is out of the namespace's bounds. Of a namespace that has
+  // reached a quota only existing records may be reserved (ReserveOp::only_existing).
   absl::StatusOr<Place> AdmitReservation(ReserveOp& op, const StatedTerms& stated,
                                          absl::Duration& max_wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The answer to a reservation that would have needed a new record: RESOURCE_EXHAUSTED /
+  // QUOTA_EXCEEDED with a retry delay.
+  absl::Status RefuseRecord(absl::string_view name_space, QuotaLimit reached) const;
+  // A completion was admitted, with a reply of this size.
+  void CountReply(absl::string_view name_space, std::size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The usage of a namespace is its last measurement, and what this replica added since that
+  // began. Until the first one ends no quota is reached.
+  struct Quota {
+    std::string name_space;
+    // The highest number if there is no limit.
+    NamespaceUsage most;
+  };
+  std::vector<Quota> Quotas() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void BeginMeasurement(absl::string_view name_space) ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndMeasurement(absl::string_view name_space, const NamespaceUsage& usage)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Tenant {
@@ -81,11 +109,20 @@ class Tenants {
     std::optional<RateLimit> rate ABSL_GUARDED_BY(mutex);
     std::uint32_t in_flight ABSL_GUARDED_BY(mutex) = 0;
     std::uint32_t waiting ABSL_GUARDED_BY(mutex) = 0;
+    std::optional<NamespaceUsage> measured ABSL_GUARDED_BY(mutex);
+    // By this replica, since the last measurement and since the one in progress began.
+    NamespaceUsage added ABSL_GUARDED_BY(mutex);
+    NamespaceUsage added_since_begin ABSL_GUARDED_BY(mutex);
   };
 
   std::shared_ptr<Tenant> Find(absl::string_view name_space) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Take(Tenant& tenant, const NamespaceSettings& settings,
                     absl::string_view name_space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
+
+  static void Count(Tenant& tenant, const NamespaceUsage& more);
+  static std::optional<QuotaLimit> ReachedQuota(const Tenant& tenant,
+                                                const NamespaceSettings& settings)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tenant.mutex);
 
   Observer& observer_;
   const Clock& clock_;

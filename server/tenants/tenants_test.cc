@@ -22,6 +22,11 @@ class CountedQuotas final : public Observer {
     ++exceeded[{std::string(name_space), limit}];
   }
 
+  void UsageMeasured(absl::string_view name_space, const NamespaceUsage& usage) override {
+    measured[std::string(name_space)] = usage.records;
+  }
+
+  std::map<std::string, std::int64_t> measured;
   std::map<std::string, int> admitted;
   std::map<std::pair<std::string, QuotaLimit>, int> exceeded;
 };
@@ -237,6 +242,79 @@ TEST_F(TenantsTest, ReadingTheFileAgainChangesNothingThatIsCounted) {
   tenants_.Configure({});
   next->Release();
   EXPECT_TRUE(Reserve().ok());
+}
+
+// What is only_existing, of a reservation now.
+class TenantQuotaTest : public TenantsTest {
+ protected:
+  std::optional<QuotaLimit> Reached() {
+    ReserveOp op = OpIn("n");
+    absl::Duration wait;
+    const auto place = tenants_.AdmitReservation(op, kAll, wait);
+    EXPECT_TRUE(place.ok()) << place.status();
+    EXPECT_EQ(op.only_existing, place->reached().has_value());
+    return place->reached();
+  }
+  void Measure(const NamespaceUsage& usage) {
+    tenants_.BeginMeasurement("n");
+    tenants_.EndMeasurement("n", usage);
+  }
+  void AddRecord() { Reserve().value().CountRecord(); }
+};
+
+TEST_F(TenantQuotaTest, IsTheMeasurementAndWhatWasAddedSince) {
+  NamespaceSettings settings;
+  settings.max_records = 10;
+  settings.max_reply_bytes = 1000;
+  Configure(settings);
+  for (int i = 0; i < 20; ++i) AddRecord();
+  EXPECT_EQ(Reached(), std::nullopt) << "nothing was measured yet";
+  Measure({8, 900});
+  EXPECT_EQ(observer_.measured["n"], 8);
+  EXPECT_EQ(Reached(), std::nullopt) << "what was added before is in the measurement";
+  AddRecord();
+  EXPECT_EQ(Reached(), std::nullopt);
+  AddRecord();
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  Measure({9, 999});
+  EXPECT_EQ(Reached(), std::nullopt);
+  tenants_.CountReply("n", 1);
+  EXPECT_EQ(Reached(), QuotaLimit::kReplyBytes);
+  EXPECT_EQ(DelayOf(tenants_.RefuseRecord("n", QuotaLimit::kReplyBytes)), absl::Seconds(10));
+  EXPECT_EQ((observer_.exceeded[{"n", QuotaLimit::kReplyBytes}]), 1);
+  Measure({0, 0});
+  EXPECT_EQ(Reached(), std::nullopt);
+  settings.max_records = 0;
+  Configure(settings);
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords) << "a new quota applies to the last measurement";
+}
+
+// A record may have been made behind the place that a measurement in progress has read.
+TEST_F(TenantQuotaTest, WhatIsAddedDuringAMeasurementCountsAfterIt) {
+  NamespaceSettings settings;
+  settings.max_records = 10;
+  Configure(settings);
+  tenants_.BeginMeasurement("n");
+  AddRecord();
+  tenants_.EndMeasurement("n", {9, 0});
+  EXPECT_EQ(Reached(), QuotaLimit::kRecords);
+  Measure({9, 0});
+  EXPECT_EQ(Reached(), std::nullopt);
+}
+
+TEST_F(TenantQuotaTest, OnlyNamespacesWithAQuotaAreMeasured) {
+  NamespaceSettings limited;
+  limited.max_reply_bytes = 7;
+  tenants_.Configure({{"plain", {}}, {"n", limited}});
+  const std::vector<Tenants::Quota> quotas = tenants_.Quotas();
+  ASSERT_EQ(quotas.size(), 1u);
+  EXPECT_EQ(quotas[0].name_space, "n");
+  EXPECT_EQ(quotas[0].most.reply_bytes, 7);
+  EXPECT_GT(quotas[0].most.records, std::int64_t{1} << 60);
+  // A namespace that is removed meanwhile.
+  tenants_.Configure({});
+  Measure({1, 1});
+  tenants_.CountReply("n", 1);
 }
 
 }  // namespace

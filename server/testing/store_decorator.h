@@ -51,6 +51,9 @@ class StoreDecorator : public Store {
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return store_.Resolve(op); }
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return store_.Purge(op); }
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return store_.ReadAudit(op); }
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
+    return store_.MeasureUsage(op);
+  }
   absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  protected:

@@ -47,6 +47,9 @@ class WorldStore final : public Store {
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override {
     return Memory()->ReadAudit(op);
   }
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
+    return Memory()->MeasureUsage(op);
+  }
   absl::StatusOr<StoreGauges> Inspect() override { return Memory()->Inspect(); }
 
  private:

@@ -27,6 +27,15 @@ void StoreBehind::AnnounceWindow(const RecordKey& key, absl::Duration window) {
   }
 }
 
+void StoreBehind::AnnounceOnlyExisting(const RecordKey& key, bool only_existing) {
+  MutexLock lock(mutex_);
+  if (only_existing) {
+    only_existing_.insert(RecordIdFor(key));
+  } else {
+    only_existing_.erase(RecordIdFor(key));
+  }
+}
+
 std::optional<StoreBehind::ReservedMarks> StoreBehind::MarksOfGrant(const Uuid& token) {
   MutexLock lock(mutex_);
   return Find(grants_, token);

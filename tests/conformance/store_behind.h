@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <type_traits>
 #include <vector>
 
@@ -48,6 +49,7 @@ class StoreBehind final : public StoreDecorator<StoreBehind> {
   // For later operations of this key that come from the service.
   void Announce(const RecordKey& key, const RecordId& id);
   void AnnounceWindow(const RecordKey& key, absl::Duration window);
+  void AnnounceOnlyExisting(const RecordKey& key, bool only_existing);
 
   // From the last answer that contained this token. nullopt: the store gave none.
   std::optional<ReservedMarks> MarksOfGrant(const Uuid& token);
@@ -81,6 +83,7 @@ class StoreBehind final : public StoreDecorator<StoreBehind> {
   // By the key's own id.
   std::map<RecordId, RecordId> ids_ ABSL_GUARDED_BY(mutex_);
   std::map<RecordId, absl::Duration> windows_ ABSL_GUARDED_BY(mutex_);
+  std::set<RecordId> only_existing_ ABSL_GUARDED_BY(mutex_);
   // By reservation token.
   std::map<Uuid, ReservedMarks> grants_ ABSL_GUARDED_BY(mutex_);
   std::map<Uuid, CompletionMarks> completions_ ABSL_GUARDED_BY(mutex_);
@@ -105,6 +108,7 @@ template <typename Op>
 void StoreBehind::Translate(Op& op) {
   if constexpr (std::is_same_v<Op, ReserveOp>) {
     if (const auto window = Find(windows_, op.id)) op.window = *window;
+    op.only_existing = only_existing_.count(op.id) > 0;
   }
   if (const auto id = Find(ids_, op.id)) op.id = *id;
 }

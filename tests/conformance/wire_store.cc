@@ -81,6 +81,7 @@ std::vector<absl::StatusOr<Verdict>> WireStore::Reserve(absl::Span<const Reserve
   for (const ReserveOp& op : ops) {
     behind_.Announce(op.key, op.id);
     behind_.AnnounceWindow(op.key, op.window);
+    behind_.AnnounceOnlyExisting(op.key, op.only_existing);
   }
   auto answers = AskAll<absl::StatusOr<Verdict>>(ops, &Connection::Reserve);
   for (absl::StatusOr<Verdict>& answer : answers) {

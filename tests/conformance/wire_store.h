@@ -13,12 +13,15 @@ namespace idempotency::internal {
 // together, and their answers have the same indices.
 //
 // These bypass the wire, which has no field for them:
-//   Sweep, Inspect        have no method: the store behind answers.
+//   Sweep, MeasureUsage, Inspect
+//                         have no method: the store behind answers.
 //   List, Resolve, Purge, ReadAudit
 //                         are of another service, which a client has no connection for: the
 //                         store behind answers; admin_service_test has the wire.
 //   ids that are forced   passed to the store behind; the errors come by wire.
 //   ReserveOp::window     the same, unless it is the service's.
+//   ReserveOp::only_existing
+//                         the same: the service sets it by its configuration.
 //   Reserved::took_over, after_expiry, repeated; Completion::lease_overrun,
 //   repeated              are for counting: read from the store behind.
 //
@@ -45,6 +48,9 @@ class WireStore final : public Store {
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return behind_.Resolve(op); }
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override { return behind_.Purge(op); }
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return behind_.ReadAudit(op); }
+  absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
+    return behind_.MeasureUsage(op);
+  }
   absl::StatusOr<StoreGauges> Inspect() override { return behind_.Inspect(); }
 
  private:

@@ -87,6 +87,18 @@ class TenantsOverTheWire : public ::testing::TestWithParam<ConnectionOptions::Ki
     return true;
   }
 
+  bool AwaitMeasured(const std::string& name_space, double records) const {
+    const std::string series =
+        absl::StrCat("idempotency_namespace_records{namespace=\"", name_space, "\"}");
+    const auto deadline = steady_clock::now() + std::chrono::seconds(60);
+    while (steady_clock::now() < deadline) {
+      const auto page = testing::MetricsPage::Fetch(daemon_->metrics_address());
+      const auto found = page.samples().find(series);
+      if (found != page.samples().end() && found->second == records) return true;
+    }
+    return false;
+  }
+
   using ReserveAnswer = std::future<absl::StatusOr<v1::ReserveResponse>>;
   static ReserveAnswer Send(Connection& connection, const v1::ReserveRequest& request) {
     auto answer = std::make_shared<std::promise<absl::StatusOr<v1::ReserveResponse>>>();
@@ -276,6 +288,55 @@ TEST_P(TenantsOverTheWire, RetentionHasBounds) {
   const auto record = Call(&Connection::Get, testing::SomeGet("plain"), std::string("short"));
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_EQ(record->record().expires_at().seconds() - record->record().created_at().seconds(), 20);
+}
+
+// Three records; a fourth is refused, and what exists is answered and completed as ever.
+TEST_P(TenantsOverTheWire, OverTheQuotaOnlyExistingRecordsAreAnswered) {
+  Serve("namespaces { name: \"limited\" limits { max_records: 3 } }");
+  ASSERT_TRUE(AwaitMeasured("limited", 0));
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 3; ++i) {
+    const auto reserved = Reserve("limited", absl::StrCat(i));
+    ASSERT_TRUE(reserved.ok()) << reserved.status();
+    tokens.push_back(reserved->reserved().reservation_token());
+  }
+  ExpectRefused(Reserve("limited", "new").status(), "number of records", absl::Seconds(10),
+                absl::Seconds(10));
+  EXPECT_TRUE(Reserve("limited", "0").value().has_in_flight());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Call(&Connection::Complete,
+                     testing::SomeComplete(absl::StrCat(i), tokens[i], "reply"), "limited")
+                    .ok());
+    EXPECT_TRUE(Reserve("limited", absl::StrCat(i)).value().has_replay());
+  }
+  EXPECT_TRUE(Reserve("other", "new").ok());
+  EXPECT_TRUE(AwaitMeasured("limited", 3));
+  EXPECT_FALSE(Reserve("limited", "new").ok());
+  WriteConfig("namespaces { name: \"limited\" limits { max_records: 4 } }");
+  ASSERT_TRUE(AwaitReload());
+  EXPECT_TRUE(Reserve("limited", "new").ok());
+  EXPECT_FALSE(Reserve("limited", "newer").ok());
+}
+
+TEST_P(TenantsOverTheWire, RepliesCountAndAreStoredAllTheSame) {
+  Serve("namespaces { name: \"limited\" limits { max_reply_bytes: 1000 } }");
+  ASSERT_TRUE(AwaitMeasured("limited", 0));
+  const auto first = Reserve("limited", "1");
+  const auto second = Reserve("limited", "2");
+  ASSERT_TRUE(first.ok() && second.ok());
+  const std::string body(900, 'r');
+  const auto complete = [&](const std::string& key, const v1::ReserveResponse& of) {
+    return Call(&Connection::Complete,
+                testing::SomeComplete(key, of.reserved().reservation_token(), body), "limited");
+  };
+  EXPECT_TRUE(complete("1", *first).ok());
+  const auto third = Reserve("limited", "3");
+  EXPECT_TRUE(third.ok());
+  EXPECT_TRUE(complete("2", *second).ok());
+  ExpectRefused(Reserve("limited", "4").status(), "bytes of replies", absl::Seconds(10),
+                absl::Seconds(10));
+  EXPECT_TRUE(complete("3", *third).ok());
+  EXPECT_TRUE(Reserve("limited", "3").value().has_replay());
 }
 
 TEST_P(TenantsOverTheWire, AChangedLimitAppliesWithoutARestart) {

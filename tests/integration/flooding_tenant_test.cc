@@ -1,0 +1,288 @@
+// One namespace floods a real idempotencyd, far over its limit; another one keeps its throughput.
+//
+// The flood has a rate, many times its limit, rather than no pause at all: the generator, the
+// daemon and the other tenant share the processors of one machine, and a generator without a pause
+// would take them away from the other tenant by itself, whatever the daemon does.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "core/mutex.h"
+#include "grpc_idempotency/client/connection_factory.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/uuid.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Per second. The daemon does some 4,000 cycles on two processors.
+constexpr int kSteady = 400;
+constexpr int kLimit = 75;
+constexpr int kFlood = 20 * kLimit;
+
+std::string FloodConfig() {
+  return absl::StrCat(
+      "identities { name: \"machine\" local: true }\n"
+      "rules { identity: \"machine\" namespaces: \"*\" permissions: WRITE }\n"
+      "namespaces { name: \"flood\" limits { max_rate: ",
+      kLimit, " max_in_flight: 16 max_waiting: 4 } }\n");
+}
+
+// Calls a function so many times a second, on a thread of its own.
+class PacedThread {
+ public:
+  PacedThread(int per_second, std::function<void()> function)
+      : thread_([this, per_second, function = std::move(function)] {
+          auto next = steady_clock::now();
+          std::int64_t ticks = 0;
+          std::int64_t called = 0;
+          while (!stop_) {
+            // The pace of a load, not a wait for an event.
+            next += kTick;
+            std::this_thread::sleep_until(next);
+            for (const auto due = ++ticks * kTick.count() * per_second / 1000; called < due;
+                 ++called) {
+              function();
+            }
+          }
+        }) {}
+  ~PacedThread() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  static constexpr milliseconds kTick{5};
+
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+// Counts calls that have not been answered, and waits for them.
+class Outstanding {
+ public:
+  // False: as many as `most` are.
+  bool Begin(int most) {
+    MutexLock lock(mutex_);
+    if (count_ >= most) return false;
+    ++count_;
+    return true;
+  }
+  void End() {
+    MutexLock lock(mutex_);
+    if (--count_ == 0) none_.NotifyAll();
+  }
+  void AwaitNone() {
+    MutexLock lock(mutex_);
+    while (count_ > 0) none_.Wait(lock);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar none_;
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+std::unique_ptr<Connection> ConnectTo(const std::string& address, ConnectionOptions::Kind kind) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  ConnectionOptions options;
+  options.kind = kind;
+  return MakeConnection(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments), options);
+}
+
+v1::ReserveRequest NewReservation(const std::string& name_space) {
+  v1::ReserveRequest request = testing::SomeReserve(Uuid::TimeOrdered(absl::Now()).ToString());
+  request.mutable_record_key()->set_namespace_(name_space);
+  return request;
+}
+
+// A tenant with callers that each make a reservation, then its completion. What is not answered in
+// time is lost: at most kCallers are under way.
+class Tenant {
+ public:
+  explicit Tenant(const std::string& address)
+      : connection_(ConnectTo(address, ConnectionOptions::Kind::kSession)),
+        pace_(std::make_unique<PacedThread>(kSteady, [this] { Reserve(); })) {}
+  ~Tenant() {
+    pace_.reset();
+    outstanding_.AwaitNone();
+  }
+
+  std::int64_t cycles() const { return cycles_; }
+  std::int64_t failures() const { return failures_; }
+
+ private:
+  static constexpr int kCallers = 16;
+
+  void Reserve() {
+    if (!outstanding_.Begin(kCallers)) return;
+    const v1::ReserveRequest request = NewReservation("steady");
+    connection_->Reserve(
+        request, Deadline(),
+        [this, key = request.record_key()](const absl::StatusOr<v1::ReserveResponse>& answer) {
+          if (answer.ok() && answer->has_reserved()) {
+            return Complete(key, answer->reserved().reservation_token());
+          }
+          ++failures_;
+          outstanding_.End();
+        });
+  }
+  void Complete(const v1::RecordKey& key, const std::string& token) {
+    v1::CompleteRequest request = testing::SomeComplete(key.key(), token, "reply");
+    *request.mutable_record_key() = key;
+    connection_->Complete(request, Deadline(),
+                          [this](const absl::StatusOr<v1::CompleteResponse>& answer) {
+                            ++(answer.ok() ? cycles_ : failures_);
+                            outstanding_.End();
+                          });
+  }
+  static steady_clock::time_point Deadline() {
+    return steady_clock::now() + std::chrono::seconds(20);
+  }
+
+  std::atomic<std::int64_t> cycles_{0};
+  std::atomic<std::int64_t> failures_{0};
+  Outstanding outstanding_;
+  const std::unique_ptr<Connection> connection_;
+  std::unique_ptr<PacedThread> pace_;
+};
+
+// Reservations of new keys, by unary calls and sessions, on many connections.
+class Flood {
+ public:
+  explicit Flood(const std::string& address) {
+    for (const auto kind : {ConnectionOptions::Kind::kUnary, ConnectionOptions::Kind::kSession}) {
+      for (int i = 0; i < 8; ++i) connections_.push_back(ConnectTo(address, kind));
+    }
+    pace_ = std::make_unique<PacedThread>(kFlood, [this] { Send(); });
+  }
+  ~Flood() {
+    pace_.reset();
+    outstanding_.AwaitNone();
+  }
+
+  void Set(bool on) { on_ = on; }
+  std::int64_t sent() const { return sent_; }
+  std::int64_t admitted() const { return admitted_; }
+  std::int64_t refused() const { return refused_; }
+
+ private:
+  // More are not kept under way: a daemon that does not answer is no reason to grow.
+  static constexpr int kMaxOutstanding = 2000;
+
+  void Send() {
+    if (!on_ || !outstanding_.Begin(kMaxOutstanding)) return;
+    ++sent_;
+    Connection& connection = *connections_[sent_ % connections_.size()];
+    connection.Reserve(NewReservation("flood"), steady_clock::now() + std::chrono::seconds(20),
+                       [this](const absl::StatusOr<v1::ReserveResponse>& answer) {
+                         ++(answer.ok() ? admitted_ : refused_);
+                         if (!answer.ok()) {
+                           EXPECT_EQ(ReasonOf(answer.status()), Reason::kQuotaExceeded)
+                               << answer.status();
+                         }
+                         outstanding_.End();
+                       });
+  }
+
+  std::atomic<bool> on_{false};
+  std::atomic<std::int64_t> sent_{0};
+  std::atomic<std::int64_t> admitted_{0};
+  std::atomic<std::int64_t> refused_{0};
+  Outstanding outstanding_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::unique_ptr<PacedThread> pace_;
+};
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// IDEMPOTENCY_FLOOD_PAIRS: how many windows with the flood, each beside one without. 9, in about 20
+// s; for a longer run see docs/testing.md.
+int Pairs() {
+  int pairs = 9;
+  const char* const wanted = std::getenv("IDEMPOTENCY_FLOOD_PAIRS");
+  if (wanted != nullptr) EXPECT_TRUE(absl::SimpleAtoi(wanted, &pairs)) << wanted;
+  return std::max(pairs, 1);
+}
+
+class FloodingTenant : public ::testing::Test {
+ protected:
+  // Cycles per second in one window.
+  static double Measure(const Tenant& tenant) {
+    const std::int64_t before = tenant.cycles();
+    const auto began = steady_clock::now();
+    std::this_thread::sleep_for(milliseconds(900));
+    const std::chrono::duration<double> took = steady_clock::now() - began;
+    return static_cast<double>(tenant.cycles() - before) / took.count();
+  }
+  // Windows with and without the flood take turns, the order of a pair too, so that what grows or
+  // slows during the run affects both alike.
+  void ExpectTheOtherKeepsItsThroughput(const std::string& store) {
+    std::ofstream(folder_.File("config")) << FloodConfig();
+    const testing::DaemonProcess daemon(store, {absl::StrCat("--config=", folder_.File("config"))});
+    const Tenant tenant(daemon.address());
+    Flood flood(daemon.address());
+    std::vector<double> ratios;
+    double flooded_seconds = 0;
+    for (int pair = 0; pair < Pairs(); ++pair) {
+      double rates[2];
+      for (const bool on : {pair % 2 == 0, pair % 2 != 0}) {
+        flood.Set(on);
+        // The change reaches the daemon.
+        std::this_thread::sleep_for(milliseconds(100));
+        rates[on ? 1 : 0] = Measure(tenant);
+        if (on) flooded_seconds += 1;
+      }
+      ratios.push_back(rates[1] / rates[0]);
+      std::cout << "cycles/s without " << rates[0] << ", with " << rates[1] << ", ratio "
+                << ratios.back() << "\n";
+    }
+    flood.Set(false);
+    EXPECT_GE(MedianOf(ratios), 0.9);
+    EXPECT_EQ(tenant.failures(), 0);
+    EXPECT_GT(tenant.cycles(), kSteady * Pairs());
+    // It was a flood, and the limit held.
+    EXPECT_GT(static_cast<double>(flood.sent()), 10 * kLimit * flooded_seconds);
+    EXPECT_GT(flood.refused(), 5 * flood.admitted());
+    EXPECT_LT(static_cast<double>(flood.admitted()), kLimit * (2.5 * flooded_seconds + 1));
+    std::cout << "flood: sent " << flood.sent() << ", admitted " << flood.admitted() << ", refused "
+              << flood.refused() << "\n";
+  }
+
+  testing::TempFolder folder_;
+};
+
+TEST_F(FloodingTenant, LeavesTheOtherItsThroughputOnSqlite) {
+  ExpectTheOtherKeepsItsThroughput(absl::StrCat("sqlite:", folder_.File("records.db")));
+}
+
+}  // namespace
+}  // namespace idempotency::internal
