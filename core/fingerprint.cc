@@ -14,6 +14,7 @@ namespace idempotency {
 
 using internal::AppendBigEndian32;
 using internal::FieldFaults;
+using internal::ReadBigEndian32;
 
 namespace {
 
@@ -21,6 +22,14 @@ namespace {
 constexpr std::size_t kVersion1DigestBytes = 32;
 
 constexpr std::size_t kHeaderBytes = 5;
+// In the length: the id of a key follows. Digests are shorter.
+constexpr std::uint8_t kKeyed = 0x80;
+constexpr std::size_t kKeyIdBytes = 4;
+static_assert(limits::kMaxDigestBytes < kKeyed);
+// In the version on the wire: the same.
+constexpr std::uint32_t kKeyedOnTheWire = 0x80000000;
+// HMAC-SHA256.
+constexpr std::size_t kKeyedDigestBytes = 32;
 
 bool HasDigestSize(std::size_t size) {
   return size >= limits::kMinDigestBytes && size <= limits::kMaxDigestBytes;
@@ -87,12 +96,6 @@ absl::Status Damaged() {
   return MakeError(Reason::kRecordDamaged, "the stored fingerprints are damaged");
 }
 
-std::uint32_t ReadBigEndian32(std::string_view bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = (value << 8) | static_cast<std::uint8_t>(bytes[i]);
-  return value;
-}
-
 }  // namespace
 
 FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
@@ -100,7 +103,7 @@ FingerprintMatch CompareFingerprints(absl::Span<const Fingerprint> stored,
   FingerprintMatch match = FingerprintMatch::kNothingInCommon;
   for (const Fingerprint& a : stored) {
     for (const Fingerprint& b : sent) {
-      if (a.version != b.version) continue;
+      if (a.version != b.version || a.key_id != b.key_id) continue;
       if (a.digest != b.digest) return FingerprintMatch::kDifferent;
       match = FingerprintMatch::kSame;
     }
@@ -125,7 +128,9 @@ std::string EncodeFingerprints(absl::Span<const Fingerprint> fingerprints) {
   std::string bytes;
   for (const Fingerprint& fingerprint : fingerprints) {
     AppendBigEndian32(fingerprint.version, bytes);
-    bytes.push_back(static_cast<char>(fingerprint.digest.size()));
+    const bool keyed = fingerprint.key_id != 0;
+    bytes.push_back(static_cast<char>(fingerprint.digest.size() | (keyed ? kKeyed : 0)));
+    if (keyed) AppendBigEndian32(fingerprint.key_id, bytes);
     bytes.append(fingerprint.digest);
   }
   return bytes;
@@ -136,22 +141,48 @@ absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view byt
   while (!bytes.empty()) {
     if (bytes.size() < kHeaderBytes) return Damaged();
     const std::uint32_t version = ReadBigEndian32(bytes);
-    const std::size_t size = static_cast<std::uint8_t>(bytes[4]);
+    const auto length = static_cast<std::uint8_t>(bytes[4]);
     bytes.remove_prefix(kHeaderBytes);
+    std::uint32_t key_id = 0;
+    if ((length & kKeyed) != 0) {
+      if (bytes.size() < kKeyIdBytes) return Damaged();
+      key_id = ReadBigEndian32(bytes);
+      bytes.remove_prefix(kKeyIdBytes);
+      // Only the plain form stands for no key.
+      if (key_id == 0) return Damaged();
+    }
+    const std::size_t size = length & ~kKeyed;
     if (bytes.size() < size) return Damaged();
-    fingerprints.push_back({version, std::string(bytes.substr(0, size))});
+    fingerprints.push_back({version, std::string(bytes.substr(0, size)), key_id});
     bytes.remove_prefix(size);
   }
   return IsReadable(fingerprints) ? absl::StatusOr<std::vector<Fingerprint>>(fingerprints)
                                   : Damaged();
 }
 
-Fingerprint FromProto(const v1::Fingerprint& proto) { return {proto.version(), proto.digest()}; }
+Fingerprint FromProto(const v1::Fingerprint& proto) {
+  const std::string& digest = proto.digest();
+  if ((proto.version() & kKeyedOnTheWire) != 0 && digest.size() >= kKeyIdBytes) {
+    const std::uint32_t key_id = ReadBigEndian32(digest);
+    const std::uint32_t version = proto.version() & ~kKeyedOnTheWire;
+    const std::string rest = digest.substr(kKeyIdBytes);
+    // Otherwise it is an application's own version, which happens to be so high.
+    if (key_id != 0 && version != 0 && rest.size() == kKeyedDigestBytes) {
+      return {version, rest, key_id};
+    }
+  }
+  return {proto.version(), digest};
+}
 
 v1::Fingerprint ToProto(const Fingerprint& fingerprint) {
   v1::Fingerprint proto;
   proto.set_version(fingerprint.version);
   proto.set_digest(fingerprint.digest);
+  if (fingerprint.key_id == 0) return proto;
+  proto.set_version(fingerprint.version | kKeyedOnTheWire);
+  std::string digest;
+  AppendBigEndian32(fingerprint.key_id, digest);
+  proto.set_digest(digest + fingerprint.digest);
   return proto;
 }
 

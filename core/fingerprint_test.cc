@@ -80,5 +80,49 @@ TEST(FingerprintTest, ProtoRoundTrip) {
   EXPECT_EQ(FromProto(proto), Of(3, 'z'));
 }
 
+Fingerprint UnderKey(std::uint32_t version, std::uint32_t key_id, char digest) {
+  return {version, std::string(32, digest), key_id};
+}
+
+TEST(KeyedFingerprintTest, KeysHaveNothingInCommon) {
+  const std::vector<Fingerprint> stored = {UnderKey(1, 7, 'a')};
+  EXPECT_EQ(CompareFingerprints(stored, {UnderKey(1, 7, 'a')}), FingerprintMatch::kSame);
+  EXPECT_EQ(CompareFingerprints(stored, {UnderKey(1, 7, 'b')}), FingerprintMatch::kDifferent);
+  EXPECT_EQ(CompareFingerprints(stored, {UnderKey(1, 8, 'b')}), FingerprintMatch::kNothingInCommon);
+  EXPECT_EQ(CompareFingerprints(stored, {UnderKey(1, 0, 'a')}), FingerprintMatch::kNothingInCommon);
+  EXPECT_FALSE(UnderKey(1, 7, 'a') == UnderKey(1, 8, 'a'));
+}
+
+TEST(KeyedFingerprintTest, IsStoredWithItsKey) {
+  const std::vector<Fingerprint> prints = {UnderKey(1, 0xFFFFFFFF, 'a'), UnderKey(2, 0, 'b'),
+                                           UnderKey(0x80000001, 5, 'c')};
+  const std::string bytes = EncodeFingerprints(prints);
+  EXPECT_EQ(DecodeFingerprints(bytes).value(), prints);
+  for (std::size_t size = 1; size < bytes.size(); ++size) {
+    const auto cut = DecodeFingerprints(bytes.substr(0, size));
+    EXPECT_TRUE(!cut.ok() || cut->size() < prints.size()) << size;
+  }
+  // No key is written in one way only.
+  std::string no_key = EncodeFingerprints({UnderKey(1, 1, 'a')});
+  no_key[8] = '\0';
+  EXPECT_EQ(ReasonOf(DecodeFingerprints(no_key).status()), Reason::kRecordDamaged);
+}
+
+TEST(KeyedFingerprintTest, IsSentWithItsKey) {
+  const Fingerprint keyed = UnderKey(1, 0x01020304, 'a');
+  const v1::Fingerprint sent = ToProto(keyed);
+  EXPECT_EQ(sent.version(), 0x80000001);
+  EXPECT_EQ(sent.digest(), std::string("\1\2\3\4") + std::string(32, 'a'));
+  EXPECT_TRUE(FromProto(sent) == keyed);
+  google::protobuf::RepeatedPtrField<v1::Fingerprint> wire;
+  *wire.Add() = sent;
+  EXPECT_TRUE(ValidateWireFingerprints(wire).ok());
+  // An application's own version may be as high.
+  v1::Fingerprint own;
+  own.set_version(0x80000001);
+  own.set_digest(std::string(32, 'a'));
+  EXPECT_TRUE(FromProto(own) == UnderKey(0x80000001, 0, 'a'));
+}
+
 }  // namespace
 }  // namespace idempotency::internal

@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <array>
 #include <cstdlib>
 
 namespace idempotency::internal {
@@ -39,9 +40,16 @@ Sha256Digest HmacSha256(std::string_view key, std::string_view bytes) {
 }
 
 void AppendBigEndian32(std::uint32_t value, std::string& out) {
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    out.push_back(static_cast<char>((value >> shift) & 0xFF));
-  }
+  const std::array<char, 4> bytes = {
+      static_cast<char>(value >> 24), static_cast<char>((value >> 16) & 0xFF),
+      static_cast<char>((value >> 8) & 0xFF), static_cast<char>(value & 0xFF)};
+  out.append(bytes.data(), bytes.size());
+}
+
+std::uint32_t ReadBigEndian32(std::string_view bytes) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) value = (value << 8) | static_cast<std::uint8_t>(bytes[i]);
+  return value;
 }
 
 void AppendPart(std::string_view part, std::string& out) {

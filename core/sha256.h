@@ -19,6 +19,8 @@ Sha256Digest HmacSha256(std::string_view key, std::string_view bytes);
 
 // Adds `value` as 4 bytes, big-endian: the encoding of lengths in hashed data.
 void AppendBigEndian32(std::uint32_t value, std::string& out);
+// The first 4 bytes as such a number; `bytes` has them.
+std::uint32_t ReadBigEndian32(std::string_view bytes);
 // Adds `part` after its length, so that no two lists of parts look alike.
 void AppendPart(std::string_view part, std::string& out);
 

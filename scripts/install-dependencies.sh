@@ -7,6 +7,7 @@
 #   scripts/install-dependencies.sh test       that, and what the tests need
 #   scripts/install-dependencies.sh bench      for scripts/bench.sh and scripts/instructions.sh
 #   scripts/install-dependencies.sh fuzz       for scripts/fuzz.sh
+#   scripts/install-dependencies.sh package    for scripts/packages.sh
 #   scripts/install-dependencies.sh lint       for the tests, and the formatter and clang's tools
 set -euo pipefail
 
@@ -17,10 +18,12 @@ build_packages=(
   prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
 )
 # The tests are built by clang: its sanitizers and its gcov are in packages of their own.
-# faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller.
+# faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
+# client of docs/testing_your_service.md. systemd: it scores the sandbox of the units; no service of
+# it is started.
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
-  procps faketime python3-h2
+  procps faketime python3-h2 python3-grpcio systemd
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
@@ -28,9 +31,13 @@ postgres_packages=(postgresql-15)
 bench_packages=(libbenchmark-dev valgrind python3 git)
 # libFuzzer comes with the sanitizers' libraries.
 fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
+# debootstrap, iproute2, systemd-container: the clean Debian of tests/packages, its network, its
+# boot. strace: the calls that the sandbox has to permit.
+package_packages=(dpkg-dev file lintian debootstrap iproute2 strace systemd systemd-container
+  python3 python3-grpcio python3-protobuf)
 lint_packages=(clang-format-14 clang-tidy-14 libbenchmark-dev libclang-14-dev llvm-14-dev shellcheck)
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 
 missing_of() {
   local package
@@ -97,6 +104,7 @@ case "${1:-}" in
   test) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" ;;
   bench) install "${build_packages[@]}" "${postgres_packages[@]}" "${bench_packages[@]}" ;;
   fuzz) install "${build_packages[@]}" "${fuzz_packages[@]}" ;;
+  package) install "${build_packages[@]}" "${package_packages[@]}" ;;
   lint) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}" ;;
   -h | --help) usage ;;
   *)

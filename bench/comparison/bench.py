@@ -95,6 +95,13 @@ class Bench:
             "--metrics=127.0.0.1:0", "--log_level=warn", *flags])
         return Daemon(process, store, database)
 
+    def key_ring(self):
+        """A file whose key seals at once."""
+        ring = self.folder / "keyring"
+        subprocess.run([self.binary("idempotencyd"), "keyring", "generate", f"--file={ring}"],
+                       check=True, capture_output=True, timeout=60)
+        return ring
+
     def sqlite_daemon(self):
         self._started += 1
         return self.daemon(f"sqlite:{self.folder}/records-{self._started}.db")

@@ -31,6 +31,8 @@ TARGETS = {target.key: target for target in [
     Target("sweep_p99", "their p99 / without", 2, False),
     Target("p999_vs_p50", "p99.9 / p50 at half the rate, mixed calls, a checkpoint", 40, False),
     Target("hot_wait_ms", "from a completion to the last of 64 waiting answers", 20, False, "ms"),
+    Target("sealed_vs_plain", "cycles with replies of 1 KiB, sealed / not sealed", 0.9, True),
+    Target("sealed_cpu", "their processor time: client, idempotencyd and Postgres", 1.1, False),
     Target("fairness", "a namespace's throughput beside one that offers ten times as much / "
            "without it", 0.9, True),
     Target("rss_mib", "idempotencyd's memory, 256 in flight, 1 KiB replies", 256, False, "MiB"),
@@ -259,6 +261,20 @@ def sweep(bench):
             _outcome("sweep_p99", _ratios(raw, "p99_us"), [])]
 
 
+def sealed(bench):
+    ring = bench.key_ring()
+    plain = bench.daemon()
+    sealing = bench.daemon(flags=[f"--keyring={ring}"])
+    raw = _in_turns(bench, plain, sealing, reply_bytes=1024)
+    for pair in raw:
+        for report in pair.values():
+            report["cpu_us_total"] = sum(report["cpu_us"].values())
+        bench.tell(f"not sealed {_cpu(pair['floor'])}; sealed {_cpu(pair['measure'])}")
+    bench.stop(sealing, plain)
+    return [_outcome("sealed_vs_plain", _ratios(raw, "per_second"), raw),
+            _outcome("sealed_cpu", _ratios(raw, "cpu_us_total"), [])]
+
+
 def p999_vs_p50(bench):
     daemon = bench.daemon()
     keys = _completed_keys(bench, lambda **flags: bench.load("cycles", daemon.address, **flags),
@@ -378,6 +394,8 @@ MEASURES = {
     "wal_bytes_per_cycle": wal_bytes_per_cycle,
     "p999_vs_p50": p999_vs_p50,
     "hot_wait_ms": hot_wait_ms,
+    "sealed_vs_plain": sealed,
+    "sealed_cpu": sealed,
     "fairness": fairness,
     "rss_mib": rss_mib,
     "rss_large_mib": rss_large_mib,

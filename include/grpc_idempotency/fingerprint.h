@@ -17,13 +17,18 @@ namespace idempotency {
 struct Fingerprint {
   std::uint32_t version = 0;
   std::string digest;
+  // 0 for the digest itself, as callers send it. Otherwise the id of the key of the service's
+  // key ring under which `digest` is an HMAC of it (docs/sealing.md); only the service's store
+  // has such fingerprints.
+  std::uint32_t key_id = 0;
 
   friend bool operator==(const Fingerprint& a, const Fingerprint& b) {
-    return a.version == b.version && a.digest == b.digest;
+    return a.version == b.version && a.key_id == b.key_id && a.digest == b.digest;
   }
 };
 
-// The comparison of a request with its record.
+// The comparison of a request with its record. Fingerprints under different keys have no version
+// in common.
 enum class FingerprintMatch {
   kSame,             // at least one version in common, and all of them agree
   kDifferent,        // a version in common differs
@@ -40,10 +45,13 @@ absl::Status ValidateWireFingerprints(
     const google::protobuf::RepeatedPtrField<v1::Fingerprint>& fingerprints);
 
 // The encoding for one column of a store: version (4 bytes big-endian), length (1 byte),
-// digest, repeated. Decode returns DATA_LOSS for bytes that Encode did not write.
+// digest, repeated. Under a key the length has its highest bit set, and the key's id (4 bytes
+// big-endian) follows it. Decode returns DATA_LOSS for bytes that Encode did not write.
 std::string EncodeFingerprints(absl::Span<const Fingerprint> fingerprints);
 absl::StatusOr<std::vector<Fingerprint>> DecodeFingerprints(std::string_view bytes);
 
+// To and from the wire. Under a key, the version there has its highest bit set, and the digest has
+// the key's id (4 bytes big-endian) before it: what Get() shows can be sent in a Reserve.
 Fingerprint FromProto(const v1::Fingerprint& proto);
 v1::Fingerprint ToProto(const Fingerprint& fingerprint);
 

@@ -103,6 +103,11 @@ Metrics::Metrics()
       sweep_latency_(Histograms(*registry_, "idempotency_sweep_step_duration_seconds",
                                 "Duration of one step of a sweep.")
                          .Add({}, kLatencySeconds)),
+      key_ring_up_(NewGauge("idempotency_keyring_up",
+                            "0 if the key ring's file cannot be used and the previous ring stays "
+                            "in use, else 1.")),
+      key_ring_errors_(NewCounter("idempotency_keyring_errors_total",
+                                  "Times that the key ring's file became unusable.")),
       store_up_(NewGauge("idempotency_store_up",
                          "1 if the store could commit at the last inspection, else 0.")),
       oldest_reservation_age_(
@@ -270,6 +275,11 @@ void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Dur
   }
   swept_.Increment(static_cast<double>(step->removed));
   marked_unknown_.Increment(static_cast<double>(step->marked_unknown));
+}
+
+void Metrics::KeyRingRead(const absl::Status& status) {
+  key_ring_up_.Set(status.ok() ? 1 : 0);
+  if (!status.ok()) key_ring_errors_.Increment();
 }
 
 void Metrics::StoreInspected(const absl::StatusOr<StoreGauges>& gauges) {

@@ -52,6 +52,7 @@ class Metrics : public Observer {
   void WaitersChanged(std::size_t waiters) override;
   void UnknownEnded(std::int64_t records) override;
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
+  void KeyRingRead(const absl::Status& status) override;
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
   void ConnectionsChanged(const StoreConnections& connections) override;
   void TenantAdmitted(absl::string_view name_space) override;
@@ -112,6 +113,8 @@ class Metrics : public Observer {
   prometheus::Counter& sweep_errors_;
   prometheus::Histogram& sweep_latency_;
 
+  prometheus::Gauge& key_ring_up_;
+  prometheus::Counter& key_ring_errors_;
   prometheus::Gauge& store_up_;
   prometheus::Gauge& oldest_reservation_age_;
   prometheus::Gauge& unknown_records_;

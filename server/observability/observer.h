@@ -209,6 +209,9 @@ class Observer {
   virtual void ConfigRead(bool /*valid*/) {}
   // At start-up: whether a network beyond this machine carries calls in plaintext.
   virtual void PlaintextServed(bool /*exposed*/) {}
+  // The key ring's file was read for the first time, or is not as usable as it was: OK, or
+  // why the previous ring stays in use.
+  virtual void KeyRingRead(const absl::Status&) {}
 
   // The sweeper.
 

@@ -88,10 +88,8 @@ void Write(const OutcomeUnknown& unknown, v1::OutcomeUnknown& proto) {
 
 void WriteFingerprints(const Record& record, v1::Record& proto) {
   for (const Fingerprint& fingerprint : record.fingerprints) {
-    *proto.add_fingerprints() = ToProto(fingerprint);
-    if (fingerprint.version >= proto.fingerprint().version()) {
-      *proto.mutable_fingerprint() = ToProto(fingerprint);
-    }
+    const v1::Fingerprint& added = *proto.add_fingerprints() = ToProto(fingerprint);
+    if (added.version() >= proto.fingerprint().version()) *proto.mutable_fingerprint() = added;
   }
 }
 

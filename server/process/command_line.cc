@@ -20,9 +20,12 @@ complete it; every later call with that key gets the same reply.
 
 Usage:
   idempotencyd serve --store=ADDRESS [flags]    answer calls until SIGTERM
+  idempotencyd serve-testing [flags]            serve the tests of your service
   idempotencyd migrate --store=ADDRESS [flags]  migrate a Postgres schema
   idempotencyd check-config --config=FILE       check a configuration file
   idempotencyd health [flags]                   check whether a server is SERVING
+  idempotencyd keyring generate|check --file=FILE
+                                                make and check keys for --keyring
   idempotencyd --help | --version
 
 `idempotencyd COMMAND --help` lists a command's flags.
@@ -53,6 +56,18 @@ The gRPC server also provides reflection, channelz and grpc.health.v1.Health.
 Health is NOT_SERVING while the store cannot commit (it is unreachable, read-only, or
 waits for an absent standby); calls then fail with UNAVAILABLE / STORE_UNAVAILABLE.
 The server recovers without a restart.
+
+Flags:
+)";
+
+constexpr absl::string_view kServeTestingSummary =
+    R"(idempotencyd serve-testing [flags]
+
+Serves tests, on 127.0.0.1 only: records are in memory and end with the process. The
+metadata `idempotency-test-world` of a call names its world, which has its own records
+and its own clock; idempotency.testing.v1.TestingService moves that clock and empties the
+world. When ready, it prints one line on stdout with its address. It ends on SIGTERM,
+and with the process that started it.
 
 Flags:
 )";
@@ -88,6 +103,18 @@ this container, at the address and with the TLS flags of that process's command
 line: with TLS it does not verify the certificate; with mutual TLS it presents the
 server's own certificate, which --tls_client_ca must accept. Otherwise set --tls_cert
 and --tls_key.
+
+Flags:
+)";
+
+constexpr absl::string_view kKeyRingSummary =
+    R"(idempotencyd keyring generate --file=FILE [--seals_in=DURATION]
+idempotencyd keyring check --file=FILE
+
+generate adds a key to a key ring for `serve --keyring`, and makes the file if there
+is none. check says whether the file can be used, and prints for each key its id, when
+it seals, and a check value that is the same wherever the secret is the same. Neither
+prints a secret. docs/sealing.md describes a rotation.
 
 Flags:
 )";
@@ -193,6 +220,18 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddSwitch("allow_plaintext", &options->allow_plaintext,
                 "Accept calls from other machines without TLS. Tokens and replies can then be\n"
                 "read on the network: only for a network that encrypts them itself.");
+  set.AddText(
+      "keyring", "FILE", &options->sealing.key_ring,
+      "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
+      "store; `idempotencyd keyring generate` makes it. Empty: nothing is sealed. A change\n"
+      "of the file applies within two seconds.");
+  set.AddSwitch("accept_unsealed", &options->sealing.accept_unsealed,
+                "Also read what was stored before --keyring was set, and store unsealed until the\n"
+                "first key seals. Remove it once the longest retention has passed: until then who\n"
+                "can write the database can put an unsealed reply in.");
+  set.AddSwitch("core_dumps", &options->core_dumps,
+                "Let a crash leave a core dump, within the limits of the process. It contains\n"
+                "callers' keys and replies, tokens and the key ring.");
   set.AddText("log_level", "LEVEL", &log_level,
               "Lowest severity that is logged: debug, info, warn or error.");
 }
@@ -268,8 +307,40 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
 
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
   if (const absl::Status exposed = ValidateExposure(options); !exposed.ok()) return exposed;
+  if (options.sealing.accept_unsealed && options.sealing.key_ring.empty()) {
+    return absl::InvalidArgumentError(
+        "--accept_unsealed needs --keyring: without it nothing is sealed");
+  }
   options.listener.max_bytes = static_cast<std::size_t>(flags.transport_mib) * kMib;
   options.session_age = options.listener.session_age();
+  return options;
+}
+
+// The command line of `serve-testing` before validation.
+struct ServeTestingFlags {
+  explicit ServeTestingFlags(ServeTestingOptions* options) {
+    set.AddInt("port", &port, 0, 65'535, "The port on 127.0.0.1; 0 chooses a free one.");
+    set.AddSwitch("exit_with_parent", &options->exit_with_parent,
+                  "End when the process ends that started this one.");
+    set.AddSwitch("exit_with_stdin", &options->exit_with_stdin,
+                  "End when stdin ends: for a test that holds the other end of a pipe.");
+    set.AddText("log_level", "LEVEL", &log_level,
+                "Lowest severity that is logged: debug, info, warn or error.");
+  }
+
+  int port = 0;
+  std::string log_level = "warn";
+  FlagSet set;
+};
+
+absl::StatusOr<CommandLine> ParseServeTesting(absl::Span<const absl::string_view> args) {
+  ServeTestingOptions options;
+  ServeTestingFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args); !parsed.ok()) return parsed;
+  options.port = static_cast<std::uint16_t>(flags.port);
+  const absl::StatusOr<LogLevel> level = ParseLogLevel(flags.log_level);
+  if (!level.ok()) return AboutFlag("log_level", level.status());
+  options.log_level = *level;
   return options;
 }
 
@@ -387,9 +458,67 @@ absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args
   return options;
 }
 
+// The command line of `keyring` before validation.
+struct KeyRingFlags {
+  explicit KeyRingFlags(KeyRingOptions* options) {
+    set.AddText("file", "FILE", &options->file, "The key ring. Required.");
+    set.AddText(
+        "seals_in", "DURATION", &seals_in,
+        "generate: how long after now the new key begins to seal, such as 0s or 24h. Every\n"
+        "replica must have the file by then. Empty: at once for the first key of a file,\n"
+        "in 1h for others.");
+  }
+
+  std::string seals_in;
+  FlagSet set;
+};
+
+absl::StatusOr<absl::Duration> ParseSealsIn(absl::string_view text) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(std::string(text), &duration) || duration < absl::ZeroDuration() ||
+      duration > limits::kMaxRetention) {
+    return absl::InvalidArgumentError("--seals_in must be a duration with its unit, 0s to 8784h");
+  }
+  return duration;
+}
+
+absl::StatusOr<CommandLine> ParseKeyRing(absl::Span<const absl::string_view> args) {
+  KeyRingOptions options;
+  if (args.empty() || (args.front() != "generate" && args.front() != "check")) {
+    return absl::InvalidArgumentError(
+        "write `idempotencyd keyring generate --file=FILE` or `idempotencyd keyring check "
+        "--file=FILE`");
+  }
+  if (args.front() == "generate") options.action = KeyRingOptions::Action::kGenerate;
+  KeyRingFlags flags(&options);
+  if (const absl::Status parsed = flags.set.Parse(args.subspan(1)); !parsed.ok()) return parsed;
+  if (options.file.empty()) {
+    return absl::InvalidArgumentError(
+        "--file is missing; write for example --file=/etc/idempotencyd/keyring");
+  }
+  if (flags.seals_in.empty()) return options;
+  if (options.action == KeyRingOptions::Action::kCheck) {
+    return absl::InvalidArgumentError("--seals_in is a flag of `keyring generate`");
+  }
+  const absl::StatusOr<absl::Duration> seals_in = ParseSealsIn(flags.seals_in);
+  if (!seals_in.ok()) return seals_in.status();
+  options.seals_in = *seals_in;
+  return options;
+}
+
+std::string KeyRingHelp() {
+  KeyRingOptions options;
+  return absl::StrCat(kKeyRingSummary, KeyRingFlags(&options).set.Help());
+}
+
 std::string ServeHelp() {
   ServeOptions options;
   return absl::StrCat(kServeSummary, ServeFlags(&options).set.Help());
+}
+
+std::string ServeTestingHelp() {
+  ServeTestingOptions options;
+  return absl::StrCat(kServeTestingSummary, ServeTestingFlags(&options).set.Help());
 }
 
 std::string MigrateHelp() {
@@ -421,17 +550,21 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
   const absl::string_view command = args.front();
   const absl::Span<const absl::string_view> rest = args.subspan(1);
   if (command == "serve") return AsksForHelp(rest) ? ShowText{ServeHelp()} : ParseServe(rest);
+  if (command == "serve-testing") {
+    return AsksForHelp(rest) ? ShowText{ServeTestingHelp()} : ParseServeTesting(rest);
+  }
   if (command == "migrate") return AsksForHelp(rest) ? ShowText{MigrateHelp()} : ParseMigrate(rest);
   if (command == "check-config") {
     return AsksForHelp(rest) ? ShowText{CheckConfigHelp()} : ParseCheckConfig(rest);
   }
   if (command == "health") return AsksForHelp(rest) ? ShowText{HealthHelp()} : ParseHealth(rest);
+  if (command == "keyring") return AsksForHelp(rest) ? ShowText{KeyRingHelp()} : ParseKeyRing(rest);
   if (command == "--help") return ShowText{std::string(kSummary)};
   if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
   return absl::InvalidArgumentError(
       absl::StrCat("'", command,
-                   "' is not a command; the commands are serve, migrate, check-config and "
-                   "health"));
+                   "' is not a command; the commands are serve, serve-testing, migrate, "
+                   "check-config, health and keyring"));
 }
 
 }  // namespace idempotency::internal

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_PROCESS_COMMAND_LINE_H_
 #define IDEMPOTENCY_SERVER_PROCESS_COMMAND_LINE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "server/observability/log.h"
 #include "server/process/listener_options.h"
 #include "server/process/network_address.h"
+#include "server/sealing/sealing_options.h"
 #include "server/service/store_address.h"
 
 namespace idempotency::internal {
@@ -39,9 +41,22 @@ struct ServeOptions : ServiceOptions {
   std::string config;
   // Accept calls from other machines without TLS.
   bool allow_plaintext = false;
+  SealingOptions sealing;
+  // A crash may leave a core dump, with callers' data and secrets in it.
+  bool core_dumps = false;
   // 0: as many as the descriptors allow.
   int max_connections = 0;
   ListenerOptions listener;
+};
+
+// The options of `idempotencyd serve-testing`, validated. It has no address: it serves on loopback.
+struct ServeTestingOptions {
+  // 0: a free one.
+  std::uint16_t port = 0;
+  // When to end, beside SIGTERM.
+  bool exit_with_parent = true;
+  bool exit_with_stdin = false;
+  LogLevel log_level = LogLevel::kWarn;
 };
 
 // The options of `idempotencyd migrate`, validated.
@@ -85,13 +100,23 @@ struct HealthOptions {
   absl::Duration timeout = absl::Seconds(2);
 };
 
+// The options of `idempotencyd keyring`, validated.
+struct KeyRingOptions {
+  enum class Action { kGenerate, kCheck };
+
+  Action action = Action::kCheck;
+  std::string file;
+  // kGenerate: when the new key begins to seal; nullopt: see NewKey.
+  std::optional<absl::Duration> seals_in;
+};
+
 // Text to print on stdout: --help, --version.
 struct ShowText {
   std::string text;
 };
 
-using CommandLine =
-    std::variant<ServeOptions, MigrateOptions, CheckConfigOptions, HealthOptions, ShowText>;
+using CommandLine = std::variant<ServeOptions, ServeTestingOptions, MigrateOptions,
+                                 CheckConfigOptions, HealthOptions, KeyRingOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are checked by the code that uses them. INVALID_ARGUMENT names the wrong

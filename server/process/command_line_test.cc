@@ -45,6 +45,26 @@ TEST(CommandLineTest, ServeHasDefaultsForEverythingButTheStore) {
   EXPECT_EQ(options.tls.certificate, "");
 }
 
+TEST(CommandLineTest, ServeTestingHasAPortAndNoAddress) {
+  const auto options = ParseAs<ServeTestingOptions>({"serve-testing"});
+  EXPECT_EQ(options.port, 0);
+  EXPECT_TRUE(options.exit_with_parent);
+  EXPECT_FALSE(options.exit_with_stdin);
+  EXPECT_EQ(options.log_level, LogLevel::kWarn);
+  const auto chosen =
+      ParseAs<ServeTestingOptions>({"serve-testing", "--port=65535", "--exit_with_parent=false",
+                                    "--exit_with_stdin", "--log_level=debug"});
+  EXPECT_EQ(chosen.port, 65'535);
+  EXPECT_FALSE(chosen.exit_with_parent);
+  EXPECT_TRUE(chosen.exit_with_stdin);
+  EXPECT_EQ(chosen.log_level, LogLevel::kDebug);
+  for (const absl::string_view flag :
+       {"--listen=0.0.0.0:1", "--port=0.0.0.0:1", "--port=65536", "--store=sqlite:r.db"}) {
+    EXPECT_FALSE(Parse({"serve-testing", flag}).ok()) << flag;
+  }
+  EXPECT_THAT(TextOf({"serve-testing", "--help"}), HasSubstr("127.0.0.1 only"));
+}
+
 TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   const auto options = ParseAs<ServeOptions>(
       {"serve", "--store", "postgresql://db/records", "--listen=unix:/run/d.sock",

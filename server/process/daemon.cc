@@ -52,7 +52,7 @@ absl::Status Daemon::StartParts() {
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
   auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_,
-                                   &access_, &tenants_);
+                                   {&access_, &tenants_, options_.sealing});
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
   stack_->ServeAdmin();
@@ -66,9 +66,10 @@ absl::Status Daemon::StartParts() {
     exposer_ = *std::move(exposer);
   }
 
-  auto listener =
-      GrpcListener::Start(options_.listen, credentials_->credentials(), BoundListener(options_),
-                          *stack_, metrics_, [this](const absl::Status& why) { stop_->Ask(why); });
+  auto listener = GrpcListener::Start(
+      options_.listen, credentials_->credentials(), BoundListener(options_),
+      [this](grpc::ServerBuilder& builder) { stack_->Register(builder); }, metrics_,
+      [this](const absl::Status& why) { stop_->Ask(why); });
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
 
@@ -82,7 +83,10 @@ absl::Status Daemon::StartParts() {
        {"store", options_.store.Display()},
        {"tls", options_.tls.certificate.empty() ? "off"
                : options_.tls.client_ca.empty() ? "on"
-                                                : "mutual"}});
+                                                : "mutual"},
+       {"sealing", options_.sealing.key_ring.empty()  ? "off"
+                   : options_.sealing.accept_unsealed ? "on, unsealed rows are accepted"
+                                                      : "on"}});
   return absl::OkStatus();
 }
 

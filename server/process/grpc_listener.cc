@@ -71,7 +71,8 @@ void SetBounds(const ListenerOptions& options, grpc::ServerBuilder& builder) {
 
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
     const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
-    const ListenerOptions& options, ServiceStack& stack, Observer& observer, OnDeaf on_deaf) {
+    const ListenerOptions& options, const AddServices& add_services, Observer& observer,
+    OnDeaf on_deaf) {
   absl::StatusOr<ListeningSockets> sockets = ListeningSockets::Bind(address);
   if (!sockets.ok()) return sockets.status();
   EnablePlugins();
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   SetBounds(options, builder);
   std::unique_ptr<Handover> handover = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
-  stack.Register(builder);
+  add_services(builder);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return absl::InternalError("gRPC cannot start a server in this process");
 

@@ -17,11 +17,10 @@
 #include "server/process/listener_options.h"
 #include "server/process/network_address.h"
 #include "server/process/port_probe.h"
-#include "server/service/service_stack.h"
 
 namespace idempotency::internal {
 
-// The gRPC server: the idempotency service with reflection, health and channelz, on
+// The gRPC server: services with reflection, health and channelz, on
 // one address. Connections are accepted here and passed to gRPC, so that they are
 // bounded, and a burst of them does not stop the listening
 // (docs/adr/0024-own-acceptor.md). Destruction shuts it down at once.
@@ -31,11 +30,14 @@ class GrpcListener {
   // connect.
   using OnDeaf = std::function<void(const absl::Status&)>;
 
-  // FAILED_PRECONDITION if it cannot listen there. `stack` and `observer` must outlive
-  // it.
+  // Registers the services, which outlive the listener.
+  using AddServices = std::function<void(grpc::ServerBuilder&)>;
+
+  // FAILED_PRECONDITION if it cannot listen there. `observer` must outlive it.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
       const NetworkAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials,
-      const ListenerOptions& options, ServiceStack& stack, Observer& observer, OnDeaf on_deaf);
+      const ListenerOptions& options, const AddServices& add_services, Observer& observer,
+      OnDeaf on_deaf);
   ~GrpcListener();
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;

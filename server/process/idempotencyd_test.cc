@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 
 #include "tests/support/certificate_authority.h"
 #include "tests/support/process.h"
+#include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -93,6 +95,40 @@ TEST_F(IdempotencydTest, HelpAndVersionGoToStdout) {
   EXPECT_THAT(version.out, MatchesRegex("idempotencyd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
+TEST_F(IdempotencydTest, SealsWithAKeyRingThatItMakes) {
+  const std::string ring = folder_.File("keyring");
+  const Ended made = Run({"keyring", "generate", "--file=" + ring});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("key 1: seals since "));
+  EXPECT_EQ(Run({"keyring", "check", "--file=" + ring}).code, 0);
+  EXPECT_EQ(Run({"keyring", "check", "--file=" + folder_.File("none")}).code, 2);
+  const v1::ReserveRequest reserve = testing::SomeReserve("order-1");
+  // Sealed by one process, opened by the next; not run without the ring.
+  for (const std::string& run : {"seals", "opens", "has no ring"}) {
+    std::string ready;
+    std::vector<std::string> flags = {"--metrics="};
+    if (run != "has no ring") flags.push_back("--keyring=" + ring);
+    const auto process = Serve(&ready, flags);
+    const testing::ServiceClient client(AddressIn(ready));
+    const auto verdict = client.Call(reserve);
+    if (run == "seals") {
+      ASSERT_TRUE(verdict.ok()) << verdict.status();
+      const std::string& token = verdict->reserved().reservation_token();
+      ASSERT_TRUE(client.Call(testing::SomeComplete("order-1", token, "canary-5f3759df")).ok());
+    } else if (run == "opens") {
+      ASSERT_TRUE(verdict.ok()) << verdict.status();
+      EXPECT_EQ(verdict->replay().reply().body(), "canary-5f3759df");
+    } else {
+      EXPECT_FALSE(verdict.ok()) << verdict->DebugString();
+    }
+    EXPECT_EQ(EndWith(*process, SIGTERM), 0);
+    std::ifstream file(folder_.File("records.db"), std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_THAT(content, HasSubstr("order-1"));
+    EXPECT_THAT(content, ::testing::Not(HasSubstr("canary-5f3759df")));
+  }
+}
+
 TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
   const std::string missing = folder_.File("missing.pem");
   Write("wrong", "\nrules { identity: \"a\" namespaces: \"n\" permissions: READ }");
@@ -112,6 +148,10 @@ TEST_F(IdempotencydTest, MistakesExitWith2AndPrintTheRemedy) {
       {{"serve", Store(), "--config=" + missing}, missing + ": cannot be read"},
       {{"serve", Store(), "--config=" + wrong}, wrong + ":2: identity must be the name of one"},
       {{"check-config", "--config=" + wrong}, wrong + ":2: identity must be the name of one"},
+      {{"serve", Store(), "--accept_unsealed"}, "--accept_unsealed needs --keyring"},
+      {{"serve", Store(), "--keyring=" + missing}, "missing.pem: cannot be read"},
+      {{"keyring", "generate"}, "--file is missing"},
+      {{"keyring", "check", "--file=" + missing}, "missing.pem: cannot be read"},
       // TEST-NET-1: an address of no machine.
       {{"serve", Store(), "--listen=192.0.2.1:0", "--metrics=", "--allow_plaintext",
         "--config=" + empty},

@@ -14,12 +14,16 @@
 #include "server/config/config_file.h"
 #include "server/observability/log.h"
 #include "server/process/command_line.h"
+#include "server/process/core_dumps.h"
 #include "server/process/daemon.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/health_probe.h"
+#include "server/process/key_ring_command.h"
 #include "server/process/migrate_command.h"
+#include "server/process/parent_watch.h"
 #include "server/process/signal_thread.h"
 #include "server/process/stop_request.h"
+#include "server/process/testing_daemon.h"
 
 namespace idempotency::internal {
 namespace {
@@ -65,6 +69,7 @@ void SetUpProcess() {
 int Run(const ServeOptions& options) {
   SetUpProcess();
   StartLog(options.log_level);
+  if (!options.core_dumps) DisableCoreDumps();
   DescriptorLimit::Raise();
   StopRequest stop;
   const SignalThread signals([&stop](int number) {
@@ -79,6 +84,23 @@ int Run(const ServeOptions& options) {
   if (!reason.ok()) return Refuse(reason);
   Log(LogLevel::kInfo, "stopped");
   return kDone;
+}
+
+int Run(const ServeTestingOptions& options) {
+  SetUpProcess();
+  StartLog(options.log_level);
+  DescriptorLimit::Raise();
+  StopRequest stop;
+  const SignalThread signals([&stop](int /*number*/) { stop.Ask(absl::OkStatus()); });
+  const ParentWatch parent({options.exit_with_parent, options.exit_with_stdin},
+                           [&stop] { stop.Ask(absl::OkStatus()); });
+  absl::StatusOr<std::unique_ptr<TestingDaemon>> daemon = TestingDaemon::Start(options, &stop);
+  if (!daemon.ok()) return Refuse(daemon.status());
+  Print(stdout, absl::StrCat("idempotencyd: serving tests on ",
+                             (*daemon)->listen_address().ToString(), "\n"));
+  const absl::Status reason = stop.Wait();
+  daemon->reset();
+  return reason.ok() ? kDone : Refuse(reason);
 }
 
 int Run(const MigrateOptions& options) {
@@ -102,6 +124,13 @@ int Run(const HealthOptions& options) {
   if (serving.ok()) return kDone;
   Print(stderr, absl::StrCat("idempotencyd: ", serving.message(), "\n"));
   return kNotServing;
+}
+
+int Run(const KeyRingOptions& options) {
+  const absl::StatusOr<std::string> report = RunKeyRingCommand(options);
+  if (!report.ok()) return Refuse(report.status());
+  Print(stdout, *report);
+  return kDone;
 }
 
 int Run(const ShowText& show) {

@@ -102,6 +102,11 @@ class Batcher {
               Group* group = nullptr);
   void Get(GetOp op, Deadline deadline, Done<absl::StatusOr<Record>> done, Group* group = nullptr);
 
+  // The store's comparison of a record that it answered with a request; never waits.
+  FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const {
+    return store_.MatchRequest(record, op);
+  }
+
   // Like Reserve() and Get(), for callers that waited in the wait room.
   void ReserveForWaiter(ReserveOp op, Deadline deadline, ReserveDone done);
   void GetForWaiter(GetOp op, Done<absl::StatusOr<Record>> done);

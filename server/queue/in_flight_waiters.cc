@@ -24,9 +24,9 @@ constexpr absl::Duration kShortestLease = absl::Milliseconds(1);
 // and 9 of the table of verdicts. nullopt where only Reserve can decide.
 enum class Proof { kMismatch, kReplay, kOutcomeUnknown };
 
-std::optional<Proof> ProofFrom(const Record& record, const ReserveOp& op) {
+std::optional<Proof> ProofFrom(const Batcher& batcher, const Record& record, const ReserveOp& op) {
   if (record.key != op.key) return std::nullopt;
-  switch (CompareFingerprints(record.fingerprints, op.fingerprints)) {
+  switch (batcher.MatchRequest(record, op)) {
     case FingerprintMatch::kNothingInCommon:
       return std::nullopt;
     case FingerprintMatch::kDifferent:
@@ -270,8 +270,8 @@ void InFlightWaiters::LearnWhetherToConfirm(const RecordId& id, RecordWaiters& e
   }
   const bool proves =
       found.ok() &&
-      std::any_of(entry.waiters.begin(), entry.waiters.end(), [&found](const auto& waiter) {
-        return ProofFrom(*found, waiter.second->op).has_value();
+      std::any_of(entry.waiters.begin(), entry.waiters.end(), [this, &found](const auto& waiter) {
+        return ProofFrom(batcher_, *found, waiter.second->op).has_value();
       });
   if (!found.ok() || proves) {
     ReadNow(id, entry, /*confirming=*/true, todo);
@@ -286,7 +286,7 @@ void InFlightWaiters::LearnFromRecord(RecordWaiters& entry, std::shared_ptr<cons
   std::vector<WaiterPtr> proved;
   for (const auto& [waiter_id, waiter] : entry.waiters) {
     if (waiter_id >= entry.read_before) break;
-    if (ProofFrom(*record, waiter->op).has_value()) proved.push_back(waiter);
+    if (ProofFrom(batcher_, *record, waiter->op).has_value()) proved.push_back(waiter);
   }
   for (const WaiterPtr& waiter : proved) {
     Remove(entry, waiter);
@@ -423,7 +423,7 @@ void InFlightWaiters::Do(Todo todo) {
   const ResponseBatchScope scope;
   for (auto& [waiter, answer] : todo.answers) waiter->done(std::move(answer));
   for (const auto& [waiter, record] : todo.proved) {
-    waiter->done(VerdictOf(*ProofFrom(*record, waiter->op), *record));
+    waiter->done(VerdictOf(*ProofFrom(batcher_, *record, waiter->op), *record));
   }
   for (const WaiterPtr& waiter : todo.tries) SendTry(waiter);
   for (GetOp& op : todo.reads) SendRead(std::move(op));

@@ -57,6 +57,11 @@ std::vector<absl::StatusOr<Record>> DeferredStore::Get(absl::Span<const GetOp> o
   return std::vector<absl::StatusOr<Record>>(ops.size(), NotOpen());
 }
 
+FingerprintMatch DeferredStore::MatchRequest(const Record& record, const ReserveOp& op) const {
+  Store* const store = opened();
+  return store == nullptr ? Store::MatchRequest(record, op) : store->MatchRequest(record, op);
+}
+
 absl::StatusOr<SweepProgress> DeferredStore::Sweep(const SweepOp& op) {
   Store* const store = opened();
   if (store != nullptr) return store->Sweep(op);

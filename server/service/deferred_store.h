@@ -36,6 +36,7 @@ class DeferredStore : public Store {
   std::vector<absl::Status> Release(absl::Span<const ReleaseOp> ops) override;
   std::vector<absl::StatusOr<Extension>> Extend(absl::Span<const ExtendOp> ops) override;
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override;
+  FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override;
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override;
   absl::StatusOr<RecordPage> List(const ListOp& op) override;
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override;

@@ -59,7 +59,7 @@ absl::Status EmbeddedService::Backend::Start(const StoreAddress& store,
                                              const EmbeddedOptions& options) {
   auto stack = ServiceStack::Start(store, options,
                                    options.migrate ? SchemaPolicy::kMigrate : SchemaPolicy::kCheck,
-                                   options.observer != nullptr ? *options.observer : nobody_);
+                                   options.observer != nullptr ? *options.observer : nobody_, {});
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "grpc_idempotency/limits.h"
+#include "server/sealing/sealed_store.h"
 
 namespace idempotency::internal {
 namespace {
@@ -16,12 +17,15 @@ int WorkersFor(const StoreAddress& address, const ServiceOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(
-    const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
-    Observer& observer, const AccessControl* access, Tenants* tenants) {
+absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(const StoreAddress& address,
+                                                                  const ServiceOptions& options,
+                                                                  SchemaPolicy schema,
+                                                                  Observer& observer,
+                                                                  const Sharing& sharing) {
   // Private constructor.
   std::unique_ptr<ServiceStack> stack(
-      new ServiceStack(address, options, schema, observer, access, tenants));
+      new ServiceStack(address, options, schema, observer, sharing));
+  if (absl::Status keys = stack->StartKeyRing(); !keys.ok()) return keys;
   stack->first_look_ = stack->store_->Inspect();
   const absl::Status& seen = stack->first_look_.status();
   if (!seen.ok() && !MayRecover(seen)) return seen;
@@ -30,21 +34,31 @@ absl::StatusOr<std::unique_ptr<ServiceStack>> ServiceStack::Start(
 }
 
 ServiceStack::ServiceStack(const StoreAddress& address, const ServiceOptions& options,
-                           SchemaPolicy schema, Observer& observer, const AccessControl* access,
-                           Tenants* tenants)
+                           SchemaPolicy schema, Observer& observer, const Sharing& sharing)
     : address_(address),
       options_(options),
       schema_(schema),
       observer_(observer),
-      access_(access),
-      tenants_(tenants),
+      sharing_(sharing),
       store_([this] { return Open(); }) {}
+
+absl::Status ServiceStack::StartKeyRing() {
+  if (sharing_.sealing.key_ring.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<KeyRingWatch>> started =
+      KeyRingWatch::Start(sharing_.sealing, observer_);
+  if (!started.ok()) return started.status();
+  key_ring_ = *std::move(started);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
   absl::StatusOr<OpenedStore> opened = OpenStore(address_, options_.store_connections, schema_);
   if (!opened.ok()) return opened.status();
   connections_ = std::move(opened->connections);
-  return std::move(opened->store);
+  if (key_ring_ == nullptr) return std::move(opened->store);
+  SealedStoreOptions options;
+  options.accept_unsealed = sharing_.sealing.accept_unsealed;
+  return std::make_unique<SealedStore>(std::move(opened->store), key_ring_->rings(), options);
 }
 
 void ServiceStack::StartParts() {
@@ -56,8 +70,8 @@ void ServiceStack::StartParts() {
   sweeper_.emplace(*store_, observer_, sweeping);
   sweeper_->Start();
 
-  if (tenants_ != nullptr) {
-    usage_meter_.emplace(*store_, *tenants_, UsageMeter::Options());
+  if (sharing_.tenants != nullptr) {
+    usage_meter_.emplace(*store_, *sharing_.tenants, UsageMeter::Options());
     usage_meter_->Start();
   }
 
@@ -68,15 +82,15 @@ void ServiceStack::StartParts() {
   waiters_.emplace(*batcher_, observer_);
   IdempotencyServiceOptions serving;
   serving.session.max_age = options_.session_age;
-  serving.access = access_;
-  serving.tenants = tenants_;
+  serving.access = sharing_.access;
+  serving.tenants = sharing_.tenants;
   service_.emplace(*batcher_, *waiters_, observer_, serving);
 }
 
 void ServiceStack::ServeAdmin() {
   administration_.emplace(*store_, *waiters_, observer_);
   admin_worker_.emplace();
-  admin_service_.emplace(*administration_, *admin_worker_, batcher_->budget(), *access_);
+  admin_service_.emplace(*administration_, *admin_worker_, batcher_->budget(), *sharing_.access);
 }
 
 void ServiceStack::Register(grpc::ServerBuilder& builder) {

@@ -18,7 +18,9 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/idempotency_service.h"
+#include "server/sealing/sealing_options.h"
 #include "server/service/deferred_store.h"
+#include "server/service/key_ring_watch.h"
 #include "server/service/store_address.h"
 #include "server/service/store_factory.h"
 #include "server/service/store_monitor.h"
@@ -38,19 +40,30 @@ class ServiceStack {
   // Called after every inspection of the store.
   using OnInspected = StoreMonitor::OnInspected;
 
-  // Inspects the store, and starts everything but the gRPC server. Also when the
-  // store cannot be reached yet: calls are answered STORE_UNAVAILABLE until it
-  // can. Fails with an error of OpenStore() that needs an operator. `observer`
-  // the last two must outlive it; without `access` every caller may do everything.
-  static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(
-      const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
-      Observer& observer, const AccessControl* access = nullptr, Tenants* tenants = nullptr);
+  // Of a service that others use.
+  struct Sharing {
+    // Outlives the stack. Null: every caller may do everything.
+    const AccessControl* access = nullptr;
+    // The same. Null: no namespace has limits.
+    Tenants* tenants = nullptr;
+    SealingOptions sealing;
+  };
+
+  // Reads the key ring, if there is one, inspects the store, and starts everything but the gRPC
+  // server. Also when the store cannot be reached yet: calls are answered STORE_UNAVAILABLE until
+  // it can. Fails with an error of OpenStore() or of KeyRingWatch::Start() that needs an operator.
+  // `observer` outlives it.
+  static absl::StatusOr<std::unique_ptr<ServiceStack>> Start(const StoreAddress& address,
+                                                             const ServiceOptions& options,
+                                                             SchemaPolicy schema,
+                                                             Observer& observer,
+                                                             const Sharing& sharing);
   // After the gRPC server that it was registered with has ended.
   ~ServiceStack() = default;
   ServiceStack(const ServiceStack&) = delete;
   ServiceStack& operator=(const ServiceStack&) = delete;
 
-  // Serves administrators too, by the access that Start() was given. Before Register(), once.
+  // Serves administrators too, by Sharing::access, which is set. Before Register(), once.
   void ServeAdmin();
 
   // Registers the service on a server, and sets its message size limits.
@@ -72,8 +85,9 @@ class ServiceStack {
 
  private:
   ServiceStack(const StoreAddress& address, const ServiceOptions& options, SchemaPolicy schema,
-               Observer& observer, const AccessControl* access, Tenants* tenants);
+               Observer& observer, const Sharing& sharing);
 
+  absl::Status StartKeyRing();
   absl::StatusOr<std::unique_ptr<Store>> Open();
   void StartParts();
 
@@ -81,9 +95,10 @@ class ServiceStack {
   const ServiceOptions options_;
   const SchemaPolicy schema_;
   Observer& observer_;
-  const AccessControl* const access_;
-  Tenants* const tenants_;
+  const Sharing sharing_;
 
+  // Null if nothing is sealed.
+  std::unique_ptr<KeyRingWatch> key_ring_;
   // Of the opened store's pool. Used only by the thread that inspects the
   // store: the starting thread, then the monitor's.
   std::function<StoreConnections()> connections_;

@@ -93,7 +93,7 @@ bool IsSettledSo(const ResolveOp& op, const StoredRecord& stored) {
     return record.state == RecordState::kReleased && record.release_reason == op.note.reason;
   }
   return record.state == RecordState::kCompleted && record.reply &&
-         stored.completed_digest.value_or(record.reply->digest) == op.reply->digest;
+         IsSameReply(stored.completed_digest.value_or(record.reply->digest), op);
 }
 
 absl::Status CheckSettleable(const ResolveOp& op, const Record& record, absl::Time now) {

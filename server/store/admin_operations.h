@@ -63,6 +63,10 @@ struct ResolveOp {
   std::optional<RecordState> expected_state;
   // COMPLETED with this reply; nullopt: RELEASED, nothing happened.
   std::optional<EncodedReply> reply;
+  // The same reply, in case the record is COMPLETED with it under another key (CompleteOp).
+  std::vector<std::array<std::uint8_t, 32>> other_digests;
+  // The record's token afterwards: the attempt that holds the one before writes no more.
+  Uuid token = Uuid::Random();
   // The record is kept for at least this long from now.
   absl::Duration retention = limits::kDefaultRetention;
   // Also under a live lease.

@@ -9,6 +9,7 @@
 #include "grpc_idempotency/record_key.h"
 #include "grpc_idempotency/reply.h"
 #include "server/store/lost_reservation.h"
+#include "server/store/reply_envelope.h"
 
 namespace idempotency::internal {
 namespace {
@@ -189,12 +190,13 @@ ReserveDecision DecideCompleted(absl::Time now, StoredRecord stored) {
     return AnswerWith(MakeError(Reason::kRecordDamaged, "the completed record's reply is missing"));
   }
   if (ReplyIsOver(record, now)) {
-    absl::StatusOr<EncodedReply> rest = WithoutContent(*record.reply);
+    absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*record.reply);
     if (!rest.ok()) return AnswerWith(rest.status());
     record.reply = *std::move(rest);
   }
-  return AnswerWith(Verdict(Replay{std::move(*record.reply), *record.completed_at,
-                                   record.expires_at, record.attempt, std::move(record.labels)}));
+  return AnswerWith(
+      Verdict(Replay{std::move(*record.reply), *record.completed_at, record.expires_at,
+                     record.attempt, std::move(record.labels), stored.token}));
 }
 
 // Lines 10 to 12.
@@ -273,7 +275,7 @@ ReserveDecision DecideReserve(const ReserveOp& op, absl::Time now,
   if (!record) return DecideForgotten(op, now, record);
   if (record->record.key != op.key) return AnswerWith(Collision());
   if (IsForgotten(*record, now)) return DecideForgotten(op, now, record);
-  switch (CompareFingerprints(record->record.fingerprints, op.fingerprints)) {
+  switch (CompareRequest(record->record.fingerprints, op)) {
     case FingerprintMatch::kNothingInCommon:
       return AnswerWith(MakeError(
           Reason::kFingerprintUnknown,
@@ -303,7 +305,7 @@ CompleteDecision DecideComplete(const CompleteOp& op, absl::Time now,
       return {false, ReservationLostBecause(LossOf(stored.state))};
   }
   if (!stored.reply || !stored.completed_at ||
-      record->completed_digest.value_or(stored.reply->digest) != op.reply.digest) {
+      !IsSameReply(record->completed_digest.value_or(stored.reply->digest), op)) {
     return {false, ReservationLostBecause(LossOf(stored.state))};
   }
   return {false, Completion{*stored.completed_at, stored.expires_at,
@@ -373,10 +375,11 @@ absl::StatusOr<Record> DecideGet(const GetOp& op, absl::Time now,
     return NoSuchRecord();
   }
   if (ReplyIsOver(record->record, now)) {
-    absl::StatusOr<EncodedReply> rest = WithoutContent(*record->record.reply);
+    absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*record->record.reply);
     if (!rest.ok()) return rest.status();
     record->record.reply = *std::move(rest);
   }
+  record->record.token = record->token;
   return std::move(record->record);
 }
 

@@ -92,7 +92,7 @@ absl::StatusOr<Resolution> MemoryStore::Resolve(const ResolveOp& op) {
   resolution.expires_at = record.expires_at;
   resolution.key_hmac = AuditHmac(audit_key_, op.key);
   if (same_attempt && record.state == resolution.state &&
-      (op.reply ? row->completed_digest == op.reply->digest
+      (op.reply ? IsSameReply(row->completed_digest, op)
                 : record.release_reason == op.note.reason)) {
     resolution.repeated = true;
     return resolution;
@@ -113,7 +113,7 @@ absl::StatusOr<Resolution> MemoryStore::Resolve(const ResolveOp& op) {
   if (row->tombstone > absl::ZeroDuration()) {
     record.tombstone_until = record.expires_at + row->tombstone;
   }
-  row->token = Uuid::Random();
+  row->token = op.token;
   if (op.reply) {
     record.reply = op.reply;
     row->completed_digest = op.reply->digest;

@@ -11,6 +11,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/batch_weight.h"
 #include "server/store/lost_reservation.h"
+#include "server/store/reply_envelope.h"
 
 namespace idempotency::internal {
 namespace {
@@ -186,7 +187,7 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
   if (row == nullptr || Forgotten(row->record, now)) return ReserveForgotten(op, now);
   const Record& record = row->record;
   // 4
-  switch (CompareFingerprints(record.fingerprints, op.fingerprints)) {
+  switch (CompareRequest(record.fingerprints, op)) {
     case FingerprintMatch::kNothingInCommon:
       return MakeError(Reason::kFingerprintUnknown, "no fingerprint version in common");
     case FingerprintMatch::kDifferent:
@@ -197,10 +198,10 @@ absl::StatusOr<Verdict> MemoryStore::ReserveOne(const ReserveOp& op) {
   switch (record.state) {
     case RecordState::kCompleted: {  // 5
       absl::StatusOr<EncodedReply> reply = *record.reply;
-      if (ReplyIsOver(record, now)) reply = WithoutContent(*record.reply);
+      if (ReplyIsOver(record, now)) reply = StoredWithoutContent(*record.reply);
       if (!reply.ok()) return reply.status();
       return Verdict(Replay{*std::move(reply), *record.completed_at, record.expires_at,
-                            record.attempt, record.labels});
+                            record.attempt, record.labels, row->token});
     }
     case RecordState::kReserved:
       // 6
@@ -284,7 +285,7 @@ absl::StatusOr<Completion> MemoryStore::CompleteOne(const CompleteOp& op) {
     record.reply = op.reply;
     row->completed_digest = op.reply.digest;
     record.completed_at = now;
-  } else if (record.state == RecordState::kCompleted && row->completed_digest == op.reply.digest) {
+  } else if (record.state == RecordState::kCompleted && IsSameReply(row->completed_digest, op)) {
     completion.repeated = true;
   } else {
     return LostBy(record.state);
@@ -336,8 +337,9 @@ absl::StatusOr<Record> MemoryStore::GetOne(const GetOp& op) {
     return NoSuchRecord();
   }
   Record record = row->record;
+  record.token = row->token;
   if (record.reply && ReplyIsOver(record, now)) {
-    absl::StatusOr<EncodedReply> rest = WithoutContent(*record.reply);
+    absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*record.reply);
     if (!rest.ok()) return rest.status();
     record.reply = *std::move(rest);
   }
@@ -389,7 +391,7 @@ bool MemoryStore::SweepOne(std::map<RecordId, Row>::iterator it, absl::Time now,
     progress.marked_unknown += 1;
   }
   if (record.state == RecordState::kCompleted && ReplyIsOver(record, now)) {
-    const absl::StatusOr<EncodedReply> rest = WithoutContent(*record.reply);
+    const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*record.reply);
     if (rest.ok() && !row.reply_dropped) {
       record.reply = *rest;
       row.reply_dropped = true;

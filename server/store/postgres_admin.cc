@@ -135,7 +135,7 @@ absl::StatusOr<Resolution> PostgresAdmin::Resolve(const ResolveOp& op) {
     parameters.Add(static_cast<std::int32_t>(decision.guard.attempt));
     parameters.Add(static_cast<std::int32_t>(ToProto(decision.answer->before)));
     parameters.Add(static_cast<std::int32_t>(ToProto(decision.answer->state)));
-    parameters.Add(Uuid::Random());
+    parameters.Add(op.token);
     parameters.AddInterval(op.retention);
     const EncodedReply reply = op.reply.value_or(EncodedReply());
     parameters.AddBytes(reply.bytes);

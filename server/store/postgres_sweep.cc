@@ -8,6 +8,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/postgres_batch.h"
 #include "server/store/postgres_parameters.h"
+#include "server/store/reply_envelope.h"
 
 namespace idempotency::internal {
 namespace {
@@ -182,7 +183,7 @@ absl::Status PostgresSweep::DropReplies(std::vector<Uuid> ids, SweepProgress& pr
       const std::string digest = rows->Bytea(row, 3);
       std::copy_n(digest.begin(), std::min(digest.size(), reply.digest.size()),
                   reply.digest.begin());
-      const absl::StatusOr<EncodedReply> rest = WithoutContent(reply);
+      const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(reply);
       if (!rest.ok()) continue;
       any = true;
       found.AppendUuid(rows->GetUuid(row, 0));

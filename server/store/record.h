@@ -46,6 +46,9 @@ struct Record {
   std::optional<absl::Time> tombstone_until;
   // Set exactly when COMPLETED.
   std::optional<EncodedReply> reply;
+  // Of the current grant, or of the last one. It authorises writes: it is never put into an
+  // answer to a caller.
+  Uuid token;
 };
 
 }  // namespace idempotency::internal

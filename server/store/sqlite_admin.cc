@@ -69,7 +69,7 @@ absl::StatusOr<Resolution> SqliteStore::ResolveHere(const ResolveOp& op) {
   if (!hmac.ok()) return hmac.status();
   decision.answer->key_hmac = *hmac;
   if (!decision.store) return decision.answer;
-  const absl::Status written = writer_.records->Settle(op, decision, Uuid::Random(), now);
+  const absl::Status written = writer_.records->Settle(op, decision, now);
   if (!written.ok()) return written;
   AuditEntry entry = EntryFor(
       **stored, op.note,

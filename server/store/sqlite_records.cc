@@ -566,7 +566,7 @@ absl::StatusOr<std::vector<SqliteRecords::WalkRow>> SqliteRecords::Walk(
 }
 
 absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& decision,
-                                   const Uuid& token, absl::Time now) {
+                                   absl::Time now) {
   std::string_view digest;
   if (op.reply) {
     digest = {reinterpret_cast<const char*>(op.reply->digest.data()), op.reply->digest.size()};
@@ -576,7 +576,7 @@ absl::Status SqliteRecords::Settle(const ResolveOp& op, const ResolveDecision& d
   run->Bind(2, decision.guard.token);
   run->Bind(3, std::int64_t{decision.guard.attempt});
   run->Bind(4, ToProto(decision.answer->state));
-  run->Bind(5, token);
+  run->Bind(5, op.token);
   run->Bind(6, decision.answer->expires_at);
   if (op.reply) {
     run->Bind(7, now);

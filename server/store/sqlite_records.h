@@ -82,9 +82,8 @@ class SqliteRecords {
   absl::StatusOr<std::vector<WalkRow>> Walk(ListWalk walk, std::string_view first_part,
                                             const std::optional<RecordPlace>& after, int limit);
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op, absl::Time now);
-  // As DecideResolve() decided. `token` is the record's new one.
-  absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, const Uuid& token,
-                      absl::Time now);
+  // As DecideResolve() decided.
+  absl::Status Settle(const ResolveOp& op, const ResolveDecision& decision, absl::Time now);
   // The tombstone of a record that is forgotten from now on.
   absl::Status LeaveTombstone(const RecordId& id, const Guard& guard, const TombstoneTimes& times);
 

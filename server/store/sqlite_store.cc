@@ -16,6 +16,7 @@
 #include "grpc_idempotency/reply.h"
 #include "server/store/batch_weight.h"
 #include "server/store/decision.h"
+#include "server/store/reply_envelope.h"
 #include "server/store/sqlite_schema.h"
 #include "server/store/sqlite_transaction.h"
 
@@ -376,7 +377,7 @@ absl::Status SqliteStore::SweepOne(const SqliteRecords::SweepRow& row, absl::Tim
   const auto stored = records.Find(row.id, SqliteRecords::Detail::kWhole);
   // A damaged one stays unchanged; a read of that record reports it.
   if (!stored.ok()) return IsOfRecord(stored.status()) ? absl::OkStatus() : stored.status();
-  const absl::StatusOr<EncodedReply> rest = WithoutContent(*(*stored)->record.reply);
+  const absl::StatusOr<EncodedReply> rest = StoredWithoutContent(*(*stored)->record.reply);
   if (!rest.ok()) return absl::OkStatus();
   progress.replies_dropped += 1;
   return records.DropReply(row.id, *rest, row.guard);

@@ -1,6 +1,7 @@
 #ifndef IDEMPOTENCY_SERVER_STORE_STORE_H_
 #define IDEMPOTENCY_SERVER_STORE_STORE_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -33,6 +34,9 @@ struct ReserveOp {
   RecordKey key;
   RecordId id;
   std::vector<Fingerprint> fingerprints;
+  // Compared like `fingerprints` and never stored: the same request under keys that no longer
+  // seal, and under none (server/sealing).
+  std::vector<Fingerprint> compared_fingerprints;
   std::optional<Uuid> request_token;
   absl::Duration lease = limits::kDefaultLease;
   absl::Duration retention = limits::kDefaultRetention;
@@ -57,6 +61,9 @@ struct CompleteOp {
   RecordId id;
   Uuid token;
   EncodedReply reply;
+  // Digests of the same reply under keys that no longer seal, and under none
+  // (server/sealing): a completed record that has one of them has this reply.
+  std::vector<std::array<std::uint8_t, 32>> other_digests = {};
 };
 
 struct ReleaseOp {
@@ -111,6 +118,13 @@ struct Completion {
 struct Extension {
   absl::Duration lease_remaining;
 };
+
+// The comparison of a record's fingerprints with all those of a request.
+FingerprintMatch CompareRequest(absl::Span<const Fingerprint> stored, const ReserveOp& op);
+
+// Whether a completed record, `stored` being the digest of its reply, has the reply of `op`.
+bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const CompleteOp& op);
+bool IsSameReply(const std::array<std::uint8_t, 32>& stored, const ResolveOp& op);
 
 // A store's answers to completions and reservations of one call.
 struct SharedAnswers {
@@ -230,6 +244,11 @@ class Store {
   // Reads a record without changing it. NOT_FOUND / RECORD_NOT_FOUND if there
   // is none, or it is forgotten.
   virtual std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) = 0;
+
+  // Compares a record that Get() answered with a request, as Reserve() does.
+  virtual FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const {
+    return CompareRequest(record.fingerprints, op);
+  }
 
   // Removes forgotten records whose tombstone is over (or reduces them to it),
   // limits::kClockStepMargin later, so that a clock that steps back by less finds

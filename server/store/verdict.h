@@ -56,6 +56,8 @@ struct Replay {
   std::uint32_t attempt = 0;
   // As with Reserved.
   std::map<std::string, std::string> labels;
+  // Of the attempt that completed. Never put into an answer to a caller.
+  Uuid token = Uuid();
 };
 
 // Another attempt holds a live lease, or was released with a pause.

@@ -43,6 +43,9 @@ class StoreDecorator : public Store {
   std::vector<absl::StatusOr<Record>> Get(absl::Span<const GetOp> ops) override {
     return derived().Around(OperationKind::kGet, &Store::Get, ops);
   }
+  FingerprintMatch MatchRequest(const Record& record, const ReserveOp& op) const override {
+    return store_.MatchRequest(record, op);
+  }
   absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) override { return store_.Sweep(op); }
   absl::StatusOr<RecordPage> List(const ListOp& op) override { return store_.List(op); }
   absl::StatusOr<Resolution> Resolve(const ResolveOp& op) override { return store_.Resolve(op); }

@@ -36,9 +36,9 @@ ORDERS = {
         ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
     ],
     "server/": [
-        ("process",), ("config",), ("service",), ("rpc",), ("operation",), ("access", "tenants"),
+        ("process",), ("config",), ("service", "worlds"), ("rpc",), ("operation",), ("access", "tenants"),
         ("queue",),
-        ("observability", "files"), ("store",),
+        ("observability", "files"), ("sealing",), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],
 }

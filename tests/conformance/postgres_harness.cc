@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/conformance/sealed_harness.h"
 #include "tests/support/postgres_cluster.h"
 
 namespace idempotency::internal {
@@ -58,7 +59,7 @@ std::vector<StoreUnderTest> StoresUnderTest() {
   postgres.make = PostgresHarness::Make;
   // Each of them is a row that several sessions update at once.
   postgres.racing_reservations = 200'000;
-  return {postgres};
+  return {postgres, Sealed(postgres)};
 }
 
 }  // namespace idempotency::internal

@@ -191,7 +191,7 @@ TEST_P(ReserveTest, Line3EverythingSentIsStored) {
   EXPECT_EQ(record.key, op.key);
   EXPECT_EQ(record.state, RecordState::kReserved);
   EXPECT_EQ(record.attempt, 1u);
-  EXPECT_EQ(record.fingerprints, op.fingerprints);
+  ExpectFingerprints(record, op);
   EXPECT_EQ(record.on_lease_expiry, LeaseExpiry::kRequireRecovery);
   ASSERT_TRUE(record.parent.has_value());
   EXPECT_EQ(*record.parent, *op.parent);
@@ -232,7 +232,7 @@ TEST_P(ReserveTest, Line3AForgottenRecordStartsAfreshWithNothingOfTheOldOne) {
   const Record record = MustGet(op);
   EXPECT_EQ(record.state, RecordState::kReserved);
   EXPECT_EQ(record.attempt, 1u);
-  EXPECT_EQ(record.fingerprints, op.fingerprints);
+  ExpectFingerprints(record, op);
   EXPECT_TRUE(record.labels.empty());
   EXPECT_FALSE(record.parent.has_value());
   EXPECT_EQ(record.release_reason, "");
@@ -537,7 +537,7 @@ TEST_P(ReserveTest, Line8TheDescriptionOfTheFirstReservationStays) {
   const Record record = MustGet(op);
   EXPECT_EQ(record.labels, op.labels);
   EXPECT_FALSE(record.parent.has_value());
-  EXPECT_EQ(record.fingerprints, op.fingerprints);
+  ExpectFingerprints(record, op);
 }
 
 TEST_P(ReserveTest, Line8TheParentOfTheFirstReservationStaysThroughEveryState) {

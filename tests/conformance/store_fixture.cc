@@ -116,6 +116,19 @@ Record StoreTest::MustGet(const ReserveOp& of) {
   return record.ok() ? *std::move(record) : Record();
 }
 
+void StoreTest::ExpectFingerprints(const Record& record, const ReserveOp& op) {
+  EXPECT_EQ(store().MatchRequest(record, op), FingerprintMatch::kSame);
+  if (!GetParam().keys_fingerprints_because) {
+    EXPECT_EQ(record.fingerprints, op.fingerprints);
+    return;
+  }
+  ASSERT_EQ(record.fingerprints.size(), op.fingerprints.size());
+  for (std::size_t i = 0; i < op.fingerprints.size(); ++i) {
+    EXPECT_EQ(record.fingerprints[i].version, op.fingerprints[i].version);
+    EXPECT_NE(record.fingerprints[i].digest, op.fingerprints[i].digest);
+  }
+}
+
 SweepProgress StoreTest::SweepAll(int limit) {
   SweepProgress total;
   SweepOp op;

@@ -82,6 +82,8 @@ class StoreTest : public ::testing::TestWithParam<StoreUnderTest> {
   Reserved MustReserve(const ReserveOp& op) { return Expect<Reserved>(Reserve(op)); }
   // The record must exist.
   Record MustGet(const ReserveOp& of);
+  // The fingerprints of the record are those of `op`, as this store keeps them.
+  void ExpectFingerprints(const Record& record, const ReserveOp& op);
   // A whole pass, `limit` records at a time.
   SweepProgress SweepAll(int limit = 1000);
 

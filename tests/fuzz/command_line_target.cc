@@ -31,6 +31,8 @@ void RequireGood(const ServeOptions& options) {
       options.drain_timeout >= absl::ZeroDuration() && options.drain_timeout <= absl::Minutes(10),
       "draining has its bounds");
   Require(options.tls.certificate.empty() == options.tls.key.empty(), "a certificate has a key");
+  Require(!options.sealing.accept_unsealed || !options.sealing.key_ring.empty(),
+          "rows that are not sealed are an exception only beside sealed ones");
   Require(options.listen.IsLocal() || !options.config.empty(), "others need rules");
   Require(options.listen.IsLocal() || options.allow_plaintext || !options.tls.key.empty(),
           "others need TLS");
@@ -52,12 +54,22 @@ void RequireGood(const HealthOptions& options) {
   Require(options.timeout > absl::ZeroDuration(), "health waits for an answer");
 }
 
+void RequireGood(const KeyRingOptions& options) {
+  Require(!options.file.empty(), "keyring has a file");
+  Require(!options.seals_in || *options.seals_in >= absl::ZeroDuration(), "keys seal from now on");
+}
+
+// Every value is good.
+void RequireGood(const ServeTestingOptions&) {}
+
 void RequireGood(const ShowText& show) { Require(!show.text.empty(), "there is a text"); }
 
 // Has no value.
 bool IsSwitch(absl::string_view argument) {
   return argument == "--status" || argument == "--help" || argument == "--yes" ||
-         argument == "--tls" || argument == "--allow_plaintext" || argument == "--print_config";
+         argument == "--tls" || argument == "--allow_plaintext" ||
+         argument == "--accept_unsealed" || argument == "--core_dumps" ||
+         argument == "--print_config";
 }
 
 // The same with every --name value as --name=value.

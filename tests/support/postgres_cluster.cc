@@ -149,6 +149,9 @@ absl::Status PostgresCluster::Start() {
       {absl::StrCat(*binaries, "/postgres"), "-D", folder_.File("data"), "-k", folder_.path(), "-c",
        "listen_addresses=", "-c", "max_connections=200", "-c", "log_line_prefix=", "-c",
        "lc_messages=C", "-c", absl::StrCat("fsync=", options_.fsync ? "on" : "off")});
+  for (const std::string& setting : options_.settings) {
+    command.insert(command.end(), {"-c", setting});
+  }
   auto process = Process::Start(command);
   if (!process.ok()) return process.status();
   server_ = *std::move(process);

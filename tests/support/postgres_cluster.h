@@ -16,6 +16,8 @@ namespace idempotency::internal::testing {
 struct PostgresClusterOptions {
   // Off only where no server is crashed and speed matters.
   bool fsync = true;
+  // More settings of the server, as "name=value".
+  std::vector<std::string> settings = {};
 };
 
 // A private Postgres server in a folder of its own, reached through a unix
@@ -46,6 +48,8 @@ class PostgresCluster {
   // As in a crash: the next start recovers from the log.
   absl::Status StopImmediate();
   absl::Status Restart();
+  // What the server has logged since it started.
+  std::string log() const { return server_->Stdout(); }
   // Promotes a standby; returns when it accepts writes.
   void Promote();
 

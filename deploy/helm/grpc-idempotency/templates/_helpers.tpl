@@ -1,0 +1,166 @@
+{{- define "idempotency.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "idempotency.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "idempotency.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "idempotency.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "idempotency.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ include "idempotency.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{/* Of the pods that serve; those of the migration and of the test have another component. */}}
+{{- define "idempotency.selector" -}}
+app.kubernetes.io/name: {{ include "idempotency.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
+{{- end -}}
+
+{{- define "idempotency.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "idempotency.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "idempotency.image" -}}
+{{- if .Values.image.digest -}}
+{{ printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else -}}
+{{ printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end -}}
+{{- end -}}
+
+{{/* Pod Security Standards, level "restricted". */}}
+{{- define "idempotency.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+# Secrets are readable by this group.
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "idempotency.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* libpq's password, of (dict "secret" ...): as a variable, because libpq refuses a file that a
+group may read, as files of Secrets have to be. */}}
+{{- define "idempotency.password" -}}
+{{- if .secret.name }}
+env:
+  - name: PGPASSWORD
+    valueFrom:
+      secretKeyRef:
+        name: {{ .secret.name }}
+        key: {{ .secret.key }}
+{{- end }}
+{{- end -}}
+
+{{- define "idempotency.databaseCaVolume" -}}
+- name: postgres-ca
+  secret:
+    secretName: {{ .Values.store.caSecret.name }}
+    defaultMode: 0440
+    items:
+      - key: {{ .Values.store.caSecret.key }}
+        path: ca.crt
+{{- end -}}
+
+{{- define "idempotency.databaseCaMount" -}}
+- name: postgres-ca
+  mountPath: /etc/idempotency/postgres
+  readOnly: true
+{{- end -}}
+
+{{- define "idempotency.configMap" -}}
+{{- default (include "idempotency.fullname" .) .Values.config.existingConfigMap -}}
+{{- end -}}
+
+{{/* A client's flags for `idempotencyd health`. */}}
+{{- define "idempotency.healthFlags" -}}
+{{- if .Values.tls.existingSecret }}
+- --tls
+{{- if .Values.tls.probeSecret }}
+- --tls_cert=/etc/idempotency/probe/tls.crt
+- --tls_key=/etc/idempotency/probe/tls.key
+{{- else if .Values.tls.clientCaSecret.name }}
+- --tls_cert=/etc/idempotency/tls/tls.crt
+- --tls_key=/etc/idempotency/tls/tls.key
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "idempotency.tlsVolumes" -}}
+{{- if .Values.tls.existingSecret }}
+- name: tls
+  secret:
+    secretName: {{ .Values.tls.existingSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- if .Values.tls.probeSecret }}
+- name: probe
+  secret:
+    secretName: {{ .Values.tls.probeSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- end -}}
+
+{{- define "idempotency.tlsMounts" -}}
+{{- if .Values.tls.existingSecret }}
+- name: tls
+  mountPath: /etc/idempotency/tls
+  readOnly: true
+{{- end }}
+{{- if .Values.tls.probeSecret }}
+- name: probe
+  mountPath: /etc/idempotency/probe
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{/* Values that fit their types but not each other. */}}
+{{- define "idempotency.check" -}}
+{{- if not .Values.store.url -}}
+{{- fail "store.url is missing: set it to postgresql://USER@HOST:PORT/DATABASE" -}}
+{{- end -}}
+{{- if and (not .Values.tls.existingSecret) (not .Values.tls.insecure) -}}
+{{- fail "tls.existingSecret is missing: set it to the Secret of the server's certificate, or set tls.insecure=true, with which tokens and replies can be read on the network" -}}
+{{- end -}}
+{{- if and (not .Values.config.text) (not .Values.config.existingConfigMap) -}}
+{{- fail "config.text is missing: no caller may do anything without a rule; docs/configuration.md has an example, and --set-file config.text=FILE passes a file" -}}
+{{- end -}}
+{{- if and .Values.config.existingConfigMap (or .Values.config.text .Values.config.files) -}}
+{{- fail "config.existingConfigMap excludes config.text and config.files" -}}
+{{- end -}}
+{{- if and .Values.tls.existingSecret .Values.tls.insecure -}}
+{{- fail "tls.existingSecret and tls.insecure exclude each other" -}}
+{{- end -}}
+{{- if and (or .Values.tls.clientCaSecret.name .Values.tls.probeSecret) (not .Values.tls.existingSecret) -}}
+{{- fail "tls.clientCaSecret and tls.probeSecret need tls.existingSecret" -}}
+{{- end -}}
+{{- if le (int .Values.terminationGracePeriodSeconds) (int .Values.drainTimeoutSeconds) -}}
+{{- fail "terminationGracePeriodSeconds has to be longer than drainTimeoutSeconds" -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (lt (int .Values.autoscaling.maxReplicas) (int .Values.autoscaling.minReplicas)) -}}
+{{- fail "autoscaling.maxReplicas is lower than autoscaling.minReplicas" -}}
+{{- end -}}
+{{- end -}}

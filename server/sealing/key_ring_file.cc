@@ -1,0 +1,221 @@
+#include "server/sealing/key_ring_file.h"
+
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+
+#include "server/sealing/secret.h"
+
+namespace idempotency::internal {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { Close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+  bool Close() { return number_ < 0 || close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+absl::Status Wrong(absl::string_view path, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+absl::Status WrongBySystem(absl::string_view path, absl::string_view what) {
+  return Wrong(path, absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+absl::Status CheckPermissions(const std::string& path, const struct stat& file) {
+  if (!S_ISREG(file.st_mode)) return Wrong(path, "is no regular file");
+  if ((file.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+    return Wrong(path, absl::StrFormat("has the mode %04o, so that other users can read or change "
+                                       "the keys; run `chmod 600 %s`",
+                                       file.st_mode & 07777, path));
+  }
+  if (file.st_size > static_cast<off_t>(kMaxKeyRingFileBytes)) {
+    return Wrong(path, absl::StrCat("is larger than ", kMaxKeyRingFileBytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+// Reads into `content`, whose size is the bound, without ever moving it; then cuts it.
+absl::Status ReadInto(const std::string& path, int descriptor, std::string& content) {
+  std::size_t size = 0;
+  while (size < content.size()) {
+    const ssize_t got = read(descriptor, &content[size], content.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return WrongBySystem(path, "cannot be read");
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  if (size == content.size()) {
+    return Wrong(path, absl::StrCat("is larger than ", kMaxKeyRingFileBytes, " bytes"));
+  }
+  content.resize(size);
+  return absl::OkStatus();
+}
+
+// The content of a file, whose permissions are those of the descriptor that is read.
+absl::Status ReadChecked(const std::string& path, std::string& content, struct stat& file) {
+  const Descriptor opened(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (opened.number() < 0 || fstat(opened.number(), &file) != 0) {
+    return WrongBySystem(path, "cannot be read");
+  }
+  if (absl::Status permitted = CheckPermissions(path, file); !permitted.ok()) return permitted;
+  return ReadInto(path, opened.number(), content);
+}
+
+absl::StatusOr<std::shared_ptr<const KeyRing>> ParseOf(const std::string& path,
+                                                       const std::string& content) {
+  absl::StatusOr<std::shared_ptr<const KeyRing>> ring = KeyRing::Parse(content);
+  if (!ring.ok()) return Wrong(path, ring.status().message());
+  return ring;
+}
+
+std::string Utc(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
+// Adds the text of a key with a new secret. `text` has room for it.
+void AppendKey(std::uint32_t id, absl::Time now, absl::Time seals_from, std::string& text) {
+  Secret secret;
+  if (RAND_priv_bytes(secret.data(), static_cast<int>(Secret::kBytes)) != 1) std::abort();
+  std::string encoded =
+      absl::Base64Escape(absl::string_view(secret.view().data(), secret.view().size()));
+  const WipedAtEnd wiped(encoded);
+  absl::StrAppend(&text, "keys {\n  id: ", id, "\n  secret: \"", encoded, "\"\n");
+  absl::StrAppend(&text, "  created: \"", Utc(now), "\"\n");
+  absl::StrAppend(&text, "  seals_from: \"", Utc(seals_from), "\"\n}\n");
+}
+
+bool WriteAll(int descriptor, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+bool SyncFolderOf(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return opened.number() >= 0 && fsync(opened.number()) == 0;
+}
+
+// Writes a file beside the other one and puts it in its place, with the other's owner and mode.
+absl::Status ReplaceFile(const std::string& path, absl::string_view text,
+                         const std::optional<struct stat>& former) {
+  const std::string beside = path + ".new";
+  Descriptor made(open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (made.number() < 0) {
+    if (errno != EEXIST) return WrongBySystem(beside, "cannot be made");
+    return Wrong(
+        beside, "exists: another command adds a key, or one was interrupted; remove it if none is");
+  }
+  const bool owned = !former || fchown(made.number(), former->st_uid, former->st_gid) == 0;
+  const bool restricted = !former || fchmod(made.number(), former->st_mode & 0640) == 0;
+  if (owned && restricted && WriteAll(made.number(), text) && fsync(made.number()) == 0 &&
+      made.Close() && std::rename(beside.c_str(), path.c_str()) == 0 && SyncFolderOf(path)) {
+    return absl::OkStatus();
+  }
+  const absl::Status failed = WrongBySystem(path, "cannot be written");
+  static_cast<void>(unlink(beside.c_str()));
+  return failed;
+}
+
+absl::StatusOr<std::uint32_t> NextId(const std::string& path, const KeyRing& ring) {
+  if (ring.keys().size() >= KeyRing::kMaxKeys) {
+    return Wrong(path, absl::StrCat("has ", KeyRing::kMaxKeys,
+                                    " keys, the largest number; remove those that sealed nothing "
+                                    "within the longest retention"));
+  }
+  std::uint32_t last = 0;
+  for (const auto& key : ring.keys()) last = std::max(last, key->id());
+  if (last == std::numeric_limits<std::uint32_t>::max()) {
+    return Wrong(path, "has the highest id that there is; begin another file");
+  }
+  return last + 1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const KeyRing>> ReadKeyRingFile(const std::string& path) {
+  std::string content(kMaxKeyRingFileBytes + 1, '\0');
+  const WipedAtEnd wiped(content);
+  struct stat file {};
+  if (absl::Status read = ReadChecked(path, content, file); !read.ok()) return read;
+  return ParseOf(path, content);
+}
+
+absl::StatusOr<std::uint32_t> GenerateKey(const std::string& path, const NewKey& key,
+                                          absl::Time now) {
+  // With room for one more key.
+  std::string content(2 * kMaxKeyRingFileBytes, '\0');
+  const WipedAtEnd wiped(content);
+  std::optional<struct stat> former;
+  struct stat file {};
+  std::uint32_t id = 1;
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
+    content.clear();
+    content.append("# Secret. See docs/sealing.md before you remove a key.\n");
+  } else {
+    if (absl::Status read = ReadChecked(path, content, file); !read.ok()) return read;
+    former = file;
+    const auto ring = ParseOf(path, content);
+    if (!ring.ok()) return ring.status();
+    const absl::StatusOr<std::uint32_t> next = NextId(path, **ring);
+    if (!next.ok()) return next.status();
+    id = *next;
+    if (content.back() != '\n') content.push_back('\n');
+  }
+  const absl::Duration seals_in =
+      key.seals_in.value_or(former ? kDefaultSealsIn : absl::ZeroDuration());
+  AppendKey(id, now, now + seals_in, content);
+  if (content.size() > kMaxKeyRingFileBytes) {
+    return Wrong(path, absl::StrCat("would be larger than ", kMaxKeyRingFileBytes, " bytes"));
+  }
+  if (absl::Status written = ReplaceFile(path, content, former); !written.ok()) return written;
+  return id;
+}
+
+absl::StatusOr<std::string> DescribeKeyRingFile(const std::string& path, absl::Time now) {
+  const auto ring = ReadKeyRingFile(path);
+  if (!ring.ok()) return ring.status();
+  const SealingKey* const sealing = (*ring)->SealsAt(now);
+  std::string text;
+  for (const auto& key : (*ring)->keys()) {
+    const char* const does = key.get() == sealing      ? "seals since"
+                             : key->seals_from() > now ? "seals from"
+                                                       : "opens, sealed from";
+    absl::StrAppendFormat(&text, "key %d: %s %s, check value %s\n", key->id(), does,
+                          Utc(key->seals_from()), key->check_value());
+  }
+  if (sealing == nullptr) {
+    absl::StrAppend(&text, "No key seals yet: a daemon serves only with --accept_unsealed.\n");
+  }
+  return text;
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,36 @@
+#ifndef IDEMPOTENCY_SERVER_SEALING_SEALED_CHECKPOINT_H_
+#define IDEMPOTENCY_SERVER_SEALING_SEALED_CHECKPOINT_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+#include "grpc_idempotency/record_key.h"
+#include "grpc_idempotency/uuid.h"
+#include "server/sealing/key_ring.h"
+
+namespace idempotency::internal {
+
+// The stored bytes of a sealed checkpoint: 0x00 'I' 'C' 0x01, the key's id (4 bytes, big-endian),
+// and a box. Bound to the record, not to an attempt: the next attempt, whose token differs,
+// receives it.
+
+// What sealing adds to a checkpoint.
+inline constexpr std::size_t kSealedCheckpointBytes = 36;
+
+std::string SealCheckpoint(const SealingKey& key, const RecordKey& record, const RecordId& id,
+                           std::string_view checkpoint);
+
+// Whether the bytes begin as a sealed checkpoint does. One that was stored unsealed may too, if its
+// caller chose these four bytes.
+bool IsSealedCheckpoint(std::string_view stored);
+
+// DATA_LOSS / RECORD_DAMAGED unless every byte is as it was sealed, for this record, under a key of
+// the ring.
+absl::StatusOr<std::string> OpenCheckpoint(const KeyRing& ring, const RecordKey& record,
+                                           const RecordId& id, std::string_view stored);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_SEALING_SEALED_CHECKPOINT_H_

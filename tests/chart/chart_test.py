@@ -1,0 +1,344 @@
+"""The Helm chart, rendered for several sets of values: its objects, their security, and each
+argument against the flags that idempotencyd has."""
+
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+from .chart import CHART, KUBERNETES, ROOT, rendered, run
+
+BIN = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"]) / "bin"
+NAME = "shop-grpc-idempotency"
+URL = "postgresql://idempotency@db:5432/idempotency"
+
+CONFIG = """identities { name: "payments" certificates { uri: "spiffe://example.org/payments" } }
+rules { identity: "payments" namespaces: "payments" permissions: [WRITE, READ] }
+"""
+ISSUER = """token_issuers { issuer: "https://issuer.example" audience: "idempotency" keys_file: "keys.json" }
+"""
+# RFC 8037, A.2.
+KEYS = """{"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": "1", "use": "sig",
+  "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}
+"""
+
+MINIMAL = {"store": {"url": URL}, "tls": {"insecure": True}, "config": {"text": CONFIG}}
+TLS = {
+    "config": {"text": CONFIG},
+    "store": {"url": URL + "?sslmode=verify-full&sslrootcert=/etc/idempotency/postgres/ca.crt",
+              "passwordSecret": {"name": "db-password"}, "caSecret": {"name": "db-ca"}},
+    "tls": {"existingSecret": "server-tls", "clientCaSecret": {"name": "clients-ca"}},
+}
+SCALED = {**MINIMAL, "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 9}}
+EVERYTHING = {
+    **TLS,
+    "config": {"text": CONFIG + ISSUER, "files": {"keys.json": KEYS}},
+    "tls": {**TLS["tls"], "probeSecret": "probe-tls"},
+    "image": {"repository": "registry.example/idempotencyd", "digest": "sha256:" + "a" * 64},
+    "imagePullSecrets": [{"name": "registry"}],
+    "keyring": {"existingSecret": "seals"},
+    "migrate": {"url": "postgresql://owner@db:5432/idempotency",
+                "passwordSecret": {"name": "owner-password"}, "grantTo": "idempotency"},
+    "autoscaling": {"enabled": True},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "networkPolicy": {"database": [{"ipBlock": {"cidr": "10.1.2.3/32"}}]},
+    "service": {"headless": False, "port": 7500, "metricsPort": 9500, "annotations": {"a": "b"}},
+    "serviceAccount": {"annotations": {"a": "b"}},
+    "extraFlags": ["--queue_mib=512", "--max_connections=1000"],
+    "logLevel": "debug",
+    "podAnnotations": {"a": "b"}, "podLabels": {"team": "payments"},
+    "nodeSelector": {"disk": "ssd"}, "tolerations": [{"operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {}}, "priorityClassName": "high",
+    "topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "zone",
+                                   "whenUnsatisfiable": "DoNotSchedule"}],
+}
+NONE = {**MINIMAL, "config": {"existingConfigMap": "rules"}, "migrate": {"enabled": False}, "podDisruptionBudget": {"enabled": False},
+        "networkPolicy": {"enabled": False}, "serviceAccount": {"create": False}}
+SETS = {"minimal": MINIMAL, "tls": TLS, "scaled": SCALED, "everything": EVERYTHING, "none": NONE}
+
+# What is refused, and a part of the reason.
+REFUSED = [
+    ({}, "store.url is missing"),
+    ({"store": {"url": URL}}, "tls.existingSecret is missing"),
+    ({**MINIMAL, "config": {}}, "config.text is missing"),
+    ({**MINIMAL, "config": {"text": CONFIG, "existingConfigMap": "rules"}}, "excludes config.text"),
+    ({**TLS, "tls": {"existingSecret": "a", "insecure": True}}, "exclude each other"),
+    ({**MINIMAL, "tls": {"insecure": True, "probeSecret": "a"}}, "need tls.existingSecret"),
+    ({**MINIMAL, "terminationGracePeriodSeconds": 25}, "longer than drainTimeoutSeconds"),
+    ({**SCALED, "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 2}},
+     "lower than autoscaling.minReplicas"),
+    # By the schema.
+    ({**MINIMAL, "config": {"text": CONFIG, "files": {"../keys": ""}}}, "config.files"),
+    ({**MINIMAL, "config": CONFIG}, "config"),
+    ({**MINIMAL, "keyring": {"secret": "word"}}, "keyring"),
+    ({**MINIMAL, "store": {"url": "postgresql://user:secret@db/x"}}, "store.url"),
+    ({**MINIMAL, "store": {"url": "mysql://db"}}, "store.url"),
+    ({**MINIMAL, "store": {"url": URL, "password": "secret"}}, "password"),
+    ({**MINIMAL, "replicas": 0}, "replicas"),
+    ({**MINIMAL, "replicas": "2"}, "replicas"),
+    ({**MINIMAL, "replica": 2}, "replica"),
+    ({**MINIMAL, "logLevel": "loud"}, "logLevel"),
+    ({**MINIMAL, "extraFlags": ["queue_mib=2"]}, "extraFlags"),
+    ({**MINIMAL, "image": {"digest": "abc"}}, "digest"),
+]
+
+
+def pods_of(objects):
+    """(object, pod spec) of everything that starts a container."""
+    for one in objects.values():
+        if one["kind"] == "Pod":
+            yield one, one["spec"]
+        elif one["kind"] in ("Deployment", "Job"):
+            yield one, one["spec"]["template"]["spec"]
+
+
+def commands_of(pod):
+    """Each command line of idempotencyd in a pod."""
+    for container in pod["containers"]:
+        yield container["command"] + container["args"]
+        for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
+            if "exec" in container.get(probe, {}):
+                yield container[probe]["exec"]["command"]
+
+
+@functools.cache
+def help_of(command):
+    return subprocess.run([BIN / "idempotencyd", command, "--help"], check=True,
+                          capture_output=True, text=True).stdout
+
+
+class ChartTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.objects = {name: rendered(values) for name, values in SETS.items()}
+
+    def deployment(self, name):
+        return self.objects[name][("Deployment", NAME)]["spec"]
+
+    def container(self, name):
+        return self.deployment(name)["template"]["spec"]["containers"][0]
+
+    def kinds(self, name):
+        return sorted(kind for kind, _ in self.objects[name])
+
+    def test_lints(self):
+        for name, values in [("defaults", {}), *SETS.items()]:
+            with self.subTest(name):
+                status, out, err = run("lint", "--strict", "--kube-version", KUBERNETES, CHART,
+                                       values=values)
+                self.assertEqual(status, 0, out + err)
+
+    def test_refuses_what_does_not_fit(self):
+        for values, reason in REFUSED:
+            with self.subTest(reason), self.assertRaisesRegex(AssertionError, re.escape(reason)):
+                rendered(values)
+
+    def test_renders_the_objects_that_are_enabled(self):
+        always = ["Deployment", "Pod", "Service"]
+        usual = [*always, "ConfigMap", "Job", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount"]
+        self.assertEqual(self.kinds("none"), always)
+        self.assertEqual(self.kinds("minimal"), sorted(usual))
+        self.assertEqual(self.kinds("scaled"), sorted([*usual, "HorizontalPodAutoscaler"]))
+        self.assertEqual(self.kinds("everything"),
+                         sorted([*usual, "HorizontalPodAutoscaler", "ServiceMonitor"]))
+
+    def test_every_argument_is_a_flag_of_idempotencyd(self):
+        seen = set()
+        for name, objects in self.objects.items():
+            for one, pod in pods_of(objects):
+                for program, command, *arguments in commands_of(pod):
+                    seen.add(command)
+                    self.assertEqual(program, "idempotencyd")
+                    for argument in arguments:
+                        flag = argument.split("=")[0]
+                        self.assertRegex(help_of(command), rf"(?m)^\s*{re.escape(flag)}(=|\s|$|\[)",
+                                         f"{name}, {one['kind']}: {command} {argument}")
+        self.assertEqual(seen, {"serve", "migrate", "health"})
+
+    def test_pods_are_restricted(self):
+        """The level `restricted` of the Pod Security Standards, and a file system to read only."""
+        for name, objects in self.objects.items():
+            for one, pod in pods_of(objects):
+                with self.subTest(f"{name}, {one['kind']}"):
+                    security = pod["securityContext"]
+                    self.assertTrue(security["runAsNonRoot"])
+                    self.assertGreater(security["runAsUser"], 0)
+                    self.assertEqual(security["seccompProfile"], {"type": "RuntimeDefault"})
+                    self.assertFalse(pod["automountServiceAccountToken"])
+                    self.assertFalse({"hostNetwork", "hostPID", "hostIPC"} & set(pod))
+                    for volume in pod.get("volumes", []):
+                        self.assertTrue({"secret", "configMap"} & set(volume), volume)
+                    for container in pod["containers"]:
+                        self.assertEqual(container["securityContext"],
+                                         {"allowPrivilegeEscalation": False,
+                                          "readOnlyRootFilesystem": True,
+                                          "capabilities": {"drop": ["ALL"]}})
+                        self.assertIn("memory", container["resources"]["limits"])
+
+    def test_every_mount_has_its_volume(self):
+        for name, objects in self.objects.items():
+            for one, pod in pods_of(objects):
+                volumes = [volume["name"] for volume in pod.get("volumes", [])]
+                mounts = [mount["name"] for mount in pod["containers"][0].get("volumeMounts", [])]
+                self.assertEqual(sorted(volumes), sorted(mounts), f"{name}, {one['kind']}")
+
+    def test_files_that_flags_name_are_mounted(self):
+        for name, objects in self.objects.items():
+            for one, pod in pods_of(objects):
+                folders = [mount["mountPath"] + "/"
+                           for mount in pod["containers"][0].get("volumeMounts", [])]
+                for words in commands_of(pod):
+                    for file in re.findall(r"=(/etc/idempotency/[^&\s]+)", " ".join(words)):
+                        self.assertTrue(file.startswith(tuple(folders)),
+                                        f"{name}, {one['kind']}: {file}")
+
+    def test_no_secret_stands_in_an_object(self):
+        for name, objects in self.objects.items():
+            self.assertNotIn("Secret", self.kinds(name))
+            self.assertNotRegex(yaml.safe_dump_all(objects.values()), r"\w+://[^\s/:@]+:[^\s/@]+@")
+        variable, = self.container("tls")["env"]
+        self.assertEqual(variable["valueFrom"]["secretKeyRef"],
+                         {"name": "db-password", "key": "password"})
+        self.assertNotIn("env", self.container("minimal"))
+
+    def test_readiness_is_the_health_of_grpc_and_liveness_is_not(self):
+        self.assertEqual(self.container("minimal")["readinessProbe"]["grpc"], {"port": 7411})
+        self.assertEqual(self.container("tls")["readinessProbe"]["exec"]["command"][:4],
+                         ["idempotencyd", "health", "--address=127.0.0.1:7411", "--tls"])
+        for name in SETS:
+            # The health of gRPC includes the store's: a restart would not mend it.
+            self.assertEqual(self.container(name)["livenessProbe"]["tcpSocket"], {"port": "grpc"})
+
+    def test_the_configuration_is_mounted_as_it_is_and_valid(self):
+        for name in SETS:
+            volume, = [volume for volume in self.deployment(name)["template"]["spec"]["volumes"]
+                       if "configMap" in volume]
+            file, = [argument.removeprefix("--config=") for argument in self.container(name)["args"]
+                     if argument.startswith("--config=")]
+            mount, = [mount for mount in self.container(name)["volumeMounts"]
+                      if mount["name"] == volume["name"]]
+            # Not a subPath, which would not change with the ConfigMap.
+            self.assertEqual(mount, {"name": "config", "readOnly": True,
+                                     "mountPath": os.path.dirname(file)})
+            if name == "none":
+                self.assertEqual(volume["configMap"], {"name": "rules"})
+                continue
+            data = self.objects[name][("ConfigMap", volume["configMap"]["name"])]["data"]
+            with tempfile.TemporaryDirectory() as folder:
+                for key, content in data.items():
+                    pathlib.Path(folder, key).write_text(content)
+                done = subprocess.run(
+                    [BIN / "idempotencyd", "check-config",
+                     f"--config={folder}/{os.path.basename(file)}"],
+                    capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(CONFIG, data["idempotencyd.textproto"])
+
+    def test_the_key_ring_is_a_secret(self):
+        self.assertNotIn("--keyring", " ".join(self.container("tls")["args"]))
+        self.assertIn("--keyring=/etc/idempotency/keyring/keyring",
+                      self.container("everything")["args"])
+        volume, = [volume["secret"] for volume
+                   in self.deployment("everything")["template"]["spec"]["volumes"]
+                   if volume["name"] == "keyring"]
+        self.assertEqual(volume, {"secretName": "seals", "defaultMode": 0o440,
+                                  "items": [{"key": "keyring", "path": "keyring"}]})
+
+    def test_plaintext_is_served_only_where_it_is_chosen(self):
+        self.assertIn("--allow_plaintext", self.container("minimal")["args"])
+        for name in ("tls", "everything"):
+            self.assertNotIn("--allow_plaintext", self.container(name)["args"])
+
+    def test_selectors_find_the_server_only(self):
+        for name, objects in self.objects.items():
+            labels = self.deployment(name)["template"]["metadata"]["labels"]
+            service = objects[("Service", NAME)]["spec"]["selector"]
+            selectors = [service, self.deployment(name)["selector"]["matchLabels"]]
+            for kind, path in [("PodDisruptionBudget", "selector"), ("NetworkPolicy", "podSelector")]:
+                if (kind, NAME) in objects:
+                    selectors.append(objects[(kind, NAME)]["spec"][path]["matchLabels"])
+            for selector in selectors:
+                self.assertLessEqual(selector.items(), labels.items())
+            for one, _ in pods_of(objects):
+                if one["kind"] == "Deployment":
+                    continue
+                metadata = one["metadata"] if one["kind"] == "Pod" else \
+                    one["spec"]["template"]["metadata"]
+                self.assertFalse(service.items() <= metadata["labels"].items(), one["kind"])
+
+    def test_the_migration_comes_first(self):
+        annotations = self.objects["minimal"][("Job", NAME + "-migrate")]["metadata"]["annotations"]
+        self.assertEqual(annotations["helm.sh/hook"], "pre-install,pre-upgrade")
+        job = self.objects["everything"][("Job", NAME + "-migrate")]["spec"]["template"]["spec"]
+        # Before the first install there is no account of the release.
+        self.assertNotIn("serviceAccountName", job)
+        container = job["containers"][0]
+        self.assertIn("--store=postgresql://owner@db:5432/idempotency", container["args"])
+        self.assertIn("--grant_to=idempotency", container["args"])
+        self.assertEqual(container["env"][0]["valueFrom"]["secretKeyRef"]["name"], "owner-password")
+
+    def test_the_autoscaler_alone_sets_the_replicas(self):
+        self.assertEqual(self.deployment("minimal")["replicas"], 2)
+        self.assertNotIn("replicas", self.deployment("scaled"))
+        scaler = self.objects["scaled"][("HorizontalPodAutoscaler", NAME)]["spec"]
+        self.assertEqual((scaler["minReplicas"], scaler["maxReplicas"]), (3, 9))
+        self.assertEqual(scaler["scaleTargetRef"]["name"], NAME)
+
+    def test_a_pod_ends_after_its_calls(self):
+        pod = self.deployment("minimal")["template"]["spec"]
+        self.assertIn("--drain_timeout=25s", pod["containers"][0]["args"])
+        self.assertGreater(pod["terminationGracePeriodSeconds"], 25)
+
+    def test_the_network_policy_admits_what_is_named(self):
+        policy = self.objects["everything"][("NetworkPolicy", NAME)]["spec"]
+        self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
+        self.assertEqual([rule["ports"][0]["port"] for rule in policy["ingress"]],
+                         ["grpc", "metrics"])
+        self.assertEqual(policy["egress"][1]["to"], [{"ipBlock": {"cidr": "10.1.2.3/32"}}])
+        self.assertEqual(policy["egress"][1]["ports"], [{"port": 5432, "protocol": "TCP"}])
+
+    def test_the_version_is_the_projects(self):
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        version = (ROOT / "VERSION").read_text().strip()
+        self.assertEqual((chart["version"], chart["appVersion"]), (version, version))
+
+    def test_every_value_has_a_type_and_a_use(self):
+        def leaves(tree, schema, path):
+            self.assertLessEqual(set(tree), set(schema["properties"]), path)
+            for name, value in tree.items():
+                below = schema["properties"][name]
+                if isinstance(value, dict) and "properties" in below:
+                    yield from leaves(value, below, f"{path}.{name}")
+                else:
+                    yield f"{path}.{name}"
+        values = yaml.safe_load((CHART / "values.yaml").read_text())
+        schema = json.loads((CHART / "values.schema.json").read_text())
+        templates = "".join(file.read_text() for file in CHART.rglob("templates/**/*.*"))
+        for path in leaves(values, schema, ".Values"):
+            # A Secret is passed to a template as one value.
+            whole = path.rsplit(".", 1)[0]
+            self.assertTrue(path in templates or whole.endswith("Secret") and whole in templates,
+                            path)
+
+    def test_kubernetes_accepts_the_objects_where_its_schemas_are_installed(self):
+        """With the schemas of the package kubernetes-validate, where that is installed."""
+        try:
+            import kubernetes_validate  # pylint: disable=import-outside-toplevel
+        except ImportError:
+            self.skipTest("kubernetes-validate is not installed (pip install kubernetes-validate)")
+        for name, objects in self.objects.items():
+            for one in objects.values():
+                if "monitoring.coreos.com" not in one["apiVersion"]:
+                    with self.subTest(f"{name}, {one['kind']}"):
+                        kubernetes_validate.validate(one, "1.29", strict=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
