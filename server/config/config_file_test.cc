@@ -100,7 +100,7 @@ TEST_F(ConfigFileTest, IsTranslated) {
 
 TEST_F(ConfigFileTest, SettingsOfNamespaces) {
   const auto loaded = Load(R"(
-namespaces { name: "all" window { seconds: 3600 } not_before: "2026-01-01T00:00:00Z"
+namespaces { name: "all" window { seconds: 3600 } unknown_life { seconds: 86400 } not_before: "2026-01-01T00:00:00Z"
   limits { max_rate: 10.5 max_in_flight: 7 max_waiting: 0 max_records: 9
            max_reply_bytes: 1000000000000000 }
   retention { min { seconds: 60 } max { seconds: 3600 } } }
@@ -109,6 +109,7 @@ namespaces { name: "defaults" })");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const NamespaceSettings& all = loaded->namespaces.at("all");
   EXPECT_EQ(all.window, absl::Hours(1));
+  EXPECT_EQ(all.unknown_life, absl::Hours(24));
   EXPECT_EQ(all.not_before, absl::FromUnixSeconds(1767225600));
   EXPECT_EQ(all.max_rate, 10.5);
   EXPECT_EQ(all.burst, 11u);
@@ -122,6 +123,7 @@ namespaces { name: "defaults" })");
   EXPECT_EQ(loaded->namespaces.at("burst").burst, 99u);
   const NamespaceSettings& defaults = loaded->namespaces.at("defaults");
   EXPECT_FALSE(defaults.max_rate || defaults.max_in_flight || defaults.max_waiting ||
+               defaults.max_records || defaults.max_reply_bytes || defaults.unknown_life ||
                defaults.not_before);
   EXPECT_EQ(defaults.default_retention, limits::kDefaultRetention);
   EXPECT_EQ(defaults.window, limits::kDefaultWindow);
@@ -191,6 +193,7 @@ TEST_F(ConfigFileTest, EachFaultNamesItsLineAndTheRemedy) {
        "2: min must not be over max"},
       {"namespaces { name: \"n\" retention { max { seconds: 9 } default { seconds: 10 } } }",
        "1: default must be 1s to 9s"},
+      {"namespaces { name: \"n\"\n unknown_life { seconds: 59 } }", "2: unknown_life must be 1m"},
       {"namespaces { name: \"n\" window { seconds: 1 } }", "1: window must be 1m to"},
       {"namespaces { name: \"n\"\n not_before: \"yesterday\" }", "2: not_before must be a time"},
       {"namespaces { name: \"n\" not_before: \"2126-01-01T00:00:00Z\" }",

@@ -23,6 +23,8 @@ constexpr double kMinRate = 1e-5;
 constexpr std::uint64_t kMaxRecordQuota = 10'000'000;
 // More than any database holds; sums of it do not overflow.
 constexpr std::uint64_t kMaxByteQuota = 1'000'000'000'000'000;
+// Less would end records that a guard's recovery is about to settle.
+constexpr absl::Duration kMinUnknownLife = absl::Minutes(1);
 constexpr absl::Duration kMinWindow = absl::Minutes(1);
 
 std::optional<std::int64_t> ReadQuota(const std::string& field, bool is_set, std::uint64_t value,
@@ -113,6 +115,11 @@ NamespaceSettings ReadNamespace(const config::v1::Namespace& name_space, const C
   }
   settings.window = ReadDuration("window", name_space.has_window(), name_space.window(),
                                  settings.window, kMinWindow, limits::kMaxRetention, place, faults);
+  if (name_space.has_unknown_life()) {
+    settings.unknown_life =
+        ReadDuration("unknown_life", true, name_space.unknown_life(), limits::kMaxRetention,
+                     kMinUnknownLife, limits::kMaxRetention, place, faults);
+  }
   if (!name_space.not_before().empty()) {
     absl::Time time;
     std::string fault;

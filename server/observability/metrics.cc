@@ -96,6 +96,9 @@ Metrics::Metrics()
           NewCounter("idempotency_swept_records_total", "Expired records that a sweep removed.")),
       marked_unknown_(NewCounter("idempotency_marked_unknown_total",
                                  "Expired reservations that a sweep marked UNKNOWN.")),
+      unknown_ended_(NewCounter("idempotency_unknown_ended_total",
+                                "UNKNOWN records that reached the end of their unknown_life; their "
+                                "keys stay refused.")),
       sweep_errors_(NewCounter("idempotency_sweep_errors_total", "Sweeps that failed.")),
       sweep_latency_(Histograms(*registry_, "idempotency_sweep_step_duration_seconds",
                                 "Duration of one step of a sweep.")
@@ -259,6 +262,10 @@ void Metrics::GrantRepeated() { repeated_grants_.Increment(); }
 
 void Metrics::MemoryHeldChanged(std::size_t bytes) { held_bytes_.Set(static_cast<double>(bytes)); }
 void Metrics::WaitersChanged(std::size_t waiters) { waiters_.Set(static_cast<double>(waiters)); }
+
+void Metrics::UnknownEnded(std::int64_t records) {
+  unknown_ended_.Increment(static_cast<double>(records));
+}
 
 void Metrics::SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) {
   sweep_latency_.Observe(absl::ToDoubleSeconds(took));

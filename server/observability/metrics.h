@@ -50,6 +50,7 @@ class Metrics : public Observer {
   void GrantRepeated() override;
   void MemoryHeldChanged(std::size_t bytes) override;
   void WaitersChanged(std::size_t waiters) override;
+  void UnknownEnded(std::int64_t records) override;
   void SweepStepDone(const absl::StatusOr<SweepProgress>& step, absl::Duration took) override;
   void KeyRingRead(const absl::Status& status) override;
   void StoreInspected(const absl::StatusOr<StoreGauges>& gauges) override;
@@ -108,6 +109,7 @@ class Metrics : public Observer {
 
   prometheus::Counter& swept_;
   prometheus::Counter& marked_unknown_;
+  prometheus::Counter& unknown_ended_;
   prometheus::Counter& sweep_errors_;
   prometheus::Histogram& sweep_latency_;
 

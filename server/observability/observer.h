@@ -215,6 +215,8 @@ class Observer {
 
   // The sweeper.
 
+  // Records that had been UNKNOWN for longer than their namespace permits were ended.
+  virtual void UnknownEnded(std::int64_t /*records*/) {}
   // One step of a sweep.
   virtual void SweepStepDone(const absl::StatusOr<SweepProgress>&, absl::Duration /*took*/) {}
 };

@@ -98,6 +98,12 @@ absl::StatusOr<UsageStep> DeferredStore::MeasureUsage(const UsageOp& op) {
   return NotOpen();
 }
 
+absl::StatusOr<EndUnknownStep> DeferredStore::EndUnknown(const EndUnknownOp& op) {
+  Store* const store = opened();
+  if (store != nullptr) return store->EndUnknown(op);
+  return NotOpen();
+}
+
 absl::StatusOr<StoreGauges> DeferredStore::Inspect() {
   Store* store = opened();
   if (store == nullptr) {

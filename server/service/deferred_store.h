@@ -43,6 +43,7 @@ class DeferredStore : public Store {
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
   // The error of opening it, while it is not open.
   absl::StatusOr<StoreGauges> Inspect() override;
 

@@ -14,7 +14,9 @@ namespace {
 constexpr std::size_t kMaxStretches = 100'000;
 
 bool Changed(const Sweeper::Pass& pass) {
-  return pass.removed + pass.marked_unknown + pass.entombed + pass.replies_dropped > 0;
+  return pass.removed + pass.marked_unknown + pass.entombed + pass.replies_dropped +
+             pass.unknown_ended >
+         0;
 }
 
 }  // namespace
@@ -48,14 +50,42 @@ void Sweeper::Run() {
            {"marked_unknown", pass->marked_unknown},
            {"entombed", pass->entombed},
            {"replies_dropped", pass->replies_dropped},
+           {"unknown_ended", pass->unknown_ended},
            {"visited", pass->visited}});
     }
     wait = Jittered(0.5, 1.5);
   }
 }
 
+absl::StatusOr<bool> Sweeper::EndUnknown(Pass& pass) {
+  if (options_.unknown_lives == nullptr) return true;
+  for (const auto& [name_space, life] : options_.unknown_lives()) {
+    EndUnknownOp op;
+    op.name_space = name_space;
+    op.life = life;
+    op.limit = options_.batch;
+    do {
+      const TimePoint began = std::chrono::steady_clock::now();
+      const absl::StatusOr<EndUnknownStep> step = store_.EndUnknown(op);
+      if (!step.ok()) return step.status();
+      pass.unknown_ended += step->ended;
+      observer_.UnknownEnded(step->ended);
+      op.after = step->next;
+      const auto took = std::chrono::steady_clock::now() - began;
+      if (!stop_.WaitFor(options_.min_rest * absl::FromChrono(took))) return false;
+    } while (op.after);
+  }
+  return true;
+}
+
 absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
   Pass pass;
+  const absl::StatusOr<bool> ended = EndUnknown(pass);
+  if (!ended.ok()) return ended.status();
+  if (!*ended) {
+    pass.cut_short = true;
+    return pass;
+  }
   std::optional<TimePoint> backlog_since;
   SweepOp op;
   op.limit = options_.batch;

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
@@ -52,6 +54,8 @@ class Sweeper {
     // The maximum time for which a range counts as quiet: records that arrived
     // late or were recovered are found after this time at the latest.
     absl::Duration trust = absl::Hours(3);
+    // The namespaces that bound how long a record may be UNKNOWN, read at each pass. Null: none.
+    std::function<std::map<std::string, absl::Duration>()> unknown_lives;
   };
 
   struct Pass {
@@ -59,6 +63,8 @@ class Sweeper {
     std::int64_t marked_unknown = 0;
     std::int64_t entombed = 0;
     std::int64_t replies_dropped = 0;
+    // UNKNOWN for longer than their namespace permits.
+    std::int64_t unknown_ended = 0;
     // Records that were read.
     std::int64_t visited = 0;
     // Another replica was sweeping, or Stop() was called: not all records were
@@ -97,6 +103,8 @@ class Sweeper {
   };
 
   void Run();
+  // Before a pass over all records: UNKNOWN ones have an index of their own. False: stopped.
+  absl::StatusOr<bool> EndUnknown(Pass& pass);
   // Draws from [low, high) times the interval.
   absl::Duration Jittered(double low, double high);
   // The first place at or after `place` where a range is due.

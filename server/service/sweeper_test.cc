@@ -270,6 +270,28 @@ TEST_F(SweeperTest, StopsWhileItWaitsForTheNextPass) {
   EXPECT_TRUE(steps_.removed().empty());
 }
 
+TEST_F(SweeperTest, EndsUnknownRecordsOfNamespacesThatBoundThem) {
+  for (const std::string name_space : {"bounded", "other"}) {
+    ReserveOp op;
+    op.key = {name_space, "scope", "operation", "key"};
+    op.id = RecordIdFor(op.key);
+    op.fingerprints = {Fingerprint{1, {}}};
+    const auto verdict = store_.Reserve({&op, 1}).at(0);
+    ASSERT_TRUE(verdict.ok());
+    ReleaseOp release{op.key, op.id, std::get<Reserved>(*verdict).token, "", true};
+    ASSERT_TRUE(store_.Release({&release, 1}).at(0).ok());
+  }
+  Sweeper::Options options = Unpaced(10);
+  options.unknown_lives = [] {
+    return std::map<std::string, absl::Duration>{{"bounded", absl::Hours(1)}};
+  };
+  Sweeper sweeper(store_, steps_, options);
+  EXPECT_EQ(sweeper.RunOnce()->unknown_ended, 0);
+  clock_.Advance(absl::Hours(1));
+  EXPECT_EQ(sweeper.RunOnce()->unknown_ended, 1);
+  EXPECT_EQ(store_.Inspect()->unknown_records, 1) << "the other namespace keeps its own";
+}
+
 TEST_F(SweeperTest, ContinuesAfterAFailedPass) {
   AnswerSweeps(MakeError(Reason::kStoreUnavailable, "away"));
   Sweeper::Options options = Unpaced(10);

@@ -186,6 +186,10 @@ absl::Status CheckPurge(const PurgeOp& op, absl::Time now,
                  "set `force`");
 }
 
+absl::Duration RefusedAfterUnknown(const Record& record, absl::Time now) {
+  return record.expires_at > now ? record.expires_at - now : record.expires_at - record.created_at;
+}
+
 TombstoneTimes TombstoneOf(const Record& record, absl::Duration tombstone, absl::Time now) {
   TombstoneTimes times;
   times.expires_at = std::min(record.expires_at, now);

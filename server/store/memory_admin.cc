@@ -183,19 +183,43 @@ void MemoryStore::Forget(const PurgeOp& op, const RecordId& id, absl::Time now) 
     rows_.erase(id);
     return;
   }
+  LeaveTombstone(row, op.tombstone, now);
+}
+
+void MemoryStore::LeaveTombstone(Row& row, absl::Duration tombstone, absl::Time now) {
   const Record& record = row.record;
   Row tomb;
-  tomb.record.id = id;
+  tomb.record.id = record.id;
   tomb.record.key = record.key;
   tomb.record.state = RecordState::kReleased;
   tomb.record.created_at = record.created_at;
   tomb.record.expires_at = std::min(record.expires_at, now);
   const absl::Time known_until = record.expires_at + row.tombstone;
-  tomb.tombstone = now + op.tombstone - tomb.record.expires_at;
+  tomb.tombstone = now + tombstone - tomb.record.expires_at;
   if (row.tombstone > absl::ZeroDuration()) {
     tomb.tombstone = std::max(tomb.tombstone, known_until - tomb.record.expires_at);
   }
   row = std::move(tomb);
+}
+
+absl::StatusOr<EndUnknownStep> MemoryStore::EndUnknown(const EndUnknownOp& op) {
+  EndUnknownStep step;
+  MutexLock lock(mutex_);
+  const absl::Time now = clock_.Now();
+  for (auto it = op.after ? rows_.upper_bound(*op.after) : rows_.begin(); it != rows_.end(); ++it) {
+    const Record& record = it->second.record;
+    if (record.state != RecordState::kUnknown || record.key.name_space != op.name_space) continue;
+    if (step.visited == op.limit) return step;
+    step.visited += 1;
+    step.next = it->first;
+    if (now < record.lease_expires_at + op.life) continue;
+    const absl::Duration refused =
+        record.expires_at > now ? record.expires_at - now : record.expires_at - record.created_at;
+    LeaveTombstone(it->second, refused, now);
+    step.ended += 1;
+  }
+  step.next.reset();
+  return step;
 }
 
 void MemoryStore::Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,

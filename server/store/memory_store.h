@@ -41,6 +41,7 @@ class MemoryStore final : public Store {
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
   absl::StatusOr<StoreGauges> Inspect() override;
 
  private:
@@ -73,6 +74,7 @@ class MemoryStore final : public Store {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(const PurgeOp& op, const RecordId& id, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void LeaveTombstone(Row& row, absl::Duration tombstone, absl::Time now);
   // Adds an entry to the audit log.
   void Note(const AdminNote& note, AuditAction action, bool forced, const Record& before,
             absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -487,6 +487,34 @@ constexpr std::string_view kListUnknown = R"sql({listed}
   WHERE t.watched::integer = 1
     AND (t.namespace, t.id) > ($1::text, $2::uuid) AND t.namespace <= $1::text
   ORDER BY t.namespace, t.id LIMIT $3::integer)sql";
+// A step of Store::EndUnknown. $1 to $3 as kListUnknown, $4 how long a record may be UNKNOWN. The
+// rows are locked without waiting, and judged again as they are then. Returns one row: how many
+// were read, the last one's id, how many were ended.
+constexpr std::string_view kEndUnknown = R"sql(
+WITH visited AS MATERIALIZED (
+  SELECT t.id, t.state = 4 AND t.lease_until <= {now} - $4::interval AS is_over FROM records t
+  WHERE t.watched::integer = 1
+    AND (t.namespace, t.id) > ($1::text, $2::uuid) AND t.namespace <= $1::text
+  ORDER BY t.namespace, t.id LIMIT $3::integer),
+clock AS MATERIALIZED (SELECT {now} AS now),
+ended AS (
+  UPDATE records t SET {entomb},
+    expires_at = least(t.expires_at, (SELECT k.now FROM clock k)),
+    lease_until = least(t.lease_until, t.expires_at, (SELECT k.now FROM clock k)),
+    tombstone_until = greatest(t.tombstone_until,
+      CASE WHEN t.expires_at > (SELECT k.now FROM clock k) THEN t.expires_at
+        ELSE (SELECT k.now FROM clock k) + (t.expires_at - t.created_at) END)
+  WHERE t.id = ANY(ARRAY(
+      SELECT s.id FROM records s
+      WHERE s.id = ANY(ARRAY(SELECT v.id FROM visited v WHERE v.is_over))
+      ORDER BY s.id FOR UPDATE SKIP LOCKED))
+    AND t.state = 4 AND t.lease_until <= {now} - $4::interval
+  RETURNING t.id),
+cleared AS (
+  DELETE FROM checkpoints p WHERE p.id = ANY(ARRAY(SELECT e.id FROM ended e)))
+SELECT count(*), (array_agg(v.id))[count(*)], (SELECT count(*) FROM ended) FROM visited v
+)sql";
+
 // $1 the parent's key, $2 id to continue after, $3 how many.
 constexpr std::string_view kListChildren = R"sql({listed}
   WHERE t.parent_key IS NOT NULL
@@ -742,6 +770,7 @@ PostgresStatements::PostgresStatements(const std::string& clock_sql)
           Fill(PurgeOf(kCount, kWalkNamespace, "t.created_at < $6::timestamptz", 1), clock_sql)},
       read_audit{"read_audit", Fill(kReadAudit, clock_sql)},
       read_audit_key{"read_audit_key", Fill(kReadAuditKey, clock_sql)},
+      end_unknown{"end_unknown", Fill(kEndUnknown, clock_sql)},
       measure_usage{
           "measure_usage",
           Fill(absl::StrReplaceAll(AbslView(kMeasureUsage), {{"{walk}", AbslView(kWalkNamespace)}}),
@@ -783,6 +812,7 @@ std::vector<const PostgresStatement*> PostgresStatements::OverTables() const {
           &count_namespace,
           &read_audit,
           &read_audit_key,
+          &end_unknown,
           &measure_usage,
           &probe_commit,
           &inspect};

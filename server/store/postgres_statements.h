@@ -80,7 +80,8 @@ struct PostgresStatements {
   PostgresStatement read_audit;
   PostgresStatement read_audit_key;
 
-  // The quotas of namespaces.
+  // The bounds of namespaces.
+  PostgresStatement end_unknown;
   PostgresStatement measure_usage;
 
   // The begin of a session; the check of its schema; the test commit.

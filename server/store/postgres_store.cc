@@ -268,6 +268,24 @@ absl::StatusOr<UsageStep> PostgresStore::MeasureUsage(const UsageOp& op) {
   return step;
 }
 
+// Columns: how many were read, the last one's id, how many were ended.
+absl::StatusOr<EndUnknownStep> PostgresStore::EndUnknown(const EndUnknownOp& op) {
+  const absl::StatusOr<Pool::Lease> connection = Acquire();
+  if (!connection.ok()) return ToCallerStatus(connection.status());
+  PostgresParameters parameters;
+  parameters.AddBytes(op.name_space);
+  parameters.Add(op.after.value_or(RecordId()));
+  parameters.Add(op.limit);
+  parameters.AddInterval(op.life);
+  const auto result = (*connection)->Execute(statements_.end_unknown, parameters);
+  if (!result.ok()) return ToCallerStatus(result.status());
+  EndUnknownStep step;
+  step.visited = result->Integer(0, 0);
+  step.ended = result->Integer(0, 2);
+  if (step.visited == op.limit) step.next = result->GetUuid(0, 1);
+  return step;
+}
+
 absl::StatusOr<StoreGauges> PostgresStore::Inspect() {
   const absl::StatusOr<Pool::Lease> connection = pool_.Acquire();
   if (!connection.ok()) {

@@ -60,6 +60,7 @@ class PostgresStore final : public Store {
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
   // Commits a dummy row if no commit succeeded within PostgresOptions::commit_proof,
   // and waits for the standby as completions do; also checks whether the schema is
   // still the same. Reads a bounded number of rows. In a table that is not small a

@@ -89,6 +89,39 @@ absl::StatusOr<PurgeStep> SqliteStore::Purge(const PurgeOp& op) {
   return step;
 }
 
+absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknown(const EndUnknownOp& op) {
+  MutexLock lock(writer_mutex_);
+  SqliteTransaction transaction(writer_.connection);
+  if (const absl::Status begun = transaction.Begin(); !begun.ok()) return begun;
+  absl::StatusOr<EndUnknownStep> step = EndUnknownHere(op);
+  if (!step.ok()) return step;
+  if (const absl::Status committed = transaction.Commit(); !committed.ok()) return committed;
+  return step;
+}
+
+absl::StatusOr<EndUnknownStep> SqliteStore::EndUnknownHere(const EndUnknownOp& op) {
+  const absl::Time now = Now();
+  std::optional<RecordPlace> after;
+  if (op.after) after = RecordPlace{"", *op.after};
+  const auto rows = writer_.records->Walk(ListWalk::kUnknown, op.name_space, after, op.limit);
+  if (!rows.ok()) return rows.status();
+  EndUnknownStep step;
+  for (const SqliteRecords::WalkRow& row : *rows) {
+    step.visited += 1;
+    step.next = row.place.id;
+    // A damaged one stays; a read of that record reports it.
+    if (!row.stored || now < row.stored->record.lease_expires_at + op.life) continue;
+    const Record& record = row.stored->record;
+    const absl::Status ended =
+        writer_.records->LeaveTombstone(record.id, Guard{row.stored->token, record.attempt},
+                                        TombstoneOf(record, RefusedAfterUnknown(record, now), now));
+    if (!ended.ok()) return ended;
+    step.ended += 1;
+  }
+  if (step.visited < op.limit) step.next.reset();
+  return step;
+}
+
 absl::StatusOr<PurgeStep> SqliteStore::PurgeHere(const PurgeOp& op) {
   const absl::Time now = Now();
   if (op.key) return PurgeOne(op, now);

@@ -67,6 +67,7 @@ class SqliteStore final : public Store {
   absl::StatusOr<PurgeStep> Purge(const PurgeOp& op) override;
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override;
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override;
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override;
   absl::StatusOr<StoreGauges> Inspect() override;
 
  private:
@@ -102,6 +103,8 @@ class SqliteStore final : public Store {
   absl::StatusOr<Resolution> ResolveHere(const ResolveOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::StatusOr<PurgeStep> PurgeHere(const PurgeOp& op)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
+  absl::StatusOr<EndUnknownStep> EndUnknownHere(const EndUnknownOp& op)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);
   absl::StatusOr<PurgeStep> PurgeOne(const PurgeOp& op, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_mutex_);

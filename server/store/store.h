@@ -22,6 +22,7 @@
 #include "server/store/admin_operations.h"
 #include "server/store/namespace_usage.h"
 #include "server/store/record.h"
+#include "server/store/unknown_records.h"
 #include "server/store/verdict.h"
 
 namespace idempotency::internal {
@@ -257,6 +258,11 @@ class Store {
   // a record that a Reserve has just revived. Only frees space: no answer depends
   // on whether it ran.
   virtual absl::StatusOr<SweepProgress> Sweep(const SweepOp& op) = 0;
+
+  // Reduces records that have been UNKNOWN for longer than `life` to a tombstone, for namespaces
+  // that bound it. The key stays refused for the rest of the record's retention, or, if that is
+  // over, for as long as it was: an operation that may have had its effect never runs again.
+  virtual absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) = 0;
 
   // For administrators (server/store/admin_operations.h): rare, and not in batches. What
   // changes a record writes its entry of the audit log in the same transaction.

@@ -34,6 +34,8 @@ struct NamespaceSettings {
   absl::Duration default_retention = limits::kDefaultRetention;
   // How old an unknown UUIDv7 key may be.
   absl::Duration window = limits::kDefaultWindow;
+  // How long a record may be UNKNOWN; nullopt: for ever.
+  std::optional<absl::Duration> unknown_life;
   // An unknown UUIDv7 key from before is expired; nullopt: none is.
   std::optional<absl::Time> not_before;
 };

@@ -183,6 +183,16 @@ std::optional<QuotaLimit> Tenants::ReachedQuota(const Tenant& tenant,
   return std::nullopt;
 }
 
+std::map<std::string, absl::Duration> Tenants::UnknownLives() const {
+  std::map<std::string, absl::Duration> lives;
+  MutexLock lock(mutex_);
+  for (const auto& [name, tenant] : tenants_) {
+    MutexLock tenant_lock(tenant->mutex);
+    if (tenant->settings->unknown_life) lives.emplace(name, *tenant->settings->unknown_life);
+  }
+  return lives;
+}
+
 absl::Status Tenants::RefuseRecord(absl::string_view name_space, QuotaLimit reached) const {
   observer_.QuotaExceeded(name_space, reached);
   return Exceeded(name_space,

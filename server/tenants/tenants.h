@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,9 @@ class Tenants {
   // reached a quota only existing records may be reserved (ReserveOp::only_existing).
   absl::StatusOr<Place> AdmitReservation(ReserveOp& op, const StatedTerms& stated,
                                          absl::Duration& max_wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The namespaces that bound it, and how long a record of theirs may be UNKNOWN.
+  std::map<std::string, absl::Duration> UnknownLives() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The answer to a reservation that would have needed a new record: RESOURCE_EXHAUSTED /
   // QUOTA_EXCEEDED with a retry delay.
   absl::Status RefuseRecord(absl::string_view name_space, QuotaLimit reached) const;

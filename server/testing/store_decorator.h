@@ -54,6 +54,9 @@ class StoreDecorator : public Store {
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
     return store_.MeasureUsage(op);
   }
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override {
+    return store_.EndUnknown(op);
+  }
   absl::StatusOr<StoreGauges> Inspect() override { return store_.Inspect(); }
 
  protected:

@@ -13,7 +13,7 @@ namespace idempotency::internal {
 // together, and their answers have the same indices.
 //
 // These bypass the wire, which has no field for them:
-//   Sweep, MeasureUsage, Inspect
+//   Sweep, EndUnknown, MeasureUsage, Inspect
 //                         have no method: the store behind answers.
 //   List, Resolve, Purge, ReadAudit
 //                         are of another service, which a client has no connection for: the
@@ -50,6 +50,9 @@ class WireStore final : public Store {
   absl::StatusOr<AuditPage> ReadAudit(const AuditOp& op) override { return behind_.ReadAudit(op); }
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
     return behind_.MeasureUsage(op);
+  }
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override {
+    return behind_.EndUnknown(op);
   }
   absl::StatusOr<StoreGauges> Inspect() override { return behind_.Inspect(); }
 
