@@ -204,6 +204,10 @@ absl::StatusOr<UsageStep> SealedStore::MeasureUsage(const UsageOp& op) {
   return store_.MeasureUsage(op);
 }
 
+absl::StatusOr<EndUnknownStep> SealedStore::EndUnknown(const EndUnknownOp& op) {
+  return store_.EndUnknown(op);
+}
+
 absl::StatusOr<StoreGauges> SealedStore::Inspect() { return store_.Inspect(); }
 
 }  // namespace idempotency::internal

@@ -64,8 +64,8 @@ absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
 void ServiceStack::StartParts() {
   Sweeper::Options sweeping;
   sweeping.interval = options_.sweep_interval;
-  if (tenants_ != nullptr) {
-    sweeping.unknown_lives = [tenants = tenants_] { return tenants->UnknownLives(); };
+  if (sharing_.tenants != nullptr) {
+    sweeping.unknown_lives = [tenants = sharing_.tenants] { return tenants->UnknownLives(); };
   }
   sweeper_.emplace(*store_, observer_, sweeping);
   sweeper_->Start();

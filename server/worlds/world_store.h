@@ -50,6 +50,9 @@ class WorldStore final : public Store {
   absl::StatusOr<UsageStep> MeasureUsage(const UsageOp& op) override {
     return Memory()->MeasureUsage(op);
   }
+  absl::StatusOr<EndUnknownStep> EndUnknown(const EndUnknownOp& op) override {
+    return Memory()->EndUnknown(op);
+  }
   absl::StatusOr<StoreGauges> Inspect() override { return Memory()->Inspect(); }
 
  private:
