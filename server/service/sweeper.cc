@@ -80,9 +80,9 @@ absl::StatusOr<bool> Sweeper::EndUnknown(Pass& pass) {
 
 absl::StatusOr<Sweeper::Pass> Sweeper::RunOnce() {
   Pass pass;
-  const absl::StatusOr<bool> ended = EndUnknown(pass);
-  if (!ended.ok()) return ended.status();
-  if (!*ended) {
+  const absl::StatusOr<bool> complete = EndUnknown(pass);
+  if (!complete.ok()) return complete.status();
+  if (!*complete) {
     pass.cut_short = true;
     return pass;
   }
