@@ -201,6 +201,18 @@ TEST_P(EitherWaySealedRowsTest, EveryBitAndLengthOfWhatIsLeftWithoutContentCount
   }
 }
 
+// By a party that writes rows and has no key: everything about it fits, but it is not sealed.
+TEST_F(SealedRowsTest, AReplyThatWasNeverSealedIsRefused) {
+  Complete("order-1", "paid");
+  const EncodedReply forged = CompleteNamed("order-1", Uuid(), "forged").reply;
+  SetReply("order-1", forged.bytes);
+  Sql(absl::StrCat(
+      "UPDATE records SET reply_digest = ",
+      Blob({reinterpret_cast<const char*>(forged.digest.data()), forged.digest.size()}),
+      Where("order-1")));
+  ExpectDamaged("order-1", "forged");
+}
+
 // Also while a store that drops the content has not looked at it yet.
 TEST_F(SealedRowsTest, TheSweepLeavesADamagedReplyAsItIs) {
   ReserveOp op = ReserveNamed("order-1");
