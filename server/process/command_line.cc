@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "server/observability/version.h"
-#include "server/process/flag_set.h"
+#include "command_line/flag_set.h"
 
 namespace idempotency::internal {
 namespace {

@@ -18,13 +18,15 @@ PUBLIC = "include/"
 PARTS = {
     "core": set(),
     "client": {"core"},
+    "command_line": set(),
+    "ctl": {"client", "command_line", "core", "server"},
     "interceptors/client": {"client", "core"},
     "interceptors/server": {"client", "core", "interceptors/server/ledger",
                             "interceptors/server/log"},
     "interceptors/server/ledger": {"core", "interceptors/server/log", "postgres"},
     "interceptors/server/log": {"core"},
     "postgres": {"core"},
-    "server": {"core", "server/store"},
+    "server": {"command_line", "core", "server/store"},
     "server/store": {"core", "postgres"},
 }
 

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_SERVER_PROCESS_FLAG_SET_H_
-#define IDEMPOTENCY_SERVER_PROCESS_FLAG_SET_H_
+#ifndef IDEMPOTENCY_COMMAND_LINE_FLAG_SET_H_
+#define IDEMPOTENCY_COMMAND_LINE_FLAG_SET_H_
 
 #include <functional>
 #include <string>
@@ -38,6 +38,15 @@ class FlagSet {
   // One paragraph per flag, in the order in which they were added.
   std::string Help() const;
 
+  // A flag, for manual pages and for the completion of shells.
+  struct Description {
+    std::string name;
+    // Empty for a switch.
+    std::string placeholder;
+    std::string help;
+  };
+  std::vector<Description> Describe() const;
+
  private:
   struct Flag {
     std::string name;
@@ -57,4 +66,4 @@ class FlagSet {
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_SERVER_PROCESS_FLAG_SET_H_
+#endif  // IDEMPOTENCY_COMMAND_LINE_FLAG_SET_H_

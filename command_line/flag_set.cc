@@ -1,4 +1,4 @@
-#include "server/process/flag_set.h"
+#include "command_line/flag_set.h"
 
 #include <cstddef>
 #include <optional>
@@ -100,6 +100,13 @@ absl::Status FlagSet::Parse(absl::Span<const absl::string_view> args) {
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<FlagSet::Description> FlagSet::Describe() const {
+  std::vector<Description> descriptions;
+  descriptions.reserve(flags_.size());
+  for (const Flag& flag : flags_) descriptions.push_back({flag.name, flag.placeholder, flag.help});
+  return descriptions;
 }
 
 std::string FlagSet::Help() const {

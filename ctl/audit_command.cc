@@ -1,0 +1,70 @@
+#include "absl/strings/str_cat.h"
+
+#include "ctl/commands.h"
+#include "ctl/printable_text.h"
+#include "ctl/record_text.h"
+#include "ctl/text_table.h"
+
+namespace idempotency::internal {
+namespace {
+
+class AuditCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "audit"; }
+  absl::string_view summary() const override { return "show what administrators did"; }
+  absl::string_view description() const override {
+    return "Shows the audit log of a namespace, oldest entries first. Needs the permission ADMIN.";
+  }
+
+  void AddFlags(FlagSet& flags) override {
+    flags.AddText("namespace", "NAME", &namespace_, "The namespace. Required.");
+    flags.AddText("record", "RECORD_ID", &record_, "Only the entries of this record.");
+    flags.AddInt("limit", &limit_, 1, 1'000'000, "The most entries that are read.");
+    flags.AddSwitch("json", &json_, "Print a line of JSON for each, as idempotency.v1.AuditEntry.");
+  }
+
+  absl::Status Validate(absl::string_view /*operand*/) override {
+    if (!namespace_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("--namespace is missing; write --namespace=NAME");
+  }
+
+  absl::Status Run(Service* service, Terminal& terminal) override {
+    const absl::Time now = terminal.Now();
+    TextTable table({"AT", "RECORD", "ATTEMPT", "STATE", "DONE"});
+    int read = 0;
+    v1::ListAuditRequest request;
+    request.set_namespace_(namespace_);
+    const absl::StatusOr<bool> complete =
+        service->VisitAudit(request, [&](const v1::AuditEntry& entry) {
+          if (read == limit_) return false;
+          ++read;
+          if (!record_.empty() && entry.record_id() != record_) return true;
+          if (json_) {
+            terminal.PrintJson(entry);
+          } else {
+            table.AddRow({TimeText(entry.at(), now), PrintableText(entry.record_id()),
+                          absl::StrCat(entry.attempt()), StateText(entry.state()),
+                          AuditText(entry)});
+          }
+          return true;
+        });
+    if (!complete.ok()) return complete.status();
+    if (!json_) terminal.Print(table.ToString(terminal.width()));
+    if (!*complete) {
+      terminal.Note(absl::StrCat("Only ", limit_, " entries were read: raise --limit.\n"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string namespace_;
+  std::string record_;
+  int limit_ = 10'000;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewAuditCommand() { return std::make_unique<AuditCommand>(); }
+
+}  // namespace idempotency::internal

@@ -1,0 +1,81 @@
+#include "absl/strings/str_cat.h"
+
+#include "ctl/commands.h"
+#include "ctl/record_selector.h"
+#include "ctl/record_story.h"
+#include "ctl/record_text.h"
+
+namespace idempotency::internal {
+namespace {
+
+class ExplainCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "explain"; }
+  absl::string_view operand() const override { return "[RECORD_ID]"; }
+  absl::string_view summary() const override { return "tell the story of a record"; }
+  absl::string_view description() const override {
+    return "Tells what happened to a record, which verdict a call with its key gets now and why,\n"
+           "and what to do about it. Needs the permission READ; with ADMIN it includes what\n"
+           "administrators did.";
+  }
+
+  void AddFlags(FlagSet& flags) override {
+    record_.AddTo(flags);
+    flags.AddInt("audit_limit", &audit_limit_, 0, 1'000'000,
+                 "The most entries of the namespace's audit log that are searched; 0: none.");
+  }
+
+  absl::Status Validate(absl::string_view operand) override { return record_.Set(operand); }
+
+  absl::Status Run(Service* service, Terminal& terminal) override {
+    const absl::StatusOr<v1::Record> record =
+        service->Get(record_.ToRequest(v1::RECORD_VIEW_BASIC));
+    if (!record.ok()) return record.status();
+    const absl::Time now = terminal.Now();
+    terminal.Print(absl::StrCat(DescribeRecord(*record, now), "\n", StoryOf(*record, now), "\n"));
+    if (audit_limit_ > 0) PrintAudit(service, *record, terminal);
+    terminal.Print(absl::StrCat("\nA call with this key and the same request gets now: ",
+                                NextVerdict(*record, now),
+                                ".\nWith another request: mismatch (KEY_REUSED).\n"));
+    const std::string remedy = Remedy(*record, now);
+    if (!remedy.empty()) terminal.Print(absl::StrCat("\n", remedy, "\n"));
+    return absl::OkStatus();
+  }
+
+ private:
+  void PrintAudit(Service* service, const v1::Record& record, Terminal& terminal) const {
+    v1::ListAuditRequest request;
+    request.set_namespace_(record.record_key().namespace_());
+    int read = 0;
+    std::string text;
+    const absl::StatusOr<bool> complete =
+        service->VisitAudit(request, [&](const v1::AuditEntry& entry) {
+          if (read == audit_limit_) return false;
+          ++read;
+          if (entry.record_id() == record.record_id()) {
+            absl::StrAppend(&text, TimeText(entry.at(), terminal.Now()), "  ", AuditText(entry),
+                            "\n");
+          }
+          return true;
+        });
+    if (!complete.ok()) {
+      terminal.Note(absl::StrCat("What administrators did is not included: ",
+                                 complete.status().message(), "\n"));
+      return;
+    }
+    if (!text.empty()) terminal.Print(absl::StrCat("\nAdministrators:\n", text));
+    if (!*complete) {
+      terminal.Note(absl::StrCat("Only ", audit_limit_,
+                                 " entries of the audit log were searched: raise --audit_limit.\n"));
+    }
+  }
+
+  RecordSelector record_;
+  int audit_limit_ = 10'000;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewExplainCommand() { return std::make_unique<ExplainCommand>(); }
+
+}  // namespace idempotency::internal

@@ -1,0 +1,221 @@
+#include "ctl/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+#include "ctl/command_flags.h"
+#include "ctl/commands.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+std::string Content(std::FILE* file) {
+  std::rewind(file);
+  std::string content;
+  std::array<char, 4096> block{};
+  for (std::size_t read = 0; (read = std::fread(block.data(), 1, block.size(), file)) > 0;) {
+    content.append(block.data(), read);
+  }
+  return content;
+}
+
+struct Result {
+  ExitCode code;
+  std::string out;
+  std::string err;
+};
+
+Result RunLine(const std::string& line) {
+  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  const std::vector<absl::string_view> args(words.begin(), words.end());
+  const File in(std::tmpfile());
+  const File out(std::tmpfile());
+  const File err(std::tmpfile());
+  Terminal terminal({in.get(), out.get(), err.get()});
+  const ExitCode code = RunProgram(args, terminal);
+  return {code, Content(out.get()), Content(err.get())};
+}
+
+constexpr char kId[] = "f61ef4a9-8093-f346-2889-705e6a369e58";
+
+// Nothing listens there.
+constexpr char kNowhere[] = " --address=127.0.0.1:1 --timeout=1s";
+
+class WrongUsageTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(WrongUsageTest, SaysWhatToWrite) {
+  const auto& [line, message] = GetParam();
+  const Result result = RunLine(line);
+  EXPECT_EQ(result.code, ExitCode::kWrongUsage) << line;
+  EXPECT_THAT(result.err, AllOf(StartsWith("idempotencyctl: "), HasSubstr(message))) << line;
+  EXPECT_THAT(result.out, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lines, WrongUsageTest,
+    ::testing::Values(
+        std::pair("", "no command"), std::pair("git", "'git' is not a command"),
+        std::pair("keyring", "'keyring' is not a command"),
+        std::pair("get", "RECORD_ID, or all of --namespace"),
+        std::pair("get nonsense", "must be a UUID"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --key=k", "not both"),
+        std::pair("get --namespace=n --scope=s --operation=o", "RECORD_ID, or all of"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 more", "'more' is not a flag"),
+        std::pair("list", "--namespace is missing"),
+        std::pair("list nothing --namespace=n", "'nothing' is not a flag"),
+        std::pair("list --namespace=n --state=lost", "--state must be"),
+        std::pair("list --namespace=n --state=unspecified", "--state must be"),
+        std::pair("list --namespace=n --limit=0", "--limit must be a number"),
+        std::pair("audit", "--namespace is missing"),
+        std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --outcome=released",
+                  "--reason is missing"),
+        std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r", "--outcome must be"),
+        std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --outcome=completed",
+                  "--body_file is missing"),
+        std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --outcome=released "
+                  "--code=3",
+                  "are for --outcome=completed"),
+        std::pair("resolve f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --outcome=completed "
+                  "--body_file=-",
+                  "set --yes too"),
+        std::pair("purge --reason=r", "give RECORD_ID; or"),
+        std::pair("purge --reason=r --namespace=n", "give RECORD_ID; or"),
+        std::pair("purge --reason=r --namespace=n --scope=s --older_than=1h", "give RECORD_ID; or"),
+        std::pair("purge --reason=r --namespace=n --operation=o", "give RECORD_ID; or"),
+        std::pair("purge f61ef4a9-8093-f346-2889-705e6a369e58 --reason=r --scope=s",
+                  "give RECORD_ID; or"),
+        std::pair("purge --namespace=n --scope=s", "--reason is missing"),
+        std::pair("completion", "completion bash"), std::pair("completion tcsh", "completion bash"),
+        std::pair("keyring check", "--file is missing"),
+        std::pair("keyring generate --file=f --seals_in=soon", "--seals_in must be"),
+        std::pair("keyring check --file=f --address=127.0.0.1:1", "there is no flag --address"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --address=10.0.0.1:7411",
+                  "is another machine"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --address=127.0.0.1.example:7411",
+                  "is another machine"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --address=127.1:7411",
+                  "is another machine"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 "
+                  "--address=ipv4:127.0.0.1:1,10.0.0.1:1",
+                  "is another machine"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --address=10.0.0.1:1 "
+                  "--allow_plaintext --token_file=/dev/null",
+                  "over TLS only"),
+        std::pair("get f61ef4a9-8093-f346-2889-705e6a369e58 --tls_ca=/no/such/file",
+                  "/no/such/file")));
+
+TEST(ProgramTest, AnUnreachableServerIsAFailureThatNamesIt) {
+  for (const char* command : {"get", "explain", "tree"}) {
+    const Result result = RunLine(absl::StrCat(command, " ", kId, kNowhere));
+    EXPECT_EQ(result.code, ExitCode::kFailed);
+    EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << command;
+  }
+  for (const char* line : {"list --namespace=n", "stats --namespace=n", "audit --namespace=n",
+                           "watch --namespace=n --listings=1", "purge --namespace=n --scope=s --reason=r"}) {
+    const Result result = RunLine(absl::StrCat(line, kNowhere));
+    EXPECT_EQ(result.code, ExitCode::kFailed) << line;
+    EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << line;
+  }
+}
+
+TEST(ProgramTest, EveryCommandDescribesItsFlags) {
+  const Result overview = RunLine("--help");
+  EXPECT_EQ(overview.code, ExitCode::kDone);
+  for (const std::unique_ptr<Command>& command : NewCommands()) {
+    EXPECT_THAT(overview.out, HasSubstr(absl::StrCat("idempotencyctl ", command->name())));
+    const Result help = RunLine(absl::StrCat(command->name(), " --help"));
+    EXPECT_EQ(help.code, ExitCode::kDone);
+    for (const FlagSet::Description& flag : CommandFlags(*command).set().Describe()) {
+      EXPECT_THAT(help.out, HasSubstr(absl::StrCat("  --", flag.name)));
+    }
+    EXPECT_EQ(help.out.find('\x1b'), std::string::npos);
+  }
+}
+
+TEST(ProgramTest, TheManualAndEveryCompletionHaveAllCommandsAndFlags) {
+  for (const char* line :
+       {"manual-page", "completion bash", "completion zsh", "completion fish"}) {
+    const Result result = RunLine(line);
+    ASSERT_EQ(result.code, ExitCode::kDone);
+    const std::string text = absl::StrReplaceAll(result.out, {{"\\-", "-"}});
+    for (const std::unique_ptr<Command>& command : NewCommands()) {
+      const std::vector<std::string> words = absl::StrSplit(command->name(), ' ');
+      EXPECT_THAT(text, HasSubstr(words.back())) << line;
+      for (const FlagSet::Description& flag : CommandFlags(*command).set().Describe()) {
+        EXPECT_THAT(text, HasSubstr(flag.name)) << line;
+      }
+    }
+  }
+}
+
+// What bash offers for a line, by the completion script.
+std::string BashOffers(const std::string& words, int word) {
+  const testing::TempFolder folder;
+  const std::string script = folder.File("completion");
+  const File file(std::fopen(script.c_str(), "w"));
+  std::fputs(RunLine("completion bash").out.c_str(), file.get());
+  std::fflush(file.get());
+  const std::string command =
+      absl::StrCat("bash -c 'set -u; source ", script, "; COMP_WORDS=(", words, ") COMP_CWORD=", word,
+                   "; _idempotencyctl; echo \"${COMPREPLY[@]}\"'");
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::array<char, 65536> line{};
+  return std::fgets(line.data(), line.size(), pipe.get()) == nullptr ? "" : line.data();
+}
+
+TEST(ProgramTest, BashCompletes) {
+  EXPECT_EQ(BashOffers("idempotencyctl re", 1), "resolve\n");
+  EXPECT_EQ(BashOffers("idempotencyctl keyring ge", 2), "generate\n");
+  EXPECT_EQ(BashOffers("idempotencyctl list --sta", 2), "--state=\n");
+  EXPECT_EQ(BashOffers("idempotencyctl keyring check --fi", 3), "--file=\n");
+  EXPECT_EQ(BashOffers("idempotencyctl completion f", 2), "fish\n");
+  // A file's name, where there is one to give, and nothing for other values.
+  EXPECT_EQ(BashOffers("idempotencyctl list --tls_ca = /etc/hostn", 4), "/etc/hostname\n");
+  EXPECT_EQ(BashOffers("idempotencyctl list --namespace = a", 4), "\n");
+}
+
+TEST(ProgramTest, KeyRingsAreMadeAndChecked) {
+  const testing::TempFolder folder;
+  const std::string flag = absl::StrCat(" --file=", folder.File("ring"));
+  const Result made = RunLine("keyring generate" + flag);
+  EXPECT_EQ(made.code, ExitCode::kDone) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("added key 1"));
+  EXPECT_EQ(RunLine("keyring generate --seals_in=2h" + flag).code, ExitCode::kDone);
+  const Result checked = RunLine("keyring check" + flag);
+  EXPECT_EQ(checked.code, ExitCode::kDone) << checked.err;
+  EXPECT_EQ(std::count(checked.out.begin(), checked.out.end(), '\n'), 2) << checked.out;
+  EXPECT_EQ(RunLine("keyring check --file=/no/such/ring").code, ExitCode::kFailed);
+}
+
+TEST(ProgramTest, TheEnvironmentSetsDefaults) {
+  setenv("IDEMPOTENCYCTL_ADDRESS", "10.0.0.1:7411", 1);
+  const Result result = RunLine(absl::StrCat("get ", kId));
+  unsetenv("IDEMPOTENCYCTL_ADDRESS");
+  EXPECT_THAT(result.err, HasSubstr("10.0.0.1:7411 is another machine"));
+}
+
+}  // namespace
+}  // namespace idempotency::internal

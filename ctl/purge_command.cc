@@ -1,0 +1,178 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/wire_time.h"
+#include "ctl/commands.h"
+#include "ctl/printable_text.h"
+#include "ctl/record_selector.h"
+#include "ctl/record_text.h"
+#include "grpc_idempotency/limits.h"
+
+namespace idempotency::internal {
+namespace {
+
+class PurgeCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "purge"; }
+  absl::string_view operand() const override { return "[RECORD_ID]"; }
+  absl::string_view summary() const override { return "forget a record, a scope, or what is old"; }
+  absl::string_view description() const override {
+    return "Forgets one record (RECORD_ID, or all four parts of its key), all records of a scope\n"
+           "(--namespace and --scope), or those of a namespace that are older than --older_than.\n"
+           "Without --tombstone a retry that arrives late runs again. It counts the records and\n"
+           "asks before it writes; interrupted, it may be run again. Needs the permission ADMIN.";
+  }
+
+  void AddFlags(FlagSet& flags) override {
+    flags.AddText("namespace", "NAME", &namespace_, "Of the records, if not given by an id.");
+    flags.AddText("scope", "NAME", &scope_, "All records of this scope.");
+    flags.AddText("operation", "NAME", &operation_, "With --key: one record.");
+    flags.AddText("key", "KEY", &key_, "With --operation and --scope: one record.");
+    flags.AddDuration("older_than", &older_than_, absl::ZeroDuration(), limits::kMaxRetention,
+                      "All records that were first reserved longer ago, by this machine's clock.");
+    flags.AddText("reason", "TEXT", &reason_,
+                  "Why, for the audit log. Required. No keys, no personal data: it is kept.");
+    flags.AddDuration("tombstone", &tombstone_, absl::ZeroDuration(), limits::kMaxRetention,
+                      "How long the keys are refused afterwards; 0s: not at all.");
+    flags.AddSwitch("force", &force_,
+                    "Also records whose operation may then run twice: UNKNOWN, or RESERVED under a\n"
+                    "live lease or REQUIRE_RECOVERY.");
+    flags.AddSwitch("dry_run", &dry_run_, "Count, and change nothing.");
+    flags.AddSwitch("yes", &yes_, "Do not ask.");
+    flags.AddSwitch("json", &json_, "Print the sums as a line of JSON, as PurgeResponse.");
+  }
+
+  absl::Status Validate(absl::string_view operand) override {
+    if (reason_.empty()) return absl::InvalidArgumentError("--reason is missing");
+    const bool by_parts = !operation_.empty() || !key_.empty();
+    const bool by_age = older_than_ > absl::ZeroDuration();
+    if (!operand.empty()) {
+      if (by_parts || by_age || !namespace_.empty() || !scope_.empty()) return NotOne();
+      id_ = std::string(operand);
+      return ValidateRecordId(operand);
+    }
+    if (namespace_.empty()) return NotOne();
+    if (by_parts) {
+      const bool whole = !operation_.empty() && !key_.empty() && !scope_.empty();
+      return whole && !by_age ? absl::OkStatus() : NotOne();
+    }
+    return scope_.empty() != by_age ? NotOne() : absl::OkStatus();
+  }
+
+  absl::Status Run(Service* service, Terminal& terminal) override {
+    v1::PurgeRequest request = Request(terminal.Now());
+    request.set_validate_only(true);
+    const absl::StatusOr<v1::PurgeResponse> counted = Purge(service, request, terminal);
+    if (!counted.ok()) return counted.status();
+    if (dry_run_) {
+      Show(*counted, "would be forgotten", terminal);
+      return absl::OkStatus();
+    }
+    if (!json_) Show(*counted, "will be forgotten", terminal);
+    if (!yes_ && !terminal.Confirm(Question(*counted))) {
+      return absl::CancelledError("nothing was changed; --yes purges without a question");
+    }
+    request.set_validate_only(false);
+    const absl::StatusOr<v1::PurgeResponse> purged = Purge(service, request, terminal);
+    if (!purged.ok()) return purged.status();
+    Show(*purged, "are forgotten", terminal);
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status NotOne() {
+    return absl::InvalidArgumentError(
+        "give RECORD_ID; or --namespace, --scope, --operation and --key; or --namespace and "
+        "--scope; or --namespace and --older_than");
+  }
+
+  v1::PurgeRequest Request(absl::Time now) const {
+    v1::PurgeRequest request;
+    request.set_reason(reason_);
+    request.set_force(force_);
+    if (tombstone_ > absl::ZeroDuration()) *request.mutable_tombstone() = ToWire(tombstone_);
+    if (!id_.empty()) {
+      request.set_record_id(id_);
+    } else if (!key_.empty()) {
+      v1::RecordKey& key = *request.mutable_record_key();
+      key.set_namespace_(namespace_);
+      key.set_scope(scope_);
+      key.set_operation(operation_);
+      key.set_key(key_);
+    } else if (!scope_.empty()) {
+      request.mutable_scope()->set_namespace_(namespace_);
+      request.mutable_scope()->set_scope(scope_);
+    } else {
+      request.mutable_before()->set_namespace_(namespace_);
+      ToWire(now - older_than_, *request.mutable_before()->mutable_created_before());
+    }
+    return request;
+  }
+
+  // Over all pages; the sums.
+  static absl::StatusOr<v1::PurgeResponse> Purge(Service* service, v1::PurgeRequest request,
+                                                 Terminal& terminal) {
+    v1::PurgeResponse sums;
+    while (true) {
+      const absl::StatusOr<v1::PurgeResponse> page = service->Purge(request);
+      if (!page.ok()) {
+        if (sums.purged() == 0 || request.validate_only()) return page.status();
+        return absl::Status(
+            page.status().code(),
+            absl::StrCat(page.status().message(), "; ", sums.purged(),
+                         " records are forgotten already: run it again for the others"));
+      }
+      sums.set_purged(sums.purged() + page->purged());
+      sums.set_refused(sums.refused() + page->refused());
+      sums.set_busy(sums.busy() + page->busy());
+      if (page->next_page_token().empty()) return sums;
+      terminal.Note(absl::StrCat(request.validate_only() ? "counted " : "forgot ", sums.purged(),
+                                 " so far\n"));
+      request.set_page_token(page->next_page_token());
+    }
+  }
+
+  std::string Question(const v1::PurgeResponse& counted) const {
+    const absl::string_view after = tombstone_ > absl::ZeroDuration()
+                                        ? "their keys are refused for the time of --tombstone"
+                                        : "a late retry of theirs will run again";
+    return absl::StrCat("Forget ", counted.purged(), " records (", after, ")?");
+  }
+
+  void Show(const v1::PurgeResponse& sums, absl::string_view verb, Terminal& terminal) const {
+    if (json_) {
+      terminal.PrintJson(sums);
+      return;
+    }
+    std::string text = absl::StrCat(sums.purged(), " records ", verb, ".\n");
+    if (sums.refused() > 0) {
+      absl::StrAppend(&text, sums.refused(),
+                      " stay: their operations might run twice. Settle them with `resolve`, or set "
+                      "--force.\n");
+    }
+    if (sums.busy() > 0) {
+      absl::StrAppend(&text, sums.busy(), " stay: they were in use. Run it again.\n");
+    }
+    terminal.Print(text);
+  }
+
+  std::string id_;
+  std::string namespace_;
+  std::string scope_;
+  std::string operation_;
+  std::string key_;
+  absl::Duration older_than_ = absl::ZeroDuration();
+  std::string reason_;
+  absl::Duration tombstone_ = absl::ZeroDuration();
+  bool force_ = false;
+  bool dry_run_ = false;
+  bool yes_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewPurgeCommand() { return std::make_unique<PurgeCommand>(); }
+
+}  // namespace idempotency::internal

@@ -1,0 +1,24 @@
+#ifndef IDEMPOTENCY_CTL_RECORD_STORY_H_
+#define IDEMPOTENCY_CTL_RECORD_STORY_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency::internal {
+
+// What the state of a record means at a time, by the decisions of `Reserve`, as printable text of
+// whole sentences. Thread-safe.
+
+// What happened so far, as far as the record tells.
+std::string StoryOf(const v1::Record& record, absl::Time now);
+// The verdict that a call with its key and its request gets now, and why.
+std::string NextVerdict(const v1::Record& record, absl::Time now);
+// What an operator does about it; empty: nothing.
+std::string Remedy(const v1::Record& record, absl::Time now);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CTL_RECORD_STORY_H_

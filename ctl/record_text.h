@@ -1,0 +1,42 @@
+#ifndef IDEMPOTENCY_CTL_RECORD_TEXT_H_
+#define IDEMPOTENCY_CTL_RECORD_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "google/protobuf/timestamp.pb.h"
+
+#include "ctl/text_table.h"
+#include "idempotency/v1/admin_service.pb.h"
+#include "idempotency/v1/record.pb.h"
+
+namespace idempotency::internal {
+
+// Records as printable text. Thread-safe.
+
+// "UNKNOWN".
+std::string StateText(v1::RecordState state);
+// "3m" for some time, rounded down to its largest unit; "0s" at least.
+std::string SpanText(absl::Duration span);
+// "2026-11-24T10:00:00Z (3m ago)", or "(in 3m)".
+std::string TimeText(const google::protobuf::Timestamp& time, absl::Time now);
+
+// "Name:    value", one line each, the values below each other; a value of several lines is
+// indented. Without the reply's content.
+std::string DescribeRecord(const v1::Record& record, absl::Time now);
+// The reply's status, and its content as far as `record` has it.
+std::string DescribeReply(const v1::Record& record);
+
+// The heading and the row of a record in a listing.
+std::vector<std::string> RecordHeading();
+std::vector<std::string> RecordRow(const v1::Record& record, absl::Time now);
+
+// "RESOLVED_COMPLETED by on-call: ticket 42".
+std::string AuditText(const v1::AuditEntry& entry);
+std::string ActionText(v1::AuditAction action);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CTL_RECORD_TEXT_H_

@@ -1,0 +1,119 @@
+#include "ctl/service.h"
+
+#include <grpcpp/client_context.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "grpc_idempotency/deadline.h"
+#include "grpc_idempotency/errors.h"
+#include "grpc_idempotency/grpc_status.h"
+
+namespace idempotency::internal {
+namespace {
+
+// The most that a page may have.
+constexpr int kPageSize = 200;
+
+// A status without a reason is of gRPC itself: the server was not reached, or is no idempotencyd.
+absl::Status Explain(const absl::Status& status, const std::string& address) {
+  if (ReasonOf(status).has_value()) return status;
+  if (status.code() == absl::StatusCode::kUnimplemented) {
+    return absl::UnimplementedError(
+        absl::StrCat(address, " does not have this method: it is older, or no idempotencyd"));
+  }
+  return {status.code(), absl::StrCat(address, ": ", status.message())};
+}
+
+}  // namespace
+
+Service::Service(const std::shared_ptr<grpc::Channel>& channel, Options options)
+    : options_(std::move(options)),
+      records_(v1::IdempotencyService::NewStub(channel)),
+      administration_(v1::IdempotencyAdminService::NewStub(channel)) {}
+
+template <typename Response, typename Method, typename Request>
+absl::StatusOr<Response> Service::Call(const Method& method, const Request& request) {
+  grpc::ClientContext context;
+  context.set_deadline(GrpcDeadlineIn(options_.timeout));
+  if (!options_.local_token.empty()) {
+    context.AddMetadata("authorization", absl::StrCat("Bearer ", options_.local_token));
+  }
+  Response response;
+  const grpc::Status status = method(&context, request, &response);
+  if (!status.ok()) return Explain(FromGrpcStatus(status), options_.address);
+  return response;
+}
+
+absl::StatusOr<v1::Record> Service::Get(const v1::GetRequest& request) {
+  absl::StatusOr<v1::GetResponse> response = Call<v1::GetResponse>(
+      [this](grpc::ClientContext* context, const auto& sent, auto* received) {
+        return records_->Get(context, sent, received);
+      },
+      request);
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_record());
+}
+
+absl::StatusOr<v1::ListResponse> Service::List(const v1::ListRequest& request) {
+  return Call<v1::ListResponse>(
+      [this](grpc::ClientContext* context, const auto& sent, auto* received) {
+        return administration_->List(context, sent, received);
+      },
+      request);
+}
+
+absl::StatusOr<v1::ResolveResponse> Service::Resolve(const v1::ResolveRequest& request) {
+  return Call<v1::ResolveResponse>(
+      [this](grpc::ClientContext* context, const auto& sent, auto* received) {
+        return administration_->Resolve(context, sent, received);
+      },
+      request);
+}
+
+absl::StatusOr<v1::PurgeResponse> Service::Purge(const v1::PurgeRequest& request) {
+  return Call<v1::PurgeResponse>(
+      [this](grpc::ClientContext* context, const auto& sent, auto* received) {
+        return administration_->Purge(context, sent, received);
+      },
+      request);
+}
+
+absl::StatusOr<v1::ListAuditResponse> Service::ListAudit(const v1::ListAuditRequest& request) {
+  return Call<v1::ListAuditResponse>(
+      [this](grpc::ClientContext* context, const auto& sent, auto* received) {
+        return administration_->ListAudit(context, sent, received);
+      },
+      request);
+}
+
+absl::StatusOr<bool> Service::VisitRecords(v1::ListRequest request,
+                                           const std::function<bool(const v1::Record&)>& visit) {
+  request.set_page_size(kPageSize);
+  while (true) {
+    const absl::StatusOr<v1::ListResponse> page = List(request);
+    if (!page.ok()) return page.status();
+    for (const v1::Record& record : page->records()) {
+      if (!visit(record)) return false;
+    }
+    if (page->next_page_token().empty()) return true;
+    request.set_page_token(page->next_page_token());
+  }
+}
+
+absl::StatusOr<bool> Service::VisitAudit(v1::ListAuditRequest request,
+                                         const std::function<bool(const v1::AuditEntry&)>& visit) {
+  request.set_page_size(kPageSize);
+  while (true) {
+    const absl::StatusOr<v1::ListAuditResponse> page = ListAudit(request);
+    if (!page.ok()) return page.status();
+    for (const v1::AuditEntry& entry : page->entries()) {
+      if (!visit(entry)) return false;
+    }
+    if (page->next_page_token().empty()) return true;
+    request.set_page_token(page->next_page_token());
+  }
+}
+
+}  // namespace idempotency::internal

@@ -1,0 +1,58 @@
+#ifndef IDEMPOTENCY_CTL_SERVICE_H_
+#define IDEMPOTENCY_CTL_SERVICE_H_
+
+#include <grpcpp/channel.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "idempotency/v1/admin_service.grpc.pb.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+
+namespace idempotency::internal {
+
+// The methods of an idempotencyd that idempotencyctl calls, one at a time. An error has the
+// server's reason and its message, and names the address if the server could not be reached.
+// Thread-compatible.
+class Service {
+ public:
+  struct Options {
+    std::string address;
+    absl::Duration timeout = absl::Seconds(10);
+    // A bearer token for a connection that does not leave this machine, where there is no TLS;
+    // empty: none.
+    std::string local_token;
+  };
+
+  Service(const std::shared_ptr<grpc::Channel>& channel, Options options);
+
+  absl::StatusOr<v1::Record> Get(const v1::GetRequest& request);
+  absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request);
+  absl::StatusOr<v1::ResolveResponse> Resolve(const v1::ResolveRequest& request);
+  absl::StatusOr<v1::PurgeResponse> Purge(const v1::PurgeRequest& request);
+  absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request);
+
+  // Calls `visit` for each record, over all pages, until it returns false. True if none is left.
+  absl::StatusOr<bool> VisitRecords(v1::ListRequest request,
+                                    const std::function<bool(const v1::Record&)>& visit);
+  // The same for the audit log.
+  absl::StatusOr<bool> VisitAudit(v1::ListAuditRequest request,
+                                  const std::function<bool(const v1::AuditEntry&)>& visit);
+
+ private:
+  template <typename Response, typename Method, typename Request>
+  absl::StatusOr<Response> Call(const Method& method, const Request& request);
+
+  const Options options_;
+  const std::unique_ptr<v1::IdempotencyService::Stub> records_;
+  const std::unique_ptr<v1::IdempotencyAdminService::Stub> administration_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CTL_SERVICE_H_

@@ -1,0 +1,102 @@
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "ctl/commands.h"
+#include "ctl/printable_text.h"
+#include "ctl/record_selector.h"
+#include "ctl/record_text.h"
+
+namespace idempotency::internal {
+namespace {
+
+class WatchCommand final : public Command {
+ public:
+  absl::string_view name() const override { return "watch"; }
+  absl::string_view summary() const override { return "show records as they change"; }
+  absl::string_view description() const override {
+    return "Lists the selected records again and again, and prints a line for each one that is\n"
+           "new, changed or gone, until it is interrupted. It sees what lasts longer than\n"
+           "--interval. Needs the permission READ.";
+  }
+
+  void AddFlags(FlagSet& flags) override {
+    filter_.AddTo(flags);
+    flags.AddDuration("interval", &interval_, absl::Milliseconds(200), absl::Hours(1),
+                      "Time between two listings.");
+    flags.AddInt("limit", &limit_, 1, 10'000, "The most records that are watched.");
+    flags.AddInt("listings", &listings_, 0, 1'000'000, "End after this many listings; 0: never.");
+    flags.AddSwitch("json", &json_, "Print a line of JSON for each new or changed record.");
+  }
+
+  absl::Status Validate(absl::string_view /*operand*/) override { return filter_.Validate(); }
+
+  absl::Status Run(Service* service, Terminal& terminal) override {
+    Terminal::HoldSignals();
+    for (int listing = 1;; ++listing) {
+      if (const absl::Status shown = ShowChanges(service, terminal); !shown.ok()) return shown;
+      if (listing == listings_ || !terminal.Pause(interval_)) return absl::OkStatus();
+    }
+  }
+
+ private:
+  using Seen = std::map<std::string, v1::Record>;
+
+  absl::Status ShowChanges(Service* service, Terminal& terminal) {
+    Seen seen;
+    const absl::StatusOr<bool> complete =
+        service->VisitRecords(filter_.ToRequest(terminal.Now()), [&](const v1::Record& record) {
+          if (seen.size() == static_cast<std::size_t>(limit_)) return false;
+          seen.emplace(record.record_id(), record);
+          return true;
+        });
+    if (!complete.ok()) return complete.status();
+    if (!*complete && complete_) {
+      terminal.Note(absl::StrCat("Only ", limit_, " records are watched: narrow the selection.\n"));
+    }
+    complete_ = *complete;
+    for (const auto& [id, record] : seen) {
+      const auto before = seen_.find(id);
+      if (before == seen_.end()) {
+        Print("+", record, terminal);
+      } else if (before->second.state() != record.state() ||
+                 before->second.attempt() != record.attempt()) {
+        Print("~", record, terminal);
+      }
+    }
+    // Of a cut listing, a record that is missing may still exist.
+    for (const auto& [id, record] : seen_) {
+      if (complete_ && seen.count(id) == 0 && !json_) Print("-", record, terminal);
+    }
+    seen_ = std::move(seen);
+    return absl::OkStatus();
+  }
+
+  void Print(absl::string_view mark, const v1::Record& record, Terminal& terminal) const {
+    if (json_) {
+      terminal.PrintJson(record);
+      return;
+    }
+    const absl::Time now = terminal.Now();
+    std::string line =
+        absl::StrCat(mark, " ", absl::FormatTime("%H:%M:%SZ", now, absl::UTCTimeZone()));
+    for (const std::string& cell : RecordRow(record, now)) absl::StrAppend(&line, "  ", cell);
+    const std::size_t width = terminal.width();
+    terminal.Print((width > 0 ? CutToColumns(line, width) : line) + "\n");
+  }
+
+  RecordFilter filter_;
+  absl::Duration interval_ = absl::Seconds(2);
+  int limit_ = 1000;
+  int listings_ = 0;
+  bool json_ = false;
+  bool complete_ = true;
+  Seen seen_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewWatchCommand() { return std::make_unique<WatchCommand>(); }
+
+}  // namespace idempotency::internal
