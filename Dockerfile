@@ -7,7 +7,7 @@ RUN scripts/install-dependencies.sh build
 COPY . .
 RUN cmake --preset release -DIDEMPOTENCY_BUILD_TESTS=OFF \
  && cmake --build --preset release \
-      --target idempotencyd payments_server payments_client \
+      --target idempotencyctl idempotencyd payments_server payments_client \
  && strip build/release/bin/*
 
 FROM debian:12-slim
@@ -19,7 +19,7 @@ RUN apt-get update \
       ca-certificates openssl \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --home-dir /var/lib/idempotency --create-home idempotency
-COPY --from=build /src/build/release/bin/idempotencyd /usr/bin/
+COPY --from=build /src/build/release/bin/idempotencyd /src/build/release/bin/idempotencyctl /usr/bin/
 COPY --from=build /src/build/release/bin/payments_server /src/build/release/bin/payments_client /usr/bin/
 USER idempotency
 WORKDIR /var/lib/idempotency

@@ -1,5 +1,5 @@
-# Debian packages, by CPack: `idempotencyd`, and `libgrpc-idempotency-dev` with headers and static
-# libraries (docs/adr/0036-packages-chart-and-test-server.md). scripts/packages.sh builds them, of
+# Debian packages, by CPack: `idempotencyd`, `idempotencyctl`, and `libgrpc-idempotency-dev` with
+# headers and static libraries (docs/adr/0036-packages-chart-and-test-server.md). scripts/packages.sh builds them, of
 # the preset `package`.
 if(NOT IDEMPOTENCY_INSTALL OR NOT PROJECT_IS_TOP_LEVEL OR NOT IDEMPOTENCY_BUILD_DAEMON)
   return()
@@ -50,6 +50,7 @@ endif()
 set(CPACK_PACKAGE_CONTACT "The grpc-idempotency authors <maintainers@grpc-idempotency.dev>")
 _idempotency_package_files()
 _idempotency_package_documents(idempotencyd daemon_package)
+_idempotency_package_documents(idempotencyctl ctl_package)
 _idempotency_package_documents(libgrpc-idempotency-dev dev_package)
 
 set(CPACK_GENERATOR DEB)
@@ -70,7 +71,7 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 # Debug information of archives is four fifths of them, and nobody debugs them by it.
 set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/strip_archives.cmake")
 
-set(CPACK_COMPONENTS_ALL daemon daemon_package dev_package)
+set(CPACK_COMPONENTS_ALL daemon daemon_package ctl ctl_package dev_package)
 foreach(component IN LISTS IDEMPOTENCY_COMPONENTS)
   get_property(_libraries GLOBAL PROPERTY IDEMPOTENCY_LIBRARIES_OF_${component})
   if(_libraries)
@@ -80,6 +81,8 @@ foreach(component IN LISTS IDEMPOTENCY_COMPONENTS)
   endif()
 endforeach()
 set(CPACK_COMPONENT_DEV_PACKAGE_GROUP dev)
+set(CPACK_COMPONENT_CTL_GROUP ctl)
+set(CPACK_COMPONENT_CTL_PACKAGE_GROUP ctl)
 set(CPACK_COMPONENT_DAEMON_GROUP daemon)
 set(CPACK_COMPONENT_DAEMON_PACKAGE_GROUP daemon)
 
@@ -96,6 +99,13 @@ set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS "adduser, init-system-helpers (>= 1.54~)
 set(_scripts "${PROJECT_SOURCE_DIR}/deploy/debian/idempotencyd")
 set(CPACK_DEBIAN_DAEMON_PACKAGE_CONTROL_EXTRA
   "${_scripts}/conffiles;${_scripts}/postinst;${_scripts}/postrm;${_scripts}/prerm")
+
+set(CPACK_DEBIAN_CTL_PACKAGE_NAME idempotencyctl)
+set(CPACK_DEBIAN_CTL_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_CTL_DESCRIPTION "command line for idempotencyd's operators
+Shows idempotency records and their stories, settles those whose outcome is
+unknown, forgets records, reads the audit log, and makes key rings. It calls an
+idempotencyd on this or another machine.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libgrpc-idempotency-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
@@ -116,5 +126,6 @@ libspdlog-dev, libsqlite3-dev, libpqxx-dev, libpq-dev, prometheus-cpp-dev, proto
 protobuf-compiler-grpc, pkg-config")
 
 include(CPack)
+cpack_add_component_group(ctl)
 cpack_add_component_group(daemon)
 cpack_add_component_group(dev)

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-
 #include "ctl/command_flags.h"
 
 namespace idempotency::internal {
@@ -98,19 +97,19 @@ complete -F _idempotencyctl idempotencyctl
 )";
 
 std::string Bash(const std::vector<Entry>& entries) {
-  std::string script = absl::StrCat(
-      kBashHead, "  case $flag in\n    ", FilePattern(entries),
-      ")\n      mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n      return ;;\n"
-      "    --*) return ;;\n  esac\n"
-      "  if ((COMP_CWORD == 1)); then\n    words=",
-      Quoted(absl::StrJoin(FirstWords(entries), " ")),
-      "\n  else\n    case \"$command ${COMP_WORDS[2]}\" in\n");
+  std::string script =
+      absl::StrCat(kBashHead, "  case $flag in\n    ", FilePattern(entries),
+                   ")\n      mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n      return ;;\n"
+                   "    --*) return ;;\n  esac\n"
+                   "  if ((COMP_CWORD == 1)); then\n    words=",
+                   Quoted(absl::StrJoin(FirstWords(entries), " ")),
+                   "\n  else\n    case \"$command ${COMP_WORDS[2]}\" in\n");
   for (const Entry& entry : entries) {
     const bool two_words = absl::StrContains(entry.name, ' ');
-    absl::StrAppend(&script, "      ",
-                    two_words ? absl::StrCat("\"", entry.name, "\"")
-                              : absl::StrCat("\"", entry.name, " \"*"),
-                    ") words=", Quoted(FlagWords(entry)), " ;;\n");
+    absl::StrAppend(
+        &script, "      ",
+        two_words ? absl::StrCat("\"", entry.name, "\"") : absl::StrCat("\"", entry.name, " \"*"),
+        ") words=", Quoted(FlagWords(entry)), " ;;\n");
   }
   absl::StrAppend(&script, kBashTail);
   return script;
@@ -135,13 +134,13 @@ std::string Zsh(const std::vector<Entry>& entries) {
                   "  case \"$words[2] $words[3]\" in\n");
   for (const Entry& entry : entries) {
     const bool two_words = absl::StrContains(entry.name, ' ');
-    absl::StrAppend(&script, "    ",
-                    two_words ? absl::StrCat("\"", entry.name, "\"")
-                              : absl::StrCat("\"", entry.name, " \"*"),
-                    ") _arguments");
+    absl::StrAppend(
+        &script, "    ",
+        two_words ? absl::StrCat("\"", entry.name, "\"") : absl::StrCat("\"", entry.name, " \"*"),
+        ") _arguments");
     for (const FlagSet::Description& flag : entry.flags) {
-      absl::StrAppend(&script, " \\\n      '--", flag.name, flag.placeholder.empty() ? "" : "=", "[",
-                      ZshText(FirstLine(flag.help)), "]",
+      absl::StrAppend(&script, " \\\n      '--", flag.name, flag.placeholder.empty() ? "" : "=",
+                      "[", ZshText(FirstLine(flag.help)), "]",
                       flag.placeholder.empty() ? "" : ":" + flag.placeholder + ":",
                       TakesFile(flag) ? "_files" : "", "'");
     }
@@ -152,7 +151,12 @@ std::string Zsh(const std::vector<Entry>& entries) {
                   "    \"completion \"*) _values shell bash fish zsh ;;\n"
                   "  esac\n"
                   "}\n"
-                  "compdef _idempotencyctl idempotencyctl\n");
+                  "# As a file that zsh loads by itself, and as one that is sourced.\n"
+                  "if [ \"${funcstack[1]}\" = _idempotencyctl ]; then\n"
+                  "  _idempotencyctl \"$@\"\n"
+                  "else\n"
+                  "  compdef _idempotencyctl idempotencyctl\n"
+                  "fi\n");
   return script;
 }
 
@@ -173,9 +177,9 @@ std::string Fish(const std::vector<Entry>& entries) {
       absl::StrAppend(&condition, "; and __fish_seen_subcommand_from ", words.back());
     }
     for (const FlagSet::Description& flag : entry.flags) {
-      add(condition, absl::StrCat("-l ", flag.name, flag.placeholder.empty() ? "" : " -r",
-                                  TakesFile(flag) ? " -F" : "", " -d ",
-                                  Quoted(FirstLine(flag.help))));
+      add(condition,
+          absl::StrCat("-l ", flag.name, flag.placeholder.empty() ? "" : " -r",
+                       TakesFile(flag) ? " -F" : "", " -d ", Quoted(FirstLine(flag.help))));
     }
   }
   add("__fish_use_subcommand", "-a 'keyring' -d 'make and check keys that seal replies'");

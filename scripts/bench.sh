@@ -31,6 +31,6 @@ if [ "$build" = 1 ]; then
   echo "== packages and build (release)"
   scripts/install-dependencies.sh bench
   configure bench
-  cmake --build --preset bench --target idempotencyd idempotency_bench charges_server
+  cmake --build --preset bench --target idempotencyctl idempotencyd idempotency_bench charges_server
 fi
 exec /usr/bin/python3 -m bench.comparison "${arguments[@]}"

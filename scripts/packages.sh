@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian packages of idempotencyd and of the libraries, in build/package/packages, each
-# with a bill of materials (scripts/sbom.sh).
+# Builds the Debian packages of idempotencyd, of idempotencyctl and of the libraries, in
+# build/package/packages, each with a bill of materials (scripts/sbom.sh).
 #
 #   scripts/packages.sh                   builds them (a release build: minutes)
 #   scripts/packages.sh --test            and installs, upgrades, removes and purges them in a

@@ -98,7 +98,7 @@ class Bench:
     def key_ring(self):
         """A file whose key seals at once."""
         ring = self.folder / "keyring"
-        subprocess.run([self.binary("idempotencyd"), "keyring", "generate", f"--file={ring}"],
+        subprocess.run([self.binary("idempotencyctl"), "keyring", "generate", f"--file={ring}"],
                        check=True, capture_output=True, timeout=60)
         return ring
 

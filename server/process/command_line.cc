@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "command_line/flag_set.h"
 
 #include "server/observability/version.h"
-#include "command_line/flag_set.h"
 
 namespace idempotency::internal {
 namespace {
@@ -24,8 +24,6 @@ Usage:
   idempotencyd migrate --store=ADDRESS [flags]  migrate a Postgres schema
   idempotencyd check-config --config=FILE       check a configuration file
   idempotencyd health [flags]                   check whether a server is SERVING
-  idempotencyd keyring generate|check --file=FILE
-                                                make and check keys for --keyring
   idempotencyd --help | --version
 
 `idempotencyd COMMAND --help` lists a command's flags.
@@ -103,18 +101,6 @@ this container, at the address and with the TLS flags of that process's command
 line: with TLS it does not verify the certificate; with mutual TLS it presents the
 server's own certificate, which --tls_client_ca must accept. Otherwise set --tls_cert
 and --tls_key.
-
-Flags:
-)";
-
-constexpr absl::string_view kKeyRingSummary =
-    R"(idempotencyd keyring generate --file=FILE [--seals_in=DURATION]
-idempotencyd keyring check --file=FILE
-
-generate adds a key to a key ring for `serve --keyring`, and makes the file if there
-is none. check says whether the file can be used, and prints for each key its id, when
-it seals, and a check value that is the same wherever the secret is the same. Neither
-prints a secret. docs/sealing.md describes a rotation.
 
 Flags:
 )";
@@ -220,11 +206,10 @@ ServeFlags::ServeFlags(ServeOptions* options) {
   set.AddSwitch("allow_plaintext", &options->allow_plaintext,
                 "Accept calls from other machines without TLS. Tokens and replies can then be\n"
                 "read on the network: only for a network that encrypts them itself.");
-  set.AddText(
-      "keyring", "FILE", &options->sealing.key_ring,
-      "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
-      "store; `idempotencyd keyring generate` makes it. Empty: nothing is sealed. A change\n"
-      "of the file applies within two seconds.");
+  set.AddText("keyring", "FILE", &options->sealing.key_ring,
+              "File of the keys that seal replies and checkpoints and key fingerprints in the\n"
+              "store; `idempotencyctl keyring generate` makes it. Empty: nothing is sealed. A\n"
+              "change of the file applies within two seconds.");
   set.AddSwitch("accept_unsealed", &options->sealing.accept_unsealed,
                 "Also read what was stored before --keyring was set, and store unsealed until the\n"
                 "first key seals. Remove it once the longest retention has passed: until then who\n"
@@ -458,59 +443,6 @@ absl::StatusOr<CommandLine> ParseHealth(absl::Span<const absl::string_view> args
   return options;
 }
 
-// The command line of `keyring` before validation.
-struct KeyRingFlags {
-  explicit KeyRingFlags(KeyRingOptions* options) {
-    set.AddText("file", "FILE", &options->file, "The key ring. Required.");
-    set.AddText(
-        "seals_in", "DURATION", &seals_in,
-        "generate: how long after now the new key begins to seal, such as 0s or 24h. Every\n"
-        "replica must have the file by then. Empty: at once for the first key of a file,\n"
-        "in 1h for others.");
-  }
-
-  std::string seals_in;
-  FlagSet set;
-};
-
-absl::StatusOr<absl::Duration> ParseSealsIn(absl::string_view text) {
-  absl::Duration duration;
-  if (!absl::ParseDuration(std::string(text), &duration) || duration < absl::ZeroDuration() ||
-      duration > limits::kMaxRetention) {
-    return absl::InvalidArgumentError("--seals_in must be a duration with its unit, 0s to 8784h");
-  }
-  return duration;
-}
-
-absl::StatusOr<CommandLine> ParseKeyRing(absl::Span<const absl::string_view> args) {
-  KeyRingOptions options;
-  if (args.empty() || (args.front() != "generate" && args.front() != "check")) {
-    return absl::InvalidArgumentError(
-        "write `idempotencyd keyring generate --file=FILE` or `idempotencyd keyring check "
-        "--file=FILE`");
-  }
-  if (args.front() == "generate") options.action = KeyRingOptions::Action::kGenerate;
-  KeyRingFlags flags(&options);
-  if (const absl::Status parsed = flags.set.Parse(args.subspan(1)); !parsed.ok()) return parsed;
-  if (options.file.empty()) {
-    return absl::InvalidArgumentError(
-        "--file is missing; write for example --file=/etc/idempotencyd/keyring");
-  }
-  if (flags.seals_in.empty()) return options;
-  if (options.action == KeyRingOptions::Action::kCheck) {
-    return absl::InvalidArgumentError("--seals_in is a flag of `keyring generate`");
-  }
-  const absl::StatusOr<absl::Duration> seals_in = ParseSealsIn(flags.seals_in);
-  if (!seals_in.ok()) return seals_in.status();
-  options.seals_in = *seals_in;
-  return options;
-}
-
-std::string KeyRingHelp() {
-  KeyRingOptions options;
-  return absl::StrCat(kKeyRingSummary, KeyRingFlags(&options).set.Help());
-}
-
 std::string ServeHelp() {
   ServeOptions options;
   return absl::StrCat(kServeSummary, ServeFlags(&options).set.Help());
@@ -558,13 +490,12 @@ absl::StatusOr<CommandLine> ParseCommandLine(absl::Span<const absl::string_view>
     return AsksForHelp(rest) ? ShowText{CheckConfigHelp()} : ParseCheckConfig(rest);
   }
   if (command == "health") return AsksForHelp(rest) ? ShowText{HealthHelp()} : ParseHealth(rest);
-  if (command == "keyring") return AsksForHelp(rest) ? ShowText{KeyRingHelp()} : ParseKeyRing(rest);
   if (command == "--help") return ShowText{std::string(kSummary)};
   if (command == "--version") return ShowText{absl::StrCat("idempotencyd ", Version(), "\n")};
   return absl::InvalidArgumentError(
       absl::StrCat("'", command,
                    "' is not a command; the commands are serve, serve-testing, migrate, "
-                   "check-config, health and keyring"));
+                   "check-config and health"));
 }
 
 }  // namespace idempotency::internal

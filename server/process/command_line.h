@@ -100,23 +100,13 @@ struct HealthOptions {
   absl::Duration timeout = absl::Seconds(2);
 };
 
-// The options of `idempotencyd keyring`, validated.
-struct KeyRingOptions {
-  enum class Action { kGenerate, kCheck };
-
-  Action action = Action::kCheck;
-  std::string file;
-  // kGenerate: when the new key begins to seal; nullopt: see NewKey.
-  std::optional<absl::Duration> seals_in;
-};
-
 // Text to print on stdout: --help, --version.
 struct ShowText {
   std::string text;
 };
 
 using CommandLine = std::variant<ServeOptions, ServeTestingOptions, MigrateOptions,
-                                 CheckConfigOptions, HealthOptions, KeyRingOptions, ShowText>;
+                                 CheckConfigOptions, HealthOptions, ShowText>;
 
 // Reads the arguments after the program's name. Opens nothing: files and stores
 // are checked by the code that uses them. INVALID_ARGUMENT names the wrong

@@ -18,7 +18,6 @@
 #include "server/process/daemon.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/health_probe.h"
-#include "server/process/key_ring_command.h"
 #include "server/process/migrate_command.h"
 #include "server/process/parent_watch.h"
 #include "server/process/signal_thread.h"
@@ -124,13 +123,6 @@ int Run(const HealthOptions& options) {
   if (serving.ok()) return kDone;
   Print(stderr, absl::StrCat("idempotencyd: ", serving.message(), "\n"));
   return kNotServing;
-}
-
-int Run(const KeyRingOptions& options) {
-  const absl::StatusOr<std::string> report = RunKeyRingCommand(options);
-  if (!report.ok()) return Refuse(report.status());
-  Print(stdout, *report);
-  return kDone;
 }
 
 int Run(const ShowText& show) {

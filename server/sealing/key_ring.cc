@@ -59,11 +59,11 @@ absl::StatusOr<std::unique_ptr<const SealingKey>> ReadKey(std::size_t index,
   const WipedAtEnd wiped(secret);
   if (!decoded || secret.size() != SealingKey::kSecretBytes) {
     return Wrong(index, "secret",
-                 "must be 32 random bytes in base64; `idempotencyd keyring generate` makes one");
+                 "must be 32 random bytes in base64; `idempotencyctl keyring generate` makes one");
   }
   if (std::all_of(secret.begin(), secret.end(), [&](char c) { return c == secret.front(); })) {
     return Wrong(index, "secret",
-                 "is one byte repeated; `idempotencyd keyring generate` makes a random one");
+                 "is one byte repeated; `idempotencyctl keyring generate` makes a random one");
   }
   return std::make_unique<const SealingKey>(key.id(), *created, *seals_from, secret);
 }

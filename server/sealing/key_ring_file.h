@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxKeyRingFileBytes = 64 * 1024;
 // written by a group, or is no key ring. A group may read it, as Kubernetes mounts secrets.
 absl::StatusOr<std::shared_ptr<const KeyRing>> ReadKeyRingFile(const std::string& path);
 
-// What `idempotencyd keyring generate` was asked for.
+// What `idempotencyctl keyring generate` makes.
 struct NewKey {
   // Nullopt: at once for the first key of a file, kDefaultSealsIn for others, by when every replica
   // must have the file.

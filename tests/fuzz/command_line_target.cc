@@ -54,11 +54,6 @@ void RequireGood(const HealthOptions& options) {
   Require(options.timeout > absl::ZeroDuration(), "health waits for an answer");
 }
 
-void RequireGood(const KeyRingOptions& options) {
-  Require(!options.file.empty(), "keyring has a file");
-  Require(!options.seals_in || *options.seals_in >= absl::ZeroDuration(), "keys seal from now on");
-}
-
 // Every value is good.
 void RequireGood(const ServeTestingOptions&) {}
 

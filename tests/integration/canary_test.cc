@@ -114,7 +114,7 @@ class CanaryTest : public ::testing::Test {
   }
   void Generate(const std::string& name) const {
     const auto made = testing::Process::Start(
-        {"idempotencyd", "keyring", "generate", absl::StrCat("--file=", folder_.File(name))});
+        {"idempotencyctl", "keyring", "generate", absl::StrCat("--file=", folder_.File(name))});
     ASSERT_TRUE(made.ok()) << made.status();
     ASSERT_EQ((*made)->Wait()->code, 0) << (*made)->Stderr();
   }

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from .packages import BUILD, DAEMON, LIBRARIES, field, files, output, package, packaged_again
+from .packages import BUILD, CTL, DAEMON, LIBRARIES, field, files, output, package, packaged_again
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Findings of lintian that stay, each with its reason.
@@ -25,7 +25,7 @@ class ContentsTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.daemon, cls.libraries = package(DAEMON), package(LIBRARIES)
+        cls.daemon, cls.ctl, cls.libraries = package(DAEMON), package(CTL), package(LIBRARIES)
 
     def test_the_daemon_has_its_files_and_no_more(self):
         self.assertEqual({name: mode for name, (mode, _) in files(self.daemon).items()
@@ -43,8 +43,21 @@ class ContentsTest(unittest.TestCase):
             "/usr/share/doc/idempotencyd/copyright": "-rw-r--r--",
         })
 
+    def test_the_command_line_has_its_files_and_no_more(self):
+        self.assertEqual({name: mode for name, (mode, _) in files(self.ctl).items()
+                          if not mode.startswith("d")}, {
+            "/usr/bin/idempotencyctl": "-rwxr-xr-x",
+            "/usr/share/man/man1/idempotencyctl.1.gz": "-rw-r--r--",
+            "/usr/share/bash-completion/completions/idempotencyctl": "-rw-r--r--",
+            "/usr/share/zsh/vendor-completions/_idempotencyctl": "-rw-r--r--",
+            "/usr/share/fish/vendor_completions.d/idempotencyctl.fish": "-rw-r--r--",
+            "/usr/share/doc/idempotencyctl/changelog.gz": "-rw-r--r--",
+            "/usr/share/doc/idempotencyctl/changelog.Debian.gz": "-rw-r--r--",
+            "/usr/share/doc/idempotencyctl/copyright": "-rw-r--r--",
+        })
+
     def test_root_owns_everything_and_alone_reads_credentials(self):
-        for deb in (self.daemon, self.libraries):
+        for deb in (self.daemon, self.ctl, self.libraries):
             self.assertEqual({owner for _, owner in files(deb).values()}, {"root/root"})
         self.assertEqual(files(self.daemon)["/etc/idempotency/credentials"][0], "drwx------")
 
@@ -74,7 +87,7 @@ class ContentsTest(unittest.TestCase):
 
     def test_version_and_architecture(self):
         version = (ROOT / "VERSION").read_text().strip()
-        for deb in (self.daemon, self.libraries):
+        for deb in (self.daemon, self.ctl, self.libraries):
             self.assertEqual(field(deb, "Version"), f"{version}-1")
             self.assertEqual(field(deb, "Architecture"),
                              output("dpkg", "--print-architecture").strip())
@@ -94,12 +107,12 @@ class ContentsTest(unittest.TestCase):
     def test_two_packagings_are_equal(self):
         with tempfile.TemporaryDirectory() as folder:
             again = packaged_again(pathlib.Path(folder), 1)
-            for name in (DAEMON, LIBRARIES):
+            for name in (DAEMON, CTL, LIBRARIES):
                 self.assertEqual(output("dpkg-deb", "--info", package(name, again), "md5sums"),
                                  output("dpkg-deb", "--info", package(name), "md5sums"))
 
     def test_lintian_finds_nothing_new(self):
-        for deb in (self.daemon, self.libraries):
+        for deb in (self.daemon, self.ctl, self.libraries):
             done = subprocess.run(
                 ["lintian", "--allow-root", "--fail-on", "none", "--tag-display-limit", "0", deb],
                 capture_output=True, text=True, check=True)

@@ -6,6 +6,7 @@ import subprocess
 
 BUILD = pathlib.Path(os.environ["IDEMPOTENCY_BUILD"])
 DAEMON = "idempotencyd"
+CTL = "idempotencyctl"
 LIBRARIES = "libgrpc-idempotency-dev"
 
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from .packages import BUILD, DAEMON, LIBRARIES, field, output, package
+from .packages import BUILD, CTL, DAEMON, LIBRARIES, field, output, package
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What the scripts of the package use, and no program is linked with.
@@ -28,7 +28,7 @@ class SbomTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.debs = {name: package(name) for name in (DAEMON, LIBRARIES)}
+        cls.debs = {name: package(name) for name in (DAEMON, CTL, LIBRARIES)}
         with tempfile.TemporaryDirectory() as folder:
             cls.texts = {name: written(deb, folder) for name, deb in cls.debs.items()}
         cls.bills = {name: json.loads(text) for name, text in cls.texts.items()}

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Pastes every recipe of docs/debugging.md unchanged into one bash, against a real
-idempotencyd.
+"""Pastes every recipe of a page unchanged into one bash, against a real idempotencyd; each page
+against one of its own.
 
 With grpcurl if it is installed or Go can install it; otherwise with
 reflection_client, which takes the same arguments. The test prints its choice.
 
-In a recipe, `#> text` is expected output, and `fails=Code` in the opening
-line means that the call must fail with that code.
+In a recipe, `#> text` is expected output. In the opening line `fails=Code` means that the call of
+grpcurl must fail with that code, and `exit=N` that the last command must end with that status.
 
-usage: debugging_recipes_test.py BIN_FOLDER DEBUGGING_MD
+usage: recipes_test.py BIN_FOLDER PAGE...
 """
 
 import os
@@ -69,7 +69,11 @@ def paste(found, folder, address):
 
 def faults_of(recipe, output, status):
     line, options, _, wanted = recipe
-    expected = 64 + CODES[options.removeprefix("fails=")] if options else 0
+    expected = 0
+    if options.startswith("fails="):
+        expected = 64 + CODES[options.removeprefix("fails=")]
+    elif options:
+        expected = int(options.removeprefix("exit="))
     if status != expected:
         yield f"line {line}: exit {status}, not {expected}\n{output}"
     for text in wanted:
@@ -78,10 +82,8 @@ def faults_of(recipe, output, status):
             yield f"line {line}: did not print {text!r}\n{output}"
 
 
-def main():
-    bin_folder, document = sys.argv[1:3]
-    binary, what = find_grpcurl(bin_folder)
-    print("with", what, flush=True)
+def check(document, bin_folder, grpcurl):
+    """True if every recipe of a page did what it says."""
     with tempfile.TemporaryDirectory() as folder:
         daemon = subprocess.Popen(
             [os.path.join(bin_folder, "idempotencyd"), "serve", "--listen=127.0.0.1:0", "--metrics=",
@@ -90,19 +92,29 @@ def main():
             ready = daemon.stdout.readline()
             address = re.search(r"serving on (\S+?)(,|\s|$)", ready).group(1)
             found = recipes(document)
-            assert len(found) >= 12, f"only {len(found)} recipes in {document}"
-            os.symlink(os.path.abspath(binary), os.path.join(folder, "grpcurl"))
+            assert len(found) >= 8, f"only {len(found)} recipes in {document}"
+            os.symlink(os.path.abspath(grpcurl), os.path.join(folder, "grpcurl"))
+            os.symlink(os.path.abspath(os.path.join(bin_folder, "idempotencyctl")),
+                       os.path.join(folder, "idempotencyctl"))
             printed = paste(found, folder, address)
             faults = [fault for recipe, (output, status) in zip(found, printed)
                       for fault in faults_of(recipe, output, status)]
             if len(printed) != len(found):
                 faults.append(f"the shell ended after {len(printed)} recipes")
-            print(f"{len(found)} recipes, {len(faults)} faults")
+            print(f"{document}: {len(found)} recipes, {len(faults)} faults")
             print("\n".join(faults))
-            return 1 if faults else 0
+            return not faults
         finally:
             daemon.terminate()
             daemon.wait(timeout=30)
+
+
+def main():
+    bin_folder, *documents = sys.argv[1:]
+    binary, what = find_grpcurl(bin_folder)
+    print("with", what, flush=True)
+    passed = [check(document, bin_folder, binary) for document in documents]
+    return 0 if passed and all(passed) else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,277 @@
+// idempotencyctl against a real idempotencyd, with mutual TLS and rules: what an operator sees, and
+// what an identity without the permission does not.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/json_util.h"
+
+#include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/client/channel_credentials.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "tests/support/certificate_authority.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/process.h"
+#include "tests/support/service_client.h"
+#include "tests/support/temp_folder.h"
+
+namespace idempotency::internal {
+namespace {
+
+using ::testing::AllOf;
+using testing::CertificateAuthority;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kConfig[] = R"(
+identities { name: "guard" certificates { dns: "guard" } }
+identities { name: "reader" certificates { dns: "reader" } }
+identities { name: "on-call" certificates { dns: "on-call" } }
+identities { name: "stranger" certificates { dns: "stranger" } }
+rules { identity: "guard" namespaces: "payments" permissions: [WRITE, READ, READ_CONTENT] }
+rules { identity: "reader" namespaces: "payments" permissions: [READ] }
+rules { identity: "on-call" namespaces: "payments" permissions: [READ, ADMIN] }
+rules { identity: "stranger" namespaces: "inventory" permissions: [READ, ADMIN, WRITE] }
+)";
+
+struct Result {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+class CtlTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("GRPC_VERBOSITY", "NONE", 1); }
+
+  CtlTest() {
+    Write("ca.pem", authority_.root());
+    Write("config.textproto", kConfig);
+    WriteIdentity("server", authority_.Issue("idempotencyd", "IP:127.0.0.1"));
+    for (const char* name : {"guard", "reader", "on-call", "stranger"}) {
+      WriteIdentity(name, authority_.Issue(name, absl::StrCat("DNS:", name)));
+    }
+    daemon_ = std::make_unique<testing::DaemonProcess>(
+        absl::StrCat("sqlite:", folder_.File("records.db")),
+        std::vector<std::string>{absl::StrCat("--tls_cert=", folder_.File("server.pem")),
+                                 absl::StrCat("--tls_key=", folder_.File("server.key")),
+                                 absl::StrCat("--tls_client_ca=", folder_.File("ca.pem")),
+                                 absl::StrCat("--config=", folder_.File("config.textproto"))});
+    const auto credentials = IdempotencydChannelCredentials(
+        {folder_.File("ca.pem"), folder_.File("guard.pem"), folder_.File("guard.key"), ""});
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    stub_ = v1::IdempotencyService::NewStub(grpc::CreateCustomChannel(
+        daemon_->address(), *credentials, IdempotencydChannelArguments()));
+  }
+
+  void Write(const std::string& name, const std::string& content) {
+    std::ofstream(folder_.File(name), std::ios::binary) << content;
+  }
+  void WriteIdentity(const std::string& name, const CertificateAuthority::Identity& identity) {
+    Write(name + ".pem", identity.certificate);
+    Write(name + ".key", identity.key);
+  }
+
+  // As an identity; stdin is no terminal.
+  Result Run(const std::string& identity, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "idempotencyctl");
+    auto process = testing::Process::Start(
+        arguments, {{"IDEMPOTENCYCTL_ADDRESS", daemon_->address()},
+                    {"IDEMPOTENCYCTL_TLS_CA", folder_.File("ca.pem")},
+                    {"IDEMPOTENCYCTL_TLS_CERT", folder_.File(identity + ".pem")},
+                    {"IDEMPOTENCYCTL_TLS_KEY", folder_.File(identity + ".key")}});
+    EXPECT_TRUE(process.ok()) << process.status();
+    const auto ended = (*process)->Wait();
+    EXPECT_TRUE(ended.ok()) << ended.status();
+    return {ended->code.value_or(-1), (*process)->Stdout(), (*process)->Stderr()};
+  }
+
+  template <typename Request, typename Response>
+  Response Call(grpc::Status (v1::IdempotencyService::Stub::*method)(grpc::ClientContext*,
+                                                                     const Request&, Response*),
+                const Request& request) {
+    grpc::ClientContext context;
+    Response response;
+    const grpc::Status status = ((*stub_).*method)(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+  v1::ReserveResponse Reserve(const std::string& key) {
+    v1::ReserveRequest request = testing::SomeReserve(key);
+    request.mutable_record_key()->set_namespace_("payments");
+    return Call(&v1::IdempotencyService::Stub::Reserve, request);
+  }
+  // Returns its id.
+  std::string MakeUnknown(const std::string& key) {
+    const v1::ReserveResponse reserved = Reserve(key);
+    v1::ReleaseRequest request = testing::SomeRelease(key, reserved.reserved().reservation_token());
+    request.mutable_record_key()->set_namespace_("payments");
+    request.set_outcome(v1::RELEASE_OUTCOME_OUTCOME_UNKNOWN);
+    request.set_reason("the bank did not answer");
+    Call(&v1::IdempotencyService::Stub::Release, request);
+    return reserved.record_id();
+  }
+
+  testing::TempFolder folder_;
+  CertificateAuthority authority_;
+  std::unique_ptr<testing::DaemonProcess> daemon_;
+  std::unique_ptr<v1::IdempotencyService::Stub> stub_;
+};
+
+TEST_F(CtlTest, AnUnknownOutcomeIsFoundExplainedAndSettled) {
+  const std::string id = MakeUnknown("order-1");
+  const Result listed = Run("on-call", {"list", "--namespace=payments", "--state=unknown"});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, AllOf(HasSubstr(id), HasSubstr("UNKNOWN"), HasSubstr("order-1")));
+
+  const Result story = Run("on-call", {"explain", id});
+  EXPECT_EQ(story.code, 0) << story.err;
+  EXPECT_THAT(story.out, AllOf(HasSubstr("the bank did not answer"), HasSubstr("outcome_unknown"),
+                               HasSubstr(absl::StrCat("idempotencyctl resolve ", id))));
+
+  Write("body", std::string("\x08\x01\x00\xff", 4));
+  const std::vector<std::string> resolve = {"resolve", id, "--outcome=completed",
+                                            absl::StrCat("--body_file=", folder_.File("body")),
+                                            "--reason=ticket 42"};
+  const auto with = [&](const std::string& more) {
+    std::vector<std::string> arguments = resolve;
+    arguments.push_back(more);
+    return Run("on-call", arguments);
+  };
+  // Neither a dry run nor a question without an answer changes anything.
+  const Result dry = with("--dry_run");
+  EXPECT_EQ(dry.code, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("would be COMPLETED (it was UNKNOWN)"));
+  EXPECT_EQ(Run("on-call", resolve).code, 5);
+  EXPECT_EQ(Reserve("order-1").verdict_case(), v1::ReserveResponse::kOutcomeUnknown);
+
+  EXPECT_EQ(with("--yes").code, 0);
+  const v1::ReserveResponse replay = Reserve("order-1");
+  ASSERT_EQ(replay.verdict_case(), v1::ReserveResponse::kReplay);
+  EXPECT_EQ(replay.replay().reply().body(), std::string("\x08\x01\x00\xff", 4));
+  EXPECT_THAT(Run("on-call", {"explain", id}).out,
+              AllOf(HasSubstr("RESOLVED_COMPLETED by on-call: ticket 42"), HasSubstr("replay")));
+  EXPECT_THAT(Run("on-call", {"audit", "--namespace=payments", "--record=" + id}).out,
+              HasSubstr("ticket 42"));
+  // Settled otherwise meanwhile.
+  const Result late =
+      Run("on-call", {"resolve", id, "--outcome=released", "--reason=late", "--yes"});
+  EXPECT_EQ(late.code, 4);
+  EXPECT_THAT(late.err, HasSubstr("RECORD_CHANGED: "));
+}
+
+TEST_F(CtlTest, AReleasedOneRunsAgain) {
+  const std::string id = MakeUnknown("order-1");
+  EXPECT_EQ(Run("on-call", {"resolve", id, "--outcome=released", "--reason=it is not on the list",
+                            "--yes", "--json"})
+                .code,
+            0);
+  const v1::ReserveResponse next = Reserve("order-1");
+  ASSERT_EQ(next.verdict_case(), v1::ReserveResponse::kReserved);
+  EXPECT_EQ(next.reserved().attempt(), 2);
+  // It runs: only force settles it now.
+  const Result running =
+      Run("on-call", {"resolve", id, "--outcome=released", "--reason=impatient", "--yes"});
+  EXPECT_EQ(running.code, 4);
+  EXPECT_THAT(running.err, HasSubstr("FORCE_REQUIRED: "));
+}
+
+TEST_F(CtlTest, ATenantIsPurged) {
+  for (int i = 0; i < 3; ++i) MakeUnknown(absl::StrCat("order-", i));
+  Reserve("order-running");
+  const std::string scope = absl::StrCat("--scope=", testing::SomeRecordKey("k").scope());
+  const std::vector<std::string> purge = {"purge", "--namespace=payments", scope,
+                                          "--reason=the tenant left"};
+  EXPECT_EQ(Run("on-call", purge).code, 5);
+  std::vector<std::string> yes = purge;
+  yes.insert(yes.end(), {"--yes", "--json"});
+  EXPECT_THAT(Run("on-call", yes).out, HasSubstr(R"("refused":"4")"));
+  yes.emplace_back("--force");
+  yes.emplace_back("--tombstone=1h");
+  EXPECT_THAT(Run("on-call", yes).out, HasSubstr(R"({"purged":"4"})"));
+  EXPECT_EQ(Reserve("order-0").verdict_case(), v1::ReserveResponse::kExpired);
+  EXPECT_THAT(Run("on-call", {"list", "--namespace=payments", "--json"}).out, IsEmpty());
+}
+
+TEST_F(CtlTest, JsonIsTheMessagesOfTheProtos) {
+  const std::string id = MakeUnknown("order-1");
+  const Result got = Run("on-call", {"get", id, "--json"});
+  v1::Record record;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(got.out, &record).ok()) << got.out;
+  EXPECT_EQ(record.record_id(), id);
+  EXPECT_EQ(record.state(), v1::RECORD_STATE_UNKNOWN);
+}
+
+TEST_F(CtlTest, ATreeShowsTheCallsThatAHandlerMade) {
+  const std::string root = MakeUnknown("order-1");
+  v1::ReserveRequest child = testing::SomeReserve("child");
+  child.mutable_record_key()->set_namespace_("payments");
+  *child.mutable_parent() = testing::SomeRecordKey("order-1");
+  child.mutable_parent()->set_namespace_("payments");
+  child.mutable_parent()->set_key(root);
+  const std::string child_id = Call(&v1::IdempotencyService::Stub::Reserve, child).record_id();
+  const Result tree = Run("reader", {"tree", root});
+  EXPECT_EQ(tree.code, 0) << tree.err;
+  EXPECT_THAT(tree.out, AllOf(Not(StartsWith("  ")), HasSubstr(root), HasSubstr("\n  "),
+                              HasSubstr(child_id)));
+}
+
+TEST_F(CtlTest, RulesHoldForOperatorsToo) {
+  const std::string id = MakeUnknown("order-1");
+  // A reader sees the record, and not its content.
+  EXPECT_EQ(Run("reader", {"get", id}).code, 0);
+  EXPECT_THAT(Run("reader", {"get", id, "--content"}).err, HasSubstr("ACCESS_DENIED: "));
+  const Result story = Run("reader", {"explain", id});
+  EXPECT_EQ(story.code, 0);
+  EXPECT_THAT(story.err, HasSubstr("What administrators did is not included"));
+  const Result denied =
+      Run("reader", {"purge", "--namespace=payments", "--scope=s", "--reason=r", "--yes"});
+  EXPECT_EQ(denied.code, 1);
+  EXPECT_THAT(denied.err, HasSubstr("ACCESS_DENIED: "));
+  // A stranger does not learn that there is one.
+  const Result hidden = Run("stranger", {"get", id});
+  EXPECT_EQ(hidden.code, 3);
+  EXPECT_EQ(hidden.err, Run("stranger", {"get", "00000000-0000-4000-8000-000000000001"}).err);
+  EXPECT_THAT(Run("stranger", {"list", "--namespace=payments"}).err, HasSubstr("ACCESS_DENIED"));
+}
+
+TEST_F(CtlTest, WatchShowsChangesUntilItIsInterrupted) {
+  MakeUnknown("order-1");
+  auto process = testing::Process::Start(
+      {"idempotencyctl", "watch", "--namespace=payments", "--interval=200ms"},
+      {{"IDEMPOTENCYCTL_ADDRESS", daemon_->address()},
+       {"IDEMPOTENCYCTL_TLS_CA", folder_.File("ca.pem")},
+       {"IDEMPOTENCYCTL_TLS_CERT", folder_.File("reader.pem")},
+       {"IDEMPOTENCYCTL_TLS_KEY", folder_.File("reader.key")}});
+  ASSERT_TRUE(process.ok()) << process.status();
+  ASSERT_TRUE((*process)->WaitForLine("+ ").ok());
+  const std::string id = Call(&v1::IdempotencyService::Stub::Get,
+                              [] {
+                                v1::GetRequest request = testing::SomeGet("order-1");
+                                request.mutable_record_key()->set_namespace_("payments");
+                                return request;
+                              }())
+                             .record()
+                             .record_id();
+  ASSERT_EQ(Run("on-call", {"resolve", id, "--outcome=released", "--reason=r", "--yes"}).code, 0);
+  EXPECT_TRUE((*process)->WaitForLine("~ ").ok());
+  (*process)->Signal(SIGINT);
+  const auto ended = (*process)->Wait();
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->code, 0);
+}
+
+}  // namespace
+}  // namespace idempotency::internal
