@@ -82,6 +82,20 @@ restore_saved_setting() {
   [ ! -e "$conf.idempotency-saved" ] || as_root mv "$conf.idempotency-saved" "$conf"
 }
 
+# Debian has promtool in the package of the server, which it starts on all addresses: only the
+# program is taken out of the package.
+install_promtool() {
+  command -v promtool >/dev/null && return
+  echo "installing promtool of Debian's package prometheus in /usr/local/bin (once)"
+  local folder
+  folder=$(mktemp -d)
+  as_root apt-get update -qq -o DPkg::Lock::Timeout=300
+  (cd "$folder" && apt-get download -qq prometheus >/dev/null)
+  dpkg-deb --extract "$folder"/prometheus_*.deb "$folder/content"
+  as_root install -m 755 "$folder/content/usr/bin/promtool" /usr/local/bin/promtool
+  rm -rf "$folder"
+}
+
 install() {
   local missing
   mapfile -t missing < <(missing_of "$@")
@@ -101,11 +115,17 @@ install() {
 case "${1:-}" in
   build) install "${build_packages[@]}" ;;
   postgres) install "${postgres_packages[@]}" ;;
-  test) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" ;;
+  test)
+    install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}"
+    install_promtool
+    ;;
   bench) install "${build_packages[@]}" "${postgres_packages[@]}" "${bench_packages[@]}" ;;
   fuzz) install "${build_packages[@]}" "${fuzz_packages[@]}" ;;
   package) install "${build_packages[@]}" "${package_packages[@]}" ;;
-  lint) install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}" ;;
+  lint)
+    install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" \
+      "${lint_packages[@]}"
+    ;;
   -h | --help) usage ;;
   *)
     usage >&2

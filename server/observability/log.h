@@ -3,6 +3,10 @@
 //
 //   time=2025-01-31T12:00:00.000Z level=info event="serving" listen=127.0.0.1:7411
 //
+// or, for log collectors that parse JSON, one object per line. All values are strings:
+//
+//   {"time":"2025-01-31T12:00:00.000Z","severity":"info","message":"serving","listen":"127.0.0.1:7411"}
+//
 // Never logged: idempotency keys, scopes, tokens, requests, replies, connection
 // strings. A record appears by its record id.
 #ifndef IDEMPOTENCY_SERVER_OBSERVABILITY_LOG_H_
@@ -17,6 +21,7 @@
 namespace idempotency::internal {
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
+enum class LogFormat { kText, kJson };
 
 // One key=value pair. The name is a word; the value is quoted where necessary,
 // so that it neither ends the line nor starts another pair.
@@ -28,16 +33,17 @@ struct LogField {
   std::string value;
 };
 
-// Sends the process's log, and gRPC's own, to stderr in the form above. Called
+// Sends the process's log, and gRPC's own, to stderr in one of the forms above. Called
 // once, before there are other threads.
-void StartLog(LogLevel level);
+void StartLog(LogLevel level, LogFormat format = LogFormat::kText);
 
 // Thread-safe. Does nothing below the level given to StartLog(), and nothing
 // before it.
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
 
-// The text of an event, without time and level.
-std::string FormatLogLine(absl::string_view event, std::initializer_list<LogField> fields);
+// The text of an event, without time and level; as JSON, without the braces.
+std::string FormatLogLine(LogFormat format, absl::string_view event,
+                          std::initializer_list<LogField> fields);
 
 }  // namespace idempotency::internal
 

@@ -115,9 +115,10 @@ Metrics::Metrics()
                    "Age of the oldest record under a live lease, since its reservation.")),
       unknown_records_(NewGauge("idempotency_unknown_records",
                                 "Records whose outcome is unknown, counted up to 1,000.")),
-      config_valid_(NewGauge("idempotency_config_valid",
-                             "1 if the configuration file was valid when it was last read. "
-                             "Otherwise an earlier one applies, or none.")),
+      config_valid_(
+          NewGauge("idempotency_config_valid",
+                   "1 if the configuration file was valid when it was last read, and without one. "
+                   "Otherwise an earlier one applies, or none.")),
       admitted_(Counters(*registry_, "idempotency_namespace_operations_total",
                          "Reservations and reads by key that were admitted, by namespace of the "
                          "configuration file.")),
@@ -151,6 +152,9 @@ Metrics::Metrics()
   Gauges(*registry_, "idempotency_build_info", "Always 1; the label is the version of this build.")
       .Add({{"version", std::string(Version())}})
       .Set(1);
+  // Without such a file there is nothing that could be unusable.
+  key_ring_up_.Set(1);
+  config_valid_.Set(1);
   // Dashboards show the usual case as 0 rather than as missing.
   for (const OperationKind kind : kAllOperationKinds) {
     RpcLatency(kind, absl::StatusCode::kOk);

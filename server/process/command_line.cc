@@ -126,6 +126,12 @@ absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
   return absl::InvalidArgumentError("must be debug, info, warn or error");
 }
 
+absl::StatusOr<LogFormat> ParseLogFormat(absl::string_view text) {
+  if (text == "text") return LogFormat::kText;
+  if (text == "json") return LogFormat::kJson;
+  return absl::InvalidArgumentError("must be text or json");
+}
+
 // Names the flag in an error about its value.
 absl::Status AboutFlag(absl::string_view flag, const absl::Status& status) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", status.message()));
@@ -141,6 +147,7 @@ struct ServeFlags {
   std::string store;
   std::string metrics = "127.0.0.1:9464";
   std::string log_level = "info";
+  std::string log_format = "text";
   int transport_mib = static_cast<int>(limits::kListenerBytes / kMib);
   FlagSet set;
 };
@@ -219,6 +226,8 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                 "callers' keys and replies, tokens and the key ring.");
   set.AddText("log_level", "LEVEL", &log_level,
               "Lowest severity that is logged: debug, info, warn or error.");
+  set.AddText("log_format", "FORMAT", &log_format,
+              "Form of the lines on stderr: text, or json, one object per line.");
 }
 
 absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
@@ -289,6 +298,9 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   const absl::StatusOr<LogLevel> level = ParseLogLevel(flags.log_level);
   if (!level.ok()) return AboutFlag("log_level", level.status());
   options.log_level = *level;
+  const absl::StatusOr<LogFormat> format = ParseLogFormat(flags.log_format);
+  if (!format.ok()) return AboutFlag("log_format", format.status());
+  options.log_format = *format;
 
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
   if (const absl::Status exposed = ValidateExposure(options); !exposed.ok()) return exposed;

@@ -36,6 +36,7 @@ struct ServeOptions : ServiceOptions {
   std::optional<NetworkAddress> metrics;
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
   TlsFiles tls;
   // The configuration file; empty: none.
   std::string config;

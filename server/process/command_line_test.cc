@@ -69,8 +69,8 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   const auto options = ParseAs<ServeOptions>(
       {"serve", "--store", "postgresql://db/records", "--listen=unix:/run/d.sock",
        "--metrics=", "--store_connections", "64", "--sweep_interval=500ms", "--drain_timeout=0",
-       "--log_level=debug", "--tls_cert=c.pem", "--tls_key", "k.pem", "--tls_client_ca=ca.pem",
-       "--config=c.textproto", "--allow_plaintext"});
+       "--log_level=debug", "--log_format=json", "--tls_cert=c.pem", "--tls_key", "k.pem",
+       "--tls_client_ca=ca.pem", "--config=c.textproto", "--allow_plaintext"});
   EXPECT_EQ(options.store.kind, StoreAddress::Kind::kPostgres);
   EXPECT_EQ(options.listen.unix_path, "/run/d.sock");
   EXPECT_FALSE(options.metrics.has_value());
@@ -78,6 +78,7 @@ TEST(CommandLineTest, ServeTakesEveryFlagInBothForms) {
   EXPECT_EQ(options.sweep_interval, absl::Milliseconds(500));
   EXPECT_EQ(options.drain_timeout, absl::ZeroDuration());
   EXPECT_EQ(options.log_level, LogLevel::kDebug);
+  EXPECT_EQ(options.log_format, LogFormat::kJson);
   EXPECT_EQ(options.tls.certificate, "c.pem");
   EXPECT_EQ(options.tls.key, "k.pem");
   EXPECT_EQ(options.tls.client_ca, "ca.pem");
@@ -169,6 +170,7 @@ TEST(CommandLineTest, ReportsTheFault) {
       {"serve --store=sqlite:r.db --drain_timeout=-1s", "0 to 10m"},
       {"serve --store=sqlite:r.db --drain_timeout=inf", "0 to 10m"},
       {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
+      {"serve --store=sqlite:r.db --log_format=xml", "--log_format: must be text or json"},
       {"serve --store=sqlite:r.db --tls_cert=c.pem", "must be set together"},
       {"serve --store=sqlite:r.db --tls_key=k.pem", "must be set together"},
       {"serve --store=sqlite:r.db --tls_client_ca=ca.pem", "needs --tls_cert"},

@@ -67,7 +67,7 @@ void SetUpProcess() {
 
 int Run(const ServeOptions& options) {
   SetUpProcess();
-  StartLog(options.log_level);
+  StartLog(options.log_level, options.log_format);
   if (!options.core_dumps) DisableCoreDumps();
   DescriptorLimit::Raise();
   StopRequest stop;
