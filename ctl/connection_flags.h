@@ -1,6 +1,8 @@
 #ifndef IDEMPOTENCY_CTL_CONNECTION_FLAGS_H_
 #define IDEMPOTENCY_CTL_CONNECTION_FLAGS_H_
 
+#include <grpcpp/security/credentials.h>
+
 #include <memory>
 #include <string>
 
