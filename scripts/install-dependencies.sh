@@ -19,11 +19,11 @@ build_packages=(
 )
 # The tests are built by clang: its sanitizers and its gcov are in packages of their own.
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the
-# client of docs/testing_your_service.md. systemd: it scores the sandbox of the units; no service of
+# client of docs/testing_your_service.md. libevent: pgbouncer is linked with it. systemd: it scores the sandbox of the units; no service of
 # it is started.
 test_packages=(
   clang-14 libclang-rt-14-dev llvm-14 openssl patch python3 python3-protobuf python3-yaml gcovr
-  procps faketime python3-h2 python3-grpcio systemd
+  procps faketime libevent-2.1-7 libc-ares2 python3-h2 python3-grpcio systemd
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
@@ -82,18 +82,24 @@ restore_saved_setting() {
   [ ! -e "$conf.idempotency-saved" ] || as_root mv "$conf.idempotency-saved" "$conf"
 }
 
-# Debian has promtool in the package of the server, which it starts on all addresses: only the
-# program is taken out of the package.
-install_promtool() {
-  command -v promtool >/dev/null && return
-  echo "installing promtool of Debian's package prometheus in /usr/local/bin (once)"
+# extract PACKAGE PATH TARGET: takes one program out of a Debian package. Installing the package
+# would start a server on this machine, and the tests need none.
+extract() {
+  command -v "$(basename "$3")" >/dev/null && return
+  echo "installing $(basename "$3") of Debian's package $1 as $3 (once)"
   local folder
   folder=$(mktemp -d)
   as_root apt-get update -qq -o DPkg::Lock::Timeout=300
-  (cd "$folder" && apt-get download -qq prometheus >/dev/null)
-  dpkg-deb --extract "$folder"/prometheus_*.deb "$folder/content"
-  as_root install -m 755 "$folder/content/usr/bin/promtool" /usr/local/bin/promtool
+  (cd "$folder" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$1" >/dev/null)
+  dpkg-deb --extract "$folder/$1"_*.deb "$folder/content"
+  as_root cp "$folder/content$2" "$3"
   rm -rf "$folder"
+}
+
+# For the tests of the rules, and of a database behind a pooler.
+extract_test_programs() {
+  extract prometheus /usr/bin/promtool /usr/local/bin/promtool
+  extract pgbouncer /usr/sbin/pgbouncer /usr/local/bin/pgbouncer
 }
 
 install() {
@@ -117,7 +123,7 @@ case "${1:-}" in
   postgres) install "${postgres_packages[@]}" ;;
   test)
     install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}"
-    install_promtool
+    extract_test_programs
     ;;
   bench) install "${build_packages[@]}" "${postgres_packages[@]}" "${bench_packages[@]}" ;;
   fuzz) install "${build_packages[@]}" "${fuzz_packages[@]}" ;;
@@ -125,6 +131,7 @@ case "${1:-}" in
   lint)
     install "${build_packages[@]}" "${postgres_packages[@]}" "${test_packages[@]}" \
       "${lint_packages[@]}"
+    extract_test_programs
     ;;
   -h | --help) usage ;;
   *)

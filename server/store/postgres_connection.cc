@@ -122,7 +122,18 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(
   return opened;
 }
 
+absl::Status PostgresConnection::CheckIsDirect() {
+  const auto pid = ExecuteScript("SELECT pg_backend_pid()");
+  if (!pid.ok()) return pid.status();
+  if (pid->Integer(0, 0) == session_->connection().backendpid()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the connection to postgres goes through a pooler, such as pgbouncer: its next statement may "
+      "run in another session, without the settings that make a commit durable and end a lost one. "
+      "Connect to the server itself: --store_connections bounds the sessions");
+}
+
 absl::Status PostgresConnection::SetUpSession(const PostgresOptions& options) {
+  if (absl::Status direct = CheckIsDirect(); !direct.ok()) return direct;
   if (auto set = ExecuteScript(SessionSettings(options)); !set.ok()) return set.status();
   // Makes the warning about a standby readable, where the role may set it; it
   // is recognised by its origin otherwise.

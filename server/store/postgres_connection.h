@@ -38,7 +38,8 @@ struct PostgresStatement {
 class PostgresConnection {
  public:
   // Connects, and sets the session up. Blocks up to the connect timeout.
-  // UNAVAILABLE if it cannot; the reason is logged. `watchdog`, which bounds every
+  // UNAVAILABLE if it cannot; the reason is logged. FAILED_PRECONDITION, with what to do, behind a
+  // pooler. `watchdog`, which bounds every
   // later call, outlives the connection.
   static absl::StatusOr<std::unique_ptr<PostgresConnection>> Open(const PostgresOptions& options,
                                                                   SocketWatchdog& watchdog);
@@ -81,6 +82,9 @@ class PostgresConnection {
 
   PostgresConnection(std::unique_ptr<PostgresSession> session, const PostgresOptions& options);
 
+  // FAILED_PRECONDITION behind a pooler. A pooler answers for servers that it chooses, so the key
+  // for cancelling statements, which contains the process of a session, is its own.
+  absl::Status CheckIsDirect();
   absl::Status SetUpSession(const PostgresOptions& options);
   // Runs `call`, until the reply timeout or for `time_limit`, and catches its
   // exceptions.

@@ -27,6 +27,11 @@ absl::Status SchemaGone(const std::string& schema, absl::string_view what) {
 
 absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresSessions::Open() {
   auto opened = PostgresConnection::Open(options_, watchdog_);
+  if (absl::IsFailedPrecondition(opened.status())) {
+    // Found by the check of the schema at the start, unless it came later.
+    spdlog::error("postgres: {}", std::string(opened.status().message()));
+    return absl::UnavailableError("postgres is behind a pooler");
+  }
   if (!opened.ok()) return opened.status();
   if (absl::Status status = Begin(**opened); !status.ok()) return status;
   if (absl::Status status = CheckSchema(**opened); !status.ok()) return status;
