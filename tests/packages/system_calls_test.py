@@ -54,7 +54,7 @@ def used_while_serving():
                 f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()[0])
             output("kill", served)
             assert tracer.wait(timeout=60) == 0
-        return set(re.findall(r"(?m)^\d+ (\w+)\(", trace.read_text()))
+        return set(re.findall(r"(?m)^\d+ +(\w+)\(", trace.read_text()))
 
 
 class SystemCallsTest(unittest.TestCase):
