@@ -45,6 +45,8 @@ class ComposeAccessTest(unittest.TestCase):
         self.folder = folder.name
         subprocess.run([os.path.join(ROOT, "deploy/compose/certificates.sh"), self.folder],
                        check=True)
+        subprocess.run([os.path.join(BIN, "idempotencyctl"), "keyring", "generate",
+                        f"--file={self.folder}/keyring"], check=True, stdout=subprocess.DEVNULL)
         with open(os.path.join(ROOT, "docker-compose.yml"), encoding="utf-8") as file:
             self.services = yaml.safe_load(file)["services"]
 
@@ -56,6 +58,7 @@ class ComposeAccessTest(unittest.TestCase):
             value = replaced.get(flag, value)
             value = value.replace("/run/certificates/payments.", f"/run/certificates/{tenant}.")
             value = value.replace("/run/certificates", self.folder)
+            value = value.replace("/run/keyring", self.folder)
             value = value.replace("/etc/idempotency", os.path.join(ROOT, "deploy/compose"))
             words.append(f"{flag}={value}" if value else flag)
         return words
@@ -78,6 +81,19 @@ class ComposeAccessTest(unittest.TestCase):
         with self.daemon() as daemon:
             charged = self.charge(daemon, "payments")
             self.assertEqual(charged.returncode, 0, charged.stdout + charged.stderr)
+
+    def test_the_operator_lists_the_records(self):
+        with self.daemon() as daemon:
+            self.assertEqual(self.charge(daemon, "payments").returncode, 0)
+            variables = {name: value.replace("/run/certificates", self.folder)
+                         for name, value in self.services["operator"]["environment"].items()}
+            variables["IDEMPOTENCYCTL_ADDRESS"] = daemon.line[1]
+            listed = subprocess.run(
+                [os.path.join(BIN, "idempotencyctl"), "list", "--namespace=payments"],
+                env={**os.environ, **variables}, capture_output=True, text=True, timeout=60,
+                check=False)
+            self.assertEqual(listed.returncode, 0, listed.stderr)
+            self.assertIn("COMPLETED", listed.stdout)
 
     def test_another_tenant_does_not_write_its_records(self):
         with self.daemon() as daemon:

@@ -23,7 +23,7 @@ import sys
 import yaml
 
 SERVICE_KEYS = {"image", "build", "command", "entrypoint", "environment", "volumes", "ports",
-                "depends_on", "healthcheck", "restart", "networks", "ulimits", "user"}
+                "depends_on", "healthcheck", "restart", "networks", "profiles", "ulimits", "user"}
 CONDITIONS = {"service_healthy", "service_started", "service_completed_successfully"}
 OURS = {"idempotencyd", "payments_server", "payments_client"}
 PASSWORD_IN_URI = re.compile(r"\w+://[^\s/:@]+:[^\s/@]+@")

@@ -29,6 +29,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/uuid.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/postgres_cluster.h"
 #include "tests/support/service_client.h"
 #include "tests/support/temp_folder.h"
 
@@ -225,10 +226,10 @@ double MedianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// IDEMPOTENCY_FLOOD_PAIRS: how many windows with the flood, each beside one without. 9, in about 20
+// IDEMPOTENCY_FLOOD_PAIRS: how many windows with the flood, each beside one without. 7, in about 15
 // s; for a longer run see docs/testing.md.
 int Pairs() {
-  int pairs = 9;
+  int pairs = 7;
   const char* const wanted = std::getenv("IDEMPOTENCY_FLOOD_PAIRS");
   if (wanted != nullptr) EXPECT_TRUE(absl::SimpleAtoi(wanted, &pairs)) << wanted;
   return std::max(pairs, 1);
@@ -283,6 +284,12 @@ class FloodingTenant : public ::testing::Test {
 
 TEST_F(FloodingTenant, LeavesTheOtherItsThroughputOnSqlite) {
   ExpectTheOtherKeepsItsThroughput(absl::StrCat("sqlite:", folder_.File("records.db")));
+}
+
+TEST_F(FloodingTenant, LeavesTheOtherItsThroughputOnPostgres) {
+  const std::string store = testing::PostgresCluster::Shared().NewDatabase();
+  testing::MigrateStore(store);
+  ExpectTheOtherKeepsItsThroughput(store);
 }
 
 }  // namespace
