@@ -102,6 +102,11 @@ inline constexpr std::size_t kMaxActorBytes = 255;
 // The reason of an administrator, as that of a release, which it may become.
 inline constexpr std::size_t kMaxAdminReasonBytes = kMaxReleaseReasonBytes;
 
+// Tracing. Spans that wait for the collector; more are dropped. One takes about 600 bytes.
+inline constexpr std::size_t kMaxQueuedSpans = 8 * 1024;
+// Spans of one call to the collector.
+inline constexpr std::size_t kMaxSpanBatch = 512;
+
 // The listener. Descriptors that are reserved for the store's sessions, files, metrics and gRPC
 // itself; connections never get them.
 inline constexpr int kReservedDescriptors = 256;

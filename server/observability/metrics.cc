@@ -10,11 +10,6 @@
 namespace idempotency::internal {
 namespace {
 
-// In the order of Verdict's alternatives.
-constexpr std::string_view kVerdictNames[] = {"reserved", "replay",          "in_flight",
-                                              "mismatch", "outcome_unknown", "expired"};
-static_assert(std::size(kVerdictNames) == std::variant_size_v<Verdict>);
-
 // From a call that is answered from memory to a caller that waits kMaxWait.
 const prometheus::Histogram::BucketBoundaries kLatencySeconds = {
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
@@ -115,6 +110,11 @@ Metrics::Metrics()
                    "Age of the oldest record under a live lease, since its reservation.")),
       unknown_records_(NewGauge("idempotency_unknown_records",
                                 "Records whose outcome is unknown, counted up to 1,000.")),
+      spans_exported_(NewCounter("idempotency_spans_exported_total",
+                                 "Spans of traces that the collector took.")),
+      spans_dropped_(NewCounter("idempotency_spans_dropped_total",
+                                "Spans of traces that were lost: the queue was full, or the "
+                                "collector did not take them.")),
       config_valid_(
           NewGauge("idempotency_config_valid",
                    "1 if the configuration file was valid when it was last read, and without one. "

@@ -58,6 +58,12 @@ class Metrics : public Observer {
   void TenantAdmitted(absl::string_view name_space) override;
   void QuotaExceeded(absl::string_view name_space, QuotaLimit limit) override;
   void UsageMeasured(absl::string_view name_space, const NamespaceUsage& usage) override;
+  void SpansExported(std::size_t spans) override {
+    spans_exported_.Increment(static_cast<double>(spans));
+  }
+  void SpansDropped(std::size_t spans) override {
+    spans_dropped_.Increment(static_cast<double>(spans));
+  }
   void ConfigRead(bool valid) override { config_valid_.Set(valid ? 1 : 0); }
   void PlaintextServed(bool exposed) override { plaintext_exposed_.Set(exposed ? 1 : 0); }
 
@@ -118,6 +124,8 @@ class Metrics : public Observer {
   prometheus::Gauge& store_up_;
   prometheus::Gauge& oldest_reservation_age_;
   prometheus::Gauge& unknown_records_;
+  prometheus::Counter& spans_exported_;
+  prometheus::Counter& spans_dropped_;
   prometheus::Gauge& config_valid_;
   // By namespaces of the configuration, so that there are few.
   prometheus::Family<prometheus::Counter>& admitted_;

@@ -213,6 +213,10 @@ class Observer {
   // why the previous ring stays in use.
   virtual void KeyRingRead(const absl::Status&) {}
 
+  // Spans of traces were taken by the collector; or not, and are lost.
+  virtual void SpansExported(std::size_t /*spans*/) {}
+  virtual void SpansDropped(std::size_t /*spans*/) {}
+
   // The sweeper.
 
   // Records that had been UNKNOWN for longer than their namespace permits were ended.

@@ -1,9 +1,14 @@
 #include "server/operation/operations.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
+
+#include "absl/time/clock.h"
 
 #include "grpc_idempotency/errors.h"
 #include "server/operation/wire_request.h"
@@ -19,6 +24,39 @@ constexpr std::size_t kCopiesOfAReply = 2;
 // As the batcher's: after this time callers may have read some of the held
 // replies.
 constexpr absl::Duration kUnreadRetryDelay = absl::Milliseconds(500);
+
+// The codes for which the semantic conventions of RPC mark a server's span as failed.
+bool IsServersFault(absl::StatusCode code) {
+  return code == absl::StatusCode::kUnknown || code == absl::StatusCode::kDeadlineExceeded ||
+         code == absl::StatusCode::kUnimplemented || code == absl::StatusCode::kInternal ||
+         code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDataLoss;
+}
+
+std::string_view TraceparentOf(const v1::ReserveRequest& request) {
+  const auto label = request.labels().find(std::string(kTraceparentName));
+  return label == request.labels().end() ? std::string_view() : std::string_view(label->second);
+}
+
+// Nothing of the key but what metrics and logs have too.
+void DescribeRecord(const RecordKey& key, const RecordId& id, Span* span) {
+  if (span == nullptr) return;
+  span->attributes.emplace_back("idempotency.namespace", key.name_space);
+  span->attributes.emplace_back("idempotency.operation", key.operation);
+  span->attributes.emplace_back("idempotency.record_id", id.ToString());
+}
+
+void DescribeVerdict(const Verdict& verdict, Span* span) {
+  if (span == nullptr) return;
+  span->attributes.emplace_back("idempotency.verdict", std::string(VerdictName(verdict)));
+  if (const auto* const reserved = std::get_if<Reserved>(&verdict); reserved != nullptr) {
+    span->attributes.emplace_back("idempotency.attempt",
+                                  static_cast<std::int64_t>(reserved->attempt));
+  }
+  const auto* const replay = std::get_if<Replay>(&verdict);
+  if (replay == nullptr) return;
+  const auto first = replay->labels.find(std::string(kTraceparentName));
+  if (first != replay->labels.end()) span->link = ParseTraceparent(first->second);
+}
 
 Permission PermissionFor(v1::RecordView view) {
   return view == v1::RECORD_VIEW_FULL ? Permission::kReadContent : Permission::kRead;
@@ -47,6 +85,10 @@ void Operations::Reserve(const v1::ReserveRequest& request,
         *op, {request.has_lease(), request.has_retention()}, *max_wait);
     if (!place.ok()) return Refuse(pending, place.status());
     pending.place_ = *std::move(place);
+  }
+  if (options_.tracer != nullptr) {
+    if (!pending.has_span()) StartSpan(TraceparentOf(request), pending);
+    DescribeRecord(op->key, op->id, pending.span_.get());
   }
   pending.request_hold_.Release();
   pending.id_ = op->id;
@@ -87,6 +129,7 @@ absl::Status Operations::Write(const absl::StatusOr<Verdict>& answer,
   const absl::Status written =
       WriteVerdict(*answer, pending.id_, bounds, {pending.max_reply_bytes_}, pending.response());
   if (written.ok()) observer_.VerdictGiven(*answer);
+  if (written.ok()) DescribeVerdict(*answer, pending.span_.get());
   if (std::holds_alternative<Mismatch>(*answer)) {
     const RecordKey& key = InFlightWaiters::OpOf(pending.waiting_).key;
     observer_.MismatchSeen(key.name_space, key.operation, pending.id_);
@@ -224,8 +267,36 @@ void Operations::Refuse(PendingOperation& pending, const absl::Status& status) {
   Finish(pending, status);
 }
 
+void Operations::StartSpan(std::string_view traceparent, PendingOperation& pending) const {
+  if (options_.tracer == nullptr || traceparent.empty()) return;
+  const std::optional<TraceContext> parent = ParseTraceparent(traceparent);
+  if (!parent.has_value() || !parent->sampled) return;
+  pending.span_ = std::make_unique<Span>();
+  pending.span_->parent = *parent;
+}
+
+void Operations::EndSpan(const absl::Status& status, PendingOperation& pending) {
+  Span& span = *pending.span_;
+  const std::string method(OperationName(pending.kind_));
+  span.id = NewSpanId();
+  span.name = "idempotency.v1.IdempotencyService/" + method;
+  span.end = absl::Now();
+  span.start = span.end - absl::FromChrono(options_.clock->Monotonic() - pending.arrived_);
+  span.attributes.emplace_back("rpc.system", std::string("grpc"));
+  span.attributes.emplace_back("rpc.service", std::string("idempotency.v1.IdempotencyService"));
+  span.attributes.emplace_back("rpc.method", method);
+  span.attributes.emplace_back("rpc.grpc.status_code", static_cast<std::int64_t>(status.code()));
+  if (const std::optional<Reason> reason = ReasonOf(status); reason.has_value()) {
+    span.attributes.emplace_back("error.type", std::string(ReasonName(*reason)));
+  }
+  span.failed = IsServersFault(status.code());
+  options_.tracer->Record(std::move(span));
+  pending.span_.reset();
+}
+
 void Operations::Finish(PendingOperation& pending, const absl::Status& status) {
   pending.place_.Release();
+  if (pending.has_span()) EndSpan(status, pending);
   observer_.RpcFinished(pending.kind_, status,
                         absl::FromChrono(options_.clock->Monotonic() - pending.arrived_));
   pending.Finish(status);

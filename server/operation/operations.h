@@ -16,6 +16,7 @@
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
 #include "server/tenants/tenants.h"
+#include "server/tracing/tracer.h"
 
 namespace idempotency::internal {
 
@@ -30,6 +31,8 @@ struct OperationsOptions {
   const Clock* clock = &Clock::System();
   // Outlives the operations. nullptr: no namespace has settings of its own.
   Tenants* tenants = nullptr;
+  // The same. nullptr: no spans are made.
+  Tracer* tracer = nullptr;
 };
 
 // The five operations of the service between the wire and the batcher, the same
@@ -55,6 +58,11 @@ class Operations {
   void Get(const v1::GetRequest& request, PendingResponse<v1::GetResponse>& pending,
            Batcher::Group* group = nullptr);
 
+  // Begins the span of an operation whose caller sent this `traceparent`, if its trace is sampled
+  // and spans are exported. Of a reservation without a span, the label of that name counts, which a
+  // guard sends in a session.
+  void StartSpan(std::string_view traceparent, PendingOperation& pending) const;
+
   // Refuses an operation for a reason of its entry point.
   void Refuse(PendingOperation& pending, const absl::Status& status);
 
@@ -70,6 +78,7 @@ class Operations {
   static absl::Status CheckRead(const PendingOperation& pending, const GetOp& op,
                                 v1::RecordView view);
   void Finish(PendingOperation& pending, const absl::Status& status);
+  void EndSpan(const absl::Status& status, PendingOperation& pending);
   // The quota in place of the store's refusal of a new record.
   absl::Status WithQuota(const absl::Status& error,
                          const PendingResponse<v1::ReserveResponse>& pending) const;

@@ -2,6 +2,7 @@
 #define IDEMPOTENCY_SERVER_OPERATION_PENDING_OPERATION_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "server/queue/in_flight_waiters.h"
 #include "server/queue/memory_budget.h"
 #include "server/tenants/tenants.h"
+#include "server/tracing/tracer.h"
 
 namespace idempotency::internal {
 
@@ -38,6 +40,9 @@ class PendingOperation {
   // request was translated: the result is counted with the operation.
   void HoldRequest(MemoryBudget::Hold hold) { request_hold_ = std::move(hold); }
 
+  // The span of a sampled trace that this operation belongs to: see Operations::StartSpan().
+  bool has_span() const { return span_ != nullptr; }
+
   // The caller, which outlives this. Without one everything is permitted.
   void SetCaller(Caller* caller) { caller_ = caller; }
 
@@ -61,6 +66,8 @@ class PendingOperation {
   std::uint64_t max_reply_bytes_ = 0;
   InFlightWaiters::WaiterPtr waiting_;
   Caller* caller_ = nullptr;
+  // Null unless the trace is sampled and spans are exported.
+  std::unique_ptr<Span> span_;
   // Among the operations of its namespace, until it is over.
   Tenants::Place place_;
   MemoryBudget::Hold request_hold_;

@@ -221,6 +221,14 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                 "Also read what was stored before --keyring was set, and store unsealed until the\n"
                 "first key seals. Remove it once the longest retention has passed: until then who\n"
                 "can write the database can put an unsealed reply in.");
+  set.AddText("otlp_endpoint", "ADDRESS", &options->otlp_endpoint,
+              "OpenTelemetry collector for spans of sampled traces: HOST:PORT, OTLP over gRPC.\n"
+              "Empty: none. On this machine without TLS, elsewhere with TLS.");
+  set.AddText("otlp_ca", "FILE", &options->otlp_ca,
+              "PEM file of the authorities of the collector's certificate. Default: those that\n"
+              "the system trusts.");
+  set.AddSwitch("otlp_plaintext", &options->otlp_plaintext,
+                "Send spans to another machine without TLS.");
   set.AddSwitch("core_dumps", &options->core_dumps,
                 "Let a crash leave a core dump, within the limits of the process. It contains\n"
                 "callers' keys and replies, tokens and the key ring.");
@@ -278,6 +286,19 @@ absl::Status ValidateExposure(const ServeOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateOtlp(const ServeOptions& options) {
+  const bool has_settings = !options.otlp_ca.empty() || options.otlp_plaintext;
+  if (has_settings && options.otlp_endpoint.empty()) {
+    return absl::InvalidArgumentError("--otlp_ca and --otlp_plaintext need --otlp_endpoint");
+  }
+  if (!options.otlp_ca.empty() && options.otlp_plaintext) {
+    return absl::InvalidArgumentError("--otlp_ca and --otlp_plaintext exclude each other");
+  }
+  if (options.otlp_endpoint.empty()) return absl::OkStatus();
+  const absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(options.otlp_endpoint);
+  return address.ok() ? absl::OkStatus() : AboutFlag("otlp_endpoint", address.status());
+}
+
 absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args) {
   ServeOptions options;
   ServeFlags flags(&options);
@@ -304,6 +325,7 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
 
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
   if (const absl::Status exposed = ValidateExposure(options); !exposed.ok()) return exposed;
+  if (const absl::Status otlp = ValidateOtlp(options); !otlp.ok()) return otlp;
   if (options.sealing.accept_unsealed && options.sealing.key_ring.empty()) {
     return absl::InvalidArgumentError(
         "--accept_unsealed needs --keyring: without it nothing is sealed");

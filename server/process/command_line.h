@@ -43,6 +43,11 @@ struct ServeOptions : ServiceOptions {
   // Accept calls from other machines without TLS.
   bool allow_plaintext = false;
   SealingOptions sealing;
+  // The collector of spans, as gRPC writes targets; empty: no spans are exported.
+  std::string otlp_endpoint;
+  // PEM of the authorities of its certificate; empty: those that the system trusts.
+  std::string otlp_ca;
+  bool otlp_plaintext = false;
   // A crash may leave a core dump, with callers' data and secrets in it.
   bool core_dumps = false;
   // 0: as many as the descriptors allow.

@@ -1,10 +1,18 @@
 #include "server/process/daemon.h"
 
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "grpc_idempotency/limits.h"
+#include "server/files/file_content.h"
 #include "server/observability/log.h"
+#include "server/observability/version.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/listener_credentials.h"
 #include "server/service/store_factory.h"
@@ -51,8 +59,9 @@ absl::Status Daemon::StartParts() {
   if (!credentials.ok()) return credentials.status();
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
+  if (absl::Status started = StartTracing(); !started.ok()) return started;
   auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_,
-                                   {&access_, &tenants_, options_.sealing});
+                                   {&access_, &tenants_, options_.sealing, tracer_.get()});
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
   stack_->ServeAdmin();
@@ -87,6 +96,30 @@ absl::Status Daemon::StartParts() {
        {"sealing", options_.sealing.key_ring.empty()  ? "off"
                    : options_.sealing.accept_unsealed ? "on, unsealed rows are accepted"
                                                       : "on"}});
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::StartTracing() {
+  if (options_.otlp_endpoint.empty()) return absl::OkStatus();
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  const absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(options_.otlp_endpoint);
+  const bool local = address.ok() && address->IsLocal();
+  if (!options_.otlp_ca.empty() || (!local && !options_.otlp_plaintext)) {
+    grpc::SslCredentialsOptions tls;
+    if (!options_.otlp_ca.empty()) {
+      absl::StatusOr<std::string> authorities = FileContent(options_.otlp_ca);
+      if (!authorities.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--otlp_ca=", options_.otlp_ca, ": ", authorities.status().message()));
+      }
+      tls.pem_root_certs = *std::move(authorities);
+    }
+    credentials = grpc::SslCredentials(tls);
+  }
+  OtlpExporter::Options exporting;
+  exporting.version = std::string(Version());
+  tracer_ = std::make_unique<OtlpExporter>(grpc::CreateChannel(options_.otlp_endpoint, credentials),
+                                           exporting, metrics_);
   return absl::OkStatus();
 }
 

@@ -17,6 +17,7 @@
 #include "server/service/health.h"
 #include "server/service/service_stack.h"
 #include "server/service/store_monitor.h"
+#include "server/tracing/otlp_exporter.h"
 
 namespace idempotency::internal {
 
@@ -50,6 +51,7 @@ class Daemon {
   absl::Status StartParts();
   // Before a call can arrive.
   absl::Status StartAccess();
+  absl::Status StartTracing();
   void Inspected(const absl::Status& store);
 
   const ServeOptions options_;
@@ -60,6 +62,8 @@ class Daemon {
   Tenants tenants_{metrics_};
   std::unique_ptr<ConfigWatcher> config_;
   std::unique_ptr<ListenerCredentials> credentials_;
+  // Null: no spans are exported.
+  std::unique_ptr<OtlpExporter> tracer_;
   std::unique_ptr<ServiceStack> stack_;
   std::unique_ptr<MetricsExposer> exposer_;
   std::unique_ptr<GrpcListener> listener_;

@@ -37,6 +37,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public PendingResponse<
             const AccessControl* access, grpc::ByteBuffer* response)
       : UnaryCall(kind, context, operations, response, operations.clock().Monotonic()) {
     if (access != nullptr) this->SetCaller(&caller_.emplace(*access, *context));
+    const auto traceparent = context->client_metadata().find(
+        grpc::string_ref(kTraceparentName.data(), kTraceparentName.size()));
+    if (traceparent != context->client_metadata().end()) {
+      operations.StartSpan({traceparent->second.data(), traceparent->second.size()}, *this);
+    }
   }
 
   // Takes the request's bytes, and answers now or when it is over.

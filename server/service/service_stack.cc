@@ -84,6 +84,7 @@ void ServiceStack::StartParts() {
   serving.session.max_age = options_.session_age;
   serving.access = sharing_.access;
   serving.tenants = sharing_.tenants;
+  serving.tracer = sharing_.tracer;
   service_.emplace(*batcher_, *waiters_, observer_, serving);
 }
 

@@ -26,6 +26,7 @@
 #include "server/service/store_monitor.h"
 #include "server/service/sweeper.h"
 #include "server/service/usage_meter.h"
+#include "server/tracing/tracer.h"
 
 namespace idempotency::internal {
 
@@ -47,6 +48,8 @@ class ServiceStack {
     // The same. Null: no namespace has limits.
     Tenants* tenants = nullptr;
     SealingOptions sealing;
+    // Outlives the stack. Null: no spans.
+    Tracer* tracer = nullptr;
   };
 
   // Reads the key ring, if there is one, inspects the store, and starts everything but the gRPC

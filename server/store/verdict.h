@@ -2,8 +2,10 @@
 #define IDEMPOTENCY_SERVER_STORE_VERDICT_H_
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "absl/time/time.h"
@@ -91,6 +93,15 @@ struct OutcomeUnknown {
 struct Expired {};
 
 using Verdict = std::variant<Reserved, Replay, InFlight, Mismatch, OutcomeUnknown, Expired>;
+
+// As on the wire, in the order of the alternatives.
+inline constexpr std::string_view kVerdictNames[] = {"reserved", "replay",          "in_flight",
+                                                     "mismatch", "outcome_unknown", "expired"};
+static_assert(std::size(kVerdictNames) == std::variant_size_v<Verdict>);
+
+inline std::string_view VerdictName(const Verdict& verdict) {
+  return kVerdictNames[verdict.index()];
+}
 
 }  // namespace idempotency::internal
 

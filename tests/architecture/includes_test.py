@@ -39,7 +39,7 @@ ORDERS = {
     ],
     "server/": [
         ("process",), ("config",), ("service", "worlds"), ("rpc",), ("operation",), ("access", "tenants"),
-        ("queue",),
+        ("queue",), ("tracing",),
         ("observability", "files"), ("sealing",), ("store",),
     ],
     "client/": [("connection", "retries", "key_store", "downstream")],

@@ -1,0 +1,75 @@
+#ifndef IDEMPOTENCY_SERVER_TRACING_OTLP_EXPORTER_H_
+#define IDEMPOTENCY_SERVER_TRACING_OTLP_EXPORTER_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+
+#include "core/mutex.h"
+#include "grpc_idempotency/limits.h"
+#include "server/observability/observer.h"
+#include "server/tracing/tracer.h"
+
+namespace idempotency::internal {
+
+// Sends spans to an OpenTelemetry collector, by OTLP over gRPC, in batches from a thread of its
+// own. The queue is bounded: while the collector is slow, frozen or gone, spans are dropped and
+// counted, and no operation waits.
+//
+// Destruction sends what is queued, for at most two calls' time. Thread-safe.
+class OtlpExporter final : public Tracer {
+ public:
+  struct Options {
+    // As `service.version`.
+    std::string version;
+    std::size_t max_queued = limits::kMaxQueuedSpans;
+    std::size_t max_batch = limits::kMaxSpanBatch;
+    // How long a span waits for others.
+    absl::Duration linger = absl::Seconds(1);
+    // Time limit of one call.
+    absl::Duration call_timeout = absl::Seconds(3);
+    // The first pause after a call that failed; each further one is twice as long.
+    absl::Duration backoff = absl::Seconds(1);
+    // After so many calls with one batch, it is dropped.
+    int max_tries = 3;
+  };
+
+  // `observer` outlives it.
+  OtlpExporter(std::shared_ptr<grpc::Channel> channel, Options options, Observer& observer);
+  ~OtlpExporter() override;
+
+  void Record(Span span) override ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Run();
+  // The next batch, once it is full or has lingered; empty once there is none and it stops.
+  std::vector<Span> NextBatch() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Until it was taken, or is dropped: then false.
+  bool Export(const std::vector<Span>& batch);
+  // Once it stops, a collector that does not answer gets no further call. True if that is so.
+  bool GiveUp() ABSL_LOCKS_EXCLUDED(mutex_);
+  // False once it stops.
+  bool Pause(absl::Duration duration) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const Options options_;
+  Observer& observer_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Span> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // One log line for an outage. The thread's own.
+  bool failing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_TRACING_OTLP_EXPORTER_H_
