@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "postgres/libpqxx.h"
 
@@ -51,6 +52,20 @@ std::string_view StateOf(const std::exception& failure) {
   const auto* const error = dynamic_cast<const pqxx::sql_error*>(&failure);
   if (error == nullptr) return kConnectionFailure;
   return error->sqlstate().empty() ? kInternalError : std::string_view(error->sqlstate());
+}
+
+// What libpq reports for `target_session_attrs=read-write`.
+constexpr absl::string_view kReadOnlySession = "session is read-only";
+
+// The reason for callers and operators, without addresses. UNAVAILABLE also for a server that is
+// read-only: after a failover it may be the primary.
+absl::Status CannotConnect(absl::string_view failure) {
+  if (absl::StrContains(failure, kReadOnlySession)) {
+    return absl::UnavailableError(
+        "postgres is read-only: it is a standby, or default_transaction_read_only is on. Connect "
+        "to the primary, or name all servers in the URL");
+  }
+  return absl::UnavailableError("cannot connect to postgres");
 }
 
 // The first line of "ERROR:  42P01: relation …", without the prefix.
@@ -116,7 +131,7 @@ absl::StatusOr<std::unique_ptr<PostgresConnection>> PostgresConnection::Open(
   } catch (const std::exception& failure) {
     // libpq's text names host, port, user and database; never the password.
     spdlog::warn("postgres: cannot connect: {}", failure.what());
-    return absl::UnavailableError("cannot connect to postgres");
+    return CannotConnect(failure.what());
   }
   if (absl::Status status = opened->SetUpSession(options); !status.ok()) return status;
   return opened;

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
+
 #include "tests/support/postgres_cluster.h"
 #include "tests/support/postgres_schema.h"
 
@@ -38,6 +40,15 @@ TEST_F(PostgresConnectionTest, ALostSessionStaysLost) {
   EXPECT_EQ(connection_->ExecuteScript("SELECT 1").status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(connection_->Begin().code(), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(connection_->Usable());
+}
+
+TEST_F(PostgresConnectionTest, AReadOnlyServerIsRefusedWithTheReason) {
+  PostgresOptions options = schema_->options();
+  options.url += absl::StrContains(options.url, "?") ? "&" : "?";
+  options.url += "options=-c%20default_transaction_read_only%3Don";
+  const absl::Status refused = PostgresConnection::Open(options, watchdog_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(refused.message(), "postgres is read-only")) << refused;
 }
 
 TEST_F(PostgresConnectionTest, ASessionThatWasEndedWhileIdleIsNotUsable) {
