@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -119,8 +120,10 @@ TEST_F(OtlpExporterTest, RepeatsWhatMayHelpOnly) {
   exporter->Record(SomeSpan("one"));
   // Each of max_tries, then it is given up.
   EXPECT_EQ(collector_.AwaitCalls(3), 3);
+  while (counts_.dropped != 1) std::this_thread::yield();
   collector_.AnswerWith({grpc::StatusCode::INVALID_ARGUMENT, "wrong"});
   exporter->Record(SomeSpan("two"));
+  EXPECT_EQ(collector_.AwaitCalls(4), 4);
   exporter.reset();
   EXPECT_EQ(collector_.AwaitCalls(4), 4);
   EXPECT_EQ(counts_.dropped, 2);

@@ -28,6 +28,7 @@
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "server/store/postgres_connection.h"
+#include "server/tracing/testing/span_collector.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/metrics_page.h"
@@ -56,6 +57,8 @@ std::string Digest(const std::string& token) {
   const Sha256Digest digest = Sha256(token);
   return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
+
+constexpr char kSampled[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 // The wire bytes of everything that an error brings back.
 std::string TextOf(const grpc::Status& status, const grpc::ClientContext& context) {
@@ -94,6 +97,7 @@ class CanaryTest : public ::testing::Test {
                                  absl::StrCat("--tls_key=", folder_.File("server.key")),
                                  absl::StrCat("--config=", folder_.File("config")),
                                  absl::StrCat("--keyring=", folder_.File("keyring")),
+                                 absl::StrCat("--otlp_endpoint=", collector_.address()),
                                  "--log_level=debug"});
     channel_ = ChannelWith(Token());
     service_ = v1::IdempotencyService::NewStub(channel_);
@@ -156,6 +160,8 @@ class CanaryTest : public ::testing::Test {
                     const Request& request, Response* response) {
     grpc::ClientContext context;
     context.AddMetadata("x-note", absl::StrCat("metadata-", kCanary));
+    context.AddMetadata("traceparent", kSampled);
+    context.AddMetadata("tracestate", absl::StrCat("vendor=", kCanary));
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     const grpc::Status status = (stub.*method)(&context, request, response);
     EXPECT_FALSE(HasCanary(TextOf(status, context))) << TextOf(status, context);
@@ -188,6 +194,7 @@ class CanaryTest : public ::testing::Test {
   testing::TempFolder folder_;
   testing::CertificateAuthority authority_;
   testing::CertificateAuthority::Identity server_;
+  testing::SpanCollector collector_;
   std::unique_ptr<PostgresCluster> postgres_;
   std::unique_ptr<DaemonProcess> daemon_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -323,6 +330,8 @@ TEST_F(CanaryTest, WhatCallersSendIsNowhereButInItsRecord) {
   const std::string metrics = testing::MetricsPage::Fetch(daemon_->metrics_address()).text();
   EXPECT_TRUE(absl::StrContains(metrics, "payments"));
   EXPECT_FALSE(HasCanary(metrics)) << metrics;
+  EXPECT_GE(collector_.AwaitSpans(3).size(), 3);
+  EXPECT_FALSE(HasCanary(collector_.bytes()));
   EXPECT_TRUE(absl::StrContains(daemon_->process().Stderr(), "event=\"administrator\""));
   EXPECT_FALSE(HasCanary(daemon_->process().Stderr())) << daemon_->process().Stderr();
   EXPECT_FALSE(HasCanary(daemon_->process().Stdout()));
