@@ -96,8 +96,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ConnectionFlags::Crede
     return IdempotencydChannelCredentials({ca_, certificate_, key_, token_file_});
   }
   if (!IsLocal(address_) && !allow_plaintext_) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--address=", address_, " is another machine: set --tls, or --tls_ca=FILE"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--address=", address_, " is another machine: set --tls, or --tls_ca=FILE"));
   }
   if (!token_file_.empty() && !IsLocal(address_)) {
     return absl::InvalidArgumentError("--token_file is sent over TLS only: set --tls, or --tls_ca");

@@ -1,5 +1,4 @@
 #include "absl/strings/str_cat.h"
-
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_story.h"
@@ -34,9 +33,9 @@ class ExplainCommand final : public Command {
     const absl::Time now = terminal.Now();
     terminal.Print(absl::StrCat(DescribeRecord(*record, now), "\n", StoryOf(*record, now), "\n"));
     if (audit_limit_ > 0) PrintAudit(service, *record, terminal);
-    terminal.Print(absl::StrCat("\nA call with this key and the same request gets now: ",
-                                NextVerdict(*record, now),
-                                ".\nWith another request: mismatch (KEY_REUSED).\n"));
+    terminal.Print(absl::StrCat(
+        "\nA call with this key and the same request gets now: ", NextVerdict(*record, now),
+        ".\nWith another request: mismatch (KEY_REUSED).\n"));
     const std::string remedy = Remedy(*record, now);
     if (!remedy.empty()) terminal.Print(absl::StrCat("\n", remedy, "\n"));
     return absl::OkStatus();
@@ -59,14 +58,15 @@ class ExplainCommand final : public Command {
           return true;
         });
     if (!complete.ok()) {
-      terminal.Note(absl::StrCat("What administrators did is not included: ",
-                                 complete.status().message(), "\n"));
+      terminal.Note(absl::StrCat(
+          "What administrators did is not included: ", complete.status().message(), "\n"));
       return;
     }
     if (!text.empty()) terminal.Print(absl::StrCat("\nAdministrators:\n", text));
     if (!*complete) {
-      terminal.Note(absl::StrCat("Only ", audit_limit_,
-                                 " entries of the audit log were searched: raise --audit_limit.\n"));
+      terminal.Note(
+          absl::StrCat("Only ", audit_limit_,
+                       " entries of the audit log were searched: raise --audit_limit.\n"));
     }
   }
 

@@ -1,5 +1,4 @@
 #include "absl/strings/str_cat.h"
-
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"

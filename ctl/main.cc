@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-
 #include "ctl/program.h"
 #include "ctl/terminal.h"
 

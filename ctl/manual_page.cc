@@ -7,7 +7,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-
 #include "ctl/command_flags.h"
 
 namespace idempotency::internal {
@@ -48,8 +47,8 @@ std::string Escaped(absl::string_view text) {
 
 void AppendCommand(Command& command, std::string* page) {
   absl::StrAppend(page, ".SS idempotencyctl ", Escaped(command.name()),
-                  command.operand().empty() ? "" : " ", Escaped(command.operand()), "\n",
-                  ".nf\n", Escaped(command.description()), "\n.fi\n");
+                  command.operand().empty() ? "" : " ", Escaped(command.operand()), "\n", ".nf\n",
+                  Escaped(command.description()), "\n.fi\n");
   for (const FlagSet::Description& flag : CommandFlags(command).set().Describe()) {
     absl::StrAppend(page, ".TP\n.B \\-\\-", Escaped(flag.name),
                     flag.placeholder.empty() ? "" : absl::StrCat("=", flag.placeholder), "\n",

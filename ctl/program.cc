@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-
-#include "core/absl_view.h"
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
 #include "ctl/completion.h"
 #include "ctl/manual_page.h"
 #include "ctl/printable_text.h"
+
+#include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"
 
 namespace idempotency::internal {
@@ -79,9 +79,9 @@ std::pair<std::unique_ptr<Command>, std::size_t> FindCommand(Args args) {
 }
 
 ExitCode PrintHelp(Command& command, Terminal& terminal) {
-  terminal.Print(absl::StrCat("idempotencyctl ", command.name(), command.operand().empty() ? "" : " ",
-                              command.operand(), " [flags]\n\n", command.description(),
-                              "\n\nFlags:\n", CommandFlags(command).set().Help()));
+  terminal.Print(absl::StrCat(
+      "idempotencyctl ", command.name(), command.operand().empty() ? "" : " ", command.operand(),
+      " [flags]\n\n", command.description(), "\n\nFlags:\n", CommandFlags(command).set().Help()));
   return ExitCode::kDone;
 }
 
@@ -144,10 +144,10 @@ ExitCode RunProgram(Args args, Terminal& terminal) {
   }
   const auto [command, words] = FindCommand(args);
   if (command != nullptr) return RunCommand(*command, args.subspan(words), terminal);
-  return RefuseUsage(absl::InvalidArgumentError(absl::StrCat(
-                         "'", first, "' is not a command; the commands are ", CommandNames(),
-                         " and completion")),
-                     terminal);
+  return RefuseUsage(
+      absl::InvalidArgumentError(absl::StrCat("'", first, "' is not a command; the commands are ",
+                                              CommandNames(), " and completion")),
+      terminal);
 }
 
 }  // namespace idempotency::internal

@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-
 #include "ctl/command_flags.h"
 #include "ctl/commands.h"
+
 #include "tests/support/temp_folder.h"
 
 namespace idempotency::internal {
@@ -133,12 +133,23 @@ TEST(ProgramTest, AnUnreachableServerIsAFailureThatNamesIt) {
     EXPECT_EQ(result.code, ExitCode::kFailed);
     EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << command;
   }
-  for (const char* line : {"list --namespace=n", "stats --namespace=n", "audit --namespace=n",
-                           "watch --namespace=n --listings=1", "purge --namespace=n --scope=s --reason=r"}) {
+  for (const char* line :
+       {"list --namespace=n", "stats --namespace=n", "audit --namespace=n",
+        "watch --namespace=n --listings=1", "purge --namespace=n --scope=s --reason=r"}) {
     const Result result = RunLine(absl::StrCat(line, kNowhere));
     EXPECT_EQ(result.code, ExitCode::kFailed) << line;
     EXPECT_THAT(result.err, HasSubstr("127.0.0.1:1: ")) << line;
   }
+}
+
+TEST(ProgramTest, AFileWithoutAnEndIsRefused) {
+  const Result endless = RunLine(absl::StrCat(
+      "resolve ", kId, kNowhere, " --outcome=completed --reason=r --body_file=/dev/zero"));
+  EXPECT_EQ(endless.code, ExitCode::kFailed);
+  EXPECT_THAT(endless.err, HasSubstr("--body_file=/dev/zero has more than"));
+  const Result none = RunLine(absl::StrCat("resolve ", kId, kNowhere,
+                                           " --outcome=completed --reason=r --body_file=/no/file"));
+  EXPECT_THAT(none.err, HasSubstr("cannot be read"));
 }
 
 TEST(ProgramTest, EveryCommandDescribesItsFlags) {
@@ -156,8 +167,7 @@ TEST(ProgramTest, EveryCommandDescribesItsFlags) {
 }
 
 TEST(ProgramTest, TheManualAndEveryCompletionHaveAllCommandsAndFlags) {
-  for (const char* line :
-       {"manual-page", "completion bash", "completion zsh", "completion fish"}) {
+  for (const char* line : {"manual-page", "completion bash", "completion zsh", "completion fish"}) {
     const Result result = RunLine(line);
     ASSERT_EQ(result.code, ExitCode::kDone);
     const std::string text = absl::StrReplaceAll(result.out, {{"\\-", "-"}});
@@ -179,8 +189,8 @@ std::string BashOffers(const std::string& words, int word) {
   std::fputs(RunLine("completion bash").out.c_str(), file.get());
   std::fflush(file.get());
   const std::string command =
-      absl::StrCat("bash -c 'set -u; source ", script, "; COMP_WORDS=(", words, ") COMP_CWORD=", word,
-                   "; _idempotencyctl; echo \"${COMPREPLY[@]}\"'");
+      absl::StrCat("bash -c 'set -u; source ", script, "; COMP_WORDS=(", words,
+                   ") COMP_CWORD=", word, "; _idempotencyctl; echo \"${COMPREPLY[@]}\"'");
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::array<char, 65536> line{};
   return std::fgets(line.data(), line.size(), pipe.get()) == nullptr ? "" : line.data();

@@ -1,12 +1,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-
-#include "core/wire_time.h"
 #include "ctl/commands.h"
 #include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
+
+#include "core/wire_time.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
@@ -35,9 +35,10 @@ class PurgeCommand final : public Command {
                   "Why, for the audit log. Required. No keys, no personal data: it is kept.");
     flags.AddDuration("tombstone", &tombstone_, absl::ZeroDuration(), limits::kMaxRetention,
                       "How long the keys are refused afterwards; 0s: not at all.");
-    flags.AddSwitch("force", &force_,
-                    "Also records whose operation may then run twice: UNKNOWN, or RESERVED under a\n"
-                    "live lease or REQUIRE_RECOVERY.");
+    flags.AddSwitch(
+        "force", &force_,
+        "Also records whose operation may then run twice: UNKNOWN, or RESERVED under a\n"
+        "live lease or REQUIRE_RECOVERY.");
     flags.AddSwitch("dry_run", &dry_run_, "Count, and change nothing.");
     flags.AddSwitch("yes", &yes_, "Do not ask.");
     flags.AddSwitch("json", &json_, "Print the sums as a line of JSON, as PurgeResponse.");

@@ -77,8 +77,7 @@ absl::Status RecordFilter::Validate() {
   if (state_.empty()) return absl::OkStatus();
   const std::string name = absl::StrCat("RECORD_STATE_", absl::AsciiStrToUpper(state_));
   if (!v1::RecordState_Parse(name, &wanted_) || wanted_ == v1::RECORD_STATE_UNSPECIFIED) {
-    return absl::InvalidArgumentError(
-        "--state must be reserved, completed, released or unknown");
+    return absl::InvalidArgumentError("--state must be reserved, completed, released or unknown");
   }
   return absl::OkStatus();
 }

@@ -1,10 +1,10 @@
 #include "ctl/record_story.h"
 
 #include "absl/strings/str_cat.h"
-
-#include "core/wire_time.h"
 #include "ctl/printable_text.h"
 #include "ctl/record_text.h"
+
+#include "core/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

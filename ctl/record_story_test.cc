@@ -3,8 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/wire_time.h"
 #include "ctl/record_text.h"
+
+#include "core/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "ctl/printable_text.h"
 
 #include "core/absl_view.h"
 #include "core/wire_time.h"
-#include "ctl/printable_text.h"
 
 namespace idempotency::internal {
 namespace {
@@ -133,9 +133,8 @@ std::string DescribeRecord(const v1::Record& record, absl::Time now) {
 std::string DescribeReply(const v1::Record& record) {
   if (!record.has_reply()) return "";
   const v1::Reply& reply = record.reply();
-  const v1::ReplyContent content = reply.content() == v1::REPLY_CONTENT_UNSPECIFIED
-                                       ? v1::REPLY_CONTENT_FULL
-                                       : reply.content();
+  const v1::ReplyContent content =
+      reply.content() == v1::REPLY_CONTENT_UNSPECIFIED ? v1::REPLY_CONTENT_FULL : reply.content();
   Lines lines = {{"Content", Without("REPLY_CONTENT_", v1::ReplyContent_Name(content))}};
   if (reply.has_body()) lines.emplace_back("Body", Shown(reply.body()));
   for (const std::string& message : reply.stream()) lines.emplace_back("Message", Shown(message));
@@ -151,12 +150,9 @@ std::vector<std::string> RecordHeading() {
 
 std::vector<std::string> RecordRow(const v1::Record& record, absl::Time now) {
   const v1::RecordKey& key = record.record_key();
-  return {PrintableText(record.record_id()),
-          StateText(record.state()),
-          absl::StrCat(record.attempt()),
-          SpanText(now - FromWire(record.created_at())),
-          PrintableText(key.scope()),
-          PrintableText(key.operation()),
+  return {PrintableText(record.record_id()), StateText(record.state()),
+          absl::StrCat(record.attempt()),    SpanText(now - FromWire(record.created_at())),
+          PrintableText(key.scope()),        PrintableText(key.operation()),
           PrintableText(key.key())};
 }
 

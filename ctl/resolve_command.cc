@@ -1,28 +1,31 @@
 #include <fstream>
 #include <limits>
-#include <sstream>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-
-#include "core/wire_time.h"
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
+
+#include "core/wire_time.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 namespace {
 
-// The bytes of a file, or of stdin for "-".
+// The bytes of a file, or of stdin for "-", as far as a reply may have them.
 absl::StatusOr<std::string> Bytes(absl::string_view flag, const std::string& path) {
   std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
+  std::string bytes(limits::kMaxReplyBytes + 1, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file.is_open() || file.bad()) {
     return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", path, " cannot be read"));
   }
-  return bytes.str();
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  if (bytes.size() <= limits::kMaxReplyBytes) return bytes;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, "=", path, " has more than ", limits::kMaxReplyBytes, " bytes"));
 }
 
 class ResolveCommand final : public Command {
@@ -35,7 +38,8 @@ class ResolveCommand final : public Command {
            "out, in the systems that the operation writes to, whether it took place:\n"
            "  --outcome=completed  it did: its callers get the reply that you give\n"
            "  --outcome=released   nothing happened: the next call runs, as the next attempt\n"
-           "It shows the record and asks before it writes. If the record changes meanwhile, nothing\n"
+           "It shows the record and asks before it writes. If the record changes meanwhile, "
+           "nothing\n"
            "is written. Needs the permissions READ and ADMIN.";
   }
 
@@ -147,8 +151,8 @@ class ResolveCommand final : public Command {
       return;
     }
     if (response.repeated()) {
-      terminal.Print(absl::StrCat("The record is settled in this way already: ",
-                                  StateText(response.state()), ".\n"));
+      terminal.Print(absl::StrCat(
+          "The record is settled in this way already: ", StateText(response.state()), ".\n"));
       return;
     }
     terminal.Print(absl::StrCat("The record ", verb, " ", StateText(response.state()), " (it was ",

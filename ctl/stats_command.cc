@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-
-#include "core/wire_time.h"
 #include "ctl/commands.h"
 #include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "ctl/text_table.h"
+
+#include "core/wire_time.h"
 
 namespace idempotency::internal {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-
 #include "ctl/commands.h"
 #include "ctl/printable_text.h"
 #include "ctl/record_selector.h"

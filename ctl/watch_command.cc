@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-
 #include "ctl/commands.h"
 #include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
