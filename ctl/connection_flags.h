@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-
 #include "command_line/flag_set.h"
 #include "ctl/service.h"
 

@@ -3,7 +3,6 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-
 #include "ctl/terminal.h"
 
 namespace idempotency::internal {

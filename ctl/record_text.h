@@ -6,9 +6,9 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "ctl/text_table.h"
 #include "google/protobuf/timestamp.pb.h"
 
-#include "ctl/text_table.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/record.pb.h"
 

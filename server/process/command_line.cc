@@ -221,6 +221,9 @@ ServeFlags::ServeFlags(ServeOptions* options) {
                 "Also read what was stored before --keyring was set, and store unsealed until the\n"
                 "first key seals. Remove it once the longest retention has passed: until then who\n"
                 "can write the database can put an unsealed reply in.");
+  set.AddSwitch("read_only", &options->read_only,
+                "Answer Get, List and ListAudit only, from a standby or a restored backup of\n"
+                "Postgres. Guards cannot use it: give it an address of its own.");
   set.AddText("otlp_endpoint", "ADDRESS", &options->otlp_endpoint,
               "OpenTelemetry collector for spans of sampled traces: HOST:PORT, OTLP over gRPC.\n"
               "Empty: none. On this machine without TLS, elsewhere with TLS.");
@@ -326,6 +329,10 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   if (const absl::Status tls = ValidateTls(options.tls); !tls.ok()) return tls;
   if (const absl::Status exposed = ValidateExposure(options); !exposed.ok()) return exposed;
   if (const absl::Status otlp = ValidateOtlp(options); !otlp.ok()) return otlp;
+  if (options.read_only && options.store.kind != StoreAddress::Kind::kPostgres) {
+    return absl::InvalidArgumentError(
+        "--read_only needs a Postgres store: a SQLite file belongs to one process");
+  }
   if (options.sealing.accept_unsealed && options.sealing.key_ring.empty()) {
     return absl::InvalidArgumentError(
         "--accept_unsealed needs --keyring: without it nothing is sealed");

@@ -43,6 +43,8 @@ struct ServeOptions : ServiceOptions {
   // Accept calls from other machines without TLS.
   bool allow_plaintext = false;
   SealingOptions sealing;
+  // Answers reads only.
+  bool read_only = false;
   // The collector of spans, as gRPC writes targets; empty: no spans are exported.
   std::string otlp_endpoint;
   // PEM of the authorities of its certificate; empty: those that the system trusts.

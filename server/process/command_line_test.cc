@@ -172,6 +172,7 @@ TEST(CommandLineTest, ReportsTheFault) {
       {"serve --store=sqlite:r.db --log_level=loud", "--log_level: must be debug, info"},
       {"serve --store=sqlite:r.db --log_format=xml", "--log_format: must be text or json"},
       {"serve --store=sqlite:r.db --otlp_endpoint=collector", "--otlp_endpoint: "},
+      {"serve --store=sqlite:r.db --read_only", "--read_only needs a Postgres store"},
       {"serve --store=sqlite:r.db --otlp_plaintext", "need --otlp_endpoint"},
       {"serve --store=sqlite:r.db --otlp_endpoint=c:4317 --otlp_ca=f --otlp_plaintext",
        "exclude each other"},

@@ -60,8 +60,9 @@ absl::Status Daemon::StartParts() {
   credentials_ = *std::move(credentials);
   if (absl::Status started = StartAccess(); !started.ok()) return started;
   if (absl::Status started = StartTracing(); !started.ok()) return started;
-  auto stack = ServiceStack::Start(options_.store, options_, SchemaPolicy::kCheck, metrics_,
-                                   {&access_, &tenants_, options_.sealing, tracer_.get()});
+  auto stack = ServiceStack::Start(
+      options_.store, options_, options_.read_only ? SchemaPolicy::kRead : SchemaPolicy::kCheck,
+      metrics_, {&access_, &tenants_, options_.sealing, tracer_.get()});
   if (!stack.ok()) return stack.status();
   stack_ = *std::move(stack);
   stack_->ServeAdmin();

@@ -5,6 +5,7 @@
 
 #include "grpc_idempotency/limits.h"
 #include "server/sealing/sealed_store.h"
+#include "server/service/read_only_store.h"
 
 namespace idempotency::internal {
 namespace {
@@ -55,6 +56,9 @@ absl::StatusOr<std::unique_ptr<Store>> ServiceStack::Open() {
   absl::StatusOr<OpenedStore> opened = OpenStore(address_, options_.store_connections, schema_);
   if (!opened.ok()) return opened.status();
   connections_ = std::move(opened->connections);
+  if (schema_ == SchemaPolicy::kRead) {
+    opened->store = std::make_unique<ReadOnlyStore>(std::move(opened->store));
+  }
   if (key_ring_ == nullptr) return std::move(opened->store);
   SealedStoreOptions options;
   options.accept_unsealed = sharing_.sealing.accept_unsealed;
@@ -67,10 +71,13 @@ void ServiceStack::StartParts() {
   if (sharing_.tenants != nullptr) {
     sweeping.unknown_lives = [tenants = sharing_.tenants] { return tenants->UnknownLives(); };
   }
-  sweeper_.emplace(*store_, observer_, sweeping);
-  sweeper_->Start();
+  const bool writes = schema_ != SchemaPolicy::kRead;
+  if (writes) {
+    sweeper_.emplace(*store_, observer_, sweeping);
+    sweeper_->Start();
+  }
 
-  if (sharing_.tenants != nullptr) {
+  if (writes && sharing_.tenants != nullptr) {
     usage_meter_.emplace(*store_, *sharing_.tenants, UsageMeter::Options());
     usage_meter_->Start();
   }
@@ -113,7 +120,7 @@ void ServiceStack::Close() {
   if (admin_worker_) admin_worker_->Close();
   batcher_->Close();
   if (usage_meter_) usage_meter_->Stop();
-  sweeper_->Stop();
+  if (sweeper_) sweeper_->Stop();
   store_.reset();
 }
 

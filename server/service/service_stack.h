@@ -108,6 +108,7 @@ class ServiceStack {
   // Null after Close(), when no caller uses it any more.
   std::optional<DeferredStore> store_;
   absl::StatusOr<StoreGauges> first_look_;
+  // Unless the store is only read.
   std::optional<Sweeper> sweeper_;
   // If namespaces have settings.
   std::optional<UsageMeter> usage_meter_;

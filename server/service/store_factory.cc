@@ -28,6 +28,7 @@ absl::StatusOr<OpenedStore> OpenPostgres(const StoreAddress& address, int connec
                                          SchemaPolicy policy) {
   PostgresOptions options = PostgresOptionsFor(address);
   options.connections = connections + 3;
+  options.read_only = policy == SchemaPolicy::kRead;
   const absl::Status schema = PrepareSchema(options, policy);
   if (!schema.ok()) return schema;
   absl::StatusOr<std::unique_ptr<PostgresStore>> store = PostgresStore::Create(options);

@@ -26,6 +26,8 @@ enum class SchemaPolicy {
   kCheck,
   // It is migrated to that version.
   kMigrate,
+  // As kCheck; the store is only read, and its server need not accept writes.
+  kRead,
 };
 
 // Opens the store at an address and checks that this build can serve it.

@@ -92,7 +92,8 @@ std::string SessionSettings(const PostgresOptions& options) {
       ";SET tcp_keepalives_idle TO ", absl::ToInt64Seconds(kPostgresKeepaliveIdle),
       ";SET tcp_keepalives_interval TO ", absl::ToInt64Seconds(kPostgresKeepaliveInterval),
       ";SET tcp_keepalives_count TO ", kPostgresKeepaliveCount, ";SET tcp_user_timeout TO ",
-      absl::ToInt64Milliseconds(kPostgresPeerTimeout),
+      absl::ToInt64Milliseconds(kPostgresPeerTimeout), ";SET default_transaction_read_only TO ",
+      options.read_only ? "on" : "off",
       ";SET default_transaction_isolation TO 'read committed'"
       ";SET plan_cache_mode TO force_generic_plan"
       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"

@@ -40,7 +40,7 @@ absl::StatusOr<std::string> PostgresConninfo(const PostgresOptions& options) {
   // Of several values for one keyword the last counts.
   std::string conninfo;
   Append("connect_timeout", Seconds(options.connect_timeout), conninfo);
-  Append("target_session_attrs", "read-write", conninfo);
+  Append("target_session_attrs", options.read_only ? "any" : "read-write", conninfo);
   Append("application_name", options.application_name, conninfo);
   Append("keepalives_idle", Seconds(kPostgresKeepaliveIdle), conninfo);
   Append("keepalives_interval", Seconds(kPostgresKeepaliveInterval), conninfo);

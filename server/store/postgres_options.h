@@ -70,6 +70,10 @@ struct PostgresOptions {
   // The name in pg_stat_activity, unless the URL sets another.
   std::string application_name = "idempotencyd";
 
+  // Sessions only read: on a standby too, where transactions cannot write. Otherwise a server that
+  // accepts no writes is not used.
+  bool read_only = false;
+
   // The store's clock, as an SQL expression. Only tests change it.
   std::string clock_sql = "clock_timestamp()";
 };

@@ -64,7 +64,8 @@ bool IsSwitch(absl::string_view argument) {
   return argument == "--status" || argument == "--help" || argument == "--yes" ||
          argument == "--tls" || argument == "--allow_plaintext" ||
          argument == "--accept_unsealed" || argument == "--core_dumps" ||
-         argument == "--otlp_plaintext" || argument == "--print_config";
+         argument == "--otlp_plaintext" || argument == "--read_only" ||
+         argument == "--print_config";
 }
 
 // The same with every --name value as --name=value.

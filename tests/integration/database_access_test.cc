@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "grpc_idempotency/errors.h"
 #include "tests/support/certificate_authority.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/held_port.h"
@@ -113,6 +114,43 @@ TEST_P(PoolerTest, IsRefusedAtTheStart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, PoolerTest, ::testing::Values("session", "transaction"));
+
+// What an operator reads of a standby, or of a restored backup.
+TEST(ReadOnlyTest, AStandbyIsReadAndNothingIsWritten) {
+  const auto primary = testing::PostgresCluster::Create();
+  ASSERT_TRUE(primary.ok()) << primary.status();
+  ASSERT_EQ(RunDaemon({"migrate", "--store=" + (*primary)->url()}).code, 0);
+  v1::ReserveResponse reserved;
+  {
+    const testing::DaemonProcess daemon((*primary)->url());
+    const testing::ServiceClient client(daemon.address());
+    reserved = client.Call(testing::SomeReserve("order-1")).value();
+  }
+  const auto standby = testing::PostgresCluster::CreateStandby(**primary);
+  ASSERT_TRUE(standby.ok()) << standby.status();
+  for (const std::string& store : {(*standby)->url(), (*primary)->url()}) {
+    testing::DaemonProcess daemon(store, {"--read_only", "--sweep_interval=100ms"});
+    const testing::ServiceClient client(daemon.address());
+    const auto read = client.Call(testing::SomeGet("order-1"));
+    ASSERT_TRUE(read.ok()) << read.status() << daemon.process().Stderr();
+    EXPECT_EQ(read->record().record_id(), reserved.record_id());
+    for (const absl::Status& refused :
+         {client.Call(testing::SomeReserve("order-2")).status(),
+          client.Call(testing::SomeReserve("order-1")).status(),
+          client
+              .Call(testing::SomeComplete("order-1", reserved.reserved().reservation_token(), "b"))
+              .status(),
+          client.Call(testing::SomeRelease("order-1", reserved.reserved().reservation_token()))
+              .status(),
+          client.Call(testing::SomeExtend("order-1", reserved.reserved().reservation_token()))
+              .status()}) {
+      EXPECT_EQ(ReasonOf(refused), Reason::kStoreUnavailable);
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("--read_only"));
+    }
+    EXPECT_FALSE(client.Call(testing::SomeGet("order-2")).ok());
+    EXPECT_EQ(daemon.Terminate().code, 0);
+  }
+}
 
 // A Postgres on 127.0.0.1 with a certificate, where the role `application` needs a password.
 class SecuredPostgresTest : public ::testing::Test {
