@@ -102,7 +102,7 @@ inline constexpr std::size_t kMaxActorBytes = 255;
 // The reason of an administrator, as that of a release, which it may become.
 inline constexpr std::size_t kMaxAdminReasonBytes = kMaxReleaseReasonBytes;
 
-// Tracing. Spans that wait for the collector; more are dropped. One takes about 600 bytes.
+// Tracing. Spans that wait for the collector; more are dropped. One takes about 1.7 KB.
 inline constexpr std::size_t kMaxQueuedSpans = 8 * 1024;
 // Spans of one call to the collector.
 inline constexpr std::size_t kMaxSpanBatch = 512;

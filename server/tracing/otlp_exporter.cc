@@ -101,6 +101,7 @@ OtlpExporter::~OtlpExporter() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
+    end_by_ = After(std::chrono::steady_clock::now(), options_.end_timeout);
   }
   changed_.NotifyAll();
   thread_.join();
@@ -137,15 +138,22 @@ std::vector<Span> OtlpExporter::NextBatch() {
 
 void OtlpExporter::Run() {
   for (std::vector<Span> batch = NextBatch(); !batch.empty(); batch = NextBatch()) {
-    if (!Export(batch) && GiveUp()) return;
+    if (GiveUp(Export(batch))) return;
   }
 }
 
-bool OtlpExporter::GiveUp() {
+std::chrono::steady_clock::time_point OtlpExporter::CallEnd() {
+  const auto by_itself = DeadlineIn(options_.call_timeout);
+  const MutexLock lock(mutex_);
+  return stopping_ ? std::min(by_itself, end_by_) : by_itself;
+}
+
+bool OtlpExporter::GiveUp(bool exported) {
   std::size_t left = 0;
   {
     const MutexLock lock(mutex_);
     if (!stopping_) return false;
+    if (exported && std::chrono::steady_clock::now() < end_by_) return false;
     left = queue_.size();
     queue_.clear();
   }
@@ -167,7 +175,7 @@ bool OtlpExporter::Export(const std::vector<Span>& batch) {
   absl::Duration pause = options_.backoff;
   for (int tries = 1;; ++tries, pause *= 2) {
     grpc::ClientContext context;
-    context.set_deadline(GrpcDeadlineIn(options_.call_timeout));
+    context.set_deadline(GrpcDeadlineIn(TimeUntil(CallEnd(), std::chrono::steady_clock::now())));
     ExportTraceServiceResponse response;
     const grpc::Status status = stub->Export(&context, request, &response);
     if (status.ok()) {

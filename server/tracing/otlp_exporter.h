@@ -3,6 +3,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -23,7 +24,8 @@ namespace idempotency::internal {
 // own. The queue is bounded: while the collector is slow, frozen or gone, spans are dropped and
 // counted, and no operation waits.
 //
-// Destruction sends what is queued, for at most two calls' time. Thread-safe.
+// Destruction sends what is queued until `end_timeout` is over, and drops the rest; a call that
+// runs when it begins ends within its own time limit. Thread-safe.
 class OtlpExporter final : public Tracer {
  public:
   struct Options {
@@ -35,6 +37,8 @@ class OtlpExporter final : public Tracer {
     absl::Duration linger = absl::Seconds(1);
     // Time limit of one call.
     absl::Duration call_timeout = absl::Seconds(3);
+    // For all calls that begin during the destruction.
+    absl::Duration end_timeout = absl::Seconds(2);
     // The first pause after a call that failed; each further one is twice as long.
     absl::Duration backoff = absl::Seconds(1);
     // After so many calls with one batch, it is dropped.
@@ -53,8 +57,11 @@ class OtlpExporter final : public Tracer {
   std::vector<Span> NextBatch() ABSL_LOCKS_EXCLUDED(mutex_);
   // Until it was taken, or is dropped: then false.
   bool Export(const std::vector<Span>& batch);
-  // Once it stops, a collector that does not answer gets no further call. True if that is so.
-  bool GiveUp() ABSL_LOCKS_EXCLUDED(mutex_);
+  // When the next call must have ended.
+  std::chrono::steady_clock::time_point CallEnd() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Once it stops, a collector that does not answer, or not in time, gets no further call. True if
+  // that is so; then nothing is queued.
+  bool GiveUp(bool exported) ABSL_LOCKS_EXCLUDED(mutex_);
   // False once it stops.
   bool Pause(absl::Duration duration) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -65,6 +72,8 @@ class OtlpExporter final : public Tracer {
   CondVar changed_;
   std::vector<Span> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Once it stops.
+  std::chrono::steady_clock::time_point end_by_ ABSL_GUARDED_BY(mutex_);
   // One log line for an outage. The thread's own.
   bool failing_ = false;
   std::thread thread_;

@@ -146,6 +146,24 @@ TEST_F(OtlpExporterTest, AFrozenCollectorDoesNotHoldUpTheEnd) {
   EXPECT_LT(collector_.AwaitCalls(1), 100);
 }
 
+TEST_F(OtlpExporterTest, ASlowCollectorDoesNotHoldUpTheEnd) {
+  OtlpExporter::Options options = Quick();
+  options.call_timeout = absl::Minutes(10);
+  options.end_timeout = absl::ZeroDuration();
+  options.max_batch = 1;
+  options.max_queued = 5000;
+  collector_.Freeze();
+  auto exporter = Start(options);
+  for (int i = 0; i < 5000; ++i) exporter->Record(SomeSpan(absl::StrCat(i)));
+  ASSERT_EQ(collector_.AwaitCalls(1), 1);
+  // It answers every call. Seconds pass until it has answered all; the end does not wait for them.
+  std::thread ending([&exporter] { exporter.reset(); });
+  collector_.Thaw();
+  ending.join();
+  EXPECT_EQ(counts_.exported + counts_.dropped, 5000);
+  EXPECT_GT(counts_.dropped, 0);
+}
+
 TEST_F(OtlpExporterTest, EndsWithoutACollector) {
   OtlpExporter::Options options = Quick();
   auto exporter = std::make_unique<OtlpExporter>(

@@ -36,6 +36,11 @@ void RequireGood(const ServeOptions& options) {
   Require(options.listen.IsLocal() || !options.config.empty(), "others need rules");
   Require(options.listen.IsLocal() || options.allow_plaintext || !options.tls.key.empty(),
           "others need TLS");
+  Require(!options.otlp_endpoint.empty() || (options.otlp_ca.empty() && !options.otlp_plaintext),
+          "a collector has an address");
+  Require(options.otlp_ca.empty() || !options.otlp_plaintext, "spans have TLS or none");
+  Require(!options.read_only || options.store.kind == StoreAddress::Kind::kPostgres,
+          "a SQLite file has one process");
 }
 
 void RequireGood(const MigrateOptions& options) {
