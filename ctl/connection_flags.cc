@@ -116,10 +116,11 @@ absl::StatusOr<std::unique_ptr<Service>> ConnectionFlags::Connect() const {
     if (!token.ok()) return absl::InvalidArgumentError(token.status().message());
     options.local_token = *std::move(token);
   }
-  return std::make_unique<Service>(
-      grpc::CreateCustomChannel(address_, *credentials,
-                                IdempotencydChannelArguments(certificate_name_)),
-      std::move(options));
+  grpc::ChannelArguments arguments = IdempotencydChannelArguments(certificate_name_);
+  // The environment may name a proxy, which is another machine.
+  if (IsLocal(address_)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return std::make_unique<Service>(grpc::CreateCustomChannel(address_, *credentials, arguments),
+                                   std::move(options));
 }
 
 }  // namespace idempotency::internal

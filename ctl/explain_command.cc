@@ -1,5 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "ctl/commands.h"
+#include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_story.h"
 #include "ctl/record_text.h"
@@ -58,8 +59,8 @@ class ExplainCommand final : public Command {
           return true;
         });
     if (!complete.ok()) {
-      terminal.Note(absl::StrCat(
-          "What administrators did is not included: ", complete.status().message(), "\n"));
+      terminal.Note(absl::StrCat("What administrators did is not included: ",
+                                 PrintableText(std::string(complete.status().message())), "\n"));
       return;
     }
     if (!text.empty()) terminal.Print(absl::StrCat("\nAdministrators:\n", text));

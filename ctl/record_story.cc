@@ -20,6 +20,12 @@ bool IsForgotten(const v1::Record& record, absl::Time now) {
   return !stays && FromWire(record.expires_at()) <= now;
 }
 
+bool HasWholeReply(const v1::Record& record, absl::Time now) {
+  const v1::ReplyContent content = record.reply().content();
+  return (content == v1::REPLY_CONTENT_FULL || content == v1::REPLY_CONTENT_UNSPECIFIED) &&
+         (!record.has_reply_expires_at() || FromWire(record.reply_expires_at()) > now);
+}
+
 std::string EndOfAttempt(const v1::Record& record, absl::Time now) {
   const std::string attempt = absl::StrCat("Attempt ", record.attempt());
   const std::string lease = TimeText(record.lease_expires_at(), now);
@@ -83,7 +89,10 @@ std::string NextVerdict(const v1::Record& record, absl::Time now) {
       return "outcome_unknown (OUTCOME_UNKNOWN): the lease is over, and the method requires "
              "recovery";
     case v1::RECORD_STATE_COMPLETED:
-      return "replay: the stored reply, without running the handler";
+      return HasWholeReply(record, now)
+                 ? "replay: the stored reply, without running the handler"
+                 : "replay of what is kept of the reply, without running the handler; a guard that "
+                   "cannot answer with that refuses (REPLY_NOT_KEPT)";
     case v1::RECORD_STATE_RELEASED:
       if (LeaseIsLive(record, now)) {
         return "in_flight (IN_FLIGHT): the attempt failed, and the pause after it is not over";

@@ -57,8 +57,13 @@ TEST(RecordStoryTest, ACompletedOne) {
   ToWire(kNow - absl::Minutes(4), *record.mutable_completed_at());
   record.mutable_reply()->set_code(3);
   EXPECT_THAT(StoryOf(record, kNow), HasSubstr("(4m ago) with status 3."));
-  EXPECT_THAT(NextVerdict(record, kNow), StartsWith("replay"));
+  EXPECT_THAT(NextVerdict(record, kNow), StartsWith("replay: the stored reply"));
   EXPECT_THAT(Remedy(record, kNow), IsEmpty());
+  ToWire(kNow, *record.mutable_reply_expires_at());
+  EXPECT_THAT(NextVerdict(record, kNow), HasSubstr("REPLY_NOT_KEPT"));
+  record.clear_reply_expires_at();
+  record.mutable_reply()->set_content(v1::REPLY_CONTENT_STATUS_ONLY);
+  EXPECT_THAT(NextVerdict(record, kNow), HasSubstr("REPLY_NOT_KEPT"));
 }
 
 TEST(RecordStoryTest, AReleasedOneRunsAgainAfterItsPause) {

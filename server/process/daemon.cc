@@ -2,6 +2,7 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
 #include <string>
@@ -119,8 +120,12 @@ absl::Status Daemon::StartTracing() {
   }
   OtlpExporter::Options exporting;
   exporting.version = std::string(Version());
-  tracer_ = std::make_unique<OtlpExporter>(grpc::CreateChannel(options_.otlp_endpoint, credentials),
-                                           exporting, metrics_);
+  grpc::ChannelArguments arguments;
+  // The environment may name a proxy, which is another machine.
+  if (local) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  tracer_ = std::make_unique<OtlpExporter>(
+      grpc::CreateCustomChannel(options_.otlp_endpoint, credentials, arguments), exporting,
+      metrics_);
   return absl::OkStatus();
 }
 

@@ -91,7 +91,9 @@ class CtlTest : public ::testing::Test {
         arguments, {{"IDEMPOTENCYCTL_ADDRESS", daemon_->address()},
                     {"IDEMPOTENCYCTL_TLS_CA", folder_.File("ca.pem")},
                     {"IDEMPOTENCYCTL_TLS_CERT", folder_.File(identity + ".pem")},
-                    {"IDEMPOTENCYCTL_TLS_KEY", folder_.File(identity + ".key")}});
+                    {"IDEMPOTENCYCTL_TLS_KEY", folder_.File(identity + ".key")},
+                    // Nothing that stays on this machine goes to a proxy.
+                    {"http_proxy", "http://127.0.0.1:1"}});
     EXPECT_TRUE(process.ok()) << process.status();
     const auto ended = (*process)->Wait();
     EXPECT_TRUE(ended.ok()) << ended.status();
