@@ -92,8 +92,9 @@ std::string SessionSettings(const PostgresOptions& options) {
       ";SET tcp_keepalives_idle TO ", absl::ToInt64Seconds(kPostgresKeepaliveIdle),
       ";SET tcp_keepalives_interval TO ", absl::ToInt64Seconds(kPostgresKeepaliveInterval),
       ";SET tcp_keepalives_count TO ", kPostgresKeepaliveCount, ";SET tcp_user_timeout TO ",
-      absl::ToInt64Milliseconds(kPostgresPeerTimeout), ";SET default_transaction_read_only TO ",
-      options.read_only ? "on" : "off",
+      absl::ToInt64Milliseconds(
+          kPostgresPeerTimeout),  // The default of the server stays where this side may write.
+      options.read_only ? ";SET default_transaction_read_only TO on" : "",
       ";SET default_transaction_isolation TO 'read committed'"
       ";SET plan_cache_mode TO force_generic_plan"
       ";SET enable_seqscan TO off;SET enable_hashjoin TO off"
