@@ -35,6 +35,8 @@ if(IDEMPOTENCY_POSTGRES)
 endif()
 if(IDEMPOTENCY_BUILD_DAEMON)
   find_package(prometheus-cpp REQUIRED)
+  # Its headers: Asio and Beast, for the console.
+  find_package(Boost 1.74 REQUIRED)
 endif()
 
 # The folder of the protos that users import.

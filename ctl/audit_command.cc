@@ -1,8 +1,9 @@
 #include "absl/strings/str_cat.h"
 #include "ctl/commands.h"
-#include "ctl/printable_text.h"
 #include "ctl/record_text.h"
 #include "ctl/text_table.h"
+#include "explanation/printable_text.h"
+#include "explanation/time_text.h"
 
 namespace idempotency::internal {
 namespace {

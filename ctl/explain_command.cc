@@ -1,9 +1,10 @@
 #include "absl/strings/str_cat.h"
 #include "ctl/commands.h"
-#include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
-#include "ctl/record_story.h"
 #include "ctl/record_text.h"
+#include "explanation/printable_text.h"
+#include "explanation/record_story.h"
+#include "explanation/time_text.h"
 
 namespace idempotency::internal {
 namespace {

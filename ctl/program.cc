@@ -15,7 +15,7 @@
 #include "ctl/commands.h"
 #include "ctl/completion.h"
 #include "ctl/manual_page.h"
-#include "ctl/printable_text.h"
+#include "explanation/printable_text.h"
 
 #include "core/absl_view.h"
 #include "grpc_idempotency/errors.h"

@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "ctl/commands.h"
-#include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
+#include "explanation/printable_text.h"
 
 #include "core/wire_time.h"
 #include "grpc_idempotency/limits.h"

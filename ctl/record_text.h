@@ -7,7 +7,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "ctl/text_table.h"
-#include "google/protobuf/timestamp.pb.h"
 
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/record.pb.h"
@@ -18,10 +17,6 @@ namespace idempotency::internal {
 
 // "UNKNOWN".
 std::string StateText(v1::RecordState state);
-// "3m" for some time, rounded down to its largest unit; "0s" at least.
-std::string SpanText(absl::Duration span);
-// "2026-11-24T10:00:00Z (3m ago)", or "(in 3m)".
-std::string TimeText(const google::protobuf::Timestamp& time, absl::Time now);
 
 // "Name:    value", one line each, the values below each other; a value of several lines is
 // indented. Without the reply's content.

@@ -7,6 +7,7 @@
 #include "ctl/commands.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
+#include "explanation/time_text.h"
 
 #include "core/wire_time.h"
 #include "grpc_idempotency/limits.h"

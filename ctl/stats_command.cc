@@ -5,10 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "ctl/commands.h"
-#include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
 #include "ctl/text_table.h"
+#include "explanation/printable_text.h"
+#include "explanation/time_text.h"
 
 #include "core/wire_time.h"
 

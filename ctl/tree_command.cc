@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "ctl/commands.h"
-#include "ctl/printable_text.h"
 #include "ctl/record_selector.h"
 #include "ctl/record_text.h"
+#include "explanation/printable_text.h"
 
 namespace idempotency::internal {
 namespace {

@@ -15,7 +15,7 @@ build_packages=(
   ca-certificates g++ cmake ninja-build pkg-config ccache
   libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libssl-dev libpqxx-dev libpq-dev libsqlite3-dev
-  prometheus-cpp-dev libspdlog-dev libgtest-dev libgmock-dev
+  prometheus-cpp-dev libboost-dev libspdlog-dev libgtest-dev libgmock-dev
 )
 # The tests are built by clang: its sanitizers and its gcov are in packages of their own.
 # faketime: clocks that tests/chaos shifts. python3-h2: its hostile caller. python3-grpcio: the

@@ -140,6 +140,15 @@ inline constexpr std::size_t kMaxScrapes = 32;
 inline constexpr absl::Duration kScrapeTimeout = absl::Seconds(10);
 inline constexpr std::size_t kMaxScrapeRequestBytes = 8 * 1024;
 
+// The console. Connections: one more ends the oldest.
+inline constexpr std::size_t kMaxConsoleConnections = 32;
+// Without a request, a connection is closed after this time; a TLS handshake, a request and the
+// writing of a response take no longer.
+inline constexpr absl::Duration kConsoleTimeout = absl::Seconds(15);
+inline constexpr std::size_t kMaxConsoleHeaderBytes = 16 * 1024;
+// A larger reply is stored by idempotencyctl.
+inline constexpr std::size_t kMaxConsoleBodyBytes = 64 * 1024;
+
 // Access. A bearer token, of which each session keeps one; gRPC by default accepts as much metadata
 // in all.
 inline constexpr std::size_t kMaxTokenBytes = 8 * 1024;

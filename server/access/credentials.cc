@@ -36,18 +36,11 @@ void ReadCertificate(const grpc::AuthContext& peer, Credentials& credentials) {
 void ReadToken(const grpc::ServerContextBase& context, Credentials& credentials) {
   const auto [first, last] = context.client_metadata().equal_range("authorization");
   if (first == last) return;
-  absl::string_view value = ViewOf(first->second);
-  // RFC 7235: the scheme's name is case-insensitive.
-  constexpr absl::string_view kScheme = "bearer ";
-  const bool bearer = absl::StartsWithIgnoreCase(value, kScheme);
-  if (bearer) value.remove_prefix(kScheme.size());
-  value = absl::StripAsciiWhitespace(value);
-  if (!bearer || value.empty() || value.size() > limits::kMaxTokenBytes ||
-      std::next(first) != last) {
+  if (std::next(first) != last) {
     credentials.malformed = true;
     return;
   }
-  credentials.token = std::string(value);
+  ReadAuthorization(ViewOf(first->second), credentials);
 }
 
 }  // namespace
@@ -56,6 +49,19 @@ bool IsLocalPeer(absl::string_view peer) {
   return absl::StartsWith(peer, "ipv4:127.") || absl::StartsWith(peer, "ipv6:%5B::1%5D:") ||
          absl::StartsWith(peer, "ipv6:[::1]:") || absl::StartsWith(peer, "ipv6:%5B::ffff:127.") ||
          absl::StartsWith(peer, "unix:");
+}
+
+void ReadAuthorization(absl::string_view value, Credentials& credentials) {
+  // RFC 7235: the scheme's name is case-insensitive.
+  constexpr absl::string_view kScheme = "bearer ";
+  const bool bearer = absl::StartsWithIgnoreCase(value, kScheme);
+  if (bearer) value.remove_prefix(kScheme.size());
+  value = absl::StripAsciiWhitespace(value);
+  if (!bearer || value.empty() || value.size() > limits::kMaxTokenBytes) {
+    credentials.malformed = true;
+    return;
+  }
+  credentials.token = std::string(value);
 }
 
 Credentials CredentialsOf(const grpc::ServerContextBase& context) {

@@ -31,6 +31,10 @@ struct Credentials {
 // The credentials of a call or of a stream.
 Credentials CredentialsOf(const grpc::ServerContextBase& context);
 
+// Adds the value of a call's one `authorization` header: a bearer token, or what makes the
+// credentials malformed.
+void ReadAuthorization(absl::string_view value, Credentials& credentials);
+
 // True for gRPC's text of a peer on this machine, such as "ipv4:127.0.0.1:4000" or
 // "unix:/run/x".
 bool IsLocalPeer(absl::string_view peer);

@@ -10,6 +10,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/limits.h"
 #include "server/operation/page_token.h"
+#include "server/operation/wire_request.h"
 #include "server/operation/wire_response.h"
 #include "server/store/state_numbers.h"
 
@@ -65,6 +66,24 @@ absl::StatusOr<Administration::Authorised> Administration::Authorise(RecordTarge
   absl::StatusOr<std::string> actor = ActorOf(caller, record->key.name_space);
   if (!actor.ok()) return NoSuchRecord();
   return Authorised{std::move(record->key), *std::move(actor)};
+}
+
+absl::StatusOr<v1::GetResponse> Administration::Get(const v1::GetRequest& request,
+                                                    const AdminCaller& caller) {
+  const absl::StatusOr<GetOp> op = GetOpFrom(request);
+  if (!op.ok()) return op.status();
+  if (op->key) {
+    const absl::StatusOr<std::string> actor = ActorOf(caller, op->key->name_space);
+    if (!actor.ok()) return actor.status();
+  }
+  const absl::StatusOr<Record> record = std::move(store_.Get({&*op, 1}).front());
+  if (!record.ok()) return record.status();
+  if (!ActorOf(caller, record->key.name_space).ok()) return NoSuchRecord();
+  v1::GetResponse response;
+  const absl::Status written =
+      WriteRecord(*record, v1::RECORD_VIEW_BASIC, *response.mutable_record());
+  if (!written.ok()) return written;
+  return response;
 }
 
 absl::StatusOr<v1::ListResponse> Administration::List(const v1::ListRequest& request,

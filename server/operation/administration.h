@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "idempotency/v1/admin_service.pb.h"
+#include "idempotency/v1/idempotency_service.pb.h"
 #include "server/observability/observer.h"
 #include "server/operation/admin_request.h"
 #include "server/queue/in_flight_waiters.h"
@@ -36,6 +37,8 @@ class Administration {
                  const Clock& clock = Clock::System())
       : store_(store), waiters_(waiters), observer_(observer), clock_(clock) {}
 
+  // A record without its reply's content, whatever view the request names.
+  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const AdminCaller& caller);
   absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request, const AdminCaller& caller);
   absl::StatusOr<v1::ResolveResponse> Resolve(const v1::ResolveRequest& request,
                                               const AdminCaller& caller);

@@ -146,6 +146,7 @@ struct ServeFlags {
   std::string listen = "127.0.0.1:7411";
   std::string store;
   std::string metrics = "127.0.0.1:9464";
+  std::string console;
   std::string log_level = "info";
   std::string log_format = "text";
   int transport_mib = static_cast<int>(limits::kListenerBytes / kMib);
@@ -159,6 +160,9 @@ ServeFlags::ServeFlags(ServeOptions* options) {
               "free port.");
   set.AddText("metrics", "ADDRESS", &metrics,
               "Listen address of /metrics for Prometheus, plain HTTP: IP:PORT. Empty disables it.");
+  set.AddText("console", "ADDRESS", &console,
+              "Listen address of the operators' page, HOST:PORT, for example localhost:7412; with\n"
+              "--tls_cert it is HTTPS. Empty: none. See docs/console.md.");
   set.AddInt("store_connections", &options->store_connections, 1,
              ServiceOptions::kMaxStoreConnections,
              "Connections to Postgres for calls, which share them in batches, so that few are\n"
@@ -251,13 +255,14 @@ absl::StatusOr<StoreAddress> ParseStore(absl::string_view text) {
   return store;
 }
 
-absl::StatusOr<std::optional<NetworkAddress>> ParseMetrics(absl::string_view text) {
+// An address of HTTP, or none.
+absl::StatusOr<std::optional<NetworkAddress>> ParseHttp(absl::string_view flag,
+                                                        absl::string_view text) {
   if (text.empty()) return std::optional<NetworkAddress>();
   absl::StatusOr<NetworkAddress> address = NetworkAddress::Parse(text);
-  if (!address.ok()) return AboutFlag("metrics", address.status());
+  if (!address.ok()) return AboutFlag(flag, address.status());
   if (!address->unix_path.empty()) {
-    return AboutFlag("metrics",
-                     absl::InvalidArgumentError("cannot be a unix socket; write IP:PORT"));
+    return AboutFlag(flag, absl::InvalidArgumentError("cannot be a unix socket; write IP:PORT"));
   }
   return std::optional<NetworkAddress>(*std::move(address));
 }
@@ -274,19 +279,30 @@ absl::Status ValidateTls(const TlsFiles& tls) {
 }
 
 // Beyond this machine nothing is permitted unless it is configured.
-absl::Status ValidateExposure(const ServeOptions& options) {
-  if (options.listen.IsLocal()) return absl::OkStatus();
+absl::Status ValidateExposure(absl::string_view flag, const NetworkAddress& address,
+                              const ServeOptions& options) {
+  if (address.IsLocal()) return absl::OkStatus();
   if (options.config.empty()) {
     return absl::InvalidArgumentError(
-        "--listen is reached by other machines: --config must state who may do what; "
-        "docs/configuration.md has an example");
+        absl::StrCat("--", flag,
+                     " is reached by other machines: --config must state who may do what; "
+                     "docs/configuration.md has an example"));
   }
   if (options.tls.certificate.empty() && !options.allow_plaintext) {
     return absl::InvalidArgumentError(
-        "--listen is reached by other machines: set --tls_cert and --tls_key, or "
-        "--allow_plaintext");
+        absl::StrCat("--", flag,
+                     " is reached by other machines: set --tls_cert and --tls_key, or "
+                     "--allow_plaintext"));
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateExposure(const ServeOptions& options) {
+  absl::Status exposed = ValidateExposure("listen", options.listen, options);
+  if (exposed.ok() && options.console) {
+    exposed = ValidateExposure("console", *options.console, options);
+  }
+  return exposed;
 }
 
 absl::Status ValidateOtlp(const ServeOptions& options) {
@@ -315,9 +331,13 @@ absl::StatusOr<CommandLine> ParseServe(absl::Span<const absl::string_view> args)
   if (!listen.ok()) return AboutFlag("listen", listen.status());
   options.listen = *std::move(listen);
 
-  absl::StatusOr<std::optional<NetworkAddress>> metrics = ParseMetrics(flags.metrics);
+  absl::StatusOr<std::optional<NetworkAddress>> metrics = ParseHttp("metrics", flags.metrics);
   if (!metrics.ok()) return metrics.status();
   options.metrics = *std::move(metrics);
+
+  absl::StatusOr<std::optional<NetworkAddress>> console = ParseHttp("console", flags.console);
+  if (!console.ok()) return console.status();
+  options.console = *std::move(console);
 
   const absl::StatusOr<LogLevel> level = ParseLogLevel(flags.log_level);
   if (!level.ok()) return AboutFlag("log_level", level.status());

@@ -34,6 +34,8 @@ struct ServeOptions : ServiceOptions {
   StoreAddress store;
   // nullopt: no metrics.
   std::optional<NetworkAddress> metrics;
+  // nullopt: no console.
+  std::optional<NetworkAddress> console;
   absl::Duration drain_timeout = absl::Seconds(25);
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;

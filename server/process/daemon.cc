@@ -77,6 +77,8 @@ absl::Status Daemon::StartParts() {
     exposer_ = *std::move(exposer);
   }
 
+  if (absl::Status started = StartConsole(); !started.ok()) return started;
+
   auto listener = GrpcListener::Start(
       options_.listen, credentials_->credentials(), BoundListener(options_),
       [this](grpc::ServerBuilder& builder) { stack_->Register(builder); }, metrics_,
@@ -129,6 +131,27 @@ absl::Status Daemon::StartTracing() {
   return absl::OkStatus();
 }
 
+absl::Status Daemon::StartConsole() {
+  if (!options_.console) return absl::OkStatus();
+  auto sockets = ListeningSockets::Bind(*options_.console, " for the console");
+  if (!sockets.ok()) return sockets.status();
+  console_sockets_.emplace(*std::move(sockets));
+  const ServiceStack::Admin admin = stack_->admin();
+  console_.emplace(ConsoleApi::Service{admin.administration, admin.worker, admin.budget, access_,
+                                       tenants_, metrics_.registry()});
+  TlsSource tls;
+  if (!options_.tls.certificate.empty()) tls = [this] { return credentials_->content(); };
+  auto started = HttpListener::Start(
+      console_sockets_->sockets(), tls,
+      [this](const HttpRequest& request, const HttpReply& reply) {
+        console_->Answer(request, reply);
+      },
+      {});
+  if (!started.ok()) return started.status();
+  console_listener_ = *std::move(started);
+  return absl::OkStatus();
+}
+
 absl::Status Daemon::StartAccess() {
   if (options_.config.empty()) return absl::OkStatus();
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(options_.config);
@@ -152,6 +175,10 @@ Daemon::~Daemon() {
   if (stack_ != nullptr) stack_->StopWaiting();
   if (listener_ != nullptr) listener_->Drain(options_.drain_timeout);
   // The rest is the members' destruction, in the reverse order.
+}
+
+const NetworkAddress* Daemon::console_address() const {
+  return console_sockets_ ? &console_sockets_->address() : nullptr;
 }
 
 const NetworkAddress* Daemon::metrics_address() const {

@@ -8,9 +8,12 @@
 
 #include "server/access/access_control.h"
 #include "server/config/config_watcher.h"
+#include "server/console/console.h"
+#include "server/console/http_listener.h"
 #include "server/process/command_line.h"
 #include "server/process/grpc_listener.h"
 #include "server/process/listener_credentials.h"
+#include "server/process/listening_sockets.h"
 #include "server/process/logging_metrics.h"
 #include "server/process/metrics_exposer.h"
 #include "server/process/stop_request.h"
@@ -44,6 +47,8 @@ class Daemon {
   const NetworkAddress& listen_address() const { return listener_->address(); }
   // nullptr: no metrics.
   const NetworkAddress* metrics_address() const;
+  // nullptr: no console.
+  const NetworkAddress* console_address() const;
 
  private:
   Daemon(const ServeOptions& options, StopRequest* stop);
@@ -52,6 +57,7 @@ class Daemon {
   // Before a call can arrive.
   absl::Status StartAccess();
   absl::Status StartTracing();
+  absl::Status StartConsole();
   void Inspected(const absl::Status& store);
 
   const ServeOptions options_;
@@ -66,6 +72,10 @@ class Daemon {
   std::unique_ptr<OtlpExporter> tracer_;
   std::unique_ptr<ServiceStack> stack_;
   std::unique_ptr<MetricsExposer> exposer_;
+  // If there is a console.
+  std::optional<Console> console_;
+  std::optional<ListeningSockets> console_sockets_;
+  std::unique_ptr<HttpListener> console_listener_;
   std::unique_ptr<GrpcListener> listener_;
   std::optional<Health> health_;
   std::unique_ptr<StoreMonitor> monitor_;

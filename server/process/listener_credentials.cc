@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<ListenerCredentials>> ListenerCredentials::Make(
     made->credentials_ = grpc::InsecureServerCredentials();
     return made;
   }
-  absl::StatusOr<Content> content = Read(files);
+  absl::StatusOr<TlsContent> content = Read(files);
   if (!content.ok()) return content.status();
   if (absl::Status watching = made->StartWatching(*std::move(content)); !watching.ok()) {
     return watching;
@@ -123,7 +123,7 @@ ListenerCredentials::~ListenerCredentials() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::StatusOr<ListenerCredentials::Content> ListenerCredentials::Read(const TlsFiles& files) {
+absl::StatusOr<TlsContent> ListenerCredentials::Read(const TlsFiles& files) {
   absl::StatusOr<std::string> certificate = ReadFile("tls_cert", files.certificate);
   if (!certificate.ok()) return certificate.status();
   absl::Status checked = CheckCertificate("tls_cert", files.certificate, *certificate);
@@ -134,7 +134,7 @@ absl::StatusOr<ListenerCredentials::Content> ListenerCredentials::Read(const Tls
   checked = CheckKey(files, *certificate, *key);
   if (!checked.ok()) return checked;
 
-  Content content{absl::StrCat(*key, "\n", *certificate), ""};
+  TlsContent content{absl::StrCat(*key, "\n", *certificate), ""};
   if (!files.client_ca.empty()) {
     absl::StatusOr<std::string> authority = ReadFile("tls_client_ca", files.client_ca);
     if (!authority.ok()) return authority.status();
@@ -145,7 +145,7 @@ absl::StatusOr<ListenerCredentials::Content> ListenerCredentials::Read(const Tls
   return content;
 }
 
-absl::Status ListenerCredentials::StartWatching(Content content) {
+absl::Status ListenerCredentials::StartWatching(TlsContent content) {
   absl::StatusOr<MemoryFile> identity = MemoryFile::Make(content.identity);
   if (!identity.ok()) return identity.status();
   absl::StatusOr<MemoryFile> client_ca = MemoryFile::Make(content.client_ca);
@@ -153,10 +153,21 @@ absl::Status ListenerCredentials::StartWatching(Content content) {
   credentials_ = Watched(identity->path(), files_.client_ca.empty() ? "" : client_ca->path());
   identity_ = *std::move(identity);
   client_ca_ = *std::move(client_ca);
-  current_ = std::move(content);
+  Publish(std::move(content));
   thread_ = std::thread([this] { Watch(); });
   pthread_setname_np(thread_.native_handle(), "certificates");
   return absl::OkStatus();
+}
+
+void ListenerCredentials::Publish(TlsContent content) {
+  auto published = std::make_shared<const TlsContent>(std::move(content));
+  MutexLock lock(mutex_);
+  current_ = std::move(published);
+}
+
+std::shared_ptr<const TlsContent> ListenerCredentials::content() const {
+  MutexLock lock(mutex_);
+  return current_;
 }
 
 void ListenerCredentials::Watch() {
@@ -164,13 +175,13 @@ void ListenerCredentials::Watch() {
 }
 
 void ListenerCredentials::Refresh() {
-  absl::StatusOr<Content> content = Read(files_);
+  absl::StatusOr<TlsContent> content = Read(files_);
   absl::Status refused = content.status();
-  if (refused.ok() && !(*content == current_)) {
+  if (refused.ok() && !(*content == *this->content())) {
     refused = identity_->Replace(content->identity);
     if (refused.ok()) refused = client_ca_->Replace(content->client_ca);
     if (refused.ok()) {
-      current_ = *std::move(content);
+      Publish(*std::move(content));
       Log(LogLevel::kInfo, "certificates replaced", {{"tls_cert", files_.certificate}});
     }
   }

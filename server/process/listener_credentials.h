@@ -8,9 +8,12 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "core/mutex.h"
+#include "server/console/tls_content.h"
 #include "server/files/memory_file.h"
 #include "server/process/command_line.h"
 #include "server/service/stop_latch.h"
@@ -43,24 +46,15 @@ class ListenerCredentials {
   ListenerCredentials& operator=(const ListenerCredentials&) = delete;
 
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
+  // What new connections get, for another listener of this process; null without TLS. Thread-safe.
+  std::shared_ptr<const TlsContent> content() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // The content of the files.
-  struct Content {
-    // The key, then the certificate and its chain: one file, so that gRPC never reads
-    // one of the two from before a change and the other from after it.
-    std::string identity;
-    std::string client_ca;
-
-    bool operator==(const Content& other) const {
-      return identity == other.identity && client_ca == other.client_ca;
-    }
-  };
-
   explicit ListenerCredentials(const TlsFiles& files) : files_(files) {}
 
-  static absl::StatusOr<Content> Read(const TlsFiles& files);
-  absl::Status StartWatching(Content content);
+  static absl::StatusOr<TlsContent> Read(const TlsFiles& files);
+  absl::Status StartWatching(TlsContent content);
+  void Publish(TlsContent content) ABSL_LOCKS_EXCLUDED(mutex_);
   void Watch();
   void Refresh();
 
@@ -70,7 +64,9 @@ class ListenerCredentials {
   // The files that gRPC reads. Owned by the thread once that runs.
   std::optional<MemoryFile> identity_;
   std::optional<MemoryFile> client_ca_;
-  Content current_;
+  mutable Mutex mutex_;
+  // Null without TLS.
+  std::shared_ptr<const TlsContent> current_ ABSL_GUARDED_BY(mutex_);
   // Why the files are not used now, or "".
   std::string complaint_;
 

@@ -52,6 +52,9 @@ std::string ReadyLine(const Daemon& daemon) {
   if (const NetworkAddress* metrics = daemon.metrics_address(); metrics != nullptr) {
     absl::StrAppend(&line, ", metrics on ", metrics->ToString());
   }
+  if (const NetworkAddress* console = daemon.console_address(); console != nullptr) {
+    absl::StrAppend(&line, ", console on ", console->ToString());
+  }
   return line + "\n";
 }
 

@@ -69,6 +69,14 @@ class ServiceStack {
   // Serves administrators too, by Sharing::access, which is set. Before Register(), once.
   void ServeAdmin();
 
+  // What administrators are served by, for another entry point. After ServeAdmin().
+  struct Admin {
+    Administration& administration;
+    AdminWorker& worker;
+    MemoryBudget& budget;
+  };
+  Admin admin() { return {*administration_, *admin_worker_, batcher_->budget()}; }
+
   // Registers the service on a server, and sets its message size limits.
   void Register(grpc::ServerBuilder& builder);
 

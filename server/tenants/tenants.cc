@@ -213,6 +213,16 @@ void Tenants::CountReply(absl::string_view name_space, std::size_t bytes) {
   if (tenant != nullptr) Count(*tenant, {0, static_cast<std::int64_t>(bytes)});
 }
 
+std::vector<std::string> Tenants::Names() const {
+  std::vector<std::string> names;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, tenant] : tenants_) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 std::vector<Tenants::Quota> Tenants::Quotas() const {
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   std::vector<Quota> quotas;

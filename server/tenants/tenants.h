@@ -84,6 +84,8 @@ class Tenants {
   // reached a quota only existing records may be reserved (ReserveOp::only_existing).
   absl::StatusOr<Place> AdmitReservation(ReserveOp& op, const StatedTerms& stated,
                                          absl::Duration& max_wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The namespaces of the configuration, by name.
+  std::vector<std::string> Names() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The namespaces that bound it, and how long a record of theirs may be UNKNOWN.
   std::map<std::string, absl::Duration> UnknownLives() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -19,14 +19,15 @@ PARTS = {
     "core": set(),
     "client": {"core"},
     "command_line": set(),
-    "ctl": {"client", "command_line", "core", "server"},
+    "ctl": {"client", "command_line", "core", "explanation", "server"},
+    "explanation": {"core"},
     "interceptors/client": {"client", "core"},
     "interceptors/server": {"client", "core", "interceptors/server/ledger",
                             "interceptors/server/log"},
     "interceptors/server/ledger": {"core", "interceptors/server/log", "postgres"},
     "interceptors/server/log": {"core"},
     "postgres": {"core"},
-    "server": {"command_line", "core", "server/store"},
+    "server": {"command_line", "core", "explanation", "server/store"},
     "server/store": {"core", "postgres"},
 }
 
@@ -38,7 +39,7 @@ ORDERS = {
         ("policy",), ("request",), ("wire", "threads"), ("ledger",), ("log",),
     ],
     "server/": [
-        ("process",), ("config",), ("service", "worlds"), ("rpc",), ("operation",), ("access", "tenants"),
+        ("process",), ("config",), ("service", "worlds"), ("rpc", "console"), ("operation",), ("access", "tenants"),
         ("queue",), ("tracing",),
         ("observability", "files"), ("sealing",), ("store",),
     ],

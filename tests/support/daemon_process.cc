@@ -38,8 +38,9 @@ void DaemonProcess::Start() {
   const absl::StatusOr<std::string> line = process.ok()
                                                ? (*process)->WaitForLine(kReady)
                                                : absl::StatusOr<std::string>(process.status());
-  const std::vector<std::string> addresses = absl::StrSplit(
-      absl::StripPrefix(line.ok() ? *line : absl::string_view(), kReady), ", metrics on ");
+  const std::vector<std::string> ports = absl::StrSplit(
+      absl::StripPrefix(line.ok() ? *line : absl::string_view(), kReady), ", console on ");
+  const std::vector<std::string> addresses = absl::StrSplit(ports[0], ", metrics on ");
   if (addresses.size() != 2) {
     std::cerr << "idempotencyd did not start: " << (line.ok() ? *line : line.status().ToString())
               << "\n";
@@ -47,6 +48,7 @@ void DaemonProcess::Start() {
   }
   process_ = *std::move(process);
   metrics_address_ = addresses[1];
+  console_address_ = ports.size() > 1 ? ports[1] : "";
 }
 
 void DaemonProcess::Restart() {

@@ -24,6 +24,8 @@ class DaemonProcess {
   const std::string& address() const { return port_.address(); }
   // The address of /metrics.
   const std::string& metrics_address() const { return metrics_address_; }
+  // The address of the console; "" without one.
+  const std::string& console_address() const { return console_address_; }
   Process& process() { return *process_; }
 
   // kill -9.
@@ -41,6 +43,7 @@ class DaemonProcess {
   const std::optional<int> descriptors_;
   const HeldPort port_;
   std::string metrics_address_;
+  std::string console_address_;
   std::unique_ptr<Process> process_;
 };
 

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CTL_PRINTABLE_TEXT_H_
-#define IDEMPOTENCY_CTL_PRINTABLE_TEXT_H_
+#ifndef IDEMPOTENCY_EXPLANATION_PRINTABLE_TEXT_H_
+#define IDEMPOTENCY_EXPLANATION_PRINTABLE_TEXT_H_
 
 #include <cstddef>
 #include <string>
@@ -21,4 +21,4 @@ std::string CutToColumns(std::string_view printable, std::size_t columns);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CTL_PRINTABLE_TEXT_H_
+#endif  // IDEMPOTENCY_EXPLANATION_PRINTABLE_TEXT_H_

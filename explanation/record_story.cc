@@ -1,8 +1,8 @@
-#include "ctl/record_story.h"
+#include "explanation/record_story.h"
 
 #include "absl/strings/str_cat.h"
-#include "ctl/printable_text.h"
-#include "ctl/record_text.h"
+#include "explanation/printable_text.h"
+#include "explanation/time_text.h"
 
 #include "core/wire_time.h"
 

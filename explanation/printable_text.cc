@@ -1,4 +1,4 @@
-#include "ctl/printable_text.h"
+#include "explanation/printable_text.h"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-#ifndef IDEMPOTENCY_CTL_RECORD_STORY_H_
-#define IDEMPOTENCY_CTL_RECORD_STORY_H_
+#ifndef IDEMPOTENCY_EXPLANATION_RECORD_STORY_H_
+#define IDEMPOTENCY_EXPLANATION_RECORD_STORY_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ std::string Remedy(const v1::Record& record, absl::Time now);
 
 }  // namespace idempotency::internal
 
-#endif  // IDEMPOTENCY_CTL_RECORD_STORY_H_
+#endif  // IDEMPOTENCY_EXPLANATION_RECORD_STORY_H_

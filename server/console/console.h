@@ -1,0 +1,26 @@
+#ifndef IDEMPOTENCY_SERVER_CONSOLE_CONSOLE_H_
+#define IDEMPOTENCY_SERVER_CONSOLE_CONSOLE_H_
+
+#include <utility>
+
+#include "server/console/console_api.h"
+#include "server/console/http_message.h"
+
+namespace idempotency::internal {
+
+// The operators' page and its requests (docs/console.md): what a request must be before its method
+// is called, and what every response says to a browser. Thread-safe.
+class Console {
+ public:
+  explicit Console(ConsoleApi::Service service) : api_(std::move(service)) {}
+
+  // An HttpHandler.
+  void Answer(const HttpRequest& request, const HttpReply& reply) const;
+
+ private:
+  const ConsoleApi api_;
+};
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_SERVER_CONSOLE_CONSOLE_H_
