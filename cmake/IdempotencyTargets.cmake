@@ -10,7 +10,7 @@ find_program(IDEMPOTENCY_CCACHE ccache)
 if(PROJECT_IS_TOP_LEVEL AND IDEMPOTENCY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Relative paths, so that another checkout hits the same cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${IDEMPOTENCY_CCACHE}")
+    "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;CCACHE_PCH_EXTSUM=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${IDEMPOTENCY_CCACHE}")
 endif()
 
 # Applies to the project's own code, not to generated code.
@@ -47,12 +47,16 @@ endif()
 
 # Third-party headers, read once: half of clang's work for a file of this project.
 if(IDEMPOTENCY_PRECOMPILE)
+  # As CMake's own options, without a path that ccache cannot make relative.
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)
   file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
   add_library(idempotency_precompiled OBJECT "${PROJECT_BINARY_DIR}/precompiled.cc")
   target_precompile_headers(idempotency_precompiled PRIVATE
     "${PROJECT_SOURCE_DIR}/cmake/precompiled.h")
   # A date in it would be a different header for the compiler cache.
   target_compile_options(idempotency_precompiled PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  set_target_properties(idempotency_precompiled PROPERTIES CXX_COMPILER_LAUNCHER
+    "${PROJECT_SOURCE_DIR}/cmake/checksum_precompiled.sh;${PROJECT_SOURCE_DIR};${CMAKE_CXX_COMPILER_LAUNCHER}")
   target_link_libraries(idempotency_precompiled PRIVATE idempotency::proto idempotency_flags
     GTest::gmock PkgConfig::pqxx SQLite::SQLite3 absl::flags absl::random_random gRPC::grpc++
     spdlog::spdlog)
