@@ -15,7 +15,7 @@ set(IDEMPOTENCY_NEEDS_client_interceptor client)
 set(IDEMPOTENCY_NEEDS_server_guard client)
 set(IDEMPOTENCY_NEEDS_ledger_postgres server_guard postgres)
 set(IDEMPOTENCY_NEEDS_ledger_sqlite server_guard)
-set(IDEMPOTENCY_NEEDS_embedded core postgres)
+set(IDEMPOTENCY_NEEDS_embedded client postgres)
 
 # idempotency_install_library(TARGET NAME COMPONENT): as idempotency::NAME.
 function(idempotency_install_library target name component)

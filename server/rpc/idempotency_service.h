@@ -48,6 +48,8 @@ class IdempotencyService final : public IdempotencyServiceMethods {
   // Shutdown(), which waits for them. May be called again.
   void DrainSessions() { sessions_.Drain(); }
 
+  Operations& operations() { return operations_; }
+
   grpc::ServerUnaryReactor* Reserve(grpc::CallbackServerContext* context,
                                     const grpc::ByteBuffer* request,
                                     grpc::ByteBuffer* response) override;

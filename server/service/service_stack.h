@@ -13,6 +13,7 @@
 #include "server/access/access_control.h"
 #include "server/observability/observer.h"
 #include "server/operation/administration.h"
+#include "server/operation/operations.h"
 #include "server/queue/admin_worker.h"
 #include "server/queue/batcher.h"
 #include "server/queue/in_flight_waiters.h"
@@ -76,6 +77,9 @@ class ServiceStack {
     MemoryBudget& budget;
   };
   Admin admin() { return {*administration_, *admin_worker_, batcher_->budget()}; }
+
+  // The service's operations, for an entry point in this process.
+  Operations& operations() { return service_->operations(); }
 
   // Registers the service on a server, and sets its message size limits.
   void Register(grpc::ServerBuilder& builder);

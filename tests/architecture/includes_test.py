@@ -20,6 +20,7 @@ PARTS = {
     "client": {"core"},
     "command_line": set(),
     "ctl": {"client", "command_line", "core", "explanation", "server"},
+    "embedded": {"client", "core", "server"},
     "explanation": {"core"},
     "interceptors/client": {"client", "core"},
     "interceptors/server": {"client", "core", "interceptors/server/ledger",

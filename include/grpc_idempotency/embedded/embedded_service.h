@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "grpc_idempotency/client/connection.h"
 #include "grpc_idempotency/embedded/service_options.h"
 
 namespace idempotency {
@@ -30,10 +31,10 @@ struct EmbeddedOptions : ServiceOptions {
 };
 
 // idempotencyd without a second process: the same service, batcher, sweeper and stores inside
-// this process. It opens no port; clients use channel().
+// this process. It opens no port. A guard gets a connection; other clients use channel().
 //
 //   auto service = EmbeddedService::Open("sqlite:/var/lib/app/records.db").value();
-//   auto guard = ServerGuard::Create(service->channel(), options).value();
+//   auto guard = ServerGuard::Create(service->MakeConnection(), options).value();
 //   ...
 //   guard->Close();
 //   server->Shutdown();
@@ -41,11 +42,11 @@ struct EmbeddedOptions : ServiceOptions {
 //   guard.reset();    // waits for outstanding recordings,
 //   service.reset();  // which are impossible after this
 //
-// Several guards and other clients may share the channel. A SQLite file belongs to one service
+// Several guards and other clients may share the service. A SQLite file belongs to one service
 // of one process at a time. Any number of processes, embedded or not, may share a Postgres
 // schema.
 //
-// channel() and store_status() are thread-safe. One thread opens and destroys the service.
+// MakeConnection(), channel() and store_status() are thread-safe. One thread opens and destroys the service.
 class EmbeddedService {
  public:
   // `store` as for `idempotencyd serve --store`: sqlite:PATH, or a postgresql:// URI. Error
@@ -62,14 +63,20 @@ class EmbeddedService {
   // has arrived, then stops the sweeper and closes the store. Bounded by the store's own
   // timeouts.
   //
-  // The channel may outlive the service: calls then fail with STORE_UNAVAILABLE. The gRPC
+  // Connections and the channel may outlive the service: calls then fail with STORE_UNAVAILABLE. The gRPC
   // objects behind the channel are destroyed with its last owner, on that owner's thread, which
   // must not be one of gRPC's.
   ~EmbeddedService();
   EmbeddedService(const EmbeddedService&) = delete;
   EmbeddedService& operator=(const EmbeddedService&) = delete;
 
-  // The channel to the service, for ServerGuard::Create and v1::IdempotencyService::NewStub.
+  // A connection for ServerGuard::Create. Its calls are operations of the service, on the calling
+  // thread: nothing is serialised, and no thread of gRPC's takes part. Callbacks run on the
+  // service's threads, one after the other for the operations of a batch.
+  std::unique_ptr<Connection> MakeConnection() const;
+
+  // The channel to the service, for v1::IdempotencyService::NewStub. A guard may use it too, at
+  // the price of messages and of gRPC's threads.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
   // The store's status at its last check, which is made every second: OK, or the reason why

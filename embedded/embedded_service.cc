@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 
 #include "core/mutex.h"
+#include "embedded/direct_connection.h"
 #include "grpc_idempotency/limits.h"
 #include "server/observability/observer.h"
 #include "server/service/service_stack.h"
@@ -18,6 +19,7 @@
 
 namespace idempotency {
 
+using internal::DirectConnection;
 using internal::Mutex;
 using internal::MutexLock;
 using internal::Observer;
@@ -38,6 +40,7 @@ class EmbeddedService::Backend {
   // Everything but the gRPC server, which continues to refuse calls.
   void Close();
 
+  internal::Operations& operations() { return stack_->operations(); }
   grpc::Channel* channel() const { return channel_.get(); }
   absl::Status store_status() const {
     MutexLock lock(mutex_);
@@ -106,6 +109,10 @@ EmbeddedService::EmbeddedService(std::shared_ptr<Backend> backend)
     : backend_(std::move(backend)), channel_(backend_, backend_->channel()) {}
 
 EmbeddedService::~EmbeddedService() { backend_->Close(); }
+
+std::unique_ptr<Connection> EmbeddedService::MakeConnection() const {
+  return std::make_unique<DirectConnection>(backend_, backend_->operations());
+}
 
 absl::Status EmbeddedService::store_status() const { return backend_->store_status(); }
 
