@@ -20,9 +20,12 @@
 #include "bench/charges_service.h"
 
 #include "grpc_idempotency/client/channel_arguments.h"
+#include "grpc_idempotency/embedded/embedded_service.h"
 #include "grpc_idempotency/server_guard/server_guard.h"
 
 ABSL_FLAG(std::string, idempotencyd, "", "Address of idempotencyd; empty: no guarded port.");
+ABSL_FLAG(std::string, embedded_store, "",
+          "Store of an embedded service, as idempotencyd's --store, in place of idempotencyd.");
 ABSL_FLAG(std::size_t, reply_bytes, 256, "Size of a reply's receipt.");
 ABSL_FLAG(std::size_t, replay_cache_bytes, idempotency::ReplayCacheOptions().capacity_bytes,
           "Size of the guard's replay cache; 0 queries idempotencyd each time.");
@@ -59,10 +62,7 @@ class Serving {
     options.scope = SharedScope("everybody");
     options.on_unknown_outcome = MethodPolicy::OnLeaseExpiry::kTakeOver;
     options.replay_cache.capacity_bytes = absl::GetFlag(FLAGS_replay_cache_bytes);
-    auto guard = ServerGuard::Create(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
-                                                               grpc::InsecureChannelCredentials(),
-                                                               IdempotencydChannelArguments()),
-                                     std::move(options));
+    auto guard = CreateGuard(std::move(options));
     OrExit(guard.status());
     guard_ = *std::move(guard);
     OrExit(guard_->Protect<charges::v1::Charges>(builder_, &service_));
@@ -71,6 +71,19 @@ class Serving {
   }
 
  private:
+  absl::StatusOr<std::unique_ptr<ServerGuard>> CreateGuard(GuardOptions options) {
+    const std::string store = absl::GetFlag(FLAGS_embedded_store);
+    if (store.empty()) {
+      return ServerGuard::Create(grpc::CreateCustomChannel(absl::GetFlag(FLAGS_idempotencyd),
+                                                           grpc::InsecureChannelCredentials(),
+                                                           IdempotencydChannelArguments()),
+                                 std::move(options));
+    }
+    auto opened = EmbeddedService::Open(store);
+    OrExit(opened.status());
+    embedded_ = *std::move(opened);
+    return ServerGuard::Create(embedded_->MakeConnection(), std::move(options));
+  }
   int Start() {
     int port = 0;
     builder_.AddListeningPort(kListen, grpc::InsecureServerCredentials(), &port);
@@ -80,6 +93,8 @@ class Serving {
   }
 
   ChargesService service_;
+  // If the guard has no idempotencyd.
+  std::unique_ptr<EmbeddedService> embedded_;
   std::unique_ptr<ServerGuard> guard_;
   grpc::ServerBuilder builder_;
   std::unique_ptr<grpc::Server> server_;
@@ -89,7 +104,8 @@ void Serve(const sigset_t& stop_signals) {
   Serving bare;
   std::string line = "charges: serving on 127.0.0.1:" + std::to_string(bare.StartBare());
   std::unique_ptr<Serving> guarded;
-  if (!absl::GetFlag(FLAGS_idempotencyd).empty()) {
+  if (!absl::GetFlag(FLAGS_idempotencyd).empty() ||
+      !absl::GetFlag(FLAGS_embedded_store).empty()) {
     guarded = std::make_unique<Serving>();
     line += ", guarded on 127.0.0.1:" + std::to_string(guarded->StartGuarded());
   }

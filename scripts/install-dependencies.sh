@@ -27,8 +27,8 @@ test_packages=(
 )
 # Takes part in the tests and in the demo on Postgres.
 postgres_packages=(postgresql-15)
-# pgbench is in the server's package.
-bench_packages=(libbenchmark-dev valgrind python3 git)
+# pgbench is in the server's package. strace counts system calls.
+bench_packages=(libbenchmark-dev valgrind python3 git strace)
 # libFuzzer comes with the sanitizers' libraries.
 fuzz_packages=(clang-14 libclang-rt-14-dev openssl python3)
 # debootstrap, iproute2, systemd-container: the clean Debian of tests/packages, its network, its

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from .cluster import Cluster
+from .counts import SystemCalls, voluntary_switches
 from .floor import Floor
 from .process import Process, cpu_seconds
 from .profile import Profile
@@ -86,10 +87,7 @@ class Bench:
         """On a fresh database of the cluster, unless a store is named."""
         database = None
         if store is None:
-            database = self.cluster.new_database()
-            store = self.cluster.url(database)
-            subprocess.run([self.binary("idempotencyd"), "migrate", f"--store={store}"],
-                           check=True, capture_output=True, timeout=60)
+            database, store = self.migrated_database()
         process = self._start("idempotencyd", [
             self.binary("idempotencyd"), "serve", f"--store={store}", "--listen=127.0.0.1:0",
             "--metrics=127.0.0.1:0", "--log_level=warn", *flags])
@@ -106,6 +104,14 @@ class Bench:
         self._started += 1
         return self.daemon(f"sqlite:{self.folder}/records-{self._started}.db")
 
+    def migrated_database(self):
+        """A new one of the cluster: its name and its address."""
+        database = self.cluster.new_database()
+        store = self.cluster.url(database)
+        subprocess.run([self.binary("idempotencyd"), "migrate", f"--store={store}"],
+                       check=True, capture_output=True, timeout=60)
+        return database, store
+
     def charges(self, daemon=None, **flags):
         command = [self.binary("charges_server")]
         if daemon is not None:
@@ -116,17 +122,20 @@ class Bench:
     def floor(self):
         return Floor(self.cluster, self.folder)
 
-    def load(self, command, target, during=None, **flags):
+    def load(self, command, target, during=None, count_calls=False, **flags):
         """Runs the load generator to its end and returns its report.
 
-        `during` is called once while it runs. The processor time per piece of the load
-        generator,
-        of the server's process and of Postgres is added.
+        `during` is called once while it runs. The processor time and the voluntary context
+        switches per piece of the load generator, of the servers' processes and of Postgres are
+        added; with `count_calls` the servers' system calls too, which slows them down.
         """
         flags.setdefault("duration", f"{self.options.seconds}s")
         flags.setdefault("warmup", f"{self.options.warmup}s")
         arguments = [f"--{name}={value}" for name, value in flags.items()]
-        before = self._cpu()
+        before, switches = self._cpu(), self._switches()
+        calls = None
+        if count_calls:
+            calls = SystemCalls([process.pid for process in self._processes], self.folder)
         profile = Profile(self.folder) if self.options.profile else None
         process = subprocess.Popen(
             [self.binary("idempotency-bench"), command,
@@ -142,6 +151,7 @@ class Bench:
                 process.communicate()
             if profile is not None:
                 profile.stop()
+            counted = {} if calls is None else calls.stop()
         if process.returncode != 0:
             raise RuntimeError(f"idempotency-bench {command}: {err.strip()}")
         report = json.loads(out)
@@ -152,11 +162,34 @@ class Bench:
             report["cpu_us"] = {
                 name: round(1e6 * (seconds - before.get(name, 0)) / report["ended"], 1)
                 for name, seconds in self._cpu().items()}
+            report["switches"] = {
+                name: round((number - switches.get(name, 0)) / report["ended"], 2)
+                for name, number in self._switches().items()}
+            report["system_calls"] = self._by_kind(
+                {pid: round(number / report["ended"], 1) for pid, number in counted.items()})
         if profile is not None:
             report["profile_us"] = profile.micros(self._kinds(process.pid), report["ended"])
             for what, micros in report["profile_us"].items():
                 self.tell(f"  {micros:7.1f} us  {what}")
         return report
+
+    def _switches(self):
+        """By kind of process, so far."""
+        switches = self._by_kind({process.pid: voluntary_switches(process.pid)
+                                  for process in self._processes})
+        switches["load"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
+        if self._cluster is not None:
+            switches["postgres"] = self._cluster.voluntary_switches()
+        return switches
+
+    def _by_kind(self, numbers):
+        """Sums of the servers' numbers, which are by pid."""
+        sums = {}
+        for process in self._processes:
+            if process.pid in numbers:
+                kind = process.log.stem.partition("-")[2]
+                sums[kind] = sums.get(kind, 0) + numbers[process.pid]
+        return sums
 
     def _kinds(self, load):
         """The kind of each process, by its pid."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import urllib.parse
 
+from .counts import voluntary_switches
 from .process import Process, family_cpu_seconds
 
 # The settings of a person who runs this in production. Everything that makes a
@@ -136,6 +137,17 @@ class Cluster:
     def cpu_seconds(self):
         """Of the server and all its processes, since it was started."""
         return family_cpu_seconds(self._server.pid, self._children)
+
+    def voluntary_switches(self):
+        """Of its processes that run."""
+        total = 0
+        for pid in self.pids():
+            try:
+                total += voluntary_switches(pid)
+            except FileNotFoundError:
+                # It has ended meanwhile.
+                continue
+        return total
 
     def _children(self):
         children = pathlib.Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")

@@ -3,6 +3,7 @@
 import statistics
 import time
 
+from .counts import SystemCalls
 from .filling import Filling
 from .rounds import Outcome, Target
 
@@ -22,6 +23,12 @@ TARGETS = {target.key: target for target in [
            "guarded first calls, 64 in flight / pgbench's two commits", 1.2, True),
     Target("guarded_replay_vs_echo",
            "guarded replays without the cache / the server unguarded", 0.4, True),
+    Target("lone_first_switches", "voluntary context switches of a lone guarded first call: server, "
+           "idempotencyd and Postgres", 16, False, ""),
+    Target("embedded_first_switches", "the same with the service embedded: server and Postgres", 10,
+           False, ""),
+    Target("guarded_lone_vs_bare", "a lone guarded first call's median / the server unguarded + "
+           "pgbench's with one client", 1.3, False),
     Target("hot_replay_vs_echo",
            "guarded replays from the cache / the server unguarded", 0.75, True),
     Target("cycles_full_vs_empty", "cycles on a full table / on an empty one", 0.8, True),
@@ -129,6 +136,62 @@ def guarded_first_vs_floor(bench):
                       lambda: bench.load("charges", charges.guarded, key="fresh"))
     bench.stop(charges, daemon)
     return outcome
+
+
+# With so many calls in flight.
+_CROWDS = (1, 16, 64)
+
+
+def _first_call_switches(bench, key, charges):
+    """Of the servers and of Postgres, per call, at several numbers of calls in flight."""
+    raw = []
+    for crowd in _CROWDS:
+        report = bench.load("charges", charges.guarded, key="fresh", in_flight=crowd)
+        switches = {kind: number for kind, number in report["switches"].items() if kind != "load"}
+        bench.tell(f"{crowd} in flight: {_rate(report)}, switches per call: " +
+                   ", ".join(f"{kind} {number:.1f}" for kind, number in switches.items()))
+        raw.append({"in_flight": crowd, "sum": sum(switches.values()), "measure": report})
+        if SystemCalls.available():
+            traced = bench.load("charges", charges.guarded, count_calls=True, key="fresh",
+                                in_flight=crowd)["system_calls"]
+            bench.tell("  system calls per call: " +
+                       ", ".join(f"{kind} {number:.1f}" for kind, number in traced.items()))
+            raw[-1]["system_calls"] = traced
+    return [_outcome(key, [raw[0]["sum"]], raw)]
+
+
+def lone_first_switches(bench):
+    daemon = bench.daemon()
+    charges = bench.charges(daemon)
+    outcome = _first_call_switches(bench, "lone_first_switches", charges)
+    bench.stop(charges, daemon)
+    return outcome
+
+
+def embedded_first_switches(bench):
+    database, store = bench.migrated_database()
+    charges = bench.charges(embedded_store=store)
+    outcome = _first_call_switches(bench, "embedded_first_switches", charges)
+    bench.stop(charges)
+    bench.cluster.drop_database(database)
+    return outcome
+
+
+def guarded_lone_vs_bare(bench):
+    floor = bench.floor()
+    daemon = bench.daemon()
+    charges = bench.charges(daemon)
+    values, raw = [], []
+    for number in range(bench.options.rounds):
+        commits = floor.lone_median_us(bench.options.seconds)
+        bare = bench.load("charges", charges.bare, in_flight=1)
+        guarded = bench.load("charges", charges.guarded, key="fresh", in_flight=1)
+        values.append(guarded["p50_us"] / (bare["p50_us"] + commits))
+        raw.append({"pgbench_us": commits, "bare": bare, "measure": guarded})
+        bench.tell(f"round {number + 1}: unguarded {bare['p50_us']:.0f} us + pgbench {commits:.0f} "
+                   f"us, guarded {guarded['p50_us']:.0f} us: {values[-1]:.2f}")
+    bench.stop(charges, daemon)
+    return [_outcome("guarded_lone_vs_bare", values, raw)]
 
 
 def _guarded_replays(bench, key, count, **flags):
@@ -389,6 +452,9 @@ MEASURES = {
     "lone_latency_vs_floor": lone_latency_vs_floor,
     "replay_vs_echo": replay_vs_echo,
     "guarded_first_vs_floor": guarded_first_vs_floor,
+    "lone_first_switches": lone_first_switches,
+    "embedded_first_switches": embedded_first_switches,
+    "guarded_lone_vs_bare": guarded_lone_vs_bare,
     "guarded_replay_vs_echo": guarded_replay_vs_echo,
     "hot_replay_vs_echo": hot_replay_vs_echo,
     "wal_bytes_per_cycle": wal_bytes_per_cycle,

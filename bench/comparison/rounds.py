@@ -13,7 +13,7 @@ class Target:
     want: float
     # True: at least `want`; False: at most.
     at_least: bool
-    # "x" for a ratio.
+    # "x" for a ratio, "" for a count.
     unit: str = "x"
 
 
@@ -55,7 +55,7 @@ def table(outcomes):
     """Lines of text, one per measure, from the result of to_json()."""
     rows = [("measure", "median", "min", "max", "want", "")]
     for key, outcome in outcomes.items():
-        unit = "" if outcome["unit"] == "x" else " " + outcome["unit"]
+        unit = "" if outcome["unit"] in ("", "x") else " " + outcome["unit"]
         sign = ">=" if outcome["at_least"] else "<="
         rows.append((key, number(outcome["median"]) + unit, number(outcome["min"]),
                      number(outcome["max"]), f"{sign} {number(outcome['want'])}{unit}",

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/message_lite.h"
 
+#include "core/after_answers.h"
 #include "core/grpc_headers.h"
 #include "core/mutex.h"
 #include "grpc_idempotency/deadline.h"
@@ -274,10 +276,12 @@ class PendingCallbackCall final : public PendingCall,
   void Run(HandlerStart start) override {
     start_ = std::move(start);
     // This is a thread of the connection's, which also delivers the verdicts of other calls. It
-    // must not wait for a handler. An alarm is no solution either: all due alarms share a
-    // thread of gRPC's, so that one blocking handler stops the others (docs/adr/0025).
-    const auto begin = [self = shared_from_this()] { self->RunHandler(); };
-    if (dependencies_.handlers.Run(begin) == WorkerPool::Outcome::kTaken) return;
+    // must not wait for a handler, unless it can be done without. An alarm is no solution either:
+    // all due alarms share a thread of gRPC's, so that one blocking handler stops the others
+    // (docs/adr/0025).
+    std::function<void()> begin = [self = shared_from_this()] { self->RunHandler(); };
+    if (AfterAnswers::Keep(begin)) return;
+    if (dependencies_.handlers.Run(std::move(begin)) == WorkerPool::Outcome::kTaken) return;
     if (start_.not_run != nullptr) start_.not_run("too many handlers waited for a thread");
     Answer(Overloaded());
   }

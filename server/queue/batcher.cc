@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
+#include "core/after_answers.h"
 #include "grpc_idempotency/errors.h"
 #include "server/queue/response_batch_scope.h"
 
@@ -338,8 +339,19 @@ void Batcher::Work(std::size_t worker) {
       observer_.QueueDepthChanged(queued_);
     }
     AnswerOverdue(overdue);
-    Run(std::move(batch));
+    if (MayBeHeld(batch)) {
+      const AfterAnswers after;
+      Run(std::move(batch));
+    } else {
+      Run(std::move(batch));
+    }
   }
+}
+
+bool Batcher::MayBeHeld(const Batch& batch) const {
+  const auto kinds = std::count_if(batch.begin(), batch.end(),
+                                   [](const auto& operations) { return !operations.empty(); });
+  return options_.threads > 1 && kinds == 1;
 }
 
 OperationKind Batcher::KindOf(QueueKind queue_kind) {

@@ -62,7 +62,8 @@ struct BatcherOptions {
 //
 // Every operation is answered exactly once: on a worker's thread or, if it is
 // refused, on the caller's before the method returns. Callbacks must not block
-// and must not call Close(). Beside the store's answers:
+// and must not call Close(); one may leave work that blocks to AfterAnswers. Beside the store's
+// answers:
 //   RESOURCE_EXHAUSTED / OVERLOADED      Too much is queued. Nothing happened;
 //                                        carries a retry delay.
 //   UNAVAILABLE / STORE_UNAVAILABLE      Closed. Nothing happened.
@@ -199,6 +200,9 @@ class Batcher {
   // worker's batch would wait for the first one's row, and delay all of that batch.
   Batch Take(std::vector<QueuedPtr>& overdue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(Batch batch);
+  // Whether work that follows its answers may hold this worker (core/after_answers.h): it delays
+  // no other answer of the batch, and other workers are there for the next one.
+  bool MayBeHeld(const Batch& batch) const;
   // Operations of one kind while the store has them.
   template <typename QueuedType>
   struct AtStore;

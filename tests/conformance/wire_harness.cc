@@ -12,11 +12,23 @@
 namespace idempotency::internal {
 namespace {
 
-using Kind = ConnectionOptions::Kind;
+using Kind = WireService::Kind;
+
+std::string Prefix(Kind kind) {
+  switch (kind) {
+    case Kind::kSession:
+      return "SessionOver";
+    case Kind::kUnary:
+      return "UnaryOver";
+    case Kind::kDirect:
+      break;
+  }
+  return "DirectOver";
+}
 
 }  // namespace
 
-WireHarness::WireHarness(std::unique_ptr<StoreHarness> behind, ConnectionOptions::Kind kind)
+WireHarness::WireHarness(std::unique_ptr<StoreHarness> behind, WireService::Kind kind)
     : behind_(std::move(behind)), kind_(kind) {
   wire_.emplace(behind_->store(), kind_);
 }
@@ -47,7 +59,7 @@ namespace {
 
 StoreUnderTest Over(Kind kind, StoreUnderTest behind) {
   StoreUnderTest wire = behind;
-  wire.name = (kind == Kind::kSession ? "SessionOver" : "UnaryOver") + behind.name;
+  wire.name = Prefix(kind) + behind.name;
   wire.make = [kind, make = behind.make]() -> absl::StatusOr<std::unique_ptr<StoreHarness>> {
     absl::StatusOr<std::unique_ptr<StoreHarness>> made = make();
     if (!made.ok()) return made.status();
@@ -67,7 +79,8 @@ StoreUnderTest Over(Kind kind, StoreUnderTest behind) {
 std::vector<StoreUnderTest> StoresUnderTest() {
   const StoreUnderTest memory = {"Memory", MemoryHarness::Make, MemoryHarness::kForgetsBecause};
   const StoreUnderTest sqlite = {"Sqlite", SqliteHarness::Make};
-  return {Over(Kind::kSession, memory), Over(Kind::kUnary, memory), Over(Kind::kSession, sqlite)};
+  return {Over(Kind::kSession, memory), Over(Kind::kUnary, memory), Over(Kind::kDirect, memory),
+          Over(Kind::kSession, sqlite)};
 }
 
 }  // namespace idempotency::internal

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-#include "grpc_idempotency/client/connection_factory.h"
 #include "tests/conformance/store_behind.h"
 #include "tests/conformance/store_harness.h"
 #include "tests/conformance/wire_service.h"
@@ -20,7 +19,7 @@ namespace idempotency::internal {
 // the test fails.
 class WireHarness final : public StoreHarness {
  public:
-  WireHarness(std::unique_ptr<StoreHarness> behind, ConnectionOptions::Kind kind);
+  WireHarness(std::unique_ptr<StoreHarness> behind, WireService::Kind kind);
   ~WireHarness() override;
 
   Store& store() override { return wire_->store; }
@@ -31,7 +30,7 @@ class WireHarness final : public StoreHarness {
 
  private:
   struct Wire {
-    Wire(Store& behind, ConnectionOptions::Kind kind)
+    Wire(Store& behind, WireService::Kind kind)
         : marked(behind), service(marked, kind), store(service.connection(), marked) {}
 
     StoreBehind marked;
@@ -43,7 +42,7 @@ class WireHarness final : public StoreHarness {
   void Disconnect();
 
   const std::unique_ptr<StoreHarness> behind_;
-  const ConnectionOptions::Kind kind_;
+  const WireService::Kind kind_;
   std::optional<Wire> wire_;
 };
 

@@ -4,15 +4,25 @@
 
 #include "absl/time/time.h"
 
+#include "embedded/direct_connection.h"
 #include "grpc_idempotency/client/channel_arguments.h"
 #include "grpc_idempotency/limits.h"
 
 namespace idempotency::internal {
 
-WireService::WireService(Store& store, ConnectionOptions::Kind kind)
+WireService::WireService(Store& store, Kind kind)
     : batcher_(store, observer_, Batching()),
       waiters_(batcher_, observer_),
       service_(batcher_, waiters_, observer_, Service()) {
+  if (kind == Kind::kDirect) {
+    connection_ = std::make_unique<DirectConnection>(nullptr, service_.operations());
+  } else {
+    connection_ = Serve(kind == Kind::kSession ? ConnectionOptions::Kind::kSession
+                                               : ConnectionOptions::Kind::kUnary);
+  }
+}
+
+std::unique_ptr<Connection> WireService::Serve(ConnectionOptions::Kind kind) {
   const std::string address = "unix:" + folder_.File("socket");
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMaxMessageBytes));
@@ -22,18 +32,19 @@ WireService::WireService(Store& store, ConnectionOptions::Kind kind)
   server_ = builder.BuildAndStart();
   ConnectionOptions options;
   options.kind = kind;
-  connection_ =
-      MakeConnection(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                               IdempotencydChannelArguments()),
-                     options);
+  return MakeConnection(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                                  IdempotencydChannelArguments()),
+                        options);
 }
 
 WireService::~WireService() {
   connection_.reset();
   service_.DrainSessions();
   waiters_.Close();
-  server_->Shutdown();
-  server_->Wait();
+  if (server_ != nullptr) {
+    server_->Shutdown();
+    server_->Wait();
+  }
   batcher_.Close();
 }
 

@@ -15,12 +15,14 @@
 
 namespace idempotency::internal {
 
-// The service over a store, on a unix socket, and one connection to it. The
-// store has its own clock; deadlines are the machine's. Thread-safe once made.
+// The service over a store, and one connection to it: on a unix socket, or that of an embedded
+// service. The store has its own clock; deadlines are the machine's. Thread-safe once made.
 class WireService {
  public:
+  enum class Kind { kSession, kUnary, kDirect };
+
   // `store` outlives this.
-  WireService(Store& store, ConnectionOptions::Kind kind);
+  WireService(Store& store, Kind kind);
   // No call may be under way.
   ~WireService();
   WireService(const WireService&) = delete;
@@ -30,6 +32,7 @@ class WireService {
   CountingObserver& observer() { return observer_; }
 
  private:
+  std::unique_ptr<Connection> Serve(ConnectionOptions::Kind kind);
   static BatcherOptions Batching();
   static IdempotencyServiceOptions Service();
 
@@ -38,6 +41,7 @@ class WireService {
   Batcher batcher_;
   InFlightWaiters waiters_;
   IdempotencyService service_;
+  // Null for a direct connection.
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Connection> connection_;
 };

@@ -21,7 +21,7 @@
 namespace idempotency::internal {
 namespace {
 
-using Kind = ConnectionOptions::Kind;
+using Kind = WireService::Kind;
 
 constexpr std::chrono::seconds kPatience{120};
 
@@ -67,7 +67,9 @@ class WireServiceTest : public ::testing::TestWithParam<Kind> {
   std::optional<WireService> service_;
 };
 INSTANTIATE_TEST_SUITE_P(Connections, WireServiceTest,
-                         ::testing::Values(Kind::kSession, Kind::kUnary), [](const auto& kind) {
+                         ::testing::Values(Kind::kSession, Kind::kUnary, Kind::kDirect),
+                         [](const auto& kind) {
+                           if (kind.param == Kind::kDirect) return "Direct";
                            return kind.param == Kind::kSession ? "Session" : "Unary";
                          });
 

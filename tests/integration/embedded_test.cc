@@ -153,7 +153,7 @@ TEST(EmbeddedEnd, AGuardThatOutlivesItsServiceFailsClosed) {
   auto service = EmbeddedService::Open("sqlite:" + folder.File("records.db")).value();
   std::atomic<int> runs{0};
   GuardedServer::Options options;
-  options.channel = service->channel();
+  options.connect = [&service] { return service->MakeConnection(); };
   // A busy machine has a verdict by then, too.
   options.guard.verdict_timeout = absl::Seconds(2);
   options.handler = [&runs](grpc::ServerContextBase&, const ActRequest&, ActReply&) {

@@ -72,7 +72,7 @@ std::unique_ptr<GuardedServer> GuardFixture::MakeServer(
   if (daemon_.has_value()) {
     options.idempotencyd = daemon_->address();
   } else {
-    options.channel = channel_;
+    options.connect = [service = embedded_.get()] { return service->MakeConnection(); };
   }
   options.api = GetParam();
   options.gate = gate_;

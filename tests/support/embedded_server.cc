@@ -38,7 +38,7 @@ int Serve(const std::string& store, const std::string& effects) {
     return 2;
   }
   GuardedServer::Options options;
-  options.channel = (*service)->channel();
+  options.connect = [&service] { return (*service)->MakeConnection(); };
   options.handler = [&effects](grpc::ServerContextBase& context, const ActRequest& request,
                                ActReply& reply) {
     reply.set_payload(Uuid::Random().ToString());

@@ -29,16 +29,25 @@ GuardOptions GuardedServer::StoreAskedEachTime() {
   return options;
 }
 
+namespace {
+
+std::unique_ptr<Connection> Connect(const GuardedServer::Options& options) {
+  if (options.connect) return options.connect();
+  std::shared_ptr<grpc::Channel> channel = options.channel;
+  if (channel == nullptr) {
+    channel = grpc::CreateCustomChannel(options.idempotencyd, grpc::InsecureChannelCredentials(),
+                                        IdempotencydChannelArguments());
+  }
+  return MakeConnection(std::move(channel), options.guard.connection);
+}
+
+}  // namespace
+
 GuardedServer::GuardedServer(Options options)
     : service_(ProbeService::Make(options.api, std::move(options.handler))) {
   if (options.guard.name_space.empty()) options.guard.name_space = "probe";
   if (!options.guard.scope) options.guard.scope = SharedScope("everybody");
-  if (options.channel == nullptr) {
-    options.channel = grpc::CreateCustomChannel(
-        options.idempotencyd, grpc::InsecureChannelCredentials(), IdempotencydChannelArguments());
-  }
-  std::unique_ptr<Connection> connection =
-      MakeConnection(std::move(options.channel), options.guard.connection);
+  std::unique_ptr<Connection> connection = Connect(options);
   if (options.gate != nullptr) connection = Gated(std::move(connection), options.gate);
   auto guard = ServerGuard::Create(std::move(connection), std::move(options.guard));
   OrAbort(guard.status());

@@ -21,8 +21,10 @@ class GuardedServer {
     // The target for grpc::CreateChannel: "127.0.0.1:7411", or several as
     // "ipv4:127.0.0.1:7411,127.0.0.1:7412".
     std::string idempotencyd;
-    // When set, replaces it: the channel of an embedded service.
+    // When set, replaces it: the channel of a service in this process.
     std::shared_ptr<grpc::Channel> channel;
+    // When set, replaces both: makes the connection to an embedded service.
+    std::function<std::unique_ptr<Connection>()> connect;
     // When set, operations pass through this gate.
     std::shared_ptr<ConnectionGate> gate;
     Api api = Api::kSync;

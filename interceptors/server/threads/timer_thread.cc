@@ -19,13 +19,18 @@ Scheduler::TaskId TimerThread::RunAtOrWhenStopped(Time when, Task task) {
 }
 
 Scheduler::TaskId TimerThread::Plan(Time when, Planned planned) {
-  MutexLock lock(mutex_);
-  if (stopped_) return 0;
-  const TaskId id = ++last_id_;
-  times_.emplace(id, when);
-  const auto added = tasks_.emplace(std::make_pair(when, id), std::move(planned)).first;
-  // The thread sleeps until the earliest task: only a new earliest matters.
-  if (added == tasks_.begin()) changed_.NotifyOne();
+  TaskId id = 0;
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return 0;
+    id = ++last_id_;
+    times_.emplace(id, when);
+    tasks_.emplace(std::make_pair(when, id), std::move(planned));
+    wake = when < wakes_at_;
+    if (wake) wakes_at_ = when;
+  }
+  if (wake) changed_.NotifyOne();
   return id;
 }
 
@@ -56,19 +61,26 @@ void TimerThread::Stop() {
   }
 }
 
+void TimerThread::Sleep(MutexLock& lock) {
+  wakes_at_ = tasks_.empty() ? Time::max() : tasks_.begin()->first.first;
+  if (tasks_.empty()) {
+    changed_.Wait(lock);
+  } else {
+    changed_.WaitUntil(lock, wakes_at_);
+  }
+}
+
 void TimerThread::Run() {
   while (true) {
     Task due;
     {
       MutexLock lock(mutex_);
       while (!stopped_ && (tasks_.empty() || tasks_.begin()->first.first > clock_.Monotonic())) {
-        if (tasks_.empty()) {
-          changed_.Wait(lock);
-        } else {
-          changed_.WaitUntil(lock, tasks_.begin()->first.first);
-        }
+        Sleep(lock);
       }
       if (stopped_) return;
+      // Until it sleeps again it looks by itself.
+      wakes_at_ = Time::min();
       const auto first = tasks_.begin();
       due = std::move(first->second.task);
       times_.erase(first->first.second);

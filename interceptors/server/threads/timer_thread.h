@@ -13,7 +13,8 @@
 
 namespace idempotency::internal {
 
-// A Scheduler on one thread, named "guard-timer". Thread-safe.
+// A Scheduler on one thread, named "guard-timer". Nearly every task is cancelled before it is due,
+// so the thread is woken only for one that is due before it wakes by itself. Thread-safe.
 class TimerThread final : public Scheduler {
  public:
   explicit TimerThread(const Clock& clock = Clock::System());
@@ -37,6 +38,8 @@ class TimerThread final : public Scheduler {
 
   TaskId Plan(Time when, Planned planned);
   void Run();
+  // Until the earliest task, or a notification.
+  void Sleep(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock& clock_;
   Mutex mutex_;
@@ -45,6 +48,8 @@ class TimerThread final : public Scheduler {
   TaskId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   Tasks tasks_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<TaskId, Time> times_ ABSL_GUARDED_BY(mutex_);
+  // When the thread looks at the tasks next, unless it is woken: no later than the earliest one.
+  Time wakes_at_ ABSL_GUARDED_BY(mutex_) = Time::min();
   std::thread thread_;
 };
 

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <thread>
 #include <vector>
+
+#include "core/testing/watched_clock.h"
 
 namespace idempotency::internal {
 namespace {
@@ -48,6 +52,27 @@ TEST(TimerThreadTest, TasksMayScheduleAndCancel) {
     timer.RunAt(timer.Now(), [&] { done.set_value(); });
   });
   EXPECT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+}
+
+// Almost every task is a deadline that is cancelled: each wake-up would cost its call two switches
+// of threads.
+TEST(TimerThreadTest, CancelledDeadlinesDoNotWakeIt) {
+  std::atomic<int> looks{0};
+  std::atomic<bool> counts{false};
+  const std::thread::id caller = std::this_thread::get_id();
+  const WatchedClock clock(Clock::System(), [&] {
+    if (counts && std::this_thread::get_id() != caller) ++looks;
+  });
+  TimerThread timer(clock);
+  counts = true;
+  constexpr int kDeadlines = 200;
+  for (int i = 0; i < kDeadlines; ++i) {
+    timer.Cancel(timer.RunAt(timer.Now() + std::chrono::hours(1), [] { ADD_FAILURE(); }));
+  }
+  std::promise<void> ran;
+  timer.RunAt(timer.Now(), [&ran] { ran.set_value(); });
+  EXPECT_EQ(ran.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_LT(looks, kDeadlines / 10);
 }
 
 TEST(TimerThreadTest, StopRunsTasksThatCallersWaitFor) {
