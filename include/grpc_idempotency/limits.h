@@ -157,6 +157,12 @@ inline constexpr std::size_t kMaxJsonWebKeys = 64;
 // The configuration file, and the file with an issuer's keys: enough for thousands of identities.
 inline constexpr std::size_t kMaxConfigBytes = 4 * 1024 * 1024;
 
+// A guard. Replies that a committed ledger transaction made durable, and that left before the store
+// acknowledged them: so many at a time, each up to this size. Further and larger ones wait for the
+// acknowledgement.
+inline constexpr std::size_t kMaxRepliesAhead = 1024;
+inline constexpr std::size_t kMaxReplyAheadBytes = 64 * 1024;
+
 // A Session stream. Unanswered reservations and reads of one session: a quarter of the queue
 // that all sessions share.
 inline constexpr std::size_t kMaxSessionInFlight = 4 * 1024;

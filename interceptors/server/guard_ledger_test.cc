@@ -16,10 +16,12 @@
 #include "core/wire_time.h"
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
+#include "grpc_idempotency/limits.h"
 #include "interceptors/server/admission/admission.h"
 #include "interceptors/server/execution/settlement.h"
 #include "interceptors/server/log/guard_log.h"
 #include "interceptors/server/testing/fake_ledger.h"
+#include "interceptors/server/threads/places.h"
 
 namespace idempotency::internal {
 namespace {
@@ -398,6 +400,61 @@ TEST_F(GuardLedgerTest, AfterAnAcknowledgedCommitItsReplyIsTheOutcomeForAnyStatu
   EXPECT_EQ(store_->record().state, v1::RECORD_STATE_COMPLETED);
   EXPECT_EQ(store_->record().reply.body(), Body("paid"));
   EXPECT_EQ(ledger_->finds(), 0);
+}
+
+TEST_F(GuardLedgerTest, AfterAnAcknowledgedCommitTheReplyDoesNotWaitForTheStore) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
+  store_->HoldAnswers(Operation::kComplete);
+  const Settlement::Outcome outcome = Settle(execution, Answer(Body("paid")));
+  EXPECT_TRUE(outcome.error.ok()) << outcome.error;
+  EXPECT_GT(outcome.expires_at, absl::InfinitePast());
+  store_->AnswerHeld(Operation::kComplete);
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+  EXPECT_EQ(store_->record().reply.body(), Body("paid"));
+}
+
+TEST_F(GuardLedgerTest, ACommittedReplyIsRecordedWhenTheStoreIsBack) {
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
+  store_->Fail(Operation::kComplete, Away(), 3);
+  EXPECT_TRUE(Settle(execution, Answer(Body("paid"))).error.ok());
+  EXPECT_TRUE(store_->WaitForState(v1::RECORD_STATE_COMPLETED));
+}
+
+// Nothing has shown yet that the transaction of RecordInTransaction is committed.
+TEST_F(GuardLedgerTest, ALookedUpReplyWaitsForTheStore) {
+  const auto execution = Run();
+  ASSERT_TRUE(Commit(*execution, "paid"));
+  store_->Hold(Operation::kComplete);
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  store_->AnswerHeld(Operation::kComplete);
+}
+
+TEST_F(GuardLedgerTest, ACommittedReplyThatIsLargeWaitsForTheStore) {
+  const auto execution = Run();
+  const std::string large(limits::kMaxReplyAheadBytes, 'x');
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->Commit(transaction, Message(large)).ok());
+  store_->Hold(Operation::kComplete);
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body(large))).error), Reason::kOutcomeNotRecorded);
+  store_->AnswerHeld(Operation::kComplete);
+}
+
+TEST_F(GuardLedgerTest, OverTheBoundCommittedRepliesWaitForTheStore) {
+  std::vector<Places::Place> taken;
+  while (Places::Place place = reservations_->replies_ahead().TryTake()) {
+    taken.push_back(std::move(place));
+  }
+  EXPECT_EQ(taken.size(), limits::kMaxRepliesAhead);
+  const auto execution = Run();
+  FakeTransaction transaction{*ledger_, {}};
+  ASSERT_TRUE(execution->Commit(transaction, Message("paid")).ok());
+  store_->Hold(Operation::kComplete);
+  EXPECT_EQ(ReasonOf(Settle(execution, Answer(Body("paid"))).error), Reason::kOutcomeNotRecorded);
+  store_->AnswerHeld(Operation::kComplete);
 }
 
 TEST_F(GuardLedgerTest, ACommitWhoseAnswerWasLostIsFoundInTheLedger) {

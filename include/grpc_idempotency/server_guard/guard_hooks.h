@@ -63,7 +63,7 @@ struct GuardHooks {
   // Once for every call with a verdict, before the guard acts on it.
   std::function<void(const VerdictEvent&)> on_verdict;
   // Once for every execution, when its outcome is settled and before its caller gets the
-  // answer.
+  // answer; after an acknowledged Execution::Commit, whose reply leaves at once, perhaps later.
   std::function<void(const RecordedEvent&)> on_recorded;
   // At most once for an execution, when the guard knows that its reservation is lost: its
   // handler may still run, and so may the handler of another attempt.

@@ -10,6 +10,7 @@
 #include "grpc_idempotency/errors.h"
 #include "grpc_idempotency/grpc_status.h"
 #include "grpc_idempotency/ledger/recorded_reply.h"
+#include "grpc_idempotency/limits.h"
 #include "grpc_idempotency/server_guard/guard_hooks.h"
 #include "interceptors/server/execution/hook_call.h"
 #include "interceptors/server/execution/reply_to_store.h"
@@ -71,6 +72,7 @@ Settlement::Settlement(PassKey<Settlement> /*key*/, std::shared_ptr<LiveExecutio
 
 void Settlement::Start() {
   if (std::optional<v1::Reply> committed = execution_->committed(); committed.has_value()) {
+    commit_acknowledged_ = true;
     OnLedger(std::move(committed));
   } else if (execution_->ledger_row_begun()) {
     LookUpInLedger();
@@ -116,6 +118,8 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
                execution_->record_id());
       instead_ = AnsweredByLedger();
       reply_ = **committed;
+    } else if (commit_acknowledged_) {
+      AnswerAhead();
     }
     Dispose(Disposition::kComplete);
   } else if (code_ == grpc::StatusCode::OK) {
@@ -128,6 +132,19 @@ void Settlement::OnLedger(const LedgerLookup::Answer& committed) {
   } else {
     Dispose(DispositionByPolicy());
   }
+}
+
+void Settlement::AnswerAhead() {
+  if (reply_.ByteSizeLong() > limits::kMaxReplyAheadBytes) return;
+  Places::Place place = execution_->operation().reservations.replies_ahead().TryTake();
+  if (place == nullptr) return;
+  Done done;
+  {
+    MutexLock lock(mutex_);
+    done.swap(done_);
+    ahead_ = std::move(place);
+  }
+  done({absl::OkStatus(), execution_->expires_at()});
 }
 
 void Settlement::Abandon(const absl::Status& why) {
@@ -228,11 +245,12 @@ void Settlement::Finish(const Outcome& outcome) {
   Disposition disposition;
   {
     MutexLock lock(mutex_);
+    if (std::exchange(reported_, true)) return;
     done.swap(done_);
+    ahead_.reset();
     disposition = disposition_;
     execution_->operation().reservations.scheduler().Cancel(caller_timer_);
   }
-  if (!done) return;
   const GuardedOperation& operation = execution_->operation();
   if (operation.options.hooks.on_recorded) {
     CallHook(*operation.log, operation.options.hooks.on_recorded,
@@ -242,7 +260,7 @@ void Settlement::Finish(const Outcome& outcome) {
                            disposition,
                            outcome.error});
   }
-  done(outcome);
+  if (done != nullptr) done(outcome);
 }
 
 }  // namespace idempotency::internal

@@ -38,6 +38,10 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   // is known to have succeeded (Execution::Commit), and the ledger decides: a committed
   // operation is completed with the committed reply, also if the handler answered differently,
   // and an OK without a commit is not completed.
+  //
+  // An acknowledged commit made the reply durable: `done` is called at once then, and the reply is
+  // recorded in the background. A retry meanwhile finds the attempt running, or, after a crash,
+  // the reply in the ledger. ReserveLimits::replies_ahead bounds it.
   static void Settle(std::shared_ptr<LiveExecution> execution, v1::Reply reply, Done done);
   // The same for an execution whose owner reports that nothing happened: the next attempt may
   // run, under every policy. `reason` is kept with the record.
@@ -56,6 +60,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   void Start();
   void LookUpInLedger();
   void OnLedger(const LedgerLookup::Answer& committed);
+  // The caller gets its reply before the store has it, if there is a place.
+  void AnswerAhead();
   Disposition DispositionByPolicy() const;
   void Dispose(Disposition disposition);
   void Record();
@@ -79,6 +85,8 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   std::string release_reason_;
   // The status that the caller gets although the reply is recorded or given up.
   absl::Status instead_;
+  // The ledger's commit was acknowledged to the handler.
+  bool commit_acknowledged_ = false;
 
   Mutex mutex_;
   // Reported for an execution that the ledger has not decided yet: it will.
@@ -86,6 +94,10 @@ class Settlement final : public std::enable_shared_from_this<Settlement> {
   Scheduler::TaskId caller_timer_ ABSL_GUARDED_BY(mutex_) = 0;
   // Empty once the caller has its answer.
   Done done_ ABSL_GUARDED_BY(mutex_);
+  // The execution's outcome was reported to the application's hook.
+  bool reported_ ABSL_GUARDED_BY(mutex_) = false;
+  // Until the recording is answered, if the caller was answered before.
+  Places::Place ahead_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::internal

@@ -50,7 +50,8 @@ ReservationClient::ReservationClient(std::unique_ptr<Connection> connection,
                std::make_shared<OutstandingWork>(),
                std::make_shared<OutstandingWork>(),
                Places(limits.pursued),
-               std::move(log)} {}
+               std::move(log)},
+      replies_ahead_(limits.replies_ahead) {}
 
 ReservationClient::~ReservationClient() {
   Close();

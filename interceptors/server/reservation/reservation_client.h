@@ -58,6 +58,9 @@ class ReservationClient {
   // call twice.
   void Close();
 
+  // ReserveLimits::replies_ahead.
+  const Places& replies_ahead() const { return replies_ahead_; }
+
   bool closed();
   // Its tasks are dropped when this is destroyed.
   Scheduler& scheduler() { return *scheduler_; }
@@ -86,6 +89,7 @@ class ReservationClient {
   const std::unique_ptr<Scheduler> scheduler_;
   StoreConnection connection_;
   const StoreContext context_;
+  const Places replies_ahead_;
 
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

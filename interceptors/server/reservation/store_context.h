@@ -28,6 +28,8 @@ struct ReserveLimits {
   // nothing. Over it they are not: a reservation that they may have been granted ends with its
   // lease.
   std::size_t pursued = 1024;
+  // Replies that have left before their recording was acknowledged (Settlement).
+  std::size_t replies_ahead = limits::kMaxRepliesAhead;
 };
 
 // The objects that a reservation uses to communicate with the store. All of them outlive every
